@@ -1,0 +1,134 @@
+#pragma once
+// Result<T>: a value or a typed error. Neither compiler of Debian 12 has std::expected in C++20.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "shared/base/check.h"
+
+namespace holdfast {
+
+/// Every error of the house. The names (errc_name) are the typed codes that users see in the CLI's
+/// JSON, in HTTP error bodies and on the wire; they never change their meaning.
+enum class Errc : std::uint8_t {
+  // refusals of a request (DESIGN: "Refusals are typed")
+  kQueueFull,
+  kContextExceeded,
+  kMemoryExhausted,
+  kRateLimited,
+  kDeadlineUnreachable,
+  kModelNotFound,
+  kModelFailed,
+  kPlacementUnsupported,
+  kNoChatTemplate,
+  kQuarantined,
+  kInvalidRequest,
+  kUnauthorized,
+  kDraining,
+  kStorageFull,
+  kIdempotencyMismatch,  // same key, other body
+  // lookups and arguments
+  kNotFound,
+  kUsage,
+  kConflict,  // e.g. a name that is taken, a second daemon on one state directory
+  // files and formats
+  kIo,           // open, read, write; what() names the path and errno
+  kFileInvalid,  // a file's content is not what its format says
+  kUnsupported,  // well-formed, but not something that we can do
+  // storage of the daemon
+  kStorage,       // SQLite I/O error: fatal for the daemon
+  kCorrupt,       // the database is damaged
+  kDiskFull,
+  kVersionNewer,  // database or protocol newer than the program
+  // execution
+  kUnreachable,  // daemon or peer does not answer
+  kTimeout,
+  kCancelled,
+  kExpired,
+  kWorkerLost,
+  kNumericsNan,          // a NaN or infinity in the logits
+  kDeterminismViolation, // the same token index came with two different ids
+  kDeterminismClassUnavailable,
+  kStaleFence,
+  kInternal,
+};
+
+/// "queue_full", "context_exceeded", … (snake_case, stable).
+std::string_view errc_name(Errc code);
+/// The inverse; kInternal for an unknown name.
+Errc errc_from_name(std::string_view name);
+
+struct Error {
+  Errc code = Errc::kInternal;
+  std::string what;  // one line: "operation object: cause; what was expected; what to do"
+};
+
+template <class T>
+class [[nodiscard]] Result {  // member names as in std::expected
+ public:
+  Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}      // NOLINT
+  Result(Error error) : v_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
+  bool has_value() const { return v_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+  T& value() & {
+    CHECK_MSG(has_value(), has_value() ? nullptr : std::get_if<1>(&v_)->what.c_str());
+    return *std::get_if<0>(&v_);
+  }
+  const T& value() const& {
+    CHECK_MSG(has_value(), has_value() ? nullptr : std::get_if<1>(&v_)->what.c_str());
+    return *std::get_if<0>(&v_);
+  }
+  T&& value() && {
+    CHECK_MSG(has_value(), has_value() ? nullptr : std::get_if<1>(&v_)->what.c_str());
+    return std::move(*std::get_if<0>(&v_));
+  }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const Error& error() const {
+    CHECK(!has_value());
+    return *std::get_if<1>(&v_);
+  }
+
+ private:
+  std::variant<T, Error> v_;
+};
+
+/// Result of an operation that has no value: `return {};` is success.
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : failed_(true), error_(std::move(error)) {}  // NOLINT
+  bool has_value() const { return !failed_; }
+  explicit operator bool() const { return !failed_; }
+  const Error& error() const {
+    CHECK(failed_);
+    return error_;
+  }
+
+ private:
+  bool failed_ = false;
+  Error error_;
+};
+
+}  // namespace holdfast
+
+#define HF_CONCAT_INNER(a, b) a##b
+#define HF_CONCAT(a, b) HF_CONCAT_INNER(a, b)
+/// HF_TRY(auto x, expression): x = the value, or return the error from this function.
+#define HF_TRY(declaration, expression) \
+  auto HF_CONCAT(hf_result_, __LINE__) = (expression); \
+  if (!HF_CONCAT(hf_result_, __LINE__).has_value()) \
+    return HF_CONCAT(hf_result_, __LINE__).error(); \
+  declaration = std::move(HF_CONCAT(hf_result_, __LINE__)).value()
+/// HF_CHECKED(expression): return the error of a Result<void> from this function.
+#define HF_CHECKED(expression) \
+  do { \
+    auto hf_result = (expression); \
+    if (!hf_result.has_value()) return hf_result.error(); \
+  } while (false)

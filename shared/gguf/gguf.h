@@ -1,0 +1,90 @@
+#pragma once
+// GGUF container, versions 2 and 3, little-endian (spec: ggml docs/gguf.md). Every count, length,
+// offset, type and alignment is checked before use; memory taken is bounded by the file's own size.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/bytes.h"
+#include "shared/base/result.h"
+
+namespace holdfast::gguf {
+
+/// Numbers of the format (ggml_type). All that ggml writes today are known by name and size.
+enum class TensorType : std::uint32_t {
+  kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ5_0 = 6, kQ5_1 = 7, kQ8_0 = 8, kQ8_1 = 9,
+  kQ2_K = 10, kQ3_K = 11, kQ4_K = 12, kQ5_K = 13, kQ6_K = 14, kQ8_K = 15,
+  kIQ2_XXS = 16, kIQ2_XS = 17, kIQ3_XXS = 18, kIQ1_S = 19, kIQ4_NL = 20, kIQ3_S = 21, kIQ2_S = 22,
+  kIQ4_XS = 23, kI8 = 24, kI16 = 25, kI32 = 26, kI64 = 27, kF64 = 28, kIQ1_M = 29, kBF16 = 30,
+  kTQ1_0 = 34, kTQ2_0 = 35, kMXFP4 = 39,
+};
+
+/// Block geometry of a type.
+struct TypeTraits {
+  std::string_view name;         // "Q4_K"
+  std::uint32_t block_elements;  // weights in a block
+  std::uint32_t block_bytes;
+};
+/// nullopt for a number that is no known type.
+std::optional<TypeTraits> type_traits(TensorType type);
+/// Case-insensitive inverse of TypeTraits::name.
+std::optional<TensorType> type_from_name(std::string_view name);
+
+enum class ValueType : std::uint32_t {
+  kU8 = 0, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64
+};
+
+/// One tensor of the file. dims[0] is the contiguous one (columns, K); absent dims are 1.
+struct TensorInfo {
+  std::string name;
+  TensorType type = TensorType::kF32;
+  std::uint32_t n_dims = 0;
+  std::uint64_t dims[4] = {1, 1, 1, 1};
+  std::uint64_t offset = 0;  // from the start of the data section
+  ByteSpan data;             // in the mapping; empty for a header-only reader
+  std::uint64_t elements() const { return dims[0] * dims[1] * dims[2] * dims[3]; }
+};
+
+/// A read-only view of one GGUF file or blob. Immutable after open, so safe from any thread.
+/// Views (strings, spans) live as long as the File.
+class File {
+ public:
+  /// Maps the file. kIo (missing, unreadable, empty), kFileInvalid (file, field, offset, expected).
+  static Result<std::shared_ptr<const File>> open(const std::string& path);
+  /// Parses bytes in memory (a tokenizer blob). `name` stands in errors.
+  static Result<std::shared_ptr<const File>> from_bytes(std::string bytes, std::string name);
+  virtual ~File() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual std::uint32_t version() const = 0;
+  virtual std::uint64_t file_bytes() const = 0;
+  virtual std::uint64_t alignment() const = 0;
+
+  /// Metadata keys in file order.
+  virtual const std::vector<std::string>& keys() const = 0;
+  virtual bool has(std::string_view key) const = 0;
+  virtual std::optional<ValueType> value_type(std::string_view key) const = 0;
+  /// Scalars: any integer type that holds the value without loss; bools as 0/1. nullopt if the key
+  /// is absent or has another type.
+  virtual std::optional<std::uint64_t> get_u64(std::string_view key) const = 0;
+  virtual std::optional<std::int64_t> get_i64(std::string_view key) const = 0;
+  virtual std::optional<double> get_f64(std::string_view key) const = 0;  // floats and integers
+  virtual std::optional<bool> get_bool(std::string_view key) const = 0;
+  virtual std::optional<std::string_view> get_string(std::string_view key) const = 0;
+  /// Arrays. nullopt if absent or of another element kind.
+  virtual std::optional<ValueType> array_type(std::string_view key) const = 0;
+  virtual std::uint64_t array_size(std::string_view key) const = 0;  // 0 if no array
+  virtual std::optional<std::vector<std::string_view>> get_strings(std::string_view key) const = 0;
+  virtual std::optional<std::vector<float>> get_floats(std::string_view key) const = 0;
+  virtual std::optional<std::vector<std::int64_t>> get_ints(std::string_view key) const = 0;
+
+  virtual const std::vector<TensorInfo>& tensors() const = 0;
+  virtual const TensorInfo* tensor(std::string_view name) const = 0;  // nullptr if absent
+};
+
+}  // namespace holdfast::gguf

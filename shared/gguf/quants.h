@@ -1,0 +1,24 @@
+#pragma once
+// Block formats of quantised tensors and their exact float32 meaning: the reference that kernels,
+// packers, `convert` and tests agree with. Source of layouts: ggml-common.h (format facts).
+
+#include <cstdint>
+
+#include "shared/gguf/gguf.h"
+
+namespace holdfast::gguf {
+
+/// Bytes of a row of n elements; nullopt if n is not a multiple of the block or overflows.
+std::optional<std::uint64_t> row_bytes(TensorType type, std::uint64_t n);
+
+/// out[n] = the float32 values of n elements at `src` (n a multiple of the block size, CHECKed).
+/// kUnsupported for types without a float meaning or not done yet. Pure, thread-safe.
+Result<void> dequantize_row(TensorType type, const void* src, float* out, std::uint64_t n);
+
+/// IEEE half and bfloat16 conversions, exact, round to nearest even, subnormals kept.
+float half_to_float(std::uint16_t h);
+std::uint16_t float_to_half(float f);
+float bf16_to_float(std::uint16_t b);
+std::uint16_t float_to_bf16(float f);
+
+}  // namespace holdfast::gguf

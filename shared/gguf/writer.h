@@ -1,0 +1,52 @@
+#pragma once
+// Writes GGUF version 3 to a temporary file in the target's folder; finish() syncs and renames, so
+// a reader sees the old file or the whole new one.
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/gguf/gguf.h"
+
+namespace holdfast::gguf {
+
+class Writer {
+ public:
+  void set_u32(std::string_view key, std::uint32_t v);
+  void set_u64(std::string_view key, std::uint64_t v);
+  void set_i32(std::string_view key, std::int32_t v);
+  void set_f32(std::string_view key, float v);
+  void set_bool(std::string_view key, bool v);
+  void set_string(std::string_view key, std::string_view v);
+  void set_strings(std::string_view key, const std::vector<std::string>& v);
+  void set_floats(std::string_view key, const std::vector<float>& v);
+  void set_i32s(std::string_view key, const std::vector<std::int32_t>& v);
+  /// Copies one key with its type and value.
+  void copy_key(const File& from, std::string_view key);
+
+  /// Declares a tensor; its data is asked for once, in declaration order, while writing:
+  /// produce(sink) calls sink(bytes) until the tensor's size is reached exactly (CHECKed).
+  using Sink = std::function<Result<void>(ByteSpan)>;
+  using Producer = std::function<Result<void>(const Sink&)>;
+  void add_tensor(std::string_view name, TensorType type, const std::vector<std::uint64_t>& dims,
+                  Producer produce);
+
+  /// Header and data to `path`, atomically. progress(done_bytes, total_bytes) may be empty.
+  Result<void> write(const std::string& path,
+                     const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
+  /// The file as bytes; for blobs without (large) tensors.
+  Result<std::string> to_bytes();
+
+ private:
+  struct Tensor {
+    std::string name;
+    TensorType type;
+    std::vector<std::uint64_t> dims;
+    Producer produce;
+  };
+  std::vector<std::pair<std::string, std::string>> values_;  // key -> encoded type and value
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace holdfast::gguf

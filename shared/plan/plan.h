@@ -1,0 +1,89 @@
+#pragma once
+// What a header says about a model: its shape, the memory it will need, its numerics class. Used
+// alike by daemon (through the ingress helper), worker and CLI, so that their numbers agree.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/gguf/gguf.h"
+
+namespace holdfast::plan {
+
+enum class RopeStyle : std::uint8_t { kNone, kNorm, kNeox };  // adjacent pairs | halves
+enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrope };
+
+/// Hyper-parameters, read once and cross-checked against the tensors (`read_shape`).
+struct ModelShape {
+  std::string architecture;  // "llama", "qwen2", "qwen3"
+  std::string name;          // general.name
+  std::int64_t layers = 0;
+  std::int64_t width = 0;      // embedding_length
+  std::int64_t ff = 0;         // feed_forward_length
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;   // key_length
+  std::int64_t vocab = 0;
+  std::int64_t context = 0;    // context_length of training
+  double norm_eps = 1e-5;
+  RopeStyle rope_style = RopeStyle::kNorm;
+  std::int64_t rope_dims = 0;
+  double rope_base = 10000;
+  RopeScaling rope_scaling = RopeScaling::kNone;
+  double rope_factor = 1;      // linear: positions are divided by it
+  std::int64_t rope_original_context = 0;
+  bool tied_embeddings = false;
+  bool qkv_bias = false;
+  bool qk_norm = false;
+  bool has_rope_freqs = false;  // tensor rope_freqs.weight (llama 3)
+  bool has_chat_template = false;
+  bool has_tokenizer = false;
+  std::uint64_t weights_bytes = 0;      // in the file
+  std::uint64_t parameters = 0;
+  std::string file_type;                // most common weight type by bytes, "Q8_0"
+};
+
+/// kUnsupported: an architecture or feature that no backend runs. kFileInvalid: shapes that do not
+/// fit together, with the tensor, what it is and what was expected. A missing vocab size is derived
+/// from the tokens or the embedding; an embedding stored transposed is refused by shape.
+Result<ModelShape> read_shape(const gguf::File& file);
+
+std::string shape_to_json(const ModelShape& shape);
+Result<ModelShape> shape_from_json(std::string_view json);
+
+/// The tokenizer keys and chat template alone, as a GGUF without tensors.
+Result<std::string> tokenizer_blob(const gguf::File& file);
+
+inline constexpr std::int64_t kPageTokens = 64;
+
+/// What a load is asked to hold. 0 = default.
+struct LoadWish {
+  std::int64_t context = 0;   // tokens per sequence; default min(trained context, 4096)
+  std::int32_t slots = 0;     // sequences at once; default 16
+  std::int64_t pool_tokens = 0;  // KV tokens over all sequences; default slots x context, at most
+                                 // what fits memory_limit
+  std::string kv_type = "f16";
+  std::int64_t prefill_chunk = 0;  // default 512
+  std::int32_t threads = 1;
+};
+
+/// Bytes by formula (docs/memory.md): one place for the daemon's admission and the worker's check.
+struct Envelope {
+  std::int64_t context = 0;
+  std::int32_t slots = 0;
+  std::int32_t pages = 0;
+  std::int64_t prefill_chunk = 0;
+  std::uint64_t weights = 0;  // as packed
+  std::uint64_t kv = 0;
+  std::uint64_t scratch = 0;
+  std::uint64_t total() const { return weights + kv + scratch; }
+};
+Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish);
+
+/// Bytes of one KV element as a rational (int8 has a scale per row and head): bytes of `head_dim`
+/// elements of one token and head. nullopt for an unknown kv type.
+std::optional<std::int64_t> kv_row_bytes(std::string_view kv_type, std::int64_t head_dim);
+
+}  // namespace holdfast::plan

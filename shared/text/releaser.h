@@ -1,0 +1,36 @@
+#pragma once
+// The text release rule: what has been shown after i tokens is a pure function of the first i
+// tokens. So a stream that resumes at i repeats nothing and loses nothing, whoever serves it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::text {
+
+/// Feeds on the bytes of tokens in order, hands out text that is final: whole UTF-8 sequences
+/// (invalid bytes become U+FFFD, one for each maximal invalid part) and nothing that could still
+/// turn into a stop string. Not thread-safe; a copy continues independently.
+class Releaser {
+ public:
+  explicit Releaser(std::vector<std::string> stops = {});
+  /// The text that token `bytes` releases (often empty or several tokens' worth).
+  /// After stopped() the answer is always empty.
+  std::string feed(std::string_view bytes);
+  /// The end of the stream without a stop string: what was held back, an unfinished UTF-8 sequence
+  /// as U+FFFD.
+  std::string finish();
+  /// A stop string has appeared; text before it was released, it and what follows never is.
+  bool stopped() const { return stopped_; }
+  /// Which one, -1 if none.
+  int stop_index() const { return stop_index_; }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;  // valid text that may begin a stop string, then the unfinished UTF-8 tail
+  bool stopped_ = false;
+  int stop_index_ = -1;
+};
+
+}  // namespace holdfast::text

@@ -1,0 +1,73 @@
+#pragma once
+// What the engine needs of a device. Engine-lifetime memory (weights, KV page pool, scratch) is
+// taken once, in load(); forward() never allocates, neither on the device nor on the heap.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "worker/model/program.h"
+
+namespace holdfast::backend {
+
+/// A run of consecutive tokens of one sequence. Positions [start, start + n) are computed and
+/// written to the sequence's pages; earlier positions are read from them.
+struct Segment {
+  const std::int32_t* tokens = nullptr;  // [n]
+  std::int32_t n = 0;
+  std::int64_t start = 0;
+  const std::int32_t* pages = nullptr;  // page table: position p lives in pages[p / 64], row p % 64
+  std::int32_t n_logits = 0;  // logits are wanted for the last n_logits tokens (0 = none, n = all)
+};
+
+struct Limits {
+  std::int64_t context = 0;        // longest sequence
+  std::int32_t pages = 0;          // KV pages in the pool
+  std::int32_t batch_tokens = 0;   // most tokens in one forward (all segments)
+  std::int32_t batch_segments = 0;
+  std::int32_t logit_rows = 0;     // most logit rows in one forward
+  std::string kv_type = "f16";     // "f32", "f16"
+};
+
+struct Memory {  // bytes, exactly what was taken
+  std::uint64_t weights = 0;
+  std::uint64_t kv = 0;
+  std::uint64_t scratch = 0;
+};
+
+/// A model on a device. Not thread-safe: one engine thread drives it (it may use a pool inside).
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  /// Runs the program over the segments. logits: [sum of n_logits][vocab] float32 in segment order;
+  /// valid until the next forward. The bits of a row depend only on the tokens before it in its own
+  /// sequence. Errors: kNumericsNan (a logit is not finite; `what` names the segment).
+  virtual Result<const float*> forward(const std::vector<Segment>& segments) = 0;
+  virtual Memory memory() const = 0;
+  /// "cpu/avx512/r1": backend, family and kernels revision.
+  virtual std::string class_prefix() const = 0;
+  /// Allocations on the device and of engine memory since the process started.
+  virtual std::uint64_t allocations() const = 0;
+};
+
+struct LoadOptions {
+  Limits limits;
+  std::int32_t threads = 1;
+  std::string kernels;  // forced family, empty = best that runs here
+  std::function<void(double)> progress;  // 0..1, may be empty
+};
+
+/// "cpu": packs the weights for the kernel family and takes all memory. Errors: kUnsupported (forced
+/// family cannot run here, weight type unknown), kFileInvalid (NaN or infinity in a tensor: names
+/// it), kMemoryExhausted (needed and free bytes). `device`: "cpu"; "opencl:N" elsewhere.
+Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Program& program,
+                                       const LoadOptions& options);
+
+/// Families that run on this machine, best first, e.g. {"avx512", "avx2", "scalar"}.
+std::vector<std::string> cpu_families();
+
+}  // namespace holdfast::backend

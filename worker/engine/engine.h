@@ -1,0 +1,108 @@
+#pragma once
+// Continuous batching over one loaded model. No sockets, no clock, no thread of its own: whoever
+// owns it calls step() in a loop from one thread.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/text/tokenizer.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::engine {
+
+using TokenId = std::int32_t;
+using SequenceKey = std::uint64_t;  // chosen by the caller, unique among live sequences
+
+struct SequenceSpec {
+  SequenceKey key = 0;
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> committed;  // tokens already generated: prefilled, never sampled again
+  wire::Sampling sampling;
+  std::int32_t choice = 0;         // enters the random numbers
+  std::vector<std::string> stops;
+  std::int64_t max_tokens = 0;     // counted from index 0, committed included
+  std::int32_t priority = 1;       // lower first; preemption takes the highest number, then youngest
+};
+
+struct Produced {
+  SequenceKey key = 0;
+  std::int64_t start = 0;  // index of ids[0] among the generated tokens
+  std::vector<TokenId> ids;
+  wire::FinishReason finish = wire::FinishReason::kNone;
+  Error error;  // when finish is kError
+  std::vector<std::string> extra;
+};
+
+struct Usage {
+  std::int32_t running = 0;
+  std::int32_t pages_total = 0;
+  std::int32_t pages_used = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t tokens = 0;        // generated
+  std::uint64_t prefill_tokens = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t allocations = 0;   // device + engine allocations since the process started
+};
+
+/// Implementations: the model engine (open_engine) and the fake one (open_fake_engine).
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  /// kContextExceeded / kMemoryExhausted (can never fit), kConflict (key in use), kRateLimited (no
+  /// free slot now), kInvalidRequest (token id out of range, parameters out of range).
+  virtual Result<void> add(SequenceSpec spec) = 0;
+  /// Takes the sequence out before the next step; unknown keys are ignored. Nothing is produced for
+  /// it afterwards.
+  virtual void cancel(SequenceKey key) = 0;
+  /// Holds a sequence back (its results are not taken fast enough) or lets it go on.
+  virtual void pause(SequenceKey key, bool paused) = 0;
+  /// One forward pass: a token for every running sequence and a budget of prefill tokens. Empty if
+  /// there was nothing to do. The vector is reused by the next call.
+  virtual const std::vector<Produced>& step() = 0;
+  virtual bool idle() const = 0;  // nothing that a step could do
+  virtual Usage usage() const = 0;
+  virtual wire::LoadedModel describe() const = 0;  // class, slots, pages, memory
+};
+
+struct EngineOptions {
+  std::string device = "cpu";
+  std::string kernels;       // empty = best
+  std::int32_t threads = 1;
+  std::int64_t context = 0;  // 0 = as plan::LoadWish
+  std::int32_t slots = 0;
+  std::int32_t pages = 0;    // 0 = by the envelope
+  std::string kv_type = "f16";
+  std::int32_t prefill_chunk = 0;  // tokens of prefill a step
+  std::string model_sha;     // enters the numerics class
+  std::function<void(double)> progress;
+};
+
+/// Opens the file, builds the program, loads it on the device, warms up with one prefill and one
+/// decode. The tokenizer is optional (a file without one cannot match stop strings: kUnsupported
+/// when a request has any).
+Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const EngineOptions& options);
+
+/// Raw logits of a token sequence through the same stepping (CLI `logits`, `perplexity`, tests).
+struct LogitsOptions {
+  std::int32_t chunk = 0;      // prefill tokens a step; 0 = default
+  std::int32_t neighbours = 0; // other random sequences that run beside it
+  bool decode = false;         // one token at a time
+};
+/// rows[i] = logits after tokens[0 .. positions[i]], each [vocab].
+Result<std::vector<std::vector<float>>> compute_logits(Engine& engine,
+                                                       const std::vector<TokenId>& tokens,
+                                                       const std::vector<std::int64_t>& positions,
+                                                       const LogitsOptions& options);
+
+/// Token = hash of (seed, choice, index, prefix); behaviour from a JSON object: vocab, step_us,
+/// step_us_per_sequence, prefill_us_per_token, load_ms, memory_bytes, fail_load, crash_on_token,
+/// eos_every. schema/protocol.md lists the fields.
+Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
+                                                 const EngineOptions& options);
+
+}  // namespace holdfast::engine
