@@ -22,4 +22,7 @@ std::string encode(const Message& message);
 /// and memory; safe on hostile input. Accepts versions kVersion and kVersion - 1.
 Result<Message> decode(std::string_view frame);
 
+/// "SUBMIT", … as in schema/protocol.md. For logs and tests.
+std::string_view message_name(const Message& message);
+
 }  // namespace holdfast::wire

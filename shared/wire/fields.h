@@ -1,0 +1,491 @@
+#pragma once
+// What goes over the wire, field by field: one visitor for writing and reading, so the two cannot
+// drift apart. `v(name, member)` is a value, `v.blob(name, member)` a byte string (content that
+// need not be UTF-8). Names and numbers never change their meaning; new fields are added at the
+// end.
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "shared/wire/messages.h"
+
+namespace holdfast::wire {
+
+template <class T, class U>
+concept Like = std::same_as<std::remove_const_t<T>, U>;
+
+/// The largest number of each enumeration.
+template <class E>
+struct EnumMax;
+template <>
+struct EnumMax<PriorityClass> : std::integral_constant<PriorityClass, PriorityClass::kBatch> {};
+template <>
+struct EnumMax<OnDisconnect> : std::integral_constant<OnDisconnect, OnDisconnect::kCancel> {};
+template <>
+struct EnumMax<RequestState> : std::integral_constant<RequestState, RequestState::kQuarantined> {};
+template <>
+struct EnumMax<FinishReason> : std::integral_constant<FinishReason, FinishReason::kExpired> {};
+
+/// The type number and name of each message.
+template <class T>
+struct MessageType;
+#define HF_MESSAGE(Type, number, text)               \
+  template <>                                        \
+  struct MessageType<Type> {                         \
+    static constexpr std::uint16_t kNumber = number; \
+    static constexpr std::string_view kName = text;  \
+  };
+HF_MESSAGE(Submit, 1, "SUBMIT")
+HF_MESSAGE(Accepted, 2, "ACCEPTED")
+HF_MESSAGE(Refused, 3, "REFUSED")
+HF_MESSAGE(Attach, 4, "ATTACH")
+HF_MESSAGE(Attached, 5, "ATTACHED")
+HF_MESSAGE(Credit, 6, "CREDIT")
+HF_MESSAGE(Detach, 7, "DETACH")
+HF_MESSAGE(Event, 8, "EVENT")
+HF_MESSAGE(Fin, 9, "FIN")
+HF_MESSAGE(Cancel, 10, "CANCEL")
+HF_MESSAGE(StatusQuery, 11, "STATUS")
+HF_MESSAGE(StatusReply, 12, "STATUS_REPLY")
+HF_MESSAGE(ModelsQuery, 13, "MODELS")
+HF_MESSAGE(ModelsReply, 14, "MODELS_REPLY")
+HF_MESSAGE(Ping, 15, "PING")
+HF_MESSAGE(Pong, 16, "PONG")
+HF_MESSAGE(Op, 32, "OP")
+HF_MESSAGE(OpResult, 33, "OP_RESULT")
+HF_MESSAGE(Hello, 48, "HELLO")
+HF_MESSAGE(Welcome, 49, "WELCOME")
+HF_MESSAGE(Adopt, 50, "ADOPT")
+HF_MESSAGE(Drop, 51, "DROP")
+HF_MESSAGE(Load, 52, "LOAD")
+HF_MESSAGE(Unload, 53, "UNLOAD")
+HF_MESSAGE(StateReport, 54, "STATE")
+HF_MESSAGE(Dispatch, 55, "DISPATCH")
+HF_MESSAGE(Tokens, 56, "TOKENS")
+HF_MESSAGE(Ack, 57, "ACK")
+HF_MESSAGE(CancelWork, 58, "CANCEL_WORK")
+HF_MESSAGE(Returned, 59, "RETURNED")
+HF_MESSAGE(Drain, 60, "DRAIN")
+HF_MESSAGE(Drained, 61, "DRAINED")
+HF_MESSAGE(WorkerStats, 62, "STATS")
+HF_MESSAGE(IngressHello, 80, "INGRESS_HELLO")
+HF_MESSAGE(Prepare, 81, "PREPARE")
+HF_MESSAGE(Prepared, 82, "PREPARED")
+HF_MESSAGE(NeedTokenizer, 83, "NEED_TOKENIZER")
+HF_MESSAGE(TokenizerBlob, 84, "TOKENIZER_BLOB")
+HF_MESSAGE(Inspect, 85, "INSPECT")
+HF_MESSAGE(Inspected, 86, "INSPECTED")
+#undef HF_MESSAGE
+
+template <class V>
+void fields(V& v, Like<Fence> auto& m) {
+  v("epoch", m.epoch);
+  v("counter", m.counter);
+}
+template <class V>
+void fields(V& v, Like<Sampling> auto& m) {
+  v("temperature", m.temperature);
+  v("top_k", m.top_k);
+  v("top_p", m.top_p);
+  v("min_p", m.min_p);
+  v("seed", m.seed);
+  v("ignore_eos", m.ignore_eos);
+  v("min_tokens", m.min_tokens);
+  v("logprobs", m.logprobs);
+  v("repetition_penalty", m.repetition_penalty);
+  v("presence_penalty", m.presence_penalty);
+  v("frequency_penalty", m.frequency_penalty);
+  v("extra", m.extra);
+}
+template <class V>
+void fields(V& v, Like<Prompt> auto& m) {
+  v.blob("text", m.text);
+  v("ids", m.ids);
+  v.blob("messages_json", m.messages_json);
+}
+template <class V>
+void fields(V& v, Like<Submit> auto& m) {
+  v("tag", m.tag);
+  v("request_id", m.request_id);
+  v("tenant", m.tenant);
+  v("idem_key", m.idem_key);
+  v("model", m.model);
+  v("prompts", m.prompts);
+  v("n", m.n);
+  v("max_tokens", m.max_tokens);
+  v("sampling", m.sampling);
+  v("seed_given", m.seed_given);
+  v("stops", m.stops);
+  v("echo", m.echo);
+  v("add_special", m.add_special);
+  v("priority", m.priority);
+  v("queue_timeout_ms", m.queue_timeout_ms);
+  v("total_timeout_ms", m.total_timeout_ms);
+  v("on_disconnect", m.on_disconnect);
+  v("body_hash", m.body_hash);
+  v("meta", m.meta);
+}
+template <class V>
+void fields(V& v, Like<ChoiceInfo> auto& m) {
+  v("choice", m.choice);
+  v("prompt", m.prompt);
+  v("next_index", m.next_index);
+  v("finish", m.finish);
+  v("error_code", m.error_code);
+  v("error", m.error);
+}
+template <class V>
+void fields(V& v, Like<RequestInfo> auto& m) {
+  v("request_id", m.request_id);
+  v("tenant", m.tenant);
+  v("model", m.model);
+  v("model_sha", m.model_sha);
+  v("state", m.state);
+  v("created_ms", m.created_ms);
+  v("finished_ms", m.finished_ms);
+  v("prompt_tokens", m.prompt_tokens);
+  v("prompt_text", m.prompt_text);
+  v("choices", m.choices);
+  v("max_tokens", m.max_tokens);
+  v("sampling", m.sampling);
+  v("stops", m.stops);
+  v("echo", m.echo);
+  v("queue_position", m.queue_position);
+  v("eta_ms", m.eta_ms);
+  v("meta", m.meta);
+}
+template <class V>
+void fields(V& v, Like<Accepted> auto& m) {
+  v("tag", m.tag);
+  v("duplicate", m.duplicate);
+  v("info", m.info);
+}
+template <class V>
+void fields(V& v, Like<Refusal> auto& m) {
+  v("code", m.code);
+  v("message", m.message);
+  v("needed", m.needed);
+  v("free", m.free);
+  v("largest", m.largest);
+  v("retry_after_ms", m.retry_after_ms);
+  v("queue_position", m.queue_position);
+  v("eta_ms", m.eta_ms);
+}
+template <class V>
+void fields(V& v, Like<Refused> auto& m) {
+  v("tag", m.tag);
+  v("refusal", m.refusal);
+}
+template <class V>
+void fields(V& v, Like<Attach> auto& m) {
+  v("tag", m.tag);
+  v("request_id", m.request_id);
+  v("tenant", m.tenant);
+  v("idem_key", m.idem_key);
+  v("from", m.from);
+  v("window", m.window);
+}
+template <class V>
+void fields(V& v, Like<Attached> auto& m) {
+  v("tag", m.tag);
+  v("info", m.info);
+}
+template <class V>
+void fields(V& v, Like<Credit> auto& m) {
+  v("tag", m.tag);
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("upto", m.upto);
+}
+template <class V>
+void fields(V& v, Like<Detach> auto& m) {
+  v("tag", m.tag);
+  v("request_id", m.request_id);
+}
+template <class V>
+void fields(V& v, Like<Event> auto& m) {
+  v("tag", m.tag);
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("start", m.start);
+  v("ids", m.ids);
+  v.blob("bytes", m.bytes);
+  v("ends", m.ends);
+  v("extra", m.extra);
+}
+template <class V>
+void fields(V& v, Like<Fin> auto& m) {
+  v("tag", m.tag);
+  v("info", m.info);
+}
+template <class V>
+void fields(V& v, Like<Cancel> auto& m) {
+  v("tag", m.tag);
+  v("request_id", m.request_id);
+  v("tenant", m.tenant);
+}
+template <class V>
+void fields(V& v, Like<StatusQuery> auto& m) {
+  v("tag", m.tag);
+  v("request_id", m.request_id);
+  v("tenant", m.tenant);
+  v("idem_key", m.idem_key);
+}
+template <class V>
+void fields(V& v, Like<StatusReply> auto& m) {
+  v("tag", m.tag);
+  v("info", m.info);
+}
+template <class V>
+void fields(V& v, Like<ModelsQuery> auto& m) {
+  v("tag", m.tag);
+}
+template <class V>
+void fields(V& v, Like<ModelInfo> auto& m) {
+  v("name", m.name);
+  v("sha", m.sha);
+  v("architecture", m.architecture);
+  v("state", m.state);
+  v("context", m.context);
+  v("created_ms", m.created_ms);
+  v("chat", m.chat);
+  v("reason", m.reason);
+}
+template <class V>
+void fields(V& v, Like<ModelsReply> auto& m) {
+  v("tag", m.tag);
+  v("models", m.models);
+}
+template <class V>
+void fields(V& v, Like<Ping> auto& m) {
+  v("tag", m.tag);
+}
+template <class V>
+void fields(V& v, Like<Pong> auto& m) {
+  v("tag", m.tag);
+}
+template <class V>
+void fields(V& v, Like<Op> auto& m) {
+  v("tag", m.tag);
+  v("verb", m.verb);
+  v("args", m.args);
+}
+template <class V>
+void fields(V& v, Like<OpResult> auto& m) {
+  v("tag", m.tag);
+  v("ok", m.ok);
+  v("refusal", m.refusal);
+  v("result", m.result);
+}
+template <class V>
+void fields(V& v, Like<ActiveItem> auto& m) {
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("fence", m.fence);
+  v("first_unacked", m.first_unacked);
+  v("next_index", m.next_index);
+  v("finished", m.finished);
+}
+template <class V>
+void fields(V& v, Like<MemoryReport> auto& m) {
+  v("total", m.total);
+  v("free", m.free);
+  v("weights", m.weights);
+  v("kv", m.kv);
+  v("scratch", m.scratch);
+  v("rss", m.rss);
+}
+template <class V>
+void fields(V& v, Like<LoadedModel> auto& m) {
+  v("load_id", m.load_id);
+  v("model_sha", m.model_sha);
+  v("numerics_class", m.numerics_class);
+  v("state", m.state);
+  v("slots", m.slots);
+  v("pages_total", m.pages_total);
+  v("page_tokens", m.page_tokens);
+  v("context", m.context);
+  v("memory", m.memory);
+  v("reason", m.reason);
+  v("progress", m.progress);
+}
+template <class V>
+void fields(V& v, Like<Hello> auto& m) {
+  v("worker_key", m.worker_key);
+  v("incarnation", m.incarnation);
+  v("pid", m.pid);
+  v("host", m.host);
+  v("device", m.device);
+  v("kernels", m.kernels);
+  v("threads", m.threads);
+  v("engine", m.engine);
+  v("memory", m.memory);
+  v("models", m.models);
+  v("active", m.active);
+  v("epoch_seen", m.epoch_seen);
+}
+template <class V>
+void fields(V& v, Like<Welcome> auto& m) {
+  v("epoch", m.epoch);
+  v("worker_id", m.worker_id);
+}
+template <class V>
+void fields(V& v, Like<Adopt> auto& m) {
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("fence", m.fence);
+  v("ack_upto", m.ack_upto);
+}
+template <class V>
+void fields(V& v, Like<Drop> auto& m) {
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("reason", m.reason);
+}
+template <class V>
+void fields(V& v, Like<Load> auto& m) {
+  v("load_id", m.load_id);
+  v("model_sha", m.model_sha);
+  v.blob("path", m.path);
+  v("size", m.size);
+  v("mtime_ns", m.mtime_ns);
+  v("context", m.context);
+  v("slots", m.slots);
+  v("pages", m.pages);
+  v("kv_type", m.kv_type);
+  v("kernels", m.kernels);
+  v("prefill_chunk", m.prefill_chunk);
+  v("options", m.options);
+}
+template <class V>
+void fields(V& v, Like<Unload> auto& m) {
+  v("load_id", m.load_id);
+}
+template <class V>
+void fields(V& v, Like<StateReport> auto& m) {
+  v("model", m.model);
+}
+template <class V>
+void fields(V& v, Like<Dispatch> auto& m) {
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("fence", m.fence);
+  v("load_id", m.load_id);
+  v("model_sha", m.model_sha);
+  v("prompt_ids", m.prompt_ids);
+  v("committed_ids", m.committed_ids);
+  v("sampling", m.sampling);
+  v("stops", m.stops);
+  v("max_tokens", m.max_tokens);
+  v("time_left_ms", m.time_left_ms);
+  v("priority", m.priority);
+  v.blob("state", m.state);
+}
+template <class V>
+void fields(V& v, Like<TokenEvent> auto& m) {
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("fence", m.fence);
+  v("start", m.start);
+  v("ids", m.ids);
+  v("finish", m.finish);
+  v("error_code", m.error_code);
+  v("error", m.error);
+  v("extra", m.extra);
+}
+template <class V>
+void fields(V& v, Like<Tokens> auto& m) {
+  v("step", m.step);
+  v("events", m.events);
+}
+template <class V>
+void fields(V& v, Like<AckItem> auto& m) {
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("fence", m.fence);
+  v("upto", m.upto);
+  v("finished", m.finished);
+}
+template <class V>
+void fields(V& v, Like<Ack> auto& m) {
+  v("items", m.items);
+}
+template <class V>
+void fields(V& v, Like<CancelWork> auto& m) {
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("fence", m.fence);
+}
+template <class V>
+void fields(V& v, Like<Returned> auto& m) {
+  v("request_id", m.request_id);
+  v("choice", m.choice);
+  v("fence", m.fence);
+  v("reason", m.reason);
+}
+template <class V>
+void fields(V& v, Like<Drain> auto& m) {
+  v("resume", m.resume);
+}
+template <class V>
+void fields(V&, Like<Drained> auto&) {}
+template <class V>
+void fields(V& v, Like<WorkerStats> auto& m) {
+  v("memory", m.memory);
+  v("running", m.running);
+  v("pages_used", m.pages_used);
+  v("steps", m.steps);
+  v("tokens", m.tokens);
+  v("allocations", m.allocations);
+  v("step_ms", m.step_ms);
+}
+template <class V>
+void fields(V& v, Like<IngressHello> auto& m) {
+  v("pid", m.pid);
+}
+template <class V>
+void fields(V& v, Like<Prepare> auto& m) {
+  v("job", m.job);
+  v("model_sha", m.model_sha);
+  v("prompts", m.prompts);
+  v("add_special", m.add_special);
+  v("echo", m.echo);
+}
+template <class V>
+void fields(V& v, Like<Prepared> auto& m) {
+  v("job", m.job);
+  v("ok", m.ok);
+  v("refusal", m.refusal);
+  v("ids", m.ids);
+  v("text", m.text);
+}
+template <class V>
+void fields(V& v, Like<NeedTokenizer> auto& m) {
+  v("model_sha", m.model_sha);
+}
+template <class V>
+void fields(V& v, Like<TokenizerBlob> auto& m) {
+  v("model_sha", m.model_sha);
+  v.blob("blob", m.blob);
+}
+template <class V>
+void fields(V& v, Like<Inspect> auto& m) {
+  v("job", m.job);
+  v.blob("path", m.path);
+}
+template <class V>
+void fields(V& v, Like<Inspected> auto& m) {
+  v("job", m.job);
+  v("ok", m.ok);
+  v("refusal", m.refusal);
+  v("model_sha", m.model_sha);
+  v("size", m.size);
+  v("mtime_ns", m.mtime_ns);
+  v("shape", m.shape);
+  v.blob("tokenizer", m.tokenizer);
+  v.blob("pieces", m.pieces);
+}
+
+}  // namespace holdfast::wire

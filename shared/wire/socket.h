@@ -1,0 +1,122 @@
+#pragma once
+// libzmq behind RAII: DEALER and ROUTER sockets with the options of the protocol, one frame a
+// message, never blocking; a monitor for connections; a poll over sockets and descriptors. A socket
+// belongs to one thread at a time. schema/protocol.md, "Transport".
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/result.h"
+
+namespace holdfast::wire {
+
+/// One per process (one libzmq I/O thread), or one per test. Must outlive its sockets. Thread-safe.
+class Context {
+ public:
+  Context();
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  void* raw() const { return context_; }
+
+ private:
+  void* context_;
+};
+
+enum class SocketKind : std::uint8_t { kDealer, kRouter };
+
+struct SocketOptions {
+  int heartbeat_interval_ms = 20;  // 0 = no heartbeats
+  int heartbeat_timeout_ms = 60;   // a silent peer's connection is closed after it
+  int reconnect_ms = 20;
+  int reconnect_max_ms = 200;
+  int send_high_water = 1000;  // frames in each direction of each peer
+  int receive_high_water = 1000;
+  std::int64_t message_bytes_max = 4 << 20;  // longer: libzmq closes the connection
+  int backlog = 512;
+  // CURVE (Z85 keys). Client: all three. Server: secret_key alone, with curve_server.
+  std::string server_key, public_key, secret_key;
+  bool curve_server = false;
+};
+
+enum class SendStatus : std::uint8_t {
+  kSent,  // handed to libzmq; arrival is known only by an answer
+  kFull,  // high-water mark, or (DEALER) not connected now: try again later
+  kGone,  // (ROUTER) no such peer any more
+};
+
+struct Received {
+  std::string peer;  // ROUTER: routing id of the connection, an opaque byte string; DEALER: empty
+  std::string frame;
+};
+
+enum class LinkEvent : std::uint8_t { kConnected, kDisconnected };  // after / of a handshake
+
+class Socket {
+ public:
+  static Result<Socket> open(const Context& context, SocketKind kind, const SocketOptions& options);
+  Socket(Socket&&) noexcept;
+  Socket& operator=(Socket&&) noexcept;
+  ~Socket();  // LINGER 0: what was not sent is dropped
+
+  /// kIo with endpoint and cause. A stale ipc file of a dead process is replaced by libzmq.
+  Result<void> bind(const std::string& endpoint);
+  Result<void> connect(const std::string& endpoint);
+  /// The bound or connected address ("tcp://127.0.0.1:43210" after "tcp://127.0.0.1:*").
+  std::string endpoint() const;
+
+  /// DEALER.
+  SendStatus send(std::string_view frame);
+  /// ROUTER.
+  SendStatus send_to(std::string_view peer, std::string_view frame);
+  /// The next message, if one is there. Messages that are not exactly one frame are dropped and
+  /// counted (malformed()).
+  std::optional<Received> receive();
+  std::uint64_t malformed() const { return malformed_; }
+
+  /// Starts a monitor; afterwards next_link_event() hands out its events, oldest first. For a
+  /// ROUTER the events do not say which peer (a ping does); for a DEALER there is only one.
+  Result<void> start_monitor(const Context& context);
+  std::optional<LinkEvent> next_link_event();
+
+  void* raw() const { return socket_; }
+  void* raw_monitor() const { return monitor_; }  // nullptr without one
+
+ private:
+  explicit Socket(void* socket) : socket_(socket) {}
+  void close();
+  void* socket_ = nullptr;
+  void* monitor_ = nullptr;
+  std::uint64_t malformed_ = 0;
+};
+
+/// Wakes a thread that waits in wait_readable(). notify() from any thread (also a signal handler).
+class WakeUp {
+ public:
+  WakeUp();
+  ~WakeUp();
+  WakeUp(const WakeUp&) = delete;
+  WakeUp& operator=(const WakeUp&) = delete;
+  void notify() const;
+  void clear() const;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+struct WaitItem {
+  const Socket* socket = nullptr;  // its messages and, if it has one, its monitor
+  int fd = -1;                     // or a descriptor
+  bool ready = false;              // out
+};
+
+/// Waits until something can be read, at most timeout_ms (-1 = for ever). Returns how many items
+/// are ready; an interrupting signal ends the wait early with 0.
+int wait_readable(std::vector<WaitItem>& items, int timeout_ms);
+
+}  // namespace holdfast::wire
