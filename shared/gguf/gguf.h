@@ -15,13 +15,47 @@
 
 namespace holdfast::gguf {
 
+// Limits of what we read, all far above what real models use. A file beyond one is refused.
+inline constexpr std::uint64_t kMaxKeys = 4096;
+inline constexpr std::uint64_t kMaxTensors = 65536;
+inline constexpr std::uint64_t kMaxNameBytes = 256;         // of a key or tensor name
+inline constexpr std::uint64_t kMaxStringBytes = 1u << 20;  // of one string value
+inline constexpr std::uint64_t kMaxAlignment = 4096;
+
 /// Numbers of the format (ggml_type). All that ggml writes today are known by name and size.
 enum class TensorType : std::uint32_t {
-  kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ5_0 = 6, kQ5_1 = 7, kQ8_0 = 8, kQ8_1 = 9,
-  kQ2_K = 10, kQ3_K = 11, kQ4_K = 12, kQ5_K = 13, kQ6_K = 14, kQ8_K = 15,
-  kIQ2_XXS = 16, kIQ2_XS = 17, kIQ3_XXS = 18, kIQ1_S = 19, kIQ4_NL = 20, kIQ3_S = 21, kIQ2_S = 22,
-  kIQ4_XS = 23, kI8 = 24, kI16 = 25, kI32 = 26, kI64 = 27, kF64 = 28, kIQ1_M = 29, kBF16 = 30,
-  kTQ1_0 = 34, kTQ2_0 = 35, kMXFP4 = 39,
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ8_1 = 9,
+  kQ2_K = 10,
+  kQ3_K = 11,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kQ8_K = 15,
+  kIQ2_XXS = 16,
+  kIQ2_XS = 17,
+  kIQ3_XXS = 18,
+  kIQ1_S = 19,
+  kIQ4_NL = 20,
+  kIQ3_S = 21,
+  kIQ2_S = 22,
+  kIQ4_XS = 23,
+  kI8 = 24,
+  kI16 = 25,
+  kI32 = 26,
+  kI64 = 27,
+  kF64 = 28,
+  kIQ1_M = 29,
+  kBF16 = 30,
+  kTQ1_0 = 34,
+  kTQ2_0 = 35,
+  kMXFP4 = 39,
 };
 
 /// Block geometry of a type.
@@ -36,7 +70,19 @@ std::optional<TypeTraits> type_traits(TensorType type);
 std::optional<TensorType> type_from_name(std::string_view name);
 
 enum class ValueType : std::uint32_t {
-  kU8 = 0, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64
+  kU8 = 0,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64
 };
 
 /// One tensor of the file. dims[0] is the contiguous one (columns, K); absent dims are 1.
@@ -82,6 +128,8 @@ class File {
   virtual std::optional<std::vector<std::string_view>> get_strings(std::string_view key) const = 0;
   virtual std::optional<std::vector<float>> get_floats(std::string_view key) const = 0;
   virtual std::optional<std::vector<std::int64_t>> get_ints(std::string_view key) const = 0;
+  /// Type word and value as the file stores them, for copying; empty if the key is absent.
+  virtual ByteSpan raw_value(std::string_view key) const = 0;
 
   virtual const std::vector<TensorInfo>& tensors() const = 0;
   virtual const TensorInfo* tensor(std::string_view name) const = 0;  // nullptr if absent
