@@ -77,7 +77,9 @@ struct EngineOptions {
   std::int32_t slots = 0;
   std::int32_t pages = 0;    // 0 = by the envelope
   std::string kv_type = "f16";
-  std::int32_t prefill_chunk = 0;  // tokens of prefill a step
+  std::int32_t prefill_chunk = 0;  // tokens of prefill a step; 0 = 512
+  std::int32_t prefill_chunk_busy = 0;  // the same while others decode: bounds their gap; 0 = 128
+  std::int32_t logit_rows = 0;     // rows of logits in one forward; 0 = slots (compute_logits: more is faster)
   std::string model_sha;     // enters the numerics class
   std::function<void(double)> progress;
 };
@@ -99,9 +101,14 @@ Result<std::vector<std::vector<float>>> compute_logits(Engine& engine,
                                                        const std::vector<std::int64_t>& positions,
                                                        const LogitsOptions& options);
 
-/// Token = hash of (seed, choice, index, prefix); behaviour from a JSON object: vocab, step_us,
-/// step_us_per_sequence, prefill_us_per_token, load_ms, memory_bytes, fail_load, crash_on_token,
-/// eos_every. schema/protocol.md lists the fields.
+/// Token = hash of (seed, choice, index, prefix); behaviour from a JSON object, all optional: vocab
+/// (1024), eos (id of the end token, 2), eos_every (mean tokens to an end token, 0 = never), step_us,
+/// step_us_per_sequence, prefill_us_per_token (slept, never spun), load_ms, memory_bytes, fail_load
+/// (true or a message: the load fails with kModelFailed), crash_on_token (abort() when it samples
+/// this id), crash_on_prompt_token (abort() when it starts on a prompt that holds this id),
+/// nan_on_token (kNumericsNan instead of this id), slots, pages, context, prefill_chunk (these four
+/// outrank EngineOptions), tokenizer (GGUF whose pieces and end tokens count; without one, stop
+/// strings are kUnsupported). kInvalidRequest for a field of another type.
 Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
                                                  const EngineOptions& options);
 

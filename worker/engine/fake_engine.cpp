@@ -1,0 +1,326 @@
+// The fake engine: real sequences, slots, pages and endings, no model. For tests and load runs of
+// everything that stands around an engine.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "shared/base/log.h"
+#include "shared/plan/plan.h"
+#include "worker/engine/end_rule.h"
+#include "worker/engine/engine.h"
+#include "worker/engine/philox.h"
+
+namespace holdfast::engine {
+
+namespace {
+
+struct FakeOptions {
+  std::int32_t vocab = 1024;
+  std::int32_t eos = 2;
+  std::int64_t eos_every = 0;
+  std::int64_t step_us = 0;
+  std::int64_t step_us_per_sequence = 0;
+  std::int64_t prefill_us_per_token = 0;
+  std::int64_t load_ms = 0;
+  std::int64_t memory_bytes = 0;
+  std::string fail_load;
+  TokenId crash_on_token = -1;
+  TokenId crash_on_prompt_token = -1;
+  TokenId nan_on_token = -1;
+  std::int32_t slots = 16;
+  std::int32_t pages = 0;
+  std::int64_t context = 4096;
+  std::int32_t prefill_chunk = 512;
+  std::string tokenizer;
+};
+
+void sleep_us(std::int64_t us) {
+  if (us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
+}
+
+/// One step of a rolling hash (splitmix64's mixer).
+std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
+  std::uint64_t z = (h ^ v) + 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+struct FakeSequence {
+  SequenceSpec spec;
+  EndRule rule;
+  std::uint64_t hash = 0;   // of prompt and generated ids
+  std::int64_t length = 0;  // prompt and generated
+  std::int64_t generated = 0;
+  std::int64_t computed = 0;  // of `length`; the difference is prefilled
+  std::uint64_t age = 0;
+  bool paused = false;
+  wire::FinishReason finish = wire::FinishReason::kNone;
+};
+
+class FakeEngine final : public Engine {
+ public:
+  FakeEngine(FakeOptions options, Vocabulary vocabulary, std::string sha)
+      : options_(std::move(options)), vocabulary_(std::move(vocabulary)), sha_(std::move(sha)) {
+    sequences_.reserve(static_cast<std::size_t>(options_.slots));
+    usage_.pages_total = options_.pages;
+  }
+
+  Result<void> add(SequenceSpec spec) override {
+    HF_CHECKED(check_spec(spec, vocabulary_, options_.vocab, options_.context, options_.pages));
+    if (find(spec.key) != nullptr) {
+      return Error{Errc::kConflict, "add sequence " + std::to_string(spec.key) + ": key in use"};
+    }
+    if (static_cast<std::int32_t>(sequences_.size()) >= options_.slots) {
+      return Error{Errc::kRateLimited, "add sequence " + std::to_string(spec.key) + ": all " +
+                                           std::to_string(options_.slots) + " slots are taken"};
+    }
+    FakeSequence s;
+    s.rule = EndRule(&vocabulary_, spec.stops, generated_max(spec, options_.context),
+                     spec.sampling.ignore_eos);
+    s.finish = s.rule.start();
+    s.age = ++ages_;
+    for (const TokenId id : spec.prompt) s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
+    for (const TokenId id : spec.committed) {
+      s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
+      if (s.finish == wire::FinishReason::kNone) s.finish = s.rule.feed(id);
+    }
+    s.generated = static_cast<std::int64_t>(spec.committed.size());
+    s.length = s.generated + static_cast<std::int64_t>(spec.prompt.size());
+    s.spec = std::move(spec);
+    sequences_.push_back(std::move(s));
+    return {};
+  }
+
+  void cancel(SequenceKey key) override {
+    std::erase_if(sequences_, [&](const FakeSequence& s) { return s.spec.key == key; });
+  }
+
+  void pause(SequenceKey key, bool paused) override {
+    if (FakeSequence* s = find(key)) s->paused = paused;
+  }
+
+  const std::vector<Produced>& step() override;
+
+  bool idle() const override {
+    return std::all_of(sequences_.begin(), sequences_.end(), [](const FakeSequence& s) {
+      return s.paused && s.finish == wire::FinishReason::kNone;
+    });
+  }
+
+  Usage usage() const override {
+    Usage u = usage_;
+    u.running = static_cast<std::int32_t>(sequences_.size());
+    for (const FakeSequence& s : sequences_) u.pages_used += pages_for(s.computed);
+    return u;
+  }
+
+  wire::LoadedModel describe() const override {
+    wire::LoadedModel m;
+    m.model_sha = sha_;
+    m.numerics_class = "fake/hash/r1/" + (sha_.empty() ? std::string("-") : sha_) + "/none/single";
+    m.state = "ready";
+    m.slots = options_.slots;
+    m.pages_total = options_.pages;
+    m.page_tokens = plan::kPageTokens;
+    m.context = options_.context;
+    m.memory.weights = options_.memory_bytes;
+    m.progress = 1;
+    return m;
+  }
+
+ private:
+  FakeSequence* find(SequenceKey key) {
+    for (FakeSequence& s : sequences_) {
+      if (s.spec.key == key) return &s;
+    }
+    return nullptr;
+  }
+  void grant_pages();
+  void sample(FakeSequence& s);
+  TokenId token_of(const FakeSequence& s) const;
+
+  FakeOptions options_;
+  Vocabulary vocabulary_;
+  std::string sha_;
+  std::vector<FakeSequence> sequences_;
+  std::vector<FakeSequence*> granted_;
+  std::vector<Produced> produced_;
+  std::uint64_t ages_ = 0;
+  Usage usage_;
+};
+
+/// Pages go to the sequences in rank order (priority, then age); who gets none loses what it has.
+void FakeEngine::grant_pages() {
+  granted_.clear();
+  std::vector<FakeSequence*> order;
+  for (FakeSequence& s : sequences_) {
+    if (s.finish == wire::FinishReason::kNone) order.push_back(&s);
+  }
+  std::sort(order.begin(), order.end(), [](const FakeSequence* a, const FakeSequence* b) {
+    return std::pair(a->spec.priority, a->age) < std::pair(b->spec.priority, b->age);
+  });
+  std::int32_t left = options_.pages;
+  for (FakeSequence* s : order) {
+    if (s->paused && s->computed == 0) continue;  // holds nothing and wants nothing
+    const std::int32_t needed = pages_for(s->length);
+    if (needed <= left) {
+      left -= needed;
+      if (!s->paused) granted_.push_back(s);
+    } else if (s->computed > 0) {
+      s->computed = 0;
+      ++usage_.preemptions;
+    }
+  }
+}
+
+TokenId FakeEngine::token_of(const FakeSequence& s) const {
+  const wire::Sampling& p = s.spec.sampling;
+  const std::uint64_t bits =
+      mix(s.hash, random_bits(p.seed, s.spec.choice, s.generated, RandomPurpose::kFake));
+  const bool end_allowed = s.generated + 1 > p.min_tokens;
+  if (options_.eos_every > 0 && end_allowed &&
+      (bits >> 32) % static_cast<std::uint64_t>(options_.eos_every) == 0) {
+    return options_.eos;
+  }
+  auto id = static_cast<TokenId>((bits & 0xffffffffu) % static_cast<std::uint64_t>(options_.vocab));
+  while (vocabulary_.is_end(id)) id = (id + 1) % options_.vocab;  // ends only by eos_every
+  return id;
+}
+
+void FakeEngine::sample(FakeSequence& s) {
+  const TokenId id = token_of(s);
+  if (id == options_.crash_on_token) std::abort();  // what it is for
+  Produced p;
+  p.key = s.spec.key;
+  p.start = s.generated;
+  if (id == options_.nan_on_token) {
+    s.finish = p.finish = wire::FinishReason::kError;
+    p.error = {Errc::kNumericsNan, "sample token " + std::to_string(s.generated) +
+                                       ": a logit is not finite (asked for by nan_on_token)"};
+  } else {
+    p.ids.push_back(id);
+    s.finish = p.finish = s.rule.feed(id);
+    if (s.spec.sampling.logprobs >= 0) p.extra.emplace_back("{\"logprob\":0,\"top\":[]}");
+    s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
+    ++s.generated;
+    ++s.length;
+    ++usage_.tokens;
+  }
+  produced_.push_back(std::move(p));
+}
+
+const std::vector<Produced>& FakeEngine::step() {
+  produced_.clear();
+  for (const FakeSequence& s : sequences_) {  // ended by what was committed already
+    if (s.finish == wire::FinishReason::kNone) continue;
+    Produced p;
+    p.key = s.spec.key;
+    p.start = s.generated;
+    p.finish = s.finish;
+    produced_.push_back(std::move(p));
+  }
+  grant_pages();
+  std::int64_t budget = options_.prefill_chunk;
+  std::int64_t prefilled = 0;
+  std::int64_t decoding = 0;
+  for (FakeSequence* s : granted_) {
+    const std::int64_t pending = s->length - s->computed;
+    if (pending > 1 || s->generated == 0) {
+      if (s->computed == 0 && options_.crash_on_prompt_token >= 0 &&
+          std::count(s->spec.prompt.begin(), s->spec.prompt.end(), options_.crash_on_prompt_token) >
+              0) {
+        std::abort();
+      }
+      const std::int64_t n = std::min(pending, budget - prefilled);
+      s->computed += n;
+      prefilled += n;
+    } else {
+      s->computed += pending;
+      ++decoding;
+    }
+  }
+  if (!granted_.empty()) {
+    sleep_us(options_.step_us + options_.step_us_per_sequence * decoding +
+             options_.prefill_us_per_token * prefilled);
+    ++usage_.steps;
+    usage_.prefill_tokens += static_cast<std::uint64_t>(prefilled);
+  }
+  for (FakeSequence* s : granted_) {
+    if (s->computed == s->length) sample(*s);
+  }
+  std::erase_if(sequences_,
+                [](const FakeSequence& s) { return s.finish != wire::FinishReason::kNone; });
+  return produced_;
+}
+
+/// The options outrank what the load asks for: they are for experiments.
+Result<FakeOptions> parse_options(std::string_view text, const EngineOptions& load) {
+  FakeOptions o;
+  if (load.context > 0) o.context = load.context;
+  if (load.slots > 0) o.slots = load.slots;
+  if (load.pages > 0) o.pages = load.pages;
+  if (load.prefill_chunk > 0) o.prefill_chunk = load.prefill_chunk;
+  if (text.empty()) return o;
+  const auto j = nlohmann::json::parse(text, nullptr, false);
+  if (!j.is_object()) {
+    return Error{Errc::kInvalidRequest, "open fake engine: options are no JSON object"};
+  }
+  try {
+    o.vocab = j.value("vocab", o.vocab);
+    o.eos = j.value("eos", o.eos);
+    o.eos_every = j.value("eos_every", o.eos_every);
+    o.step_us = j.value("step_us", o.step_us);
+    o.step_us_per_sequence = j.value("step_us_per_sequence", o.step_us_per_sequence);
+    o.prefill_us_per_token = j.value("prefill_us_per_token", o.prefill_us_per_token);
+    o.load_ms = j.value("load_ms", o.load_ms);
+    o.memory_bytes = j.value("memory_bytes", o.memory_bytes);
+    if (j.contains("fail_load")) {
+      const auto& f = j["fail_load"];
+      o.fail_load = f.is_string() ? f.get<std::string>() : f.get<bool>() ? "fail_load is set" : "";
+    }
+    o.crash_on_token = j.value("crash_on_token", o.crash_on_token);
+    o.crash_on_prompt_token = j.value("crash_on_prompt_token", o.crash_on_prompt_token);
+    o.nan_on_token = j.value("nan_on_token", o.nan_on_token);
+    o.slots = j.value("slots", o.slots);
+    o.pages = j.value("pages", o.pages);
+    o.context = j.value("context", o.context);
+    o.prefill_chunk = j.value("prefill_chunk", o.prefill_chunk);
+    o.tokenizer = j.value("tokenizer", o.tokenizer);
+  } catch (const nlohmann::json::exception& e) {
+    return Error{Errc::kInvalidRequest, std::string("open fake engine: options: ") + e.what()};
+  }
+  return o;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
+                                                 const EngineOptions& options) {
+  HF_TRY(FakeOptions o, parse_options(options_json, options));
+  if (o.pages == 0) o.pages = o.slots * pages_for(o.context);
+  if (o.vocab < 2 || o.slots < 1 || o.pages < 1 || o.context < 1 || o.prefill_chunk < 1) {
+    return Error{Errc::kInvalidRequest,
+                 "open fake engine: vocab, slots, pages, context, prefill_chunk must be positive"};
+  }
+  for (int i = 1; i <= 10 && o.load_ms > 0; ++i) {
+    sleep_us(o.load_ms * 100);
+    if (options.progress) options.progress(i / 10.0);
+  }
+  if (!o.fail_load.empty()) return Error{Errc::kModelFailed, "open fake engine: " + o.fail_load};
+  Vocabulary vocabulary{nullptr, o.eos};
+  if (!o.tokenizer.empty()) {
+    HF_TRY(auto file, gguf::File::open(o.tokenizer));
+    HF_TRY(vocabulary.tokenizer, text::Tokenizer::load(*file));
+    o.vocab = vocabulary.tokenizer->vocab_size();
+    o.eos = vocabulary.tokenizer->eos();
+  }
+  return std::unique_ptr<Engine>(
+      std::make_unique<FakeEngine>(std::move(o), std::move(vocabulary), options.model_sha));
+}
+
+}  // namespace holdfast::engine
