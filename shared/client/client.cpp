@@ -1,0 +1,194 @@
+#include "shared/client/client.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <utility>
+
+#include "shared/base/bytes.h"
+#include "shared/client/io_loop.h"
+#include "shared/wire/frame.h"
+
+namespace holdfast::client {
+namespace {
+
+constexpr std::size_t kHoldAbove = 256;  // events that wait for a slow reader of stream()
+constexpr std::size_t kReleaseBelow = 64;
+
+/// The member of the expected answer, or the failure; another message is the daemon's fault.
+template <class T, class U, class M>
+Answer<U> expect(Reply reply, M T::*member) {
+  if (auto* failure = std::get_if<Failure>(&reply)) return std::move(*failure);
+  auto& message = std::get<wire::Message>(reply);
+  if (auto* answer = std::get_if<T>(&message)) return std::move(answer->*member);
+  return make_failure(Errc::kInternal, "the daemon answered with " +
+                                           std::string(wire::message_name(message)) +
+                                           ", which does not fit the call");
+}
+
+/// What cannot travel is refused here, where the caller gets a reason, instead of by the daemon,
+/// which can only drop the frame.
+std::optional<Failure> check(const wire::Submit& submit) {
+  const auto is_bad = [](const std::string& text) { return !is_valid_utf8(text); };
+  for (const std::string* text : {&submit.request_id, &submit.tenant, &submit.idem_key,
+                                  &submit.model, &submit.sampling.extra, &submit.meta}) {
+    if (is_bad(*text)) return make_failure(Errc::kInvalidRequest, "submit: text is not UTF-8");
+  }
+  for (const std::string& stop : submit.stops) {
+    if (is_bad(stop)) return make_failure(Errc::kInvalidRequest, "submit: a stop is not UTF-8");
+  }
+  const Result<wire::Message> message = wire::decode(wire::encode(submit));
+  if (message.has_value()) return std::nullopt;
+  return make_failure(Errc::kInvalidRequest, "submit: " + message.error().what);
+}
+
+/// Hands events from the I/O thread to the caller of stream().
+struct Mailbox {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<wire::Event> events;
+  std::optional<Answer<wire::RequestInfo>> end;
+  bool held = false;
+};
+
+class ClientImpl final : public Client {
+ public:
+  explicit ClientImpl(std::unique_ptr<IoLoop> loop) : loop_(std::move(loop)) {}
+
+  void submit_async(wire::Submit submit,
+                    std::function<void(Answer<wire::Accepted>)> done) override {
+    if (submit.request_id.empty()) submit.request_id = new_request_id();
+    if (auto failure = check(submit)) return done(std::move(*failure));
+    loop_->call(std::move(submit), [done = std::move(done)](Reply reply) {
+      if (auto* message = std::get_if<wire::Message>(&reply)) {
+        if (auto* accepted = std::get_if<wire::Accepted>(message))
+          return done(std::move(*accepted));
+      }
+      const auto wrong =
+          expect<wire::Accepted, wire::RequestInfo>(std::move(reply), &wire::Accepted::info);
+      done(std::get<Failure>(wrong));
+    });
+  }
+  void status_async(const std::string& request_id,
+                    std::function<void(Answer<wire::RequestInfo>)> done) override {
+    wire::StatusQuery query;
+    query.request_id = request_id;
+    call_for_info(std::move(query), std::move(done));
+  }
+  void cancel_async(const std::string& request_id,
+                    std::function<void(Answer<wire::RequestInfo>)> done) override {
+    wire::Cancel cancel;
+    cancel.request_id = request_id;
+    call_for_info(std::move(cancel), std::move(done));
+  }
+  void models_async(std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) override {
+    loop_->call(wire::ModelsQuery{}, [done = std::move(done)](Reply reply) {
+      done(expect<wire::ModelsReply, std::vector<wire::ModelInfo>>(std::move(reply),
+                                                                   &wire::ModelsReply::models));
+    });
+  }
+
+  Answer<wire::Accepted> submit(wire::Submit submit) override {
+    return wait<wire::Accepted>([&](auto done) { submit_async(std::move(submit), done); });
+  }
+  Answer<wire::RequestInfo> status(const std::string& request_id) override {
+    return wait<wire::RequestInfo>([&](auto done) { status_async(request_id, done); });
+  }
+  Answer<wire::RequestInfo> cancel(const std::string& request_id) override {
+    return wait<wire::RequestInfo>([&](auto done) { cancel_async(request_id, done); });
+  }
+  Answer<std::vector<wire::ModelInfo>> models() override {
+    return wait<std::vector<wire::ModelInfo>>([&](auto done) { models_async(done); });
+  }
+  Answer<std::string> op(const std::string& verb, const std::string& args_json) override {
+    return wait<std::string>([&](std::function<void(Answer<std::string>)> done) {
+      loop_->call(wire::Op{0, verb, args_json}, [done](Reply reply) {
+        if (auto* message = std::get_if<wire::Message>(&reply)) {
+          auto* result = std::get_if<wire::OpResult>(message);
+          if (result != nullptr && !result->ok) return done(std::move(result->refusal));
+        }
+        done(expect<wire::OpResult, std::string>(std::move(reply), &wire::OpResult::result));
+      });
+    });
+  }
+
+  StreamId open_stream(const std::string& request_id, std::vector<std::int64_t> from,
+                       StreamHandler handler) override {
+    return loop_->open_stream(request_id, std::move(from), std::move(handler));
+  }
+  void hold_stream(StreamId id, bool hold) override { loop_->hold_stream(id, hold); }
+  void close_stream(StreamId id) override { loop_->close_stream(id); }
+
+  Answer<wire::RequestInfo> stream(
+      const std::string& request_id, std::vector<std::int64_t> from,
+      const std::function<void(const wire::Event&)>& on_event) override;
+
+ private:
+  void call_for_info(wire::Message message, std::function<void(Answer<wire::RequestInfo>)> done) {
+    loop_->call(std::move(message), [done = std::move(done)](Reply reply) {
+      done(
+          expect<wire::StatusReply, wire::RequestInfo>(std::move(reply), &wire::StatusReply::info));
+    });
+  }
+  template <class T, class Start>
+  Answer<T> wait(const Start& start) {
+    CHECK_MSG(!loop_->is_io_thread(), "a blocking call of the client inside one of its handlers");
+    auto promise = std::make_shared<std::promise<Answer<T>>>();
+    auto future = promise->get_future();
+    start([promise](Answer<T> answer) { promise->set_value(std::move(answer)); });
+    return future.get();  // every call ends: answer, deadline or the client's own end
+  }
+
+  std::unique_ptr<IoLoop> loop_;
+};
+
+Answer<wire::RequestInfo> ClientImpl::stream(
+    const std::string& request_id, std::vector<std::int64_t> from,
+    const std::function<void(const wire::Event&)>& on_event) {
+  CHECK_MSG(!loop_->is_io_thread(), "a blocking call of the client inside one of its handlers");
+  auto box = std::make_shared<Mailbox>();
+  auto id = std::make_shared<std::atomic<StreamId>>(0);
+  const auto finish = [box](Answer<wire::RequestInfo> end) {
+    const std::lock_guard lock(box->mutex);
+    box->end = std::move(end);
+    box->changed.notify_one();
+  };
+  StreamHandler handler;
+  handler.on_event = [this, box, id](const wire::Event& event) {
+    const std::lock_guard lock(box->mutex);
+    box->events.push_back(event);
+    if (!box->held && box->events.size() > kHoldAbove && id->load() != 0) {
+      box->held = true;
+      loop_->hold_stream(id->load(), true);
+    }
+    box->changed.notify_one();
+  };
+  handler.on_fin = finish;
+  handler.on_failure = finish;
+  id->store(loop_->open_stream(request_id, std::move(from), std::move(handler)));
+  std::unique_lock lock(box->mutex);
+  for (;;) {
+    box->changed.wait(lock, [&] { return !box->events.empty() || box->end.has_value(); });
+    if (box->events.empty()) return std::move(*box->end);
+    const wire::Event event = std::move(box->events.front());
+    box->events.pop_front();
+    if (box->held && box->events.size() < kReleaseBelow) {
+      box->held = false;
+      loop_->hold_stream(id->load(), false);
+    }
+    lock.unlock();
+    on_event(event);
+    lock.lock();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> Client::connect(const std::string& endpoint, Options options) {
+  HF_TRY(auto loop, IoLoop::start(endpoint, options));
+  return std::unique_ptr<Client>(std::make_unique<ClientImpl>(std::move(loop)));
+}
+
+}  // namespace holdfast::client

@@ -1,0 +1,33 @@
+#pragma once
+// Which tokens of a stream have been delivered. Pure: no socket, no thread.
+
+#include <cstdint>
+#include <vector>
+
+#include "shared/wire/messages.h"
+
+namespace holdfast::client {
+
+/// One per stream; survives any number of attachments.
+class Cursor {
+ public:
+  enum class Verdict : std::uint8_t {
+    kDeliver,  // new tokens; what had been delivered before is cut off the event
+    kRepeat,   // nothing new in it
+    kGap,      // tokens are missing before it: attach again from next()
+    kBroken,   // contradicts itself (negative index, `ends` that do not fit)
+  };
+  explicit Cursor(std::vector<std::int64_t> from) : next_(std::move(from)) {}
+
+  Verdict take(wire::Event& event);
+  /// True if all tokens that `info` counts have been delivered.
+  bool is_complete(const wire::RequestInfo& info) const;
+  /// Per choice the next index to come; choices not seen yet are absent (0).
+  const std::vector<std::int64_t>& next() const { return next_; }
+
+ private:
+  static constexpr std::int32_t kChoicesMax = 65'536;
+  std::vector<std::int64_t> next_;
+};
+
+}  // namespace holdfast::client

@@ -1,0 +1,384 @@
+#include "shared/client/io_loop.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "shared/base/clock.h"
+#include "shared/base/log.h"
+#include "shared/wire/frame.h"
+
+namespace holdfast::client {
+namespace {
+
+constexpr int kTickMs = 100;
+constexpr int kRetryMs = 5;
+constexpr std::int64_t kPingAfterUs = 1'000'000;
+// Longer than any commit: a daemon that says nothing for so long may have lost what we sent.
+constexpr std::int64_t kSilentAfterUs = 5'000'000;
+constexpr std::int64_t kWindow = 1024;
+constexpr std::int64_t kCreditStep = kWindow / 4;
+
+std::int64_t now_us() {
+  return system_clock().monotonic_us();
+}
+
+template <class T>
+concept HasTag = requires(T m) {
+  m.tag;
+};
+
+void set_tag(wire::Message& message, std::uint64_t tag) {
+  std::visit(
+      [&](auto& m) {
+        if constexpr (HasTag<std::remove_reference_t<decltype(m)>>) m.tag = tag;
+      },
+      message);
+}
+
+/// A repeated `shutdown` would end the daemon that came after the one it was meant for.
+bool is_repeatable(const wire::Message& message) {
+  const auto* op = std::get_if<wire::Op>(&message);
+  return op == nullptr || op->verb != "shutdown";
+}
+
+}  // namespace
+
+Failure make_failure(Errc code, std::string message) {
+  Failure failure;
+  failure.code = code;
+  failure.message = std::move(message);
+  return failure;
+}
+
+IoLoop::IoLoop(std::string endpoint, const Options& options)
+    : endpoint_(std::move(endpoint)), options_(options) {}
+
+Result<std::unique_ptr<IoLoop>> IoLoop::start(const std::string& endpoint, const Options& options) {
+  std::unique_ptr<IoLoop> loop(new IoLoop(endpoint, options));
+  HF_CHECKED(loop->open());
+  loop->thread_ = std::thread([raw = loop.get()] { raw->run(); });
+  return loop;
+}
+
+Result<void> IoLoop::open() {
+  wire::SocketOptions options;
+  // A client is in no hurry to suspect its daemon: a dead one is seen at once by the closed
+  // connection; these find a stopped process or a cut cable.
+  options.heartbeat_interval_ms = 500;
+  options.heartbeat_timeout_ms = 2000;
+  options.message_bytes_max = 64 << 20;
+  options.server_key = options_.server_key;
+  options.public_key = options_.public_key;
+  options.secret_key = options_.secret_key;
+  HF_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
+  socket_ = std::make_unique<wire::Socket>(std::move(socket));
+  HF_CHECKED(socket_->start_monitor(context_));
+  return socket_->connect(endpoint_);
+}
+
+IoLoop::~IoLoop() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify();
+  thread_.join();
+}
+
+std::uint64_t IoLoop::new_tag() {
+  const std::lock_guard lock(mutex_);
+  return next_tag_++;
+}
+
+void IoLoop::post(std::function<void()> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  wake_.notify();
+}
+
+void IoLoop::call(wire::Message message, Done done) {
+  const std::uint64_t tag = new_tag();
+  set_tag(message, tag);
+  const std::int64_t deadline = now_us() + options_.timeout.count() * 1000;
+  post([this, tag, deadline, m = std::move(message), d = std::move(done)]() mutable {
+    calls_.emplace(tag, Call{std::move(m), std::move(d), deadline, false});
+  });
+}
+
+StreamId IoLoop::open_stream(std::string request_id, std::vector<std::int64_t> from,
+                             StreamHandler handler) {
+  const StreamId id = new_tag();
+  post(
+      [this, id, r = std::move(request_id), f = std::move(from), h = std::move(handler)]() mutable {
+        Stream stream;
+        stream.id = stream.tag = id;
+        stream.request_id = std::move(r);
+        stream.credited = f;
+        stream.cursor = Cursor(std::move(f));
+        stream.handler = std::move(h);
+        streams_.emplace(id, std::move(stream));
+        stream_tags_.emplace(id, id);
+      });
+  return id;
+}
+
+void IoLoop::hold_stream(StreamId id, bool hold) {
+  post([this, id, hold] {
+    const auto it = streams_.find(id);
+    if (it == streams_.end()) return;
+    it->second.held = hold;
+    give_credit(it->second);
+  });
+}
+
+void IoLoop::close_stream(StreamId id) {
+  post([this, id] {
+    const auto it = streams_.find(id);
+    if (it == streams_.end()) return;
+    if (it->second.sent) send(wire::Detach{it->second.tag, it->second.request_id});
+    stream_tags_.erase(it->second.tag);
+    streams_.erase(it);
+  });
+}
+
+void IoLoop::run() {
+  heard_us_ = now_us();
+  std::vector<wire::WaitItem> items = {{socket_.get(), -1, false}, {nullptr, wake_.fd(), false}};
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) break;
+    }
+    run_tasks();
+    drain_link_events();
+    drain_messages();
+    on_tick();
+    const auto unsent = [](const auto& entry) { return !entry.second.sent; };
+    const bool retry = connected_ && (std::any_of(calls_.begin(), calls_.end(), unsent) ||
+                                      std::any_of(streams_.begin(), streams_.end(), unsent));
+    wire::wait_readable(items, retry ? kRetryMs : kTickMs);
+    wake_.clear();
+  }
+  run_tasks();
+  for (auto& [tag, call] : std::exchange(calls_, {})) {
+    call.done(make_failure(Errc::kCancelled, "the client was closed before the answer came"));
+  }
+}
+
+void IoLoop::run_tasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+  }
+  for (const auto& task : tasks) task();
+}
+
+void IoLoop::drain_link_events() {
+  while (const auto event = socket_->next_link_event()) {
+    on_lost();  // a new connection knows nothing of what was sent on the old one
+    connected_ = *event == wire::LinkEvent::kConnected;
+    heard_us_ = pinged_us_ = now_us();
+  }
+}
+
+void IoLoop::on_lost() {
+  silent_ = false;
+  for (auto& [id, stream] : streams_) stream.sent = false;
+  for (auto it = calls_.begin(); it != calls_.end();) {
+    Call& call = it->second;
+    if (!call.sent || is_repeatable(call.message)) {
+      call.sent = false;
+      ++it;
+      continue;
+    }
+    const Done done = std::move(call.done);
+    it = calls_.erase(it);
+    done(make_failure(Errc::kUnreachable, endpoint_ + ": the daemon went away before it answered"));
+  }
+}
+
+void IoLoop::drain_messages() {
+  // Bounded, so that a flood cannot starve deadlines and tasks.
+  for (int i = 0; i < 1000; ++i) {
+    const std::optional<wire::Received> received = socket_->receive();
+    if (!received.has_value()) return;
+    Result<wire::Message> message = wire::decode(received->frame);
+    heard_us_ = now_us();
+    if (std::exchange(silent_, false)) on_lost();
+    if (message.has_value()) {
+      on_message(std::move(message).value());
+    } else {
+      log::warn("client: frame refused", {{"reason", message.error().what}});
+    }
+  }
+  wake_.notify();
+}
+
+void IoLoop::on_tick() {
+  const std::int64_t now = now_us();
+  if (connected_) {
+    send_pending();
+    check_silence(now);
+  }
+  for (auto it = calls_.begin(); it != calls_.end();) {
+    if (it->second.deadline_us > now) {
+      ++it;
+      continue;
+    }
+    const Done done = std::move(it->second.done);
+    it = calls_.erase(it);
+    const bool reachable = connected_ && !silent_;
+    done(make_failure(
+        reachable ? Errc::kTimeout : Errc::kUnreachable,
+        endpoint_ + (reachable ? ": no answer in time; ask for the status"
+                               : ": no daemon answers; is `holdfast serve` running?")));
+  }
+}
+
+void IoLoop::send_pending() {
+  for (auto& [tag, call] : calls_) {
+    if (!call.sent) call.sent = send(call.message);
+  }
+  for (auto& [id, stream] : streams_) {
+    if (!stream.sent) {
+      wire::Attach attach;
+      attach.tag = stream.tag;
+      attach.request_id = stream.request_id;
+      attach.from = stream.credited = stream.cursor.next();
+      attach.window = kWindow;
+      stream.sent = send(attach);
+    } else {
+      give_credit(stream);
+    }
+  }
+}
+
+/// libzmq answers heartbeats even when the daemon's own thread hangs, so what counts is an answer.
+void IoLoop::check_silence(std::int64_t now) {
+  if (calls_.empty() && streams_.empty()) {
+    heard_us_ = now;
+    return;
+  }
+  if (now - heard_us_ > kSilentAfterUs) silent_ = true;
+  if (now - heard_us_ > kPingAfterUs && now - pinged_us_ > kPingAfterUs) {
+    pinged_us_ = now;
+    send(wire::Ping{static_cast<std::uint64_t>(now)});
+  }
+}
+
+bool IoLoop::send(const wire::Message& message) {
+  return connected_ && socket_->send(wire::encode(message)) == wire::SendStatus::kSent;
+}
+
+void IoLoop::on_message(wire::Message message) {
+  if (auto* event = std::get_if<wire::Event>(&message)) return on_event(std::move(*event));
+  if (const auto* fin = std::get_if<wire::Fin>(&message)) return on_fin(*fin);
+  if (const auto* ping = std::get_if<wire::Ping>(&message)) {
+    send(wire::Pong{ping->tag});
+    return;
+  }
+  if (const auto* attached = std::get_if<wire::Attached>(&message)) {
+    const Stream* stream = stream_of_tag(attached->tag);
+    if (stream != nullptr && stream->handler.on_attached)
+      stream->handler.on_attached(attached->info);
+    return;
+  }
+  if (const auto* refused = std::get_if<wire::Refused>(&message)) {
+    if (const Stream* stream = stream_of_tag(refused->tag)) {
+      return fail_stream(stream->id, refused->refusal);
+    }
+  }
+  const std::uint64_t tag = std::visit(
+      [](const auto& m) -> std::uint64_t {
+        if constexpr (HasTag<std::remove_cvref_t<decltype(m)>>) return m.tag;
+        return 0;
+      },
+      message);
+  answer(tag, std::move(message));
+}
+
+void IoLoop::answer(std::uint64_t tag, wire::Message message) {
+  const auto it = calls_.find(tag);
+  if (it == calls_.end() || std::holds_alternative<wire::Pong>(message)) return;
+  const Done done = std::move(it->second.done);
+  calls_.erase(it);
+  if (const auto* refused = std::get_if<wire::Refused>(&message)) {
+    done(refused->refusal);
+  } else {
+    done(std::move(message));
+  }
+}
+
+IoLoop::Stream* IoLoop::stream_of_tag(std::uint64_t tag) {
+  const auto it = stream_tags_.find(tag);
+  if (it == stream_tags_.end()) return nullptr;
+  const auto stream = streams_.find(it->second);
+  return stream == streams_.end() ? nullptr : &stream->second;
+}
+
+void IoLoop::on_event(wire::Event event) {
+  Stream* stream = stream_of_tag(event.tag);
+  if (stream == nullptr) return;
+  switch (stream->cursor.take(event)) {
+    case Cursor::Verdict::kRepeat:
+      return;
+    case Cursor::Verdict::kGap:
+      return attach_again(*stream);
+    case Cursor::Verdict::kBroken:
+      return fail_stream(
+          stream->id, make_failure(Errc::kInternal, "stream " + stream->request_id +
+                                                        ": the daemon sent an inconsistent event"));
+    case Cursor::Verdict::kDeliver:
+      if (stream->handler.on_event) stream->handler.on_event(event);
+      give_credit(*stream);
+      return;
+  }
+}
+
+void IoLoop::on_fin(const wire::Fin& fin) {
+  Stream* stream = stream_of_tag(fin.tag);
+  if (stream == nullptr) return;
+  if (!stream->cursor.is_complete(fin.info)) return attach_again(*stream);
+  const StreamHandler handler = std::move(stream->handler);
+  stream_tags_.erase(stream->tag);
+  streams_.erase(stream->id);
+  if (handler.on_fin) handler.on_fin(fin.info);
+}
+
+/// Under a new tag: events of the old attachment that are still on their way would look like gaps.
+void IoLoop::attach_again(Stream& stream) {
+  send(wire::Detach{stream.tag, stream.request_id});
+  stream_tags_.erase(stream.tag);
+  stream.tag = new_tag();
+  stream.sent = false;
+  stream_tags_.emplace(stream.tag, stream.id);
+  wake_.notify();
+}
+
+void IoLoop::give_credit(Stream& stream) {
+  if (stream.held || !stream.sent) return;
+  const std::vector<std::int64_t>& next = stream.cursor.next();
+  stream.credited.resize(std::max(stream.credited.size(), next.size()), 0);
+  for (std::size_t choice = 0; choice < next.size(); ++choice) {
+    if (next[choice] - stream.credited[choice] < kCreditStep) continue;
+    const wire::Credit credit{stream.tag, stream.request_id, static_cast<std::int32_t>(choice),
+                              next[choice]};
+    if (send(credit)) stream.credited[choice] = next[choice];
+  }
+}
+
+void IoLoop::fail_stream(StreamId id, const Failure& failure) {
+  const auto it = streams_.find(id);
+  if (it == streams_.end()) return;
+  const StreamHandler handler = std::move(it->second.handler);
+  stream_tags_.erase(it->second.tag);
+  streams_.erase(it);
+  if (handler.on_failure) handler.on_failure(failure);
+}
+
+}  // namespace holdfast::client

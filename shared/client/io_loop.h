@@ -1,0 +1,104 @@
+#pragma once
+// The client's I/O thread: one DEALER, the calls that wait for an answer, the open streams. Behind
+// client.h only.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "shared/client/client.h"
+#include "shared/client/cursor.h"
+#include "shared/wire/socket.h"
+
+namespace holdfast::client {
+
+using Reply = std::variant<wire::Message, Failure>;
+using Done = std::function<void(Reply)>;
+
+Failure make_failure(Errc code, std::string message);
+
+class IoLoop {
+ public:
+  static Result<std::unique_ptr<IoLoop>> start(const std::string& endpoint, const Options& options);
+  ~IoLoop();  // ends the thread; calls without an answer fail with kCancelled
+
+  /// Any thread. `message` has a tag field; it is set here. `done` runs once, on the I/O thread.
+  void call(wire::Message message, Done done);
+  StreamId open_stream(std::string request_id, std::vector<std::int64_t> from,
+                       StreamHandler handler);
+  void hold_stream(StreamId id, bool hold);
+  void close_stream(StreamId id);
+  bool is_io_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  struct Call {
+    wire::Message message;
+    Done done;
+    std::int64_t deadline_us = 0;
+    bool sent = false;  // on this connection
+  };
+  struct Stream {
+    StreamId id = 0;
+    std::uint64_t tag = 0;  // of the newest ATTACH; what bears another one is late
+    std::string request_id;
+    Cursor cursor{{}};
+    StreamHandler handler;
+    std::vector<std::int64_t> credited;
+    bool held = false;
+    bool sent = false;  // the ATTACH, on this connection
+  };
+
+  IoLoop(std::string endpoint, const Options& options);
+  Result<void> open();
+  void run();
+  void post(std::function<void()> task);
+  void run_tasks();
+  void drain_link_events();
+  void drain_messages();
+  void on_lost();
+  void on_tick();
+  void send_pending();
+  void check_silence(std::int64_t now_us);
+  bool send(const wire::Message& message);
+
+  void on_message(wire::Message message);
+  void answer(std::uint64_t tag, wire::Message message);
+  void on_event(wire::Event event);
+  void on_fin(const wire::Fin& fin);
+  void attach_again(Stream& stream);
+  void give_credit(Stream& stream);
+  void fail_stream(StreamId id, const Failure& failure);
+  Stream* stream_of_tag(std::uint64_t tag);
+
+  const std::string endpoint_;
+  const Options options_;
+  wire::Context context_;
+  wire::WakeUp wake_;
+  std::unique_ptr<wire::Socket> socket_;
+  std::thread thread_;
+
+  std::mutex mutex_;  // guards tasks_, stopping_, next_tag_
+  std::vector<std::function<void()>> tasks_;
+  bool stopping_ = false;
+  std::uint64_t next_tag_ = 1;
+
+  // I/O thread only.
+  std::map<std::uint64_t, Call> calls_;
+  std::map<StreamId, Stream> streams_;
+  std::map<std::uint64_t, StreamId> stream_tags_;
+  bool connected_ = false;
+  bool silent_ = false;
+  std::int64_t heard_us_ = 0;  // last frame of the daemon, or connection
+  std::int64_t pinged_us_ = 0;
+
+  std::uint64_t new_tag();
+};
+
+}  // namespace holdfast::client
