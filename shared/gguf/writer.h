@@ -1,5 +1,5 @@
 #pragma once
-// Writes GGUF version 3 to a temporary file in the target's folder; finish() syncs and renames, so
+// Writes GGUF version 3 to a temporary file in the target's folder; it is synced, then renamed, so
 // a reader sees the old file or the whole new one.
 
 #include <functional>
@@ -22,7 +22,8 @@ class Writer {
   void set_strings(std::string_view key, const std::vector<std::string>& v);
   void set_floats(std::string_view key, const std::vector<float>& v);
   void set_i32s(std::string_view key, const std::vector<std::int32_t>& v);
-  /// Copies one key with its type and value.
+  /// Setting a key again replaces its value and keeps its place.
+  /// Copies one key with its type and value; CHECKs that it is there.
   void copy_key(const File& from, std::string_view key);
 
   /// Declares a tensor; its data is asked for once, in declaration order, while writing:
@@ -33,6 +34,7 @@ class Writer {
                   Producer produce);
 
   /// Header and data to `path`, atomically. progress(done_bytes, total_bytes) may be empty.
+  /// kDiskFull, kIo, or what a producer returns; the target is then as it was.
   Result<void> write(const std::string& path,
                      const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
   /// The file as bytes; for blobs without (large) tensors.
@@ -45,6 +47,9 @@ class Writer {
     std::vector<std::uint64_t> dims;
     Producer produce;
   };
+  Result<void> emit(const Sink& sink,
+                    const std::function<void(std::uint64_t, std::uint64_t)>& progress);
+
   std::vector<std::pair<std::string, std::string>> values_;  // key -> encoded type and value
   std::vector<Tensor> tensors_;
 };

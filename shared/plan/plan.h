@@ -20,19 +20,19 @@ struct ModelShape {
   std::string architecture;  // "llama", "qwen2", "qwen3"
   std::string name;          // general.name
   std::int64_t layers = 0;
-  std::int64_t width = 0;      // embedding_length
-  std::int64_t ff = 0;         // feed_forward_length
+  std::int64_t width = 0;  // embedding_length
+  std::int64_t ff = 0;     // feed_forward_length
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t head_dim = 0;   // key_length
+  std::int64_t head_dim = 0;  // key_length
   std::int64_t vocab = 0;
-  std::int64_t context = 0;    // context_length of training
+  std::int64_t context = 0;  // context_length of training
   double norm_eps = 1e-5;
   RopeStyle rope_style = RopeStyle::kNorm;
   std::int64_t rope_dims = 0;
   double rope_base = 10000;
   RopeScaling rope_scaling = RopeScaling::kNone;
-  double rope_factor = 1;      // linear: positions are divided by it
+  double rope_factor = 1;  // linear: positions are divided by it
   std::int64_t rope_original_context = 0;
   bool tied_embeddings = false;
   bool qkv_bias = false;
@@ -40,9 +40,10 @@ struct ModelShape {
   bool has_rope_freqs = false;  // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
   bool has_tokenizer = false;
-  std::uint64_t weights_bytes = 0;      // in the file
+  std::uint64_t weights_bytes = 0;    // in the file
+  std::uint64_t tied_copy_bytes = 0;  // bytes of a quantised embedding that is also the output
   std::uint64_t parameters = 0;
-  std::string file_type;                // most common weight type by bytes, "Q8_0"
+  std::string file_type;  // most common weight type by bytes, "Q8_0"
 };
 
 /// kUnsupported: an architecture or feature that no backend runs. kFileInvalid: shapes that do not
@@ -50,18 +51,20 @@ struct ModelShape {
 /// from the tokens or the embedding; an embedding stored transposed is refused by shape.
 Result<ModelShape> read_shape(const gguf::File& file);
 
+/// One JSON object with every field; the inverse refuses a missing or mistyped one (kFileInvalid).
 std::string shape_to_json(const ModelShape& shape);
 Result<ModelShape> shape_from_json(std::string_view json);
 
-/// The tokenizer keys and chat template alone, as a GGUF without tensors.
+/// The tokenizer keys and chat template alone (and general.architecture), as a GGUF without
+/// tensors. kFileInvalid if there is no tokenizer (ModelShape::has_tokenizer).
 Result<std::string> tokenizer_blob(const gguf::File& file);
 
 inline constexpr std::int64_t kPageTokens = 64;
 
 /// What a load is asked to hold. 0 = default.
 struct LoadWish {
-  std::int64_t context = 0;   // tokens per sequence; default min(trained context, 4096)
-  std::int32_t slots = 0;     // sequences at once; default 16
+  std::int64_t context = 0;      // tokens per sequence; default min(trained context, 4096)
+  std::int32_t slots = 0;        // sequences at once; default 16
   std::int64_t pool_tokens = 0;  // KV tokens over all sequences; default slots x context, at most
                                  // what fits memory_limit
   std::string kv_type = "f16";
@@ -69,7 +72,15 @@ struct LoadWish {
   std::int32_t threads = 1;
 };
 
-/// Bytes by formula (docs/memory.md): one place for the daemon's admission and the worker's check.
+/// Bytes by formula: one place for the daemon's admission and the worker's check.
+///   weights = weights_bytes + tied_copy_bytes. Packing keeps the size of quantised blocks. A tied
+///             embedding that is quantised is held twice: packed for the output, in rows for
+///             lookup.
+///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_dim)
+///   scratch = rows x row + slots x vocab x 4 + threads x (context x heads / kv_heads x 4 + 1 MiB)
+///             rows = prefill_chunk + slots; row = 4 x (3 width + 2 heads head_dim
+///             + 2 kv_heads head_dim + 3 ff): activations in float32 with their 8-bit copies.
+/// All sums saturate instead of wrapping.
 struct Envelope {
   std::int64_t context = 0;
   std::int32_t slots = 0;
@@ -80,6 +91,7 @@ struct Envelope {
   std::uint64_t scratch = 0;
   std::uint64_t total() const { return weights + kv + scratch; }
 };
+/// An unknown kv_type counts as f32, the largest.
 Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish);
 
 /// Bytes of one KV element as a rational (int8 has a scale per row and head): bytes of `head_dim`

@@ -1,0 +1,141 @@
+// ModelShape as JSON: how the database keeps it.
+
+#include <nlohmann/json.hpp>
+
+#include "shared/plan/plan.h"
+
+namespace holdfast::plan {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::pair<RopeStyle, const char*> kStyles[] = {
+    {RopeStyle::kNone, "none"}, {RopeStyle::kNorm, "norm"}, {RopeStyle::kNeox, "neox"}};
+constexpr std::pair<RopeScaling, const char*> kScalings[] = {{RopeScaling::kNone, "none"},
+                                                             {RopeScaling::kLinear, "linear"},
+                                                             {RopeScaling::kLlama3, "llama3"},
+                                                             {RopeScaling::kYarn, "yarn"},
+                                                             {RopeScaling::kLongrope, "longrope"}};
+
+/// The one list of fields; `visit(name, member)` for each.
+template <class Shape, class Visit>
+void for_each_field(Shape& s, Visit&& visit) {
+  visit("architecture", s.architecture);
+  visit("name", s.name);
+  visit("layers", s.layers);
+  visit("width", s.width);
+  visit("ff", s.ff);
+  visit("heads", s.heads);
+  visit("kv_heads", s.kv_heads);
+  visit("head_dim", s.head_dim);
+  visit("vocab", s.vocab);
+  visit("context", s.context);
+  visit("norm_eps", s.norm_eps);
+  visit("rope_style", s.rope_style);
+  visit("rope_dims", s.rope_dims);
+  visit("rope_base", s.rope_base);
+  visit("rope_scaling", s.rope_scaling);
+  visit("rope_factor", s.rope_factor);
+  visit("rope_original_context", s.rope_original_context);
+  visit("tied_embeddings", s.tied_embeddings);
+  visit("qkv_bias", s.qkv_bias);
+  visit("qk_norm", s.qk_norm);
+  visit("has_rope_freqs", s.has_rope_freqs);
+  visit("has_chat_template", s.has_chat_template);
+  visit("has_tokenizer", s.has_tokenizer);
+  visit("weights_bytes", s.weights_bytes);
+  visit("tied_copy_bytes", s.tied_copy_bytes);
+  visit("parameters", s.parameters);
+  visit("file_type", s.file_type);
+}
+
+template <class T, std::size_t N>
+const char* name_of(const std::pair<T, const char*> (&table)[N], T value) {
+  for (const auto& [known, name] : table) {
+    if (known == value) return name;
+  }
+  return "none";
+}
+
+struct ToJson {
+  json& out;
+  void operator()(const char* name, RopeStyle v) { out[name] = name_of(kStyles, v); }
+  void operator()(const char* name, RopeScaling v) { out[name] = name_of(kScalings, v); }
+  template <class T>
+  void operator()(const char* name, const T& v) {
+    out[name] = v;
+  }
+};
+
+struct FromJson {
+  const json& in;
+  std::string bad;  // the first field that is missing or of another type
+
+  void operator()(const char* name, std::string& v) {
+    if (const json* f = field(name, &json::is_string)) v = f->get<std::string>();
+  }
+  void operator()(const char* name, std::int64_t& v) {
+    const json* f = field(name, &json::is_number_integer);
+    if (!f) return;
+    v = f->get<std::int64_t>();
+    if (f->is_number_unsigned() && v < 0) fail(name);
+  }
+  void operator()(const char* name, std::uint64_t& v) {
+    if (const json* f = field(name, &json::is_number_unsigned)) v = f->get<std::uint64_t>();
+  }
+  void operator()(const char* name, double& v) {
+    if (const json* f = field(name, &json::is_number)) v = f->get<double>();
+  }
+  void operator()(const char* name, bool& v) {
+    if (const json* f = field(name, &json::is_boolean)) v = f->get<bool>();
+  }
+  void operator()(const char* name, RopeStyle& v) { from_name(name, kStyles, v); }
+  void operator()(const char* name, RopeScaling& v) { from_name(name, kScalings, v); }
+
+ private:
+  void fail(const char* name) {
+    if (bad.empty()) bad = name;
+  }
+  const json* field(const char* name, bool (json::*is)() const noexcept) {
+    const auto found = in.find(name);
+    if (found != in.end() && ((*found).*is)()) return &*found;
+    fail(name);
+    return nullptr;
+  }
+  template <class T, std::size_t N>
+  void from_name(const char* name, const std::pair<T, const char*> (&table)[N], T& v) {
+    const json* f = field(name, &json::is_string);
+    if (!f) return;
+    for (const auto& [value, known] : table) {
+      if (f->get_ref<const std::string&>() == known) {
+        v = value;
+        return;
+      }
+    }
+    fail(name);
+  }
+};
+
+}  // namespace
+
+std::string shape_to_json(const ModelShape& shape) {
+  json out = json::object();
+  for_each_field(shape, ToJson{out});
+  // Names come from files: what is not UTF-8 is replaced, never thrown about.
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<ModelShape> shape_from_json(std::string_view text) {
+  const json in = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!in.is_object()) return Error{Errc::kFileInvalid, "read model shape: not a JSON object"};
+  ModelShape shape;
+  FromJson read{in, ""};
+  for_each_field(shape, read);
+  if (!read.bad.empty()) {
+    return Error{Errc::kFileInvalid,
+                 "read model shape: field \"" + read.bad + "\" is missing or has another type"};
+  }
+  return shape;
+}
+
+}  // namespace holdfast::plan
