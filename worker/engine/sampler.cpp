@@ -1,0 +1,230 @@
+#include "worker/engine/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+
+#include "worker/engine/philox.h"
+#include "worker/model/exact_math.h"
+
+namespace holdfast::engine {
+
+namespace {
+
+constexpr float kGreedyBelow = 1e-6f;
+constexpr float kExcluded = -std::numeric_limits<float>::infinity();
+constexpr int kLanes = 16;  // partial results, joined in order: the sum is one fixed expression
+
+float max_of(const float* x, std::int32_t n) {
+  float lanes[kLanes];
+  std::fill(lanes, lanes + kLanes, kExcluded);
+  std::int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
+  }
+  for (; i < n; ++i) lanes[0] = std::max(lanes[0], x[i]);
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+double sum_of(const float* x, std::int32_t n) {
+  double lanes[kLanes] = {};
+  std::int32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] += static_cast<double>(x[i + j]);
+  }
+  for (; i < n; ++i) lanes[0] += static_cast<double>(x[i]);
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+void append_number(std::string& out, double v) {
+  char buffer[40];
+  const auto r = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(v));
+  out.append(buffer, r.ptr);
+}
+
+}  // namespace
+
+bool all_finite(const float* x, std::int64_t n) {
+  std::uint32_t bad = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    bad |= (std::bit_cast<std::uint32_t>(x[i]) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
+  }
+  return bad == 0;
+}
+
+Sampler::Sampler(std::int32_t vocab, std::vector<TokenId> end_ids)
+    : vocab_(vocab),
+      end_ids_(std::move(end_ids)),
+      adjusted_(static_cast<std::size_t>(vocab)),
+      weights_(static_cast<std::size_t>(vocab)),
+      counts_(static_cast<std::size_t>(vocab)) {
+  candidates_.reserve(static_cast<std::size_t>(vocab));
+}
+
+void Sampler::penalise(const SampleInput& in) {
+  const wire::Sampling& s = *in.sampling;
+  if (s.repetition_penalty != 1.0f) {
+    const std::int64_t n = in.prompt_n + in.generated_n;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto id = static_cast<std::size_t>(in.tokens[i]);
+      if (counts_[id]++ > 0) continue;
+      float& l = adjusted_[id];
+      l = l > 0 ? l / s.repetition_penalty : l * s.repetition_penalty;
+    }
+    for (std::int64_t i = 0; i < n; ++i) counts_[static_cast<std::size_t>(in.tokens[i])] = 0;
+  }
+  if (s.presence_penalty == 0.0f && s.frequency_penalty == 0.0f) return;
+  const TokenId* generated = in.tokens + in.prompt_n;
+  for (std::int64_t i = 0; i < in.generated_n; ++i)
+    ++counts_[static_cast<std::size_t>(generated[i])];
+  for (std::int64_t i = 0; i < in.generated_n; ++i) {
+    const auto id = static_cast<std::size_t>(generated[i]);
+    if (counts_[id] == 0) continue;  // done at its first occurrence
+    adjusted_[id] -= s.presence_penalty + static_cast<float>(counts_[id]) * s.frequency_penalty;
+    counts_[id] = 0;
+  }
+}
+
+/// The row itself when nothing changes it (most requests), else a changed copy.
+const float* Sampler::adjust(const float* logits, const SampleInput& in) {
+  const wire::Sampling& s = *in.sampling;
+  const bool biased = in.extra != nullptr && !in.extra->logit_bias.empty();
+  const bool penalised =
+      s.repetition_penalty != 1.0f || s.presence_penalty != 0.0f || s.frequency_penalty != 0.0f;
+  const bool no_end = in.generated_n < s.min_tokens && !end_ids_.empty();
+  if (!biased && !penalised && !no_end) return logits;
+  std::copy(logits, logits + vocab_, adjusted_.begin());
+  if (biased) {
+    for (const auto& [id, bias] : in.extra->logit_bias)
+      adjusted_[static_cast<std::size_t>(id)] += bias;
+  }
+  if (penalised) penalise(in);
+  if (no_end) {
+    for (const TokenId id : end_ids_) adjusted_[static_cast<std::size_t>(id)] = kExcluded;
+  }
+  return adjusted_.data();
+}
+
+/// candidates_ = the first k ids of the total order, sorted.
+void Sampler::select(const float* logits, std::int32_t k) {
+  candidates_.clear();
+  constexpr std::int32_t kHeapMax = 1024;
+  if (k > kHeapMax) {
+    for (TokenId id = 0; id < vocab_; ++id) candidates_.push_back({logits[id], id});
+    if (k < vocab_) {
+      std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), before);
+      candidates_.resize(static_cast<std::size_t>(k), {0, 0});
+    }
+    std::sort(candidates_.begin(), candidates_.end(), before);
+    return;
+  }
+  for (TokenId id = 0; id < k; ++id) candidates_.push_back({logits[id], id});
+  std::make_heap(candidates_.begin(), candidates_.end(), before);  // the worst one on top
+  for (TokenId id = k; id < vocab_; ++id) {
+    if (!(logits[id] > candidates_.front().logit)) continue;  // a later id loses a tie
+    std::pop_heap(candidates_.begin(), candidates_.end(), before);
+    candidates_.back() = {logits[id], id};
+    std::push_heap(candidates_.begin(), candidates_.end(), before);
+  }
+  std::sort_heap(candidates_.begin(), candidates_.end(), before);
+}
+
+double Sampler::weigh_all(const float* logits, float max, float temperature) {
+  model::exact_exp_array(logits, max, temperature, weights_.data(), vocab_);
+  return sum_of(weights_.data(), vocab_);
+}
+
+TokenId Sampler::draw_all(const float* logits, float max, float temperature, double unit) {
+  const double target = unit * weigh_all(logits, max, temperature);
+  double cumulated = 0;
+  TokenId last = 0;
+  for (TokenId id = 0; id < vocab_; ++id) {
+    const float w = weights_[static_cast<std::size_t>(id)];
+    if (w == 0) continue;
+    last = id;
+    cumulated += static_cast<double>(w);
+    if (cumulated > target) return id;
+  }
+  return last;
+}
+
+TokenId Sampler::draw_candidates(std::size_t n, double unit) const {
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) sum += static_cast<double>(weights_[i]);
+  const double target = unit * sum;
+  double cumulated = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    cumulated += static_cast<double>(weights_[i]);
+    if (cumulated > target) return candidates_[i].id;
+  }
+  return candidates_[n - 1].id;
+}
+
+/// Sets candidates_ and weights_ (by rank) for top_k and top_p; returns how many remain.
+std::size_t Sampler::cut_top_p(const float* logits, float max, const wire::Sampling& s) {
+  const bool has_k = s.top_k > 0 && s.top_k < vocab_;
+  // Without top_k the prefix that top_p wants is found by trying longer and longer ones; with
+  // min_p alone the prefix is cut afterwards, so it is tried the same way.
+  const double all = has_k ? 0 : weigh_all(logits, max, s.temperature);
+  for (std::int32_t k = has_k ? s.top_k : std::min(128, vocab_);;) {
+    select(logits, k);
+    for (std::size_t i = 0; i < candidates_.size(); ++i) weights_[i] = candidates_[i].logit;
+    model::exact_exp_array(weights_.data(), max, s.temperature, weights_.data(), k);
+    double total = all;
+    if (has_k) {
+      for (std::int32_t i = 0; i < k; ++i)
+        total += static_cast<double>(weights_[static_cast<std::size_t>(i)]);
+    }
+    const double wanted = s.top_p < 1.0f ? total * static_cast<double>(s.top_p) : total * 2;
+    double cumulated = 0;
+    for (std::int32_t i = 0; i < k; ++i) {
+      const float w = weights_[static_cast<std::size_t>(i)];
+      if (w == 0 || w < s.min_p) return static_cast<std::size_t>(i);  // all later ones too
+      cumulated += static_cast<double>(w);
+      if (cumulated >= wanted) return static_cast<std::size_t>(i) + 1;
+    }
+    if (has_k || k == vocab_) return static_cast<std::size_t>(k);
+    k = k > vocab_ / 16 ? vocab_ : k * 16;
+  }
+}
+
+std::optional<TokenId> Sampler::pick(const float* raw, const SampleInput& in) {
+  if (!all_finite(raw, vocab_)) return std::nullopt;
+  const wire::Sampling& s = *in.sampling;
+  const float* logits = adjust(raw, in);
+  const float max = max_of(logits, vocab_);
+  if (s.temperature < kGreedyBelow || s.top_k == 1 || max == kExcluded) {
+    return static_cast<TokenId>(std::find(logits, logits + vocab_, max) - logits);
+  }
+  const double unit = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample);
+  const bool cut = (s.top_k > 0 && s.top_k < vocab_) || s.top_p < 1.0f || s.min_p > 0.0f;
+  if (!cut) return draw_all(logits, max, s.temperature, unit);
+  return draw_candidates(cut_top_p(logits, max, s), unit);
+}
+
+double Sampler::log_sum_exp(const float* logits) {
+  const float max = max_of(logits, vocab_);
+  return static_cast<double>(max) + model::exact_log(weigh_all(logits, max, 1.0f));
+}
+
+std::string Sampler::logprobs_json(const float* logits, TokenId id, std::int32_t top) {
+  const double lse = log_sum_exp(logits);
+  std::string out = "{\"logprob\":";
+  append_number(out, static_cast<double>(logits[id]) - lse);
+  out += ",\"top\":[";
+  if (top > 0) {
+    select(logits, std::min(top, vocab_));
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      if (i > 0) out += ',';
+      out += '[' + std::to_string(candidates_[i].id) + ',';
+      append_number(out, static_cast<double>(candidates_[i].logit) - lse);
+      out += ']';
+    }
+  }
+  return out + "]}";
+}
+
+}  // namespace holdfast::engine

@@ -1,0 +1,86 @@
+#pragma once
+// From a row of logits to a token id. A pure function of the row, the parameters, the ids before
+// and (seed, choice, index), so a resumed choice picks what the first one would have picked.
+//
+// Order of the steps:
+//  1. logit_bias; repetition penalty (each id of prompt and generated tokens, once: positive logits
+//     are divided by it, negative ones multiplied), then presence and frequency penalties
+//     (generated tokens only: -presence - count * frequency);
+//  2. end tokens are excluded while fewer than min_tokens are generated;
+//  3. temperature 0: the greatest logit, ties by lowest id; the rest does not apply. A temperature
+//     below 1e-6 counts as 0;
+//  4. ids in the total order (logit descending, id ascending), weights e^((logit - max) / T):
+//     the first top_k; of those the shortest prefix that holds top_p of their weight (at least
+//     one); of those the ones with at least min_p of the greatest weight;
+//  5. a Philox number in [0, 1) picks by cumulated weight, in the total order, or in the order of
+//     ids when nothing was cut off.
+// As vLLM does it: cuts see the probabilities after the temperature.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "worker/engine/engine.h"
+
+namespace holdfast::engine {
+
+/// What Sampling::extra asks for beyond the plain fields.
+struct SamplingExtra {
+  std::vector<std::pair<TokenId, float>> logit_bias;
+};
+/// JSON object {"logit_bias": {"ID": number, …}}; empty text is no extra. kInvalidRequest for bad
+/// JSON or ids outside [0, vocab), kUnsupported for any other field (named).
+Result<SamplingExtra> parse_extra(const std::string& json, std::int32_t vocab);
+
+struct SampleInput {
+  const wire::Sampling* sampling = nullptr;
+  const SamplingExtra* extra = nullptr;  // may be null
+  std::int32_t choice = 0;
+  const TokenId* tokens = nullptr;  // prompt, then generated
+  std::int64_t prompt_n = 0;
+  std::int64_t generated_n = 0;  // = index of the token to pick
+};
+
+/// Takes its memory once, for a vocabulary. Not thread-safe.
+class Sampler {
+ public:
+  Sampler(std::int32_t vocab, std::vector<TokenId> end_ids);
+  /// nullopt if a logit is NaN or infinite.
+  std::optional<TokenId> pick(const float* logits, const SampleInput& input);
+  /// {"logprob":x,"top":[[id,lp],…]} of the unmodified logits (natural logarithm), `top` in the
+  /// total order. Wants finite logits.
+  std::string logprobs_json(const float* logits, TokenId id, std::int32_t top);
+  /// log sum e^logit of a row of finite logits.
+  double log_sum_exp(const float* logits);
+
+ private:
+  struct Candidate {
+    float logit;
+    TokenId id;
+  };
+  static bool before(const Candidate& a, const Candidate& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+  }
+  const float* adjust(const float* logits, const SampleInput& input);
+  void penalise(const SampleInput& input);
+  void select(const float* logits, std::int32_t k);
+  std::size_t cut_top_p(const float* logits, float max, const wire::Sampling& s);
+  TokenId draw_all(const float* logits, float max, float temperature, double unit);
+  TokenId draw_candidates(std::size_t n, double unit) const;
+  double weigh_all(const float* logits, float max, float temperature);
+
+  std::int32_t vocab_;
+  std::vector<TokenId> end_ids_;
+  std::vector<float> adjusted_;        // [vocab]
+  std::vector<float> weights_;         // [vocab] by id, or by rank for candidates_
+  std::vector<Candidate> candidates_;  // capacity vocab
+  std::vector<std::int32_t> counts_;   // [vocab], zero between calls
+};
+
+/// False if any of n values is NaN or infinite.
+bool all_finite(const float* x, std::int64_t n);
+
+}  // namespace holdfast::engine
