@@ -1,0 +1,2 @@
+set(libs hf_store PkgConfig::SQLITE)
+set(timeout_s 600)
