@@ -1,0 +1,152 @@
+#include "ops/cli/quant_mix.h"
+
+#include <charconv>
+
+#include "shared/gguf/quants.h"
+
+namespace holdfast::cli {
+namespace {
+
+using gguf::TensorType;
+
+constexpr QuantMix kMixes[] = {
+    {"f32", TensorType::kF32, 0},        {"f16", TensorType::kF16, 1},
+    {"bf16", TensorType::kBF16, 32},     {"q8_0", TensorType::kQ8_0, 7},
+    {"q4_0", TensorType::kQ4_0, 2},      {"q4_1", TensorType::kQ4_1, 3},
+    {"q5_0", TensorType::kQ5_0, 8},      {"q5_1", TensorType::kQ5_1, 9},
+    {"q2_k", TensorType::kQ2_K, 10},     {"q3_k_s", TensorType::kQ3_K, 11},
+    {"q3_k_m", TensorType::kQ3_K, 12},   {"q3_k_l", TensorType::kQ3_K, 13},
+    {"q4_k_s", TensorType::kQ4_K, 14},   {"q4_k_m", TensorType::kQ4_K, 15},
+    {"q5_k_s", TensorType::kQ5_K, 16},   {"q5_k_m", TensorType::kQ5_K, 17},
+    {"q6_k", TensorType::kQ6_K, 18},     {"iq4_nl", TensorType::kIQ4_NL, 25},
+    {"iq4_xs", TensorType::kIQ4_XS, 30},
+};
+
+bool is_plain(TensorType type) {
+  return type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16;
+}
+
+/// The first and last eighth of the layers and every third between get more bits.
+bool use_more_bits(std::int64_t layer, std::int64_t layers) {
+  return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+}
+
+std::int64_t layer_of(std::string_view tensor) {
+  std::int64_t layer = 0;
+  if (tensor.starts_with("blk.")) {
+    std::from_chars(tensor.data() + 4, tensor.data() + tensor.size(), layer);
+  }
+  return layer;
+}
+
+TensorType output_type(const QuantMix& mix, std::uint64_t columns) {
+  if (columns % gguf::type_traits(mix.base)->block_elements != 0) return TensorType::kQ8_0;
+  return mix.base == TensorType::kQ8_0 ? TensorType::kQ8_0 : TensorType::kQ6_K;
+}
+
+TensorType attn_v_type(const QuantMix& mix, const MixModel& model, std::int64_t layer) {
+  const std::int64_t group = model.heads / model.kv_heads;
+  TensorType type = mix.base;
+  if (mix.name == "q2_k") type = group >= 4 ? TensorType::kQ4_K : TensorType::kQ3_K;
+  if (mix.name == "q3_k_m") type = layer < 2 ? TensorType::kQ5_K : TensorType::kQ4_K;
+  if (mix.name == "q3_k_l") type = TensorType::kQ5_K;
+  if ((mix.name == "iq4_nl" || mix.name == "iq4_xs") && group >= 4) type = TensorType::kQ5_K;
+  if ((mix.name == "q4_k_m" || mix.name == "q5_k_m") && use_more_bits(layer, model.layers)) {
+    type = TensorType::kQ6_K;
+  }
+  if (mix.name == "q4_k_s" && layer < 4) type = TensorType::kQ5_K;
+  // The 70B shape: eight heads share this small matrix, so more bits cost nothing there.
+  const bool is_70b = model.layers == 80 && model.heads != model.kv_heads;
+  if (is_70b && (type == TensorType::kQ3_K || type == TensorType::kQ4_K)) type = TensorType::kQ5_K;
+  return type;
+}
+
+TensorType ffn_down_type(const QuantMix& mix, std::int64_t layer, std::int64_t layers) {
+  if (mix.name == "q2_k") return TensorType::kQ3_K;
+  if (mix.name == "q3_k_m") return layer < layers / 16 ? TensorType::kQ5_K : TensorType::kQ4_K;
+  if (mix.name == "q3_k_l") return TensorType::kQ5_K;
+  if (mix.name == "q4_k_m" || mix.name == "q5_k_m") {
+    return use_more_bits(layer, layers) ? TensorType::kQ6_K : mix.base;
+  }
+  const bool early = layer < layers / 8;
+  if (early && (mix.name == "iq4_nl" || mix.name == "iq4_xs")) return TensorType::kQ5_K;
+  if (early && mix.name == "q4_k_s") return TensorType::kQ5_K;
+  return mix.base;
+}
+
+TensorType attn_output_type(const QuantMix& mix) {
+  if (mix.name == "q2_k") return TensorType::kQ3_K;
+  if (mix.name == "q3_k_m") return TensorType::kQ4_K;
+  if (mix.name == "q3_k_l") return TensorType::kQ5_K;
+  return mix.base;
+}
+
+/// A type of blocks of 32 for rows that no block of 256 fills; F16 if even those do not fit.
+TensorType fallback(TensorType type, std::uint64_t columns) {
+  if (columns % gguf::type_traits(type)->block_elements == 0) return type;
+  TensorType smaller = TensorType::kF16;
+  switch (type) {
+    case TensorType::kIQ4_XS:
+      smaller = TensorType::kIQ4_NL;
+      break;
+    case TensorType::kQ2_K:
+    case TensorType::kQ3_K:
+      smaller = TensorType::kQ4_0;
+      break;
+    case TensorType::kQ4_K:
+      smaller = TensorType::kQ5_0;
+      break;
+    case TensorType::kQ5_K:
+      smaller = TensorType::kQ5_1;
+      break;
+    case TensorType::kQ6_K:
+      smaller = TensorType::kQ8_0;
+      break;
+    default:
+      break;
+  }
+  const std::uint32_t block = gguf::type_traits(smaller)->block_elements;
+  return columns % block == 0 ? smaller : TensorType::kF16;
+}
+
+}  // namespace
+
+std::optional<QuantMix> find_quant_mix(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  for (const QuantMix& mix : kMixes) {
+    if (mix.name == lower) return mix;
+  }
+  return std::nullopt;
+}
+
+std::string quant_mix_names() {
+  std::string out;
+  for (const QuantMix& mix : kMixes) out += (out.empty() ? "" : ", ") + std::string(mix.name);
+  return out;
+}
+
+TensorType mixed_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
+                      const std::vector<std::uint64_t>& dims) {
+  if (dims.size() < 2 || tensor.find("_norm.") != std::string_view::npos) return TensorType::kF32;
+  if (is_plain(mix.base)) return mix.base;
+  CHECK(model.heads > 0 && model.kv_heads > 0);
+  const std::int64_t layer = layer_of(tensor);
+  const bool is_output =
+      tensor == "output.weight" || (model.tied_embeddings && tensor == "token_embd.weight");
+  TensorType type = mix.base;
+  if (is_output) {
+    type = output_type(mix, dims[0]);
+  } else if (tensor.ends_with("attn_v.weight")) {
+    type = attn_v_type(mix, model, layer);
+  } else if (tensor.ends_with("ffn_down.weight")) {
+    type = ffn_down_type(mix, layer, model.layers);
+  } else if (tensor.ends_with("attn_output.weight")) {
+    type = attn_output_type(mix);
+  }
+  return fallback(type, dims[0]);
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,39 @@
+#pragma once
+// File types ("q4_k_m") and the tensor types that they mean: which tensors get more bits, and what
+// a row that does not fill blocks of 256 falls back to. The choices are those of llama.cpp's
+// quantizer (format facts of src/llama-quant.cpp, 2026), so that files are comparable.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/gguf/gguf.h"
+
+namespace holdfast::cli {
+
+struct QuantMix {
+  std::string_view name;    // "q4_k_m"
+  gguf::TensorType base;    // of most matrices
+  std::uint32_t file_type;  // general.file_type
+};
+
+/// Case-insensitive; nullopt for an unknown name.
+std::optional<QuantMix> find_quant_mix(std::string_view name);
+/// "f32, f16, …", in a fixed order, for help and errors.
+std::string quant_mix_names();
+
+/// What the choice depends on besides the tensor.
+struct MixModel {
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  bool tied_embeddings = false;
+};
+
+/// Type of one tensor of a model of `model`'s shape. Vectors (norms, biases) stay F32. Pure.
+gguf::TensorType mixed_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
+                            const std::vector<std::uint64_t>& dims);
+
+}  // namespace holdfast::cli

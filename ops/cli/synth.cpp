@@ -1,0 +1,224 @@
+#include "ops/cli/synth.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "ops/cli/quant_mix.h"
+#include "ops/cli/random_blocks.h"
+#include "shared/gguf/writer.h"
+#include "shared/plan/expected.h"
+
+namespace holdfast::cli {
+namespace {
+
+using gguf::TensorType;
+using plan::ExpectedTensor;
+using plan::ModelShape;
+
+/// Shapes of published models, from their configuration files.
+struct Preset {
+  const char* name;
+  const char* architecture;
+  std::int64_t layers, width, heads, kv_heads, ff, vocab;
+  bool tied;
+  float rope_base;
+  std::int64_t context;
+  float norm_eps;
+  bool qkv_bias;
+  std::int64_t head_dim;
+  bool qk_norm;
+  float llama3_factor;  // of the llama 3 rope scaling, 0 = none
+};
+
+constexpr Preset kPresets[] = {
+    {"tiny", "llama", 2, 64, 4, 2, 128, 320, false, 1e4f, 512, 1e-5f, false, 16, false, 0},
+    {"test-llama", "llama", 3, 256, 8, 4, 512, 320, false, 1e4f, 512, 1e-5f, false, 32, false, 0},
+    {"test-qwen2", "qwen2", 3, 256, 8, 2, 512, 320, true, 1e6f, 512, 1e-6f, true, 32, false, 0},
+    {"test-qwen3", "qwen3", 3, 256, 8, 4, 512, 320, true, 1e6f, 512, 1e-6f, false, 64, true, 0},
+    {"smollm2-135m", "llama", 30, 576, 9, 3, 1536, 49152, true, 1e5f, 8192, 1e-5f, false, 64, false,
+     0},
+    {"qwen2.5-0.5b", "qwen2", 24, 896, 14, 2, 4864, 151936, true, 1e6f, 32768, 1e-6f, true, 64,
+     false, 0},
+    {"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 3072, 151936, true, 1e6f, 40960, 1e-6f, false, 128,
+     true, 0},
+    {"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 5632, 32000, false, 1e4f, 2048, 1e-5f, false, 64,
+     false, 0},
+    {"qwen2.5-1.5b", "qwen2", 28, 1536, 12, 2, 8960, 151936, true, 1e6f, 32768, 1e-6f, true, 128,
+     false, 0},
+    {"llama3.2-3b", "llama", 28, 3072, 24, 8, 8192, 128256, true, 5e5f, 131072, 1e-5f, false, 128,
+     false, 32},
+    {"mistral-7b", "llama", 32, 4096, 32, 8, 14336, 32000, false, 1e6f, 32768, 1e-5f, false, 128,
+     false, 0},
+    {"llama2-13b", "llama", 40, 5120, 40, 40, 13824, 32000, false, 1e4f, 4096, 1e-5f, false, 128,
+     false, 0},
+};
+
+constexpr const char* kChatTemplate = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}";
+
+const Preset* find_preset(std::string_view name) {
+  for (const Preset& preset : kPresets) {
+    if (name == preset.name) return &preset;
+  }
+  return nullptr;
+}
+
+ModelShape shape_of(const Preset& p) {
+  ModelShape shape;
+  shape.architecture = p.architecture;
+  shape.layers = p.layers;
+  shape.width = p.width;
+  shape.ff = p.ff;
+  shape.heads = p.heads;
+  shape.kv_heads = p.kv_heads;
+  shape.head_dim = p.head_dim;
+  shape.vocab = p.vocab;
+  shape.rope_dims = p.head_dim;
+  shape.tied_embeddings = p.tied;
+  shape.qkv_bias = p.qkv_bias;
+  shape.qk_norm = p.qk_norm;
+  shape.has_rope_freqs = p.llama3_factor > 0;
+  return shape;
+}
+
+void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix& mix) {
+  const std::string arch = std::string(p.architecture) + ".";
+  const auto set = [&](const char* key, std::int64_t v) {
+    writer.set_u32(arch + key, static_cast<std::uint32_t>(v));
+  };
+  writer.set_string("general.architecture", p.architecture);
+  writer.set_string("general.name", std::string(p.name) + "-random");
+  set("block_count", p.layers);
+  set("context_length", p.context);
+  set("embedding_length", p.width);
+  set("feed_forward_length", p.ff);
+  set("attention.head_count", p.heads);
+  set("attention.head_count_kv", p.kv_heads);
+  writer.set_f32(arch + "rope.freq_base", p.rope_base);
+  writer.set_f32(arch + "attention.layer_norm_rms_epsilon", p.norm_eps);
+  set("vocab_size", p.vocab);
+  if (p.head_dim * p.heads != p.width || p.qk_norm) {
+    set("attention.key_length", p.head_dim);
+    set("attention.value_length", p.head_dim);
+  }
+  set("rope.dimension_count", p.head_dim);
+  writer.set_u32("general.file_type", mix.file_type);
+  if (gguf::type_traits(mix.base)->block_elements > 1) {
+    writer.set_u32("general.quantization_version", 2);
+  }
+}
+
+/// A vocabulary of the SentencePiece kind: the 256 bytes, then made-up words, none of which merge
+/// from others, so that any text encodes to its bytes.
+void set_tokenizer(gguf::Writer& writer, std::int64_t vocab) {
+  constexpr std::int32_t kNormalToken = 1, kUnknown = 2, kControl = 3, kByte = 6;
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  std::vector<std::int32_t> types = {kUnknown, kControl, kControl};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", byte);
+    tokens.emplace_back(text);
+    types.push_back(kByte);
+  }
+  for (auto i = static_cast<std::int64_t>(tokens.size()); i < vocab; ++i) {
+    tokens.push_back("\xe2\x96\x81w" + std::to_string(i));
+    types.push_back(kNormalToken);
+  }
+  std::vector<float> scores;
+  for (std::int64_t i = 0; i < vocab; ++i) scores.push_back(-static_cast<float>(i));
+  writer.set_string("tokenizer.ggml.model", "llama");
+  writer.set_strings("tokenizer.ggml.tokens", tokens);
+  writer.set_floats("tokenizer.ggml.scores", scores);
+  writer.set_i32s("tokenizer.ggml.token_type", types);
+  writer.set_u32("tokenizer.ggml.bos_token_id", 1);
+  writer.set_u32("tokenizer.ggml.eos_token_id", 2);
+  writer.set_u32("tokenizer.ggml.unknown_token_id", 0);
+  writer.set_string("tokenizer.chat_template", kChatTemplate);
+}
+
+/// Divisors of the rope frequencies of Llama 3.1 and later: 1 for short wave lengths, `factor` for
+/// long ones, a blend between (low factor 1, high factor 4, trained for 8192 positions).
+std::vector<float> llama3_rope_factors(const Preset& p) {
+  constexpr double kTrained = 8192, kLow = 1, kHigh = 4;
+  std::vector<float> out;
+  for (std::int64_t i = 0; i < p.head_dim; i += 2) {
+    const double exponent = static_cast<double>(i) / static_cast<double>(p.head_dim);
+    const double wave = 2 * M_PI * std::pow(static_cast<double>(p.rope_base), exponent);
+    double divisor = 1;
+    if (wave > kTrained / kLow) {
+      divisor = p.llama3_factor;
+    } else if (wave > kTrained / kHigh) {
+      const double blend = (kTrained / wave - kLow) / (kHigh - kLow);
+      divisor = 1 / ((1 - blend) / p.llama3_factor + blend);
+    }
+    out.push_back(static_cast<float>(divisor));
+  }
+  return out;
+}
+
+gguf::Writer::Producer producer(const Preset& p, const ExpectedTensor& tensor, TensorType type,
+                                std::uint64_t seed) {
+  return [&p, tensor, type, seed](const gguf::Writer::Sink& sink) -> Result<void> {
+    FastRandom random(seed, tensor.name);
+    if (tensor.name == "rope_freqs.weight") {
+      const std::vector<float> factors = llama3_rope_factors(p);
+      return sink(std::as_bytes(std::span(factors)));
+    }
+    if (tensor.name.ends_with("_norm.weight")) {
+      return random_vector(tensor.dims[0], 1.0f, 0.1f, random, sink);
+    }
+    if (!tensor.is_matrix()) return random_vector(tensor.dims[0], 0.0f, 0.02f, random, sink);
+    const float sigma = 1.0f / std::sqrt(static_cast<float>(tensor.dims[0]));
+    return random_tensor(type, tensor.dims[0] * tensor.dims[1], sigma, random, sink);
+  };
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> synth_shapes() {
+  std::vector<std::string> out;
+  for (const Preset& preset : kPresets) out.emplace_back(preset.name);
+  return out;
+}
+
+std::vector<std::string> synth_types() {
+  std::vector<std::string> out;
+  const std::string names = quant_mix_names();
+  for (std::size_t at = 0; at < names.size();) {
+    const std::size_t end = std::min(names.find(", ", at), names.size());
+    out.push_back(names.substr(at, end - at));
+    at = end + 2;
+  }
+  return out;
+}
+
+Result<void> synth(std::string_view shape_name, const std::string& out_path, std::string_view type,
+                   std::uint64_t seed,
+                   const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  const Preset* preset = find_preset(shape_name);
+  if (!preset) {
+    return Error{Errc::kUsage, "synth: shape \"" + std::string(shape_name) +
+                                   "\" is unknown, expected one of " + join(synth_shapes())};
+  }
+  const auto mix = find_quant_mix(type);
+  if (!mix) {
+    return Error{Errc::kUsage, "synth: type \"" + std::string(type) +
+                                   "\" is unknown, expected one of " + quant_mix_names()};
+  }
+  gguf::Writer writer;
+  set_hyper_parameters(writer, *preset, *mix);
+  set_tokenizer(writer, preset->vocab);
+  const MixModel model{preset->layers, preset->heads, preset->kv_heads, preset->tied};
+  for (const ExpectedTensor& tensor : plan::expected_tensors(shape_of(*preset))) {
+    const TensorType chosen = mixed_type(*mix, model, tensor.name, tensor.dims);
+    writer.add_tensor(tensor.name, chosen, tensor.dims, producer(*preset, tensor, chosen, seed));
+  }
+  return writer.write(out_path, progress);
+}
+
+}  // namespace holdfast::cli
