@@ -12,6 +12,11 @@ namespace holdfast::text {
 /// Feeds on the bytes of tokens in order, hands out text that is final: whole UTF-8 sequences
 /// (invalid bytes become U+FFFD, one for each maximal invalid part) and nothing that could still
 /// turn into a stop string. Not thread-safe; a copy continues independently.
+///
+/// The stop string that is complete first wins, at whatever split into tokens; of several that end
+/// with the same character the longest, of equal ones the first in the list. Stops are compared
+/// with the text as released (so with U+FFFD in place of invalid bytes); empty ones and ones that
+/// are not UTF-8 never match. Cost: a step for each byte and stop, memory bounded by the longest.
 class Releaser {
  public:
   explicit Releaser(std::vector<std::string> stops = {});
@@ -27,8 +32,19 @@ class Releaser {
   int stop_index() const { return stop_index_; }
 
  private:
+  // Knuth-Morris-Pratt over one stop string.
+  struct Automaton {
+    int stop = 0;                       // index in stops_
+    std::uint32_t matched = 0;          // bytes of the stop that the text ends with
+    std::vector<std::uint32_t> border;  // longest proper border of each prefix
+  };
+  void accept(std::string_view character);
+
   std::vector<std::string> stops_;
-  std::string held_;  // valid text that may begin a stop string, then the unfinished UTF-8 tail
+  std::vector<Automaton> automata_;
+  std::string held_;      // valid text that may begin a stop string
+  std::string tail_;      // bytes of an unfinished UTF-8 sequence
+  std::string released_;  // by the call that is running
   bool stopped_ = false;
   int stop_index_ = -1;
 };

@@ -28,9 +28,11 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   /// kInvalidRequest if `text` is not valid UTF-8 (with the byte offset).
-  virtual Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions&) const = 0;
+  virtual Result<std::vector<TokenId>> encode(std::string_view text,
+                                              const EncodeOptions&) const = 0;
   /// The bytes that one token stands for in running text (SPM's space mark is a space; a byte token
-  /// is its byte). Control tokens (BOS, <|im_end|>) are empty unless `special`. Out of range: empty.
+  /// is its byte). Control tokens (BOS, <|im_end|>) are empty unless `special`. Out of range:
+  /// empty.
   virtual std::string_view piece(TokenId id, bool special = false) const = 0;
 
   virtual std::int32_t vocab_size() const = 0;
@@ -39,8 +41,10 @@ class Tokenizer {
   /// Ends a generation: eos, eot, eom and the like.
   virtual bool is_end(TokenId id) const = 0;
   virtual bool is_control(TokenId id) const = 0;
-  virtual std::string_view model() const = 0;  // "llama", "gpt2", …
-  virtual std::string_view pre() const = 0;    // pre-tokenizer name
+  /// Encoding puts a space in front of the text (SPM); decode() takes it off again.
+  virtual bool adds_space_prefix() const { return false; }
+  virtual std::string_view model() const = 0;          // "llama", "gpt2", …
+  virtual std::string_view pre() const = 0;            // pre-tokenizer name
   virtual std::string_view chat_template() const = 0;  // empty if the file has none
 };
 

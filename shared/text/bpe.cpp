@@ -1,0 +1,155 @@
+// Byte-level BPE ("gpt2"). The file spells bytes in GPT-2's alphabet of printable characters; all
+// work here is done on the bytes themselves.
+
+#include <array>
+#include <optional>
+
+#include "shared/text/pretokenizer.h"
+#include "shared/text/tokenizer_base.h"
+#include "shared/text/utf8.h"
+#include "shared/text/word_coder.h"
+
+namespace holdfast::text {
+namespace {
+
+// Character of each byte (source: bytes_to_unicode in GPT-2's encoder.py): itself where that is
+// printable Latin-1, else the next free one from U+0100 on.
+struct Alphabet {
+  std::array<char32_t, 256> point_of_byte{};
+  std::array<std::int16_t, 512> byte_of_point{};
+
+  Alphabet() {
+    byte_of_point.fill(-1);
+    char32_t free = 256;
+    for (std::uint32_t b = 0; b < 256; ++b) {
+      const bool printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+      point_of_byte[b] = printable ? b : free++;
+      byte_of_point[point_of_byte[b]] = static_cast<std::int16_t>(b);
+    }
+  }
+  // nullopt if a character is not of the alphabet (added tokens are spelt as they are).
+  std::optional<std::string> decode(std::string_view text) const {
+    std::string bytes;
+    while (!text.empty()) {
+      const std::uint32_t length = utf8_length_at(text);
+      if (length == 0) return std::nullopt;
+      const char32_t point = decode_char(text.data()).point;
+      if (point >= byte_of_point.size() || byte_of_point[point] < 0) return std::nullopt;
+      bytes.push_back(static_cast<char>(byte_of_point[point]));
+      text.remove_prefix(length);
+    }
+    return bytes;
+  }
+};
+
+const Alphabet& alphabet() {
+  static const Alphabet made;
+  return made;
+}
+
+bool is_plain(TokenKind kind) {
+  return kind != TokenKind::kControl && kind != TokenKind::kUnknown &&
+         kind != TokenKind::kUserDefined;
+}
+
+TokenMap map_texts(const Vocab& vocab) {
+  TokenMap map(vocab.texts.size());
+  for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
+    if (!vocab.texts[i].empty()) map.insert(vocab.texts[i], static_cast<TokenId>(i));
+  }
+  return map;
+}
+
+Result<MergeTable> read_merges(const gguf::File& file, const TokenMap& texts) {
+  constexpr std::string_view kMerges = "tokenizer.ggml.merges";
+  const auto merges = file.get_strings(kMerges);
+  if (!merges) return vocab_error(file, kMerges, "expected an array of strings");
+  MergeTable table(merges->size());
+  std::string joined;
+  for (std::size_t i = 0; i < merges->size(); ++i) {
+    const std::string_view merge = (*merges)[i];
+    const std::size_t space = merge.find(' ', 1);
+    const auto broken = [&](const std::string& cause) {
+      return vocab_error(file, kMerges, "entry " + std::to_string(i) + " " + cause);
+    };
+    if (space == std::string_view::npos) return broken("has no space; expected two tokens");
+    const std::string_view left = merge.substr(0, space);
+    const std::string_view right = merge.substr(space + 1);
+    joined.assign(left).append(right);
+    const TokenId ids[] = {texts.find(left), texts.find(right), texts.find(joined)};
+    if (ids[0] < 0 || ids[1] < 0) return broken("names a token that is not in the vocabulary");
+    if (ids[2] < 0) return broken("makes a token that is not in the vocabulary");
+    table.insert(ids[0], ids[1], {static_cast<std::uint32_t>(i), ids[2]});
+  }
+  return table;
+}
+
+class Bpe final : public TokenizerBase {
+ public:
+  Result<void> make(const gguf::File& file, const Vocab& vocab) {
+    HF_TRY(pre_, PreTokenizer::create(vocab.pre));
+    const TokenMap texts = map_texts(vocab);
+    HF_TRY(MergeTable merges, read_merges(file, texts));
+    std::vector<std::string> pieces(vocab.texts.size());
+    TokenMap words(vocab.texts.size());
+    for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
+      pieces[i] = vocab.texts[i];
+      if (vocab.kinds[i] == TokenKind::kByte) {
+        pieces[i].assign(1, static_cast<char>(byte_of_token_text(vocab.texts[i])));
+        continue;
+      }
+      if (!is_plain(vocab.kinds[i])) continue;
+      auto bytes = alphabet().decode(vocab.texts[i]);
+      if (!bytes || bytes->empty()) continue;
+      words.insert(*bytes, static_cast<TokenId>(i));
+      pieces[i] = std::move(*bytes);
+    }
+    for (std::uint32_t b = 0; b < 256; ++b) {
+      std::string spelt;
+      append_utf8(alphabet().point_of_byte[b], spelt);
+      const TokenId id = texts.find(spelt);
+      byte_ids_[b] = id >= 0 ? id : -1 - static_cast<TokenId>(b);
+      missing_bytes_ = missing_bytes_ || id < 0;
+    }
+    const PreDefaults defaults = pre_->defaults();
+    coder_ =
+        WordCoder(std::move(words), std::move(merges), vocab.texts.size(), defaults.ignore_merges);
+    const bool add_bos = says_add_bos(file) ? vocab.add_bos : defaults.add_bos && vocab.bos >= 0;
+    return set_up(file, vocab, pieces, add_bos);
+  }
+
+ protected:
+  Result<void> encode_fragment(std::string_view fragment, bool, Work& work) const override {
+    work.ends.clear();
+    HF_CHECKED(pre_->split(fragment, work.ends));
+    const auto bytes_of = [this](std::string_view word, std::vector<TokenId>& out) {
+      for (const char c : word) out.push_back(byte_ids_[static_cast<unsigned char>(c)]);
+    };
+    std::uint32_t begin = 0;
+    for (const std::uint32_t end : work.ends) {
+      coder_.encode(fragment.substr(begin, end - begin), bytes_of, work.ids, work.scratch);
+      begin = end;
+    }
+    // A byte that the vocabulary lacks has no id: left out, as the models' own tokenizers do.
+    if (missing_bytes_) {
+      std::erase_if(work.ids, [](TokenId id) { return id < 0; });
+    }
+    return {};
+  }
+
+ private:
+  std::unique_ptr<const PreTokenizer> pre_;
+  WordCoder coder_;
+  std::array<TokenId, 256> byte_ids_{};
+  bool missing_bytes_ = false;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Tokenizer>> make_bpe(const gguf::File& file, const Vocab& vocab) {
+  auto bpe = std::make_shared<Bpe>();
+  HF_CHECKED(bpe->make(file, vocab));
+  return std::shared_ptr<const Tokenizer>(std::move(bpe));
+}
+
+}  // namespace holdfast::text

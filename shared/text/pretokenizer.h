@@ -1,0 +1,40 @@
+#pragma once
+// Splits text into the words inside which BPE may merge, as `tokenizer.ggml.pre` names it.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/result.h"
+
+namespace holdfast::text {
+
+/// What a pre-tokenizer's name also says about the file's defaults.
+struct PreDefaults {
+  bool ignore_merges = false;  // a word that is a token is that token, whatever the merges say
+  bool add_bos = false;        // where the file has no add_bos_token
+};
+
+/// Immutable: safe from any thread.
+class PreTokenizer {
+ public:
+  /// kUnsupported for a name that we do not know, with the names that we do.
+  /// `by_regex` never takes the hand-written splitters (tests compare the two).
+  static Result<std::unique_ptr<const PreTokenizer>> create(std::string_view name,
+                                                            bool by_regex = false);
+  virtual ~PreTokenizer() = default;
+  /// Appends the byte offset of the end of each word; the last is text.size(). `text` is valid
+  /// UTF-8 (not checked again), shorter than 2^31. kInvalidRequest if a pattern passes its limits.
+  virtual Result<void> split(std::string_view text, std::vector<std::uint32_t>& ends) const = 0;
+  PreDefaults defaults() const { return defaults_; }
+
+ protected:
+  PreDefaults defaults_;
+};
+
+/// Names that PreTokenizer::create knows, in the order of the table.
+std::vector<std::string_view> pre_tokenizer_names();
+
+}  // namespace holdfast::text

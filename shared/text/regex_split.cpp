@@ -1,0 +1,120 @@
+#include "shared/text/regex_split.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "shared/base/check.h"
+
+namespace holdfast::text {
+namespace {
+
+constexpr std::uint32_t kMatchSteps = 10'000'000;
+constexpr std::uint32_t kHeapKib = 64 * 1024;
+constexpr std::size_t kJitStackStart = 64 * 1024;
+constexpr std::size_t kJitStackMax = 16 * 1024 * 1024;
+
+// What one split call needs to run matches; PCRE2 wants it per thread.
+class MatchRoom {
+ public:
+  MatchRoom()
+      : data_(pcre2_match_data_create(1, nullptr)), context_(pcre2_match_context_create(nullptr)) {
+    CHECK(data_ != nullptr && context_ != nullptr);
+    pcre2_set_match_limit(context_, kMatchSteps);
+    pcre2_set_heap_limit(context_, kHeapKib);
+  }
+  ~MatchRoom() {
+    pcre2_match_data_free(data_);
+    pcre2_match_context_free(context_);
+    if (stack_ != nullptr) pcre2_jit_stack_free(stack_);
+  }
+  MatchRoom(const MatchRoom&) = delete;
+  MatchRoom& operator=(const MatchRoom&) = delete;
+
+  int match(const pcre2_code* code, std::string_view text, std::size_t from) {
+    const auto* const subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+    constexpr std::uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
+    int rc = pcre2_match(code, subject, text.size(), from, options, data_, context_);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT && stack_ == nullptr) {  // 32 KiB by default: rarely short
+      stack_ = pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr);
+      pcre2_jit_stack_assign(context_, nullptr, stack_);
+      rc = pcre2_match(code, subject, text.size(), from, options, data_, context_);
+    }
+    return rc;
+  }
+  std::size_t begin() const { return pcre2_get_ovector_pointer(data_)[0]; }
+  std::size_t end() const { return pcre2_get_ovector_pointer(data_)[1]; }
+
+ private:
+  pcre2_match_data* data_;
+  pcre2_match_context* context_;
+  pcre2_jit_stack* stack_ = nullptr;
+};
+
+}  // namespace
+
+struct RegexSplitter::Compiled {
+  explicit Compiled(std::string_view pattern) {
+    int error = 0;
+    std::size_t offset = 0;
+    code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                         PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY, &error, &offset, nullptr);
+    CHECK_MSG(code != nullptr, std::string(pattern).c_str());
+    // Without JIT (a host that forbids writable code) pcre2_match interprets: slower, the same.
+    static_cast<void>(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE));
+  }
+  ~Compiled() { pcre2_code_free(code); }
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+
+  // Cuts one piece; ends are offsets in the piece plus base.
+  Result<void> cut(std::string_view piece, std::uint32_t base, MatchRoom& room,
+                   std::vector<std::uint32_t>& ends) const {
+    std::size_t done = 0;
+    while (done < piece.size()) {
+      const int rc = room.match(code, piece, done);
+      if (rc == PCRE2_ERROR_NOMATCH) break;
+      if (rc < 0) {
+        return Error{Errc::kInvalidRequest,
+                     "split text at byte " + std::to_string(base + done) +
+                         ": the model's pattern passed its limits (PCRE2 error " +
+                         std::to_string(rc) + "); expected text in which it matches sooner"};
+      }
+      CHECK(room.begin() >= done && room.end() > room.begin());  // PCRE2_NOTEMPTY, no \K
+      if (room.begin() > done) ends.push_back(base + static_cast<std::uint32_t>(room.begin()));
+      done = room.end();
+      ends.push_back(base + static_cast<std::uint32_t>(done));
+    }
+    if (done < piece.size()) ends.push_back(base + static_cast<std::uint32_t>(piece.size()));
+    return {};
+  }
+
+  pcre2_code* code = nullptr;
+};
+
+RegexSplitter::RegexSplitter(const std::vector<std::string_view>& patterns) {
+  for (const std::string_view pattern : patterns) {
+    patterns_.push_back(std::make_unique<Compiled>(pattern));
+  }
+}
+
+RegexSplitter::~RegexSplitter() = default;
+
+Result<void> RegexSplitter::split(std::string_view text, std::vector<std::uint32_t>& ends) const {
+  if (text.empty()) return {};
+  MatchRoom room;
+  std::vector<std::uint32_t> pieces{static_cast<std::uint32_t>(text.size())};
+  std::vector<std::uint32_t> cut;
+  for (const auto& pattern : patterns_) {
+    cut.clear();
+    std::uint32_t begin = 0;
+    for (const std::uint32_t end : pieces) {
+      HF_CHECKED(pattern->cut(text.substr(begin, end - begin), begin, room, cut));
+      begin = end;
+    }
+    pieces.swap(cut);
+  }
+  ends.insert(ends.end(), pieces.begin(), pieces.end());
+  return {};
+}
+
+}  // namespace holdfast::text

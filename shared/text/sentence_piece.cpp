@@ -1,0 +1,224 @@
+// SentencePiece BPE ("llama"): neighbours merge into the token of the highest score, characters
+// that are no token become bytes. The file spells a space as U+2581; here it is a space again.
+
+#include <algorithm>
+#include <array>
+
+#include "shared/text/tokenizer_base.h"
+#include "shared/text/utf8.h"
+#include "shared/text/word_coder.h"
+
+namespace holdfast::text {
+namespace {
+
+constexpr std::string_view kMeta = "\xE2\x96\x81";  // U+2581
+// Longer tokens never come out of merging. Bounds the work that a hostile vocabulary can cause.
+constexpr std::size_t kLongestMerged = 512;
+
+void spaces_for_meta(std::string& text) {
+  std::size_t at = text.find(kMeta);
+  if (at == std::string::npos) return;
+  std::size_t to = at;
+  while (at < text.size()) {
+    if (text.compare(at, kMeta.size(), kMeta) == 0) {
+      text[to++] = ' ';
+      at += kMeta.size();
+    } else {
+      text[to++] = text[at++];
+    }
+  }
+  text.resize(to);
+}
+
+// A character that is no token, as a symbol; and back.
+TokenId symbol_of_unknown(char32_t point) {
+  return -1 - static_cast<TokenId>(point);
+}
+char32_t point_of_symbol(TokenId symbol) {
+  return static_cast<char32_t>(-1 - symbol);
+}
+
+class SentencePiece final : public TokenizerBase {
+ public:
+  Result<void> make(const gguf::File& file, const Vocab& vocab) {
+    const std::size_t count = vocab.texts.size();
+    std::vector<std::string> pieces(count);
+    std::vector<std::string> merged(count);  // empty: takes no part in merging
+    TokenMap words(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      pieces[i] = vocab.texts[i];
+      const TokenKind kind = vocab.kinds[i];
+      if (kind == TokenKind::kByte) {
+        pieces[i].assign(1, static_cast<char>(byte_of_token_text(vocab.texts[i])));
+      }
+      if (kind == TokenKind::kByte || kind == TokenKind::kControl || kind == TokenKind::kUnknown) {
+        continue;
+      }
+      spaces_for_meta(pieces[i]);
+      const bool fits = !pieces[i].empty() && pieces[i].size() <= kLongestMerged &&
+                        vocab.texts[i].find(' ') == std::string_view::npos &&
+                        !first_invalid_utf8(pieces[i]);
+      if (fits && words.insert(pieces[i], static_cast<TokenId>(i))) merged[i] = pieces[i];
+    }
+    for (char32_t c = 0; c < 128; ++c) ascii_[c] = symbol(words, c);
+    MergeTable merges = read_merges(vocab, merged, words);
+    coder_ = WordCoder(std::move(words), std::move(merges), count, false);
+    read_bytes(vocab);
+    return set_up(file, vocab, pieces, vocab.add_bos);
+  }
+
+ protected:
+  Result<void> encode_fragment(std::string_view fragment, bool after_special,
+                               Work& work) const override {
+    std::string& text = work.text;
+    text.assign(after_special && adds_space_prefix() ? " " : "");
+    text.append(fragment);
+    spaces_for_meta(text);
+    split(text, work.ends);
+    std::uint32_t begin = 0;
+    for (const std::uint32_t end : work.ends) {
+      encode_word(std::string_view(text).substr(begin, end - begin), work);
+      begin = end;
+    }
+    return {};
+  }
+
+ private:
+  static TokenId symbol(const TokenMap& words, char32_t point) {
+    std::string spelt;
+    append_utf8(point, spelt);
+    const TokenId id = words.find(spelt);
+    return id >= 0 ? id : symbol_of_unknown(point);
+  }
+
+  MergeTable read_merges(const Vocab& vocab, const std::vector<std::string>& merged,
+                         const TokenMap& words);
+  void read_bytes(const Vocab& vocab);
+  void split(std::string_view text, std::vector<std::uint32_t>& ends) const;
+  void encode_word(std::string_view word, Work& work) const;
+  void append_unknown(char32_t point, std::vector<TokenId>& ids) const;
+
+  WordCoder coder_;
+  std::array<TokenId, 128> ascii_{};
+  std::array<TokenId, 256> byte_ids_{};
+  TokenId unknown_ = -1;
+  std::vector<char32_t> before_space_;  // sorted: characters with a space behind them in a token
+};
+
+// Every way to put a token together from two symbols, ranked by the token's score.
+MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std::string>& merged,
+                                      const TokenMap& words) {
+  std::vector<float> scores = vocab.scores;
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  MergeTable table(merged.size() * 2);
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    const std::string_view text = merged[i];
+    if (text.empty()) continue;
+    const auto place =
+        std::lower_bound(scores.begin(), scores.end(), vocab.scores[i], std::greater<>());
+    const auto rank = static_cast<std::uint32_t>(place - scores.begin());
+    const auto half = [&words](std::string_view part) -> std::pair<bool, TokenId> {
+      const Char first = decode_char(part.data());
+      if (first.bytes == part.size()) return {true, symbol(words, first.point)};
+      const TokenId id = words.find(part);
+      return {id >= 0, id};
+    };
+    Char before = decode_char(text.data());
+    for (std::size_t at = before.bytes; at < text.size(); at += before.bytes) {
+      const auto [left_ok, left] = half(text.substr(0, at));
+      const auto [right_ok, right] = half(text.substr(at));
+      if (left_ok && right_ok) table.insert(left, right, {rank, static_cast<TokenId>(i)});
+      if (text[at] == ' ' && before.point != ' ') before_space_.push_back(before.point);
+      before = decode_char(text.data() + at);
+    }
+  }
+  std::sort(before_space_.begin(), before_space_.end());
+  before_space_.erase(std::unique(before_space_.begin(), before_space_.end()), before_space_.end());
+  return table;
+}
+
+void SentencePiece::read_bytes(const Vocab& vocab) {
+  unknown_ = vocab.unknown;
+  byte_ids_.fill(-1);
+  for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
+    const int byte = byte_of_token_text(vocab.texts[i]);
+    if (byte < 0) continue;
+    TokenId& id = byte_ids_[static_cast<std::size_t>(byte)];
+    if (id < 0 || vocab.kinds[i] == TokenKind::kByte) id = static_cast<TokenId>(i);
+  }
+}
+
+// Cuts where no token reaches across: in front of a space (run), behind any character that no
+// token has in front of a space. Merging each part alone gives what merging the whole would give.
+void SentencePiece::split(std::string_view text, std::vector<std::uint32_t>& ends) const {
+  ends.clear();
+  std::size_t at = text.find(' ', 1);
+  for (; at != std::string_view::npos; at = text.find(' ', at + 1)) {
+    if (text[at - 1] == ' ') continue;
+    if (!before_space_.empty()) {
+      std::size_t begin = at - 1;
+      while ((static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+      const char32_t point = decode_char(text.data() + begin).point;
+      if (std::binary_search(before_space_.begin(), before_space_.end(), point)) continue;
+    }
+    ends.push_back(static_cast<std::uint32_t>(at));
+  }
+  if (!text.empty()) ends.push_back(static_cast<std::uint32_t>(text.size()));
+}
+
+void SentencePiece::encode_word(std::string_view word, Work& work) const {
+  const std::size_t first = work.ids.size();
+  const auto characters = [this](std::string_view text, std::vector<TokenId>& out) {
+    for (std::size_t at = 0; at < text.size();) {
+      const Char c = decode_char(text.data() + at);
+      if (c.point < 128) {
+        out.push_back(ascii_[c.point]);
+      } else {
+        const TokenId id = coder_.words().find(text.substr(at, c.bytes));
+        out.push_back(id >= 0 ? id : symbol_of_unknown(c.point));
+      }
+      at += c.bytes;
+    }
+  };
+  coder_.encode(word, characters, work.ids, work.scratch);
+  const auto lost = std::find_if(work.ids.begin() + static_cast<std::ptrdiff_t>(first),
+                                 work.ids.end(), [](TokenId id) { return id < 0; });
+  if (lost == work.ids.end()) return;
+  const std::vector<TokenId> rest(lost, work.ids.end());
+  work.ids.erase(lost, work.ids.end());
+  for (const TokenId id : rest) {
+    if (id >= 0) {
+      work.ids.push_back(id);
+    } else {
+      append_unknown(point_of_symbol(id), work.ids);
+    }
+  }
+}
+
+void SentencePiece::append_unknown(char32_t point, std::vector<TokenId>& ids) const {
+  std::string bytes;
+  append_utf8(point, bytes);
+  if (point == ' ') bytes = kMeta;
+  const std::size_t first = ids.size();
+  for (const char c : bytes) {
+    const TokenId id = byte_ids_[static_cast<unsigned char>(c)];
+    if (id < 0) {  // no byte fallback in this vocabulary: one unknown token, or nothing
+      ids.resize(first);
+      if (unknown_ >= 0) ids.push_back(unknown_);
+      return;
+    }
+    ids.push_back(id);
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Tokenizer>> make_sentence_piece(const gguf::File& file,
+                                                             const Vocab& vocab) {
+  auto made = std::make_shared<SentencePiece>();
+  HF_CHECKED(made->make(file, vocab));
+  return std::shared_ptr<const Tokenizer>(std::move(made));
+}
+
+}  // namespace holdfast::text

@@ -1,0 +1,44 @@
+#pragma once
+// Bytes to token id: one flat hash table, made once, read by any thread. Most words are at most
+// eight bytes long and are compared inside the slot, so a look-up touches one cache line.
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::text {
+
+class TokenMap {
+ public:
+  /// Empty map with room for `count` keys; more than that is a bug (CHECKed).
+  explicit TokenMap(std::size_t count = 0);
+  /// False (and nothing changes) if the key is there. Keys are not empty (CHECKed).
+  bool insert(std::string_view key, std::int32_t id);
+  /// The id, -1 if absent. Keys of 0 bytes are never present.
+  std::int32_t find(std::string_view key) const;
+  std::size_t longest_key() const { return longest_; }
+
+ private:
+  struct Slot {
+    std::uint64_t head = 0;    // first eight bytes, zero-padded
+    std::uint32_t length = 0;  // 0: free
+    std::int32_t id = -1;
+    std::uint64_t offset = 0;  // of the whole key in blob_
+  };
+  static std::uint64_t head_of(std::string_view key) {
+    std::uint64_t head = 0;
+    std::memcpy(&head, key.data(), key.size() < 8 ? key.size() : 8);
+    return head;
+  }
+  std::size_t slot_for(std::string_view key, std::uint64_t head) const;
+
+  std::vector<Slot> slots_;
+  std::string blob_;
+  std::size_t mask_ = 0;
+  std::size_t used_ = 0;
+  std::size_t longest_ = 0;
+};
+
+}  // namespace holdfast::text

@@ -1,0 +1,74 @@
+#pragma once
+// What both kinds of tokenizer do alike: special tokens, BOS and EOS, pieces.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/text/merges.h"
+#include "shared/text/special_matcher.h"
+#include "shared/text/tokenizer.h"
+#include "shared/text/vocab.h"
+
+namespace holdfast::text {
+
+class TokenizerBase : public Tokenizer {
+ public:
+  Result<std::vector<TokenId>> encode(std::string_view text,
+                                      const EncodeOptions& options) const final;
+  std::string_view piece(TokenId id, bool special) const final;
+  std::int32_t vocab_size() const final { return static_cast<std::int32_t>(piece_ends_.size()); }
+  TokenId bos() const final { return bos_; }
+  TokenId eos() const final { return eos_; }
+  bool is_end(TokenId id) const final { return has_flag(id, kEnd); }
+  bool is_control(TokenId id) const final { return has_flag(id, kControl); }
+  bool adds_space_prefix() const final { return space_prefix_; }
+  std::string_view model() const final { return model_; }
+  std::string_view pre() const final { return pre_; }
+  std::string_view chat_template() const final { return chat_template_; }
+
+ protected:
+  /// What one encode call works with.
+  struct Work {
+    std::vector<TokenId> ids;
+    MergeScratch scratch;
+    std::vector<std::uint32_t> ends;  // of words
+    std::string text;                 // a fragment as the vocabulary spells it
+  };
+  /// Appends the ids of plain text without special tokens. `after_special`: it is the first of the
+  /// text or follows a special token.
+  virtual Result<void> encode_fragment(std::string_view fragment, bool after_special,
+                                       Work& work) const = 0;
+  /// Takes ids, flags and special tokens over. `add_bos` overrides the vocabulary's.
+  /// kFileInvalid for a special token longer than the matcher allows.
+  Result<void> set_up(const gguf::File& file, const Vocab& vocab,
+                      const std::vector<std::string>& pieces, bool add_bos);
+
+ private:
+  enum Flag : std::uint8_t { kEnd = 1, kControl = 2, kEatsSpace = 4 };
+  bool has_flag(TokenId id, Flag flag) const {
+    return id >= 0 && id < vocab_size() && (flags_[static_cast<std::size_t>(id)] & flag) != 0;
+  }
+
+  std::string model_;
+  std::string pre_;
+  std::string chat_template_;
+  std::string piece_bytes_;
+  std::vector<std::uint64_t> piece_ends_;
+  std::vector<std::uint8_t> flags_;
+  SpecialMatcher every_special_;
+  SpecialMatcher user_defined_;  // what is matched even where special tokens are not parsed
+  TokenId bos_ = -1;
+  TokenId eos_ = -1;
+  bool add_bos_ = false;
+  bool add_eos_ = false;
+  bool space_prefix_ = false;
+};
+
+/// From a checked vocabulary with model "gpt2" / "llama".
+Result<std::shared_ptr<const Tokenizer>> make_bpe(const gguf::File& file, const Vocab& vocab);
+Result<std::shared_ptr<const Tokenizer>> make_sentence_piece(const gguf::File& file,
+                                                             const Vocab& vocab);
+
+}  // namespace holdfast::text

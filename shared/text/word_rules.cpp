@@ -1,0 +1,167 @@
+#include "shared/text/word_rules.h"
+
+#include "shared/text/unicode_class.h"
+#include "shared/text/utf8.h"
+
+namespace holdfast::text {
+namespace {
+
+struct Seen {
+  std::uint8_t bits = 0;
+  std::uint32_t bytes = 0;  // 0 at the end of the text
+};
+
+class Words {
+ public:
+  Words(const WordRule& rule, std::string_view text)
+      : rule_(rule),
+        text_(text),
+        word_bits_(rule.marks_are_letters ? kLetter | kMark : kLetter),
+        not_symbol_(static_cast<std::uint8_t>(word_bits_ | kNumber | kSpace)) {}
+
+  std::size_t gpt2_end(std::size_t at) const;
+  std::size_t llama3_end(std::size_t at) const;
+
+ private:
+  Seen see(std::size_t at) const {
+    if (at >= text_.size()) return {};
+    const auto byte = static_cast<unsigned char>(text_[at]);
+    if (byte < 128) return {kAsciiClass[byte], 1};
+    const Char c = decode_char(text_.data() + at);
+    return {class_of_wide(c.point), c.bytes};
+  }
+  char byte(std::size_t at) const { return at < text_.size() ? text_[at] : '\0'; }
+  bool is_newline(std::size_t at) const { return byte(at) == '\n' || byte(at) == '\r'; }
+
+  // End of the run of characters with one of `bits` (or, for `bits` 0, with none of not_symbol_).
+  std::size_t run_end(std::size_t at, std::uint8_t bits) const {
+    for (;;) {
+      const Seen seen = see(at);
+      if (seen.bytes == 0) return at;
+      if (bits != 0 ? (seen.bits & bits) == 0 : (seen.bits & not_symbol_) != 0) return at;
+      at += seen.bytes;
+    }
+  }
+  // Bytes of the contraction whose apostrophe is at `at`, 0 if there is none.
+  std::size_t contraction(std::size_t at, bool any_case) const;
+  std::size_t space_end(std::size_t at, bool newlines_apart) const;
+
+  const WordRule& rule_;
+  std::string_view text_;
+  std::uint8_t word_bits_;
+  std::uint8_t not_symbol_;
+};
+
+std::size_t Words::contraction(std::size_t at, bool any_case) const {
+  const auto fold = [any_case](char c) {
+    return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  const char first = fold(byte(at + 1));
+  if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
+  // U+017F, the long s, folds to s.
+  if (any_case && first == '\xC5' && byte(at + 2) == '\xBF') return 3;
+  const char second = fold(byte(at + 2));
+  if (first == 'l' && second == 'l') return 3;
+  if ((first == 'r' || first == 'v') && second == 'e') return 3;
+  return 0;
+}
+
+// \s*[\r\n]+ (if newlines_apart), \s+(?!\S), \s+ at the start of a run of white space.
+std::size_t Words::space_end(std::size_t at, bool newlines_apart) const {
+  std::size_t last_begin = at;
+  std::size_t after_newline = 0;
+  std::size_t end = at;
+  for (;;) {
+    const Seen seen = see(end);
+    if (seen.bytes == 0 || (seen.bits & kSpace) == 0) break;
+    last_begin = end;
+    if (is_newline(end)) after_newline = end + 1;
+    end += seen.bytes;
+  }
+  if (newlines_apart && after_newline != 0) return after_newline;
+  if (end == text_.size() || last_begin == at) return end;
+  return last_begin;  // the last one goes with the word behind it
+}
+
+std::size_t Words::gpt2_end(std::size_t at) const {
+  if (text_[at] == '\'') {
+    const std::size_t bytes = contraction(at, false);
+    if (bytes != 0) return at + bytes;
+  }
+  Seen seen = see(at);
+  std::size_t start = at;
+  if (text_[at] == ' ') {
+    const Seen behind = see(at + 1);
+    if (behind.bytes == 0 || (behind.bits & kSpace) != 0) return space_end(at, false);
+    seen = behind;
+    start = at + 1;
+  }
+  if ((seen.bits & kSpace) != 0) return space_end(at, false);
+  if ((seen.bits & kLetter) != 0) return run_end(start, kLetter);
+  if ((seen.bits & kNumber) != 0) return run_end(start, kNumber);
+  return run_end(start, 0);
+}
+
+std::size_t Words::llama3_end(std::size_t at) const {
+  if (rule_.contractions && text_[at] == '\'') {
+    const std::size_t bytes = contraction(at, true);
+    if (bytes != 0) return at + bytes;
+  }
+  const Seen seen = see(at);
+  if ((seen.bits & word_bits_) != 0) return run_end(at, word_bits_);
+  if ((seen.bits & kNumber) != 0) {
+    std::size_t end = at + seen.bytes;
+    for (std::uint32_t n = 1; rule_.digits == 0 || n < rule_.digits; ++n) {
+      const Seen next = see(end);
+      if ((next.bits & kNumber) == 0) break;
+      end += next.bytes;
+    }
+    return end;
+  }
+  const Seen behind = see(at + seen.bytes);
+  if ((behind.bits & word_bits_) != 0 && !is_newline(at)) {
+    return run_end(at + seen.bytes, word_bits_);
+  }
+  const bool symbol_behind_space =
+      text_[at] == ' ' && behind.bytes != 0 && (behind.bits & not_symbol_) == 0;
+  if ((seen.bits & kSpace) != 0 && !symbol_behind_space) return space_end(at, true);
+  std::size_t end = run_end(symbol_behind_space ? at + 1 : at, 0);
+  while (rule_.newline_tail && is_newline(end)) ++end;
+  return end;
+}
+
+// The part up to the next digit is text of its own for the pattern, as if the digit were the end.
+void split_around_digits(const WordRule& rule, std::string_view text, std::uint32_t base,
+                         std::vector<std::uint32_t>& ends) {
+  WordRule inner = rule;
+  inner.digits_first = false;
+  std::size_t begin = 0;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const Char c = decode_char(text.data() + at);
+    if ((class_of(c.point) & kNumber) != 0) {
+      split_words(inner, text.substr(begin, at - begin), base + static_cast<std::uint32_t>(begin),
+                  ends);
+      begin = at + c.bytes;
+      ends.push_back(base + static_cast<std::uint32_t>(begin));
+    }
+    at += c.bytes;
+  }
+  split_words(inner, text.substr(begin), base + static_cast<std::uint32_t>(begin), ends);
+}
+
+}  // namespace
+
+void split_words(const WordRule& rule, std::string_view text, std::uint32_t base,
+                 std::vector<std::uint32_t>& ends) {
+  if (rule.digits_first) return split_around_digits(rule, text, base, ends);
+  const Words words(rule, text);
+  const bool gpt2 = rule.family == WordRule::Family::kGpt2;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    at = gpt2 ? words.gpt2_end(at) : words.llama3_end(at);
+    ends.push_back(base + static_cast<std::uint32_t>(at));
+  }
+}
+
+}  // namespace holdfast::text
