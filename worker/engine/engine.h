@@ -95,7 +95,8 @@ struct LogitsOptions {
   std::int32_t neighbours = 0; // other random sequences that run beside it
   bool decode = false;         // one token at a time
 };
-/// rows[i] = logits after tokens[0 .. positions[i]], each [vocab].
+/// rows[i] = logits after tokens[0 .. positions[i]], each [vocab]. The engine must be idle; a chunk
+/// is at most the prefill_chunk that it was opened with; logits.h gives rows without copying them.
 Result<std::vector<std::vector<float>>> compute_logits(Engine& engine,
                                                        const std::vector<TokenId>& tokens,
                                                        const std::vector<std::int64_t>& positions,

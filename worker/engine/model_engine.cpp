@@ -1,0 +1,317 @@
+#include "worker/engine/model_engine.h"
+
+#include <algorithm>
+
+#include "shared/plan/plan.h"
+
+namespace holdfast::engine {
+
+namespace {
+
+std::vector<TokenId> end_ids(const Vocabulary& vocabulary, std::int32_t vocab) {
+  std::vector<TokenId> ids;
+  for (TokenId id = 0; id < vocab; ++id) {
+    if (vocabulary.is_end(id)) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::string key_text(SequenceKey key) {
+  return "add sequence " + std::to_string(key) + ": ";
+}
+
+}  // namespace
+
+backend::Limits limits_for(const ModelEngineConfig& c, const std::string& kv_type) {
+  backend::Limits l;
+  l.context = c.context;
+  l.pages = c.pages;
+  l.batch_tokens = std::max(c.prefill_chunk, c.prefill_chunk_busy) + c.slots;
+  l.batch_segments = c.slots;
+  l.logit_rows = std::max(c.logit_rows, c.slots);
+  l.kv_type = kv_type;
+  return l;
+}
+
+ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngineConfig config)
+    : config_(std::move(config)),
+      executor_(std::move(executor)),
+      pool_(config_.pages),
+      sampler_(config_.vocab, end_ids(config_.vocabulary, config_.vocab)),
+      slots_(static_cast<std::size_t>(config_.slots)) {
+  CHECK(config_.slots > 0 && config_.pages > 0 && config_.context > 0 && config_.vocab > 0);
+  CHECK(config_.prefill_chunk > 0 && config_.prefill_chunk_busy > 0);
+  config_.logit_rows = std::max(config_.logit_rows, config_.slots);
+  const std::size_t pages = static_cast<std::size_t>(pages_for(config_.context));
+  for (Slot& slot : slots_) {
+    slot.tokens.reserve(static_cast<std::size_t>(config_.context));
+    slot.pages.reserve(pages);
+  }
+  order_.reserve(slots_.size());
+  planned_.reserve(slots_.size());
+  segments_.reserve(slots_.size());
+  produced_.reserve(slots_.size());
+  single_.reserve(1);
+  usage_.pages_total = config_.pages;
+}
+
+ModelEngine::Slot* ModelEngine::find(SequenceKey key) {
+  for (Slot& slot : slots_) {
+    if (slot.state != State::kFree && slot.key == key) return &slot;
+  }
+  return nullptr;
+}
+
+Result<ModelEngine::Slot*> ModelEngine::claim(SequenceKey key) {
+  if (find(key) != nullptr) return Error{Errc::kConflict, key_text(key) + "key in use"};
+  for (Slot& slot : slots_) {
+    if (slot.state != State::kFree) continue;
+    slot.state = State::kWaiting;
+    slot.key = key;
+    slot.age = ++ages_;
+    return &slot;
+  }
+  return Error{Errc::kRateLimited,
+               key_text(key) + "all " + std::to_string(config_.slots) + " slots are taken"};
+}
+
+Result<void> ModelEngine::add(SequenceSpec spec) {
+  HF_CHECKED(check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
+  HF_TRY(SamplingExtra extra, parse_extra(spec.sampling.extra, config_.vocab));
+  HF_TRY(Slot * slot, claim(spec.key));
+  slot->rule = EndRule(&config_.vocabulary, std::move(spec.stops),
+                       generated_max(spec, config_.context), spec.sampling.ignore_eos);
+  slot->finish = slot->rule.start();
+  for (const TokenId id : spec.committed) {  // the choice may have ended with what was committed
+    if (slot->finish != wire::FinishReason::kNone) break;
+    slot->finish = slot->rule.feed(id);
+  }
+  slot->tokens.assign(spec.prompt.begin(), spec.prompt.end());
+  slot->tokens.insert(slot->tokens.end(), spec.committed.begin(), spec.committed.end());
+  slot->prompt_n = static_cast<std::int64_t>(spec.prompt.size());
+  slot->sampling = std::move(spec.sampling);
+  slot->extra = std::move(extra);
+  slot->choice = spec.choice;
+  slot->priority = spec.priority;
+  return {};
+}
+
+Result<void> ModelEngine::add_probe(SequenceKey key, Probe probe) {
+  SequenceSpec spec;  // for the checks only
+  spec.key = key;
+  spec.prompt = probe.tokens;
+  HF_CHECKED(check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
+  const auto n = static_cast<std::int64_t>(probe.tokens.size());
+  if (pages_for(n) > config_.pages) {
+    return Error{Errc::kMemoryExhausted, key_text(key) + "needs " + std::to_string(pages_for(n)) +
+                                             " KV pages, the pool has " +
+                                             std::to_string(config_.pages)};
+  }
+  std::int64_t before = -1;
+  for (const std::int64_t p : probe.positions) {
+    if (p <= before || p >= n) {
+      return Error{Errc::kInvalidRequest, key_text(key) + "position " + std::to_string(p) +
+                                              "; expected ascending positions below " +
+                                              std::to_string(n)};
+    }
+    before = p;
+  }
+  HF_TRY(Slot * slot, claim(key));
+  slot->tokens.assign(probe.tokens.begin(), probe.tokens.begin() + (probe.decode ? 1 : n));
+  slot->prompt_n = slot->length();
+  slot->priority = 0;
+  slot->probe = std::make_unique<Probe>(std::move(probe));
+  if (slot->probe->positions.empty()) slot->finish = wire::FinishReason::kLength;
+  return {};
+}
+
+void ModelEngine::set_prefill_chunk(std::int32_t tokens, std::int32_t tokens_busy) {
+  CHECK(tokens > 0 && tokens_busy > 0);
+  CHECK(std::max(tokens, tokens_busy) <=
+        std::max(config_.prefill_chunk, config_.prefill_chunk_busy));
+  config_.prefill_chunk = tokens;
+  config_.prefill_chunk_busy = tokens_busy;
+}
+
+void ModelEngine::release(Slot& slot) {
+  for (const std::int32_t page : slot.pages) pool_.give(page);
+  slot.pages.clear();
+  slot.tokens.clear();
+  slot.state = State::kFree;
+  slot.rule = EndRule();
+  slot.sampling = wire::Sampling();
+  slot.extra = SamplingExtra();
+  slot.probe.reset();
+  slot.probe_next = 0;
+  slot.prompt_n = slot.computed = 0;
+  slot.choice = 0;
+  slot.paused = false;
+  slot.finish = wire::FinishReason::kNone;
+}
+
+void ModelEngine::cancel(SequenceKey key) {
+  if (Slot* slot = find(key)) release(*slot);
+}
+
+void ModelEngine::cancel_all() {
+  for (Slot& slot : slots_) {
+    if (slot.state != State::kFree) release(slot);
+  }
+}
+
+void ModelEngine::pause(SequenceKey key, bool paused) {
+  if (Slot* slot = find(key)) slot->paused = paused;
+}
+
+bool ModelEngine::idle() const {
+  return std::all_of(slots_.begin(), slots_.end(), [](const Slot& s) {
+    return s.state == State::kFree || (s.paused && s.finish == wire::FinishReason::kNone);
+  });
+}
+
+Usage ModelEngine::usage() const {
+  Usage u = usage_;
+  u.running = static_cast<std::int32_t>(std::count_if(
+      slots_.begin(), slots_.end(), [](const Slot& s) { return s.state != State::kFree; }));
+  u.pages_used = pool_.used();
+  u.allocations += executor_->allocations();
+  return u;
+}
+
+wire::LoadedModel ModelEngine::describe() const {
+  wire::LoadedModel m;
+  m.model_sha = config_.model_sha;
+  m.numerics_class = config_.numerics_class;
+  m.state = "ready";
+  m.slots = config_.slots;
+  m.pages_total = config_.pages;
+  m.page_tokens = plan::kPageTokens;
+  m.context = config_.context;
+  const backend::Memory memory = executor_->memory();
+  m.memory.weights = static_cast<std::int64_t>(memory.weights);
+  m.memory.kv = static_cast<std::int64_t>(memory.kv);
+  m.memory.scratch = static_cast<std::int64_t>(memory.scratch);
+  m.progress = 1;
+  return m;
+}
+
+/// Sequences that were over when they came.
+void ModelEngine::produce_ended() {
+  for (Slot& slot : slots_) {
+    if (slot.state == State::kFree || slot.finish == wire::FinishReason::kNone) continue;
+    Produced p;
+    p.key = slot.key;
+    p.start = slot.generated();
+    p.finish = slot.finish;
+    produced_.push_back(std::move(p));
+    release(slot);
+  }
+}
+
+const std::vector<Produced>& ModelEngine::step() {
+  produced_.clear();
+  produce_ended();
+  plan();
+  if (!planned_.empty()) run();
+  return produced_;
+}
+
+/// All segments in one forward. If it fails, each one alone: a sequence whose numbers went wrong
+/// must not take its neighbours with it (what they wrote is written again, bit for bit).
+void ModelEngine::run() {
+  ++usage_.steps;
+  const auto vocab = static_cast<std::int64_t>(config_.vocab);
+  const auto all = executor_->forward(segments_);
+  if (all.has_value()) {
+    const float* rows = all.value();
+    for (const Planned& planned : planned_) {
+      collect(planned, rows);
+      rows += planned.segment.n_logits * vocab;
+    }
+    return;
+  }
+  if (planned_.size() == 1) return fail(*planned_[0].slot, all.error());
+  for (const Planned& planned : planned_) {
+    single_.assign(1, planned.segment);
+    const auto one = executor_->forward(single_);
+    if (one.has_value()) {
+      collect(planned, one.value());
+    } else {
+      fail(*planned.slot, one.error());
+    }
+  }
+}
+
+void ModelEngine::collect(const Planned& planned, const float* rows) {
+  Slot& slot = *planned.slot;
+  const backend::Segment& segment = planned.segment;
+  if (slot.pending() > 1 || slot.generated() == 0) {
+    usage_.prefill_tokens += static_cast<std::uint64_t>(segment.n);
+  }
+  slot.computed += segment.n;
+  if (slot.probe) return advance_probe(slot, segment, rows);
+  if (slot.pending() == 0) sample(slot, rows);
+}
+
+void ModelEngine::fail(Slot& slot, const Error& error) {
+  Produced p;
+  p.key = slot.key;
+  p.start = slot.probe ? 0 : slot.generated();
+  p.finish = wire::FinishReason::kError;
+  p.error = error;
+  produced_.push_back(std::move(p));
+  release(slot);
+}
+
+void ModelEngine::sample(Slot& slot, const float* row) {
+  SampleInput in;
+  in.sampling = &slot.sampling;
+  in.extra = &slot.extra;
+  in.choice = slot.choice;
+  in.tokens = slot.tokens.data();
+  in.prompt_n = slot.prompt_n;
+  in.generated_n = slot.generated();
+  const std::optional<TokenId> id = sampler_.pick(row, in);
+  if (!id.has_value()) {
+    return fail(slot, {Errc::kNumericsNan, "sample token " + std::to_string(slot.generated()) +
+                                               ": a logit is not finite"});
+  }
+  Produced p;
+  p.key = slot.key;
+  p.start = slot.generated();
+  p.ids.push_back(*id);
+  if (slot.sampling.logprobs >= 0) {
+    p.extra.push_back(sampler_.logprobs_json(row, *id, slot.sampling.logprobs));
+  }
+  p.finish = slot.rule.feed(*id);
+  ++usage_.tokens;
+  CHECK(slot.tokens.size() < slot.tokens.capacity());  // the end rule knows the context
+  slot.tokens.push_back(*id);
+  const bool ended = p.finish != wire::FinishReason::kNone;
+  produced_.push_back(std::move(p));
+  if (ended) release(slot);
+}
+
+void ModelEngine::advance_probe(Slot& slot, const backend::Segment& segment, const float* rows) {
+  Probe& probe = *slot.probe;
+  const std::int64_t first = slot.computed - segment.n_logits;  // position of rows[0]
+  while (slot.probe_next < probe.positions.size() &&
+         probe.positions[slot.probe_next] < slot.computed) {
+    const std::int64_t row = probe.positions[slot.probe_next] - first;
+    CHECK(row >= 0);
+    probe.sink(slot.probe_next, rows + row * config_.vocab);
+    ++slot.probe_next;
+  }
+  if (slot.probe_next == probe.positions.size()) {
+    Produced p;
+    p.key = slot.key;
+    p.finish = wire::FinishReason::kLength;
+    produced_.push_back(std::move(p));
+    return release(slot);
+  }
+  if (probe.decode && slot.pending() == 0) {
+    slot.tokens.push_back(probe.tokens[static_cast<std::size_t>(slot.computed)]);
+  }
+}
+
+}  // namespace holdfast::engine

@@ -1,0 +1,90 @@
+// From a file to an engine that has already run once.
+
+#include "shared/plan/plan.h"
+#include "worker/engine/model_engine.h"
+#include "worker/model/program.h"
+
+namespace holdfast::engine {
+
+namespace {
+
+constexpr std::int32_t kBusyChunk = 128;
+
+/// One prefill and one decode, so that a load which cannot compute fails here, and the first
+/// request meets warm caches. The first page is written; its next owner writes before it reads.
+Result<void> warm_up(backend::Executor& executor, std::int32_t vocab, std::int64_t context) {
+  std::vector<TokenId> tokens;
+  for (TokenId id = 0; id < 17 && id < context; ++id) tokens.push_back(id % vocab);
+  const std::int32_t page = 0;
+  backend::Segment segment;
+  segment.tokens = tokens.data();
+  segment.n = std::max(1, static_cast<std::int32_t>(tokens.size()) - 1);
+  segment.pages = &page;
+  segment.n_logits = 1;
+  HF_CHECKED(executor.forward({segment}));
+  if (tokens.size() < 2) return {};
+  segment.tokens = tokens.data() + segment.n;
+  segment.start = segment.n;
+  segment.n = 1;
+  HF_CHECKED(executor.forward({segment}));
+  return {};
+}
+
+Result<void> check_options(const EngineOptions& o, const std::string& path) {
+  if (o.threads >= 1 && o.context >= 0 && o.slots >= 0 && o.pages >= 0 && o.prefill_chunk >= 0 &&
+      o.prefill_chunk_busy >= 0 && o.logit_rows >= 0) {
+    return {};
+  }
+  return Error{
+      Errc::kInvalidRequest,
+      "open engine " + path + ": threads must be at least 1, other numbers 0 (default) or more"};
+}
+
+/// The numbers of a load: what was asked for, else the envelope's, which the daemon reserved.
+ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& o) {
+  plan::LoadWish wish;
+  wish.context = o.context;
+  wish.slots = o.slots;
+  wish.pool_tokens = static_cast<std::int64_t>(o.pages) * plan::kPageTokens;
+  wish.kv_type = o.kv_type;
+  wish.prefill_chunk = o.prefill_chunk;
+  wish.threads = o.threads;
+  const plan::Envelope envelope = plan::memory_envelope(shape, wish);
+  ModelEngineConfig c;
+  c.vocab = static_cast<std::int32_t>(shape.vocab);
+  c.context = envelope.context;
+  c.slots = envelope.slots;
+  c.pages = envelope.pages;
+  c.prefill_chunk = static_cast<std::int32_t>(envelope.prefill_chunk);
+  c.prefill_chunk_busy =
+      o.prefill_chunk_busy > 0 ? o.prefill_chunk_busy : std::min(kBusyChunk, c.prefill_chunk);
+  c.logit_rows = std::max(o.logit_rows, c.slots);
+  c.model_sha = o.model_sha;
+  return c;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const EngineOptions& options) {
+  HF_CHECKED(check_options(options, path));
+  HF_TRY(const auto file, gguf::File::open(path));
+  HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
+  ModelEngineConfig config = configure(shape, options);
+  if (shape.has_tokenizer) {
+    HF_TRY(config.vocabulary.tokenizer, text::Tokenizer::load(*file));
+  }
+  HF_TRY(const model::Program program, model::build_program(*file, shape));
+  backend::LoadOptions load;
+  load.limits = limits_for(config, options.kv_type);
+  load.threads = options.threads;
+  load.kernels = options.kernels;
+  load.progress = options.progress;
+  HF_TRY(auto executor, backend::load(options.device, program, load));
+  HF_CHECKED(warm_up(*executor, config.vocab, config.context));
+  const std::string sha = options.model_sha.empty() ? "-" : options.model_sha;
+  config.numerics_class = executor->class_prefix() + "/" + sha + "/" + options.kv_type + "/single";
+  return std::unique_ptr<Engine>(
+      std::make_unique<ModelEngine>(std::move(executor), std::move(config)));
+}
+
+}  // namespace holdfast::engine

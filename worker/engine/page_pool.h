@@ -1,0 +1,49 @@
+#pragma once
+// The fixed pool of KV pages as numbers; their memory is the backend's.
+
+#include <cstdint>
+#include <vector>
+
+#include "shared/base/check.h"
+
+namespace holdfast::engine {
+
+/// Hands out page numbers [0, total). A page has as many holders as take() and share() gave it, and
+/// is free again when the last one gives it back. All memory is taken in the constructor.
+/// A page that was used before holds old data: whoever takes it reads only what it wrote itself.
+/// Not thread-safe.
+class PagePool {
+ public:
+  explicit PagePool(std::int32_t total) : holders_(static_cast<std::size_t>(total)) {
+    free_.reserve(static_cast<std::size_t>(total));
+    for (std::int32_t page = total - 1; page >= 0; --page) free_.push_back(page);
+  }
+  std::int32_t total() const { return static_cast<std::int32_t>(holders_.size()); }
+  std::int32_t free() const { return static_cast<std::int32_t>(free_.size()); }
+  std::int32_t used() const { return total() - free(); }
+
+  /// A page that nobody holds, or -1.
+  std::int32_t take() {
+    if (free_.empty()) return -1;
+    const std::int32_t page = free_.back();
+    free_.pop_back();
+    CHECK(holders_[static_cast<std::size_t>(page)] == 0);
+    holders_[static_cast<std::size_t>(page)] = 1;
+    return page;
+  }
+  /// One more holder of a page that is held.
+  void share(std::int32_t page) {
+    CHECK(page >= 0 && page < total() && holders_[static_cast<std::size_t>(page)] > 0);
+    ++holders_[static_cast<std::size_t>(page)];
+  }
+  void give(std::int32_t page) {
+    CHECK(page >= 0 && page < total() && holders_[static_cast<std::size_t>(page)] > 0);
+    if (--holders_[static_cast<std::size_t>(page)] == 0) free_.push_back(page);
+  }
+
+ private:
+  std::vector<std::int32_t> free_;
+  std::vector<std::int32_t> holders_;
+};
+
+}  // namespace holdfast::engine
