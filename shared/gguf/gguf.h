@@ -85,6 +85,9 @@ enum class ValueType : std::uint32_t {
   kF64
 };
 
+/// "u32", "string", …; "type 77" for a number that is no type.
+std::string value_type_name(ValueType type);
+
 /// One tensor of the file. dims[0] is the contiguous one (columns, K); absent dims are 1.
 struct TensorInfo {
   std::string name;

@@ -31,8 +31,6 @@ struct Header {
 
 /// Bytes of a scalar; 0 for strings, arrays and numbers that are no type.
 std::uint64_t scalar_bytes(ValueType type);
-/// "u32", "string", …; "type 77" for a number that is no type.
-std::string value_type_name(ValueType type);
 /// `text` between double quotes, at most 64 bytes of it, everything unprintable escaped, so that a
 /// hostile name can not break a log line or a terminal.
 std::string quoted(std::string_view text);

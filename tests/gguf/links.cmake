@@ -1,0 +1,10 @@
+# The verbs `synth` and `inspect` are tested here with the formats that they write and read; their
+# sources alone, so that these tests need neither daemon nor engine.
+if(NOT TARGET hf_model_tools)
+  add_library(hf_model_tools STATIC
+    ${CMAKE_SOURCE_DIR}/ops/cli/inspect.cpp ${CMAKE_SOURCE_DIR}/ops/cli/quant_mix.cpp
+    ${CMAKE_SOURCE_DIR}/ops/cli/random_blocks.cpp ${CMAKE_SOURCE_DIR}/ops/cli/synth.cpp)
+  target_link_libraries(hf_model_tools PUBLIC holdfast_flags hf_plan nlohmann_json::nlohmann_json)
+endif()
+set(libs hf_model_tools)
+set(timeout_s 120)
