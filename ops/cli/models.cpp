@@ -1,0 +1,95 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/output.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::json;
+constexpr auto kFileTimeout = std::chrono::minutes(10);  // a large file is hashed
+
+json by_name(const Call& call) {
+  return {{"name", call.text("NAME")}};
+}
+
+/// Polls until the model is in one of the states where nothing more happens by itself.
+int wait_until_ready(const Call& call) {
+  while (true) {
+    int exit = kExitDone;
+    const auto shown = operate(call, "models.show", by_name(call), exit);
+    if (!shown) return exit;
+    const std::string state = shown->value("state", "");
+    if (state == "ready") {
+      print_document(call, *shown);
+      return kExitDone;
+    }
+    if (state == "failed" || state == "unloaded") {
+      const std::string reason = shown->value("reason", "");
+      return report_error(call, Errc::kModelFailed,
+                          "model " + call.text("NAME") + " is " + state + ": " + reason);
+    }
+    if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", state.c_str());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+}  // namespace
+
+int models_list(const Call& call) {
+  RenderOptions options;
+  options.columns = {"name",       "state", "architecture", "context", "slots",
+                     "size_bytes", "sha",   "path",         "reason"};
+  options.when_empty = "no models; add one with `holdfast models add NAME FILE.gguf`";
+  return operate_and_print(call, "models.list", json::object(), options);
+}
+
+int models_show(const Call& call) {
+  return operate_and_print(call, "models.show", by_name(call));
+}
+
+int models_add(const Call& call) {
+  std::error_code failed;
+  const auto path = std::filesystem::absolute(call.text("PATH"), failed);
+  if (!std::filesystem::exists(path, failed)) {
+    return report_error(call, Errc::kNotFound, "models add " + path.string() + ": no such file");
+  }
+  json args = {{"name", call.text("NAME")}, {"path", path.string()}};
+  if (call.has("context")) args["context"] = call.integer("context");
+  if (call.has("slots")) args["slots"] = call.integer("slots");
+  if (call.has("kv-type")) args["kv_type"] = call.text("kv-type");
+  if (call.has("options")) args["options"] = call.text("options");
+  if (call.has("load")) args["load"] = true;
+  int exit = kExitDone;
+  const auto added = operate(call, "models.add", args, exit, kFileTimeout);
+  if (!added) return exit;
+  if (call.has("load")) return wait_until_ready(call);
+  print_document(call, *added);
+  return kExitDone;
+}
+
+int models_remove(const Call& call) {
+  return operate_and_print(call, "models.remove", by_name(call));
+}
+
+int models_load(const Call& call) {
+  int exit = kExitDone;
+  const auto asked = operate(call, "models.load", by_name(call), exit);
+  if (!asked) return exit;
+  if (!call.has("no-wait")) return wait_until_ready(call);
+  print_document(call, *asked);
+  return kExitDone;
+}
+
+int models_unload(const Call& call) {
+  return operate_and_print(call, "models.unload", by_name(call));
+}
+
+}  // namespace holdfast::cli

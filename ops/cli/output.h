@@ -1,0 +1,46 @@
+#pragma once
+// What the CLI prints: aligned tables for people, one JSON document for scripts, one line for an
+// error. Colours only on a terminal, and not if NO_COLOR is set (no-color.org).
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/cli/call.h"
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::cli {
+
+/// Exit code of a typed error: lookups 3, refusals 4, an absent daemon 69, usage 2, others 1.
+int exit_code(Errc code);
+
+/// "holdfast: what" on stderr; with --json also {"error": {"code", "message", numbers}} on stdout.
+/// Returns the exit code.
+int report_error(const Call& call, Errc code, std::string_view what);
+int report_error(const Call& call, const Error& error);
+int report_refusal(const Call& call, const wire::Refusal& refusal);
+
+/// True if stdout is a terminal and colours are wanted.
+bool use_colour();
+
+/// Rows of text in aligned columns. Numbers are set to the right by the caller's choice.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  bool empty() const { return rows_.empty(); }
+  /// With the header in bold and states in colour if `colour`. Ends with a newline.
+  std::string str(bool colour) const;
+
+ private:
+  std::vector<std::string> header_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// "1.2 GiB", "512 B".
+std::string human_bytes(double bytes);
+/// "2026-03-01 12:00:05" in local time; "-" for 0.
+std::string human_time(std::int64_t wall_ms);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,131 @@
+// CLI11 lives in this file alone: it turns the verb table into parsers and the arguments into a
+// Call. Global options are declared on every verb, not inherited: CLI11's fall-through would take a
+// prompt that reads "status" for a verb.
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <map>
+#include <memory>
+
+#include "ops/cli/output.h"
+#include "ops/cli/verbs.h"
+
+namespace holdfast::cli {
+namespace {
+
+struct Parser {
+  CLI::App app{"Holdfast serves language models; an accepted request is finished exactly once."};
+  Call call;
+  const Verb* chosen = nullptr;
+  std::map<std::string, CLI::App*> groups;
+};
+
+void add_globals(CLI::App& app, Call& call) {
+  app.add_option("--state", call.state_dir,
+                 "state directory (else $HOLDFAST_STATE, else "
+                 "./holdfast-state)")
+      ->type_name("DIR");
+  app.add_flag("--json", call.json, "one JSON document on stdout");
+}
+
+void add_argument(CLI::App& app, const Argument& argument, std::vector<std::string>& into) {
+  const bool flag = argument.name[0] == '-';
+  if (argument.kind == Kind::kSwitch) {
+    app.add_flag_callback(
+        argument.name, [&into] { into.assign(1, "true"); }, argument.help);
+    return;
+  }
+  CLI::Option* option = app.add_option(argument.name, into, argument.help);
+  option->expected(1);
+  if (argument.kind == Kind::kList) {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    if (!flag) option->expected(1, CLI::detail::expected_max_vector_size);
+  } else {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  option->allow_extra_args(false);
+  if (argument.kind == Kind::kInteger) {
+    option->check(CLI::TypeValidator<std::int64_t>("INT"))->type_name("N");
+  } else if (argument.kind == Kind::kReal) {
+    option->check(CLI::Number)->type_name("X");
+  } else {
+    option->type_name("TEXT");
+  }
+  if (!argument.optional) option->required();
+}
+
+CLI::App* group_of(Parser& parser, const std::string& path) {
+  const std::size_t space = path.find(' ');
+  if (space == std::string::npos) return &parser.app;
+  const std::string name = path.substr(0, space);
+  CLI::App*& group = parser.groups[name];
+  if (group == nullptr) {
+    // A name that is a verb already ("synth") is a group too: `synth list` is its sub-verb.
+    group = parser.app.get_subcommand_no_throw(name);
+    if (group == nullptr) {
+      group = parser.app.add_subcommand(name, group_help(name));
+      group->require_subcommand(1);
+    }
+  }
+  return group;
+}
+
+void add_verb(Parser& parser, const Verb& verb) {
+  const std::string path = verb.path;
+  CLI::App* sub =
+      group_of(parser, path)->add_subcommand(path.substr(path.find(' ') + 1), verb.help);
+  add_globals(*sub, parser.call);
+  std::map<std::string, std::vector<std::string>*> slots;
+  for (const Argument& argument : verb.arguments) {
+    const std::string key = argument_key(argument.name);
+    // The same key may belong to several verbs: one verb runs, so they may share the slot.
+    add_argument(*sub, argument, parser.call.values[key]);
+  }
+  sub->final_callback([&parser, &verb] {
+    if (parser.chosen == nullptr) parser.chosen = &verb;  // the innermost verb calls back first
+  });
+}
+
+std::string default_state_dir() {
+  const char* named = std::getenv("HOLDFAST_STATE");
+  return named != nullptr && named[0] != '\0' ? named : "holdfast-state";
+}
+
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string argument_key(const char* name) {
+  std::string key = name;
+  const std::size_t comma = key.rfind(',');
+  if (comma != std::string::npos) key = key.substr(comma + 1);
+  return key.substr(key.find_first_not_of('-'));
+}
+
+int run_cli(int argc, char** argv) {
+  Parser parser;
+  bool wants_json = false;  // known before parsing, so that errors of use can be JSON too
+  for (int i = 1; i < argc; ++i) wants_json = wants_json || std::string_view(argv[i]) == "--json";
+  add_globals(parser.app, parser.call);
+  parser.app.require_subcommand(1);
+  parser.app.set_version_flag("--version", "holdfast 0.1.0");
+  try {
+    for (const Verb& verb : verb_table()) add_verb(parser, verb);
+    parser.app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return parser.app.exit(e) == 0 ? kExitDone : kExitFailed;
+  } catch (const CLI::ParseError& e) {
+    parser.call.json = wants_json;
+    return report_error(parser.call, Errc::kUsage,
+                        one_line(e.what()) + " (`holdfast --help` lists the verbs)");
+  }
+  if (parser.call.state_dir.empty()) parser.call.state_dir = default_state_dir();
+  return parser.chosen->run(parser.call);
+}
+
+}  // namespace holdfast::cli

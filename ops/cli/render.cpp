@@ -1,0 +1,146 @@
+#include "ops/cli/render.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ops/cli/output.h"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kFirstWallMs = 1'500'000'000'000;  // 2017: a smaller "…_ms" is a duration
+constexpr std::size_t kCellMax = 120;
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+/// Memory reports name their byte counts without a suffix.
+bool is_bytes(std::string_view key) {
+  return ends_with(key, "_bytes") || key == "bytes" || key == "rss" || key == "weights" ||
+         key == "kv" || key == "scratch" || key == "memory";
+}
+
+std::string cell_text(const std::string& key, const json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) {
+    std::string text = value.get<std::string>();
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    if (ends_with(key, "sha") && text.size() > 12) return text.substr(0, 12);
+    if (text.size() > kCellMax) {
+      text.resize(kCellMax);
+      while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0x80) != 0)
+        text.pop_back();
+      text += "…";
+    }
+    return text.empty() ? "-" : text;
+  }
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_number_float()) {
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, "%.2f", value.get<double>());
+    return buffer;
+  }
+  if (value.is_number()) {
+    const auto number = value.get<std::int64_t>();
+    if (is_bytes(key)) return number < 0 ? "-" : human_bytes(static_cast<double>(number));
+    if (ends_with(key, "_ms") && number >= kFirstWallMs) return human_time(number);
+    return std::to_string(number);
+  }
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string title_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
+}
+
+std::string column_title(const std::string& key) {
+  std::string title;
+  for (const char c : key) title += c == '_' ? ' ' : static_cast<char>(std::toupper(c));
+  return title;
+}
+
+bool is_table(const json& value) {
+  return value.is_array() && !value.empty() &&
+         std::all_of(value.begin(), value.end(), [](const json& e) { return e.is_object(); });
+}
+
+std::string render_table(const json& rows, const std::vector<std::string>& wanted, bool colour) {
+  std::vector<std::string> keys;
+  for (const std::string& key : wanted) {  // a column that no row has is left out
+    const bool present =
+        std::any_of(rows.begin(), rows.end(), [&](const json& row) { return row.contains(key); });
+    if (present) keys.push_back(key);
+  }
+  if (keys.empty()) {
+    for (const json& row : rows) {
+      for (const auto& [key, value] : row.items()) {
+        if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+      }
+    }
+  }
+  std::vector<std::string> header;
+  for (const std::string& key : keys) header.push_back(column_title(key));
+  Table table(header);
+  for (const json& row : rows) {
+    std::vector<std::string> cells;
+    for (const std::string& key : keys) {
+      cells.push_back(row.contains(key) ? cell_text(key, row[key]) : "-");
+    }
+    table.add(cells);
+  }
+  return table.str(colour);
+}
+
+std::string indent(const std::string& text) {
+  std::string out;
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    out += "  " + text.substr(start, end - start) + "\n";
+    start = end + 1;
+  }
+  return out;
+}
+
+std::string render_object(const json& object, const RenderOptions& options) {
+  std::size_t width = 0;
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_object() && !is_table(value)) width = std::max(width, key.size());
+  }
+  std::string plain;
+  std::string sections;
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_object() && !value.empty()) {
+      sections += title_of(key) + ":\n" + indent(render_object(value, {options.colour, {}, {}}));
+    } else if (is_table(value)) {
+      sections += title_of(key) + ":\n";
+      sections += indent(render_table(value, options.columns, options.colour));
+    } else if (!value.is_object()) {
+      const std::string text = value.is_array() && value.empty() ? "none" : cell_text(key, value);
+      plain += title_of(key) + std::string(width - key.size() + 2, ' ') + text + "\n";
+    }
+  }
+  return plain + sections;
+}
+
+}  // namespace
+
+std::string render_human(const json& value, const RenderOptions& options) {
+  if (value.is_object() && value.size() == 1 && value.begin()->is_array()) {
+    return render_human(*value.begin(), options);  // {"models": […]}: the table alone
+  }
+  if (value.is_array() && value.empty()) {
+    return options.when_empty.empty() ? "" : options.when_empty + "\n";
+  }
+  if (is_table(value)) return render_table(value, options.columns, options.colour);
+  if (value.is_object()) return render_object(value, options);
+  if (value.is_null()) return "";
+  return cell_text("", value) + "\n";
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,20 @@
+#pragma once
+// Shows any JSON result of an operator verb to people: objects as aligned "key  value" lines,
+// arrays of objects as tables, nested parts under their own title. Names tell units: `…_bytes`
+// become GiB, `…_ms` that are wall times become dates.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace holdfast::cli {
+
+struct RenderOptions {
+  bool colour = false;
+  std::vector<std::string> columns;  // of the top table: order, and nothing else; empty = all
+  std::string when_empty;            // one line in place of an empty table
+};
+
+std::string render_human(const nlohmann::json& value, const RenderOptions& options);
+
+}  // namespace holdfast::cli

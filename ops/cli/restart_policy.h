@@ -1,0 +1,30 @@
+#pragma once
+// When a dead child is started again. Pure, so that the timing is tested without waiting.
+
+#include <algorithm>
+#include <cstdint>
+
+namespace holdfast::cli {
+
+/// First death: at once. Deaths in a row, each soon after the start: 100, 200, 400, 800, 1000 ms
+/// and so on for ever. A life of kHealthyMs starts the count anew.
+class RestartPolicy {
+ public:
+  static constexpr std::int64_t kHealthyMs = 5'000;
+  static constexpr std::int64_t kFirstMs = 100;
+  static constexpr std::int64_t kMaxMs = 1'000;
+
+  /// Delay in ms before the next start of a child that lived for `lived_ms`.
+  std::int64_t on_death(std::int64_t lived_ms) {
+    if (lived_ms >= kHealthyMs) quick_deaths_ = 0;
+    ++quick_deaths_;
+    if (quick_deaths_ == 1) return 0;
+    const int doublings = std::min(quick_deaths_ - 2, 10);
+    return std::min(kFirstMs << doublings, kMaxMs);
+  }
+
+ private:
+  int quick_deaths_ = 0;
+};
+
+}  // namespace holdfast::cli

@@ -1,0 +1,291 @@
+#include "ops/cli/serve.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "ops/cli/output.h"
+#include "ops/cli/serve_control.h"
+#include "ops/cli/state_dir.h"
+#include "ops/cli/supervisor.h"
+
+namespace holdfast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kGatewayStopMs = 3'000;
+constexpr std::int64_t kDaemonStopMs = 13'000;  // its own drain limit is 10 s
+constexpr std::int64_t kWorkerStopMs = 2'000;
+constexpr int kPermanentFirst = 64, kPermanentLast = 78;  // sysexits.h: trying again cannot help
+
+struct Plan {
+  std::string state;
+  std::string folder;  // of the programs
+  Listener http;       // fd -1: no HTTP door
+  std::vector<ModelWish> models;
+  std::string device, kernels, engine;
+  std::int64_t workers = 1, threads = 1, ingress = 1;
+  bool verbose = false;
+  bool quiet = false;
+
+  std::string door() const {
+    return http.fd >= 0 ? http.url : "ipc://" + state + "/run/clients.sock";
+  }
+};
+
+Result<ModelWish> parse_model(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    return Error{Errc::kUsage, "--model " + text + ": expected NAME=PATH"};
+  }
+  std::error_code failed;
+  return ModelWish{text.substr(0, equals), fs::absolute(text.substr(equals + 1), failed).string()};
+}
+
+Result<std::int64_t> at_least(const Call& call, const char* flag, std::int64_t fallback) {
+  const std::int64_t value = call.integer(flag, fallback);
+  if (value >= 1 && value <= 1024) return value;
+  return Error{Errc::kUsage, std::string("--") + flag + " " + std::to_string(value) +
+                                 ": expected a number from 1 to 1024"};
+}
+
+Result<Plan> make_plan(const Call& call) {
+  Plan plan;
+  for (const std::string& text : call.list("model")) {
+    HF_TRY(const ModelWish model, parse_model(text));
+    plan.models.push_back(model);
+  }
+  plan.engine = call.text("engine", "model");
+  if (plan.engine != "model" && plan.engine != "fake") {
+    return Error{Errc::kUsage, "--engine " + plan.engine + ": expected model or fake"};
+  }
+  HF_TRY(plan.workers, at_least(call, "workers", 1));
+  const std::int64_t cpus = usable_cpus();
+  HF_TRY(plan.threads, at_least(call, "threads", std::max<std::int64_t>(cpus / plan.workers, 1)));
+  HF_TRY(plan.ingress, at_least(call, "ingress", 2));
+  plan.device = call.text("device");
+  plan.kernels = call.text("kernels");
+  plan.verbose = call.has("verbose");
+  plan.quiet = call.has("quiet");
+  plan.folder = program_folder();
+  HF_TRY(plan.state, prepare_state_dir(call.state_dir));
+  const std::string http = call.text("http", "127.0.0.1:8080");
+  if (http != "none") {
+    HF_TRY(plan.http, listen_http(http));
+  }
+  return plan;
+}
+
+ChildSpec make_child(const Plan& plan, const std::string& role, const std::string& name,
+                     const std::string& program, const std::vector<std::string>& flags) {
+  ChildSpec spec;
+  spec.role = role;
+  spec.name = name;
+  spec.argv = {plan.folder + "/" + program, "--state", plan.state};
+  spec.argv.insert(spec.argv.end(), flags.begin(), flags.end());
+  if (!plan.verbose) spec.log_path = plan.state + "/logs/" + name + ".log";
+  return spec;
+}
+
+ChildSpec worker_child(const Plan& plan, std::int64_t index) {
+  const std::string name = "worker-" + std::to_string(index);
+  std::vector<std::string> flags = {
+      "--key", name, "--threads", std::to_string(plan.threads), "--engine", plan.engine};
+  if (!plan.device.empty()) flags.insert(flags.end(), {"--device", plan.device});
+  if (!plan.kernels.empty()) flags.insert(flags.end(), {"--kernels", plan.kernels});
+  return make_child(plan, "worker", name, "holdfast-worker", flags);
+}
+
+/// The daemon's peers. They start after our daemon is up: before that another daemon might hold the
+/// sockets, and they would serve that one.
+Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
+  for (std::int64_t i = 0; i < plan.ingress; ++i) {
+    const std::string name = "ingress-" + std::to_string(i);
+    HF_CHECKED(supervisor.add(make_child(plan, "ingress", name, "holdfast-ingress", {})));
+  }
+  for (std::int64_t i = 0; i < plan.workers; ++i) {
+    HF_CHECKED(supervisor.add(worker_child(plan, i)));
+  }
+  if (plan.http.fd < 0) return {};
+  ChildSpec gateway = make_child(plan, "gateway", "gateway", "holdfast-gateway", {});
+  gateway.env = {"HOLDFAST_HTTP_FD=" + std::to_string(plan.http.fd)};
+  gateway.keep_fds = {plan.http.fd};
+  return supervisor.add(std::move(gateway));
+}
+
+/// One run of `serve`.
+class Serve {
+ public:
+  Serve(const Call& call, Plan plan) : call_(call), plan_(std::move(plan)) {}
+  int run();
+
+ private:
+  bool start();
+  bool step();  // false: leave with exit_
+  bool on_phase(const ServeControl::Report& report);
+  void on_exit(const ChildExit& exit);
+  void on_change();
+  void fail(Errc code, const std::string& what) {
+    exit_ = report_error(call_, code, what), failed_ = true;
+  }
+  int leave();
+
+  const Call& call_;
+  Plan plan_;
+  std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<ServeControl> control_;
+  ServeControl::Phase phase_ = ServeControl::Phase::kDaemonStarting;
+  std::int64_t log_offset_ = 0;
+  bool stopping_ = false;
+  bool failed_ = false;
+  int exit_ = kExitDone;
+};
+
+std::string how_it_ended(const ChildExit& exit) {
+  std::string text = exit.name + " (pid " + std::to_string(exit.pid) + ") ";
+  if (exit.oom) return text + "was killed: the machine is out of memory";
+  if (exit.signal != 0) return text + "was killed by signal " + std::to_string(exit.signal);
+  return text + "exited with status " + std::to_string(exit.status);
+}
+
+void Serve::on_exit(const ChildExit& exit) {
+  if (stopping_) return;
+  if (exit.role == "worker" && control_ != nullptr) control_->worker_exited(exit);
+  const bool permanent =
+      exit.signal == 0 && exit.status >= kPermanentFirst && exit.status <= kPermanentLast;
+  if (exit.role == "daemon" && phase_ == ServeControl::Phase::kDaemonStarting && permanent) {
+    const std::string log = plan_.state + "/logs/daemon.log";
+    std::string reason = plan_.verbose ? "see above" : last_log_line(log, log_offset_);
+    if (reason.empty()) reason = "exit status " + std::to_string(exit.status) + "; see " + log;
+    fail(Errc::kInternal, "the daemon cannot start: " + reason);
+    return;
+  }
+  std::fprintf(
+      stderr, "holdfast: %s; starting it again%s\n", how_it_ended(exit).c_str(),
+      exit.restart_in_ms > 0 ? (" in " + std::to_string(exit.restart_in_ms) + " ms").c_str() : "");
+}
+
+void Serve::on_change() {
+  for (const ChildState& child : supervisor_->children()) {
+    if (child.role == "daemon" && child.pid > 0 && control_) control_->set_daemon_pid(child.pid);
+  }
+  // Until our daemon is up the file may be another supervisor's.
+  if (phase_ == ServeControl::Phase::kDaemonStarting) return;
+  const std::string path = plan_.state + "/run/supervisor.json";
+  const std::string url = plan_.http.fd >= 0 ? plan_.http.url : "";
+  const auto written = write_file_atomically(path, supervisor_json(url, supervisor_->children()));
+  if (!written) std::fprintf(stderr, "holdfast: %s\n", written.error().what.c_str());
+}
+
+bool Serve::start() {
+  auto created =
+      Supervisor::create({[this](const ChildExit& e) { on_exit(e); }, [this] { on_change(); }});
+  if (!created) return fail(created.error().code, created.error().what), false;
+  supervisor_ = std::move(created).value();
+  std::error_code absent;
+  const auto size = fs::file_size(plan_.state + "/logs/daemon.log", absent);
+  log_offset_ = absent ? 0 : static_cast<std::int64_t>(size);
+  if (const auto up = supervisor_->add(make_child(plan_, "daemon", "daemon", "holdfastd", {}));
+      !up) {
+    return fail(up.error().code, up.error().what), false;
+  }
+  ServeWish wish;
+  wish.state_dir = plan_.state;
+  wish.models = plan_.models;
+  wish.context = call_.integer("context", 0);
+  wish.kv_type = call_.text("kv-type");
+  wish.engine_options = call_.text("engine-options");
+  wish.http_url = plan_.http.fd >= 0 ? plan_.http.url : "";
+  wish.progress = isatty(STDERR_FILENO) == 1 && !plan_.quiet;
+  control_ = std::make_unique<ServeControl>(std::move(wish));
+  on_change();
+  return true;
+}
+
+bool Serve::on_phase(const ServeControl::Report& report) {
+  using Phase = ServeControl::Phase;
+  const bool daemon_came_up = phase_ == Phase::kDaemonStarting;
+  phase_ = report.phase;
+  if (daemon_came_up) {
+    if (const auto up = start_peers(*supervisor_, plan_); !up) {
+      return fail(up.error().code, up.error().what), false;
+    }
+  }
+  if (phase_ == Phase::kReady) {
+    std::printf("ready %s\n", plan_.door().c_str());
+    std::fflush(stdout);
+  }
+  if (phase_ != Phase::kFailed && phase_ != Phase::kDegraded) return true;
+  for (std::size_t i = 0; i < report.errors.size(); ++i) {
+    const bool last = phase_ == Phase::kFailed && i + 1 == report.errors.size();
+    if (last) return fail(Errc::kInternal, report.errors[i]), false;
+    std::fprintf(stderr, "holdfast: %s\n", report.errors[i].c_str());
+  }
+  std::fprintf(stderr, "holdfast: serving the other models on %s\n", plan_.door().c_str());
+  return true;
+}
+
+bool Serve::step() {
+  // Only until everything is up do we have to look often; signals and deaths wake us at once.
+  const bool settled = phase_ != ServeControl::Phase::kDaemonStarting &&
+                       phase_ != ServeControl::Phase::kModelsLoading;
+  if (supervisor_->wait(settled ? 1'000 : 10) == Supervisor::Event::kStop) return false;
+  if (failed_) return false;
+  const auto report = control_->report();
+  return report.phase == phase_ || on_phase(report);
+}
+
+/// Gateway first (no new work), then the daemon (it drains), then those who worked for it.
+int Serve::leave() {
+  stopping_ = true;
+  if (!failed_ && !plan_.quiet)
+    std::fprintf(stderr, "holdfast: stopping (a second signal stops at once)\n");
+  supervisor_->stop_role("gateway", kGatewayStopMs);
+  supervisor_->stop_role("daemon", failed_ ? kGatewayStopMs : kDaemonStopMs);
+  supervisor_->stop_role("worker", kWorkerStopMs);
+  supervisor_->stop_role("ingress", kWorkerStopMs);
+  if (phase_ != ServeControl::Phase::kDaemonStarting) {
+    unlink((plan_.state + "/run/supervisor.json").c_str());
+  }
+  return exit_;
+}
+
+void announce(const Plan& plan) {
+  std::fprintf(stderr, "holdfast: state %s; %lld worker%s with %lld thread%s on %s (%d cores)\n",
+               plan.state.c_str(), static_cast<long long>(plan.workers),
+               plan.workers == 1 ? "" : "s", static_cast<long long>(plan.threads),
+               plan.threads == 1 ? "" : "s", plan.device.empty() ? "cpu" : plan.device.c_str(),
+               usable_cpus());
+}
+
+int Serve::run() {
+  if (!plan_.quiet) announce(plan_);
+  if (start()) {
+    while (step()) {
+    }
+  }
+  if (supervisor_ == nullptr) return exit_;
+  const int exit = leave();
+  // The control threads may be blocked on a daemon that is gone now; there is nothing left to save.
+  std::fflush(nullptr);
+  std::_Exit(exit);
+}
+
+}  // namespace
+
+int serve(const Call& call) {
+  auto plan = make_plan(call);
+  if (!plan) {
+    // A taken port is a failed start, not a refusal of the daemon.
+    const Error& error = plan.error();
+    return report_error(call, error.code == Errc::kUsage ? Errc::kUsage : Errc::kIo, error.what);
+  }
+  return Serve(call, std::move(plan).value()).run();
+}
+
+}  // namespace holdfast::cli

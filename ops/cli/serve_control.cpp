@@ -1,0 +1,290 @@
+#include "ops/cli/serve_control.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "ops/cli/daemon.h"
+#include "shared/client/client.h"
+
+namespace holdfast::cli {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+struct ServeControl::Shared {
+  ServeWish wish;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  Report report;                // under mutex
+  pid_t daemon_pid = 0;         // under mutex
+  std::deque<ChildExit> exits;  // under mutex
+  bool stop = false;            // under mutex
+
+  bool stopping() const {
+    const std::lock_guard lock(mutex);
+    return stop;
+  }
+  void set_phase(Phase phase) {
+    const std::lock_guard lock(mutex);
+    report.phase = phase;
+  }
+};
+
+namespace {
+
+using Shared = ServeControl::Shared;
+
+std::unique_ptr<client::Client> connect(const Shared& shared, std::chrono::milliseconds timeout) {
+  client::Options options;
+  options.timeout = timeout;
+  auto client = client::Client::connect(operator_endpoint(shared.wish.state_dir), options);
+  return client ? std::move(client).value() : nullptr;
+}
+
+/// The verb's result; nullopt and `failure` set if it was refused or nobody answered.
+std::optional<json> ask(client::Client& client, const std::string& verb, const json& args,
+                        client::Failure& failure) {
+  const auto answer = client.op(verb, args.dump());
+  if (const auto* failed = std::get_if<client::Failure>(&answer)) {
+    failure = *failed;
+    return std::nullopt;
+  }
+  json result = json::parse(std::get<std::string>(answer), nullptr, false);
+  if (result.is_discarded()) result = json::object();
+  return result;
+}
+
+std::int64_t pid_in_status(const json& status) {
+  if (status.contains("pid") && status["pid"].is_number()) return status["pid"].get<std::int64_t>();
+  if (status.contains("daemon") && status["daemon"].is_object()) {
+    return status["daemon"].value("pid", std::int64_t{0});
+  }
+  return 0;
+}
+
+void wait_for_daemon(Shared& shared) {
+  while (!shared.stopping()) {
+    if (!daemon_listens(shared.wish.state_dir, 50ms)) {
+      std::this_thread::sleep_for(20ms);
+      continue;
+    }
+    const auto client = connect(shared, 2s);
+    client::Failure failure;
+    const auto status = client ? ask(*client, "status", json::object(), failure) : std::nullopt;
+    if (!status) continue;
+    const std::int64_t pid = pid_in_status(*status);
+    {
+      const std::lock_guard lock(shared.mutex);
+      if (pid == 0 || pid == shared.daemon_pid) return;
+    }
+    std::this_thread::sleep_for(50ms);  // an older daemon still holds the socket
+  }
+}
+
+bool is_transient(const client::Failure& failure) {
+  return failure.code == Errc::kUnreachable || failure.code == Errc::kTimeout;
+}
+
+/// Registers a model and asks for its load; an empty string, or the reason why not.
+std::string register_model(Shared& shared, client::Client& client, const ModelWish& model) {
+  json args = {{"name", model.name}, {"path", model.path}, {"load", true}};
+  if (shared.wish.context > 0) args["context"] = shared.wish.context;
+  if (!shared.wish.kv_type.empty()) args["kv_type"] = shared.wish.kv_type;
+  if (!shared.wish.engine_options.empty()) args["options"] = shared.wish.engine_options;
+  client::Failure failure;
+  while (!shared.stopping()) {
+    if (ask(client, "models.add", args, failure)) return "";
+    if (!is_transient(failure)) return "model " + model.name + ": " + failure.message;
+  }
+  return "";
+}
+
+struct ModelView {
+  std::string state;
+  std::string reason;
+  double progress = -1;
+};
+
+std::map<std::string, ModelView> view_models(const json& listed) {
+  std::map<std::string, ModelView> out;
+  const json& rows = listed.is_object() && listed.contains("models") ? listed["models"] : listed;
+  if (!rows.is_array()) return out;
+  for (const json& row : rows) {
+    if (!row.is_object()) continue;
+    ModelView view;
+    view.state = row.value("state", "");
+    if (row.contains("reason") && row["reason"].is_string()) view.reason = row["reason"];
+    if (row.contains("progress") && row["progress"].is_number()) view.progress = row["progress"];
+    out[row.value("name", "")] = view;
+  }
+  return out;
+}
+
+void draw_progress(const Shared& shared, const std::map<std::string, ModelView>& models) {
+  if (!shared.wish.progress) return;
+  std::string line;
+  for (const ModelWish& wish : shared.wish.models) {
+    const auto it = models.find(wish.name);
+    if (it == models.end()) continue;
+    line += (line.empty() ? "" : ", ") + wish.name + ": " + it->second.state;
+    if (it->second.progress >= 0 && it->second.state == "loading") {
+      line += " " + std::to_string(static_cast<int>(it->second.progress * 100)) + "%";
+    }
+  }
+  std::fprintf(stderr, "\r\033[K%s", line.c_str());
+}
+
+/// Until every model is ready or failed; the failed ones' reasons.
+std::vector<std::string> watch_models(Shared& shared, client::Client& client,
+                                      std::vector<ModelWish> open) {
+  std::vector<std::string> errors;
+  while (!open.empty() && !shared.stopping()) {
+    client::Failure failure;
+    const auto listed = ask(client, "models.list", json::object(), failure);
+    if (listed) {
+      const auto models = view_models(*listed);
+      draw_progress(shared, models);
+      for (auto it = open.begin(); it != open.end();) {
+        const auto view = models.find(it->name);
+        const std::string state = view == models.end() ? "" : view->second.state;
+        if (state == "failed") {
+          errors.push_back("model " + it->name + ": failed to load: " + view->second.reason);
+        }
+        it = state == "ready" || state == "failed" ? open.erase(it) : it + 1;
+      }
+    }
+    if (!open.empty()) std::this_thread::sleep_for(50ms);
+  }
+  if (shared.wish.progress) std::fprintf(stderr, "\r\033[K");
+  return errors;
+}
+
+/// True if the gateway answers on the address (the socket alone says nothing: it is ours).
+bool probe_http(const std::string& url) {
+  const std::string address = url.substr(std::string_view("http://").size());
+  const std::size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0)
+    return false;
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval limit{2, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  std::string answer(64, '\0');
+  ssize_t n = -1;
+  if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0) {
+    const std::string request =
+        "GET /health/live HTTP/1.1\r\nHost: " + address + "\r\nConnection: close\r\n\r\n";
+    if (send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0) {
+      n = recv(fd, answer.data(), answer.size(), 0);
+    }
+  }
+  freeaddrinfo(found);
+  if (fd >= 0) close(fd);
+  return n >= 8 && answer.rfind("HTTP/1.", 0) == 0;
+}
+
+void start_models(const std::shared_ptr<Shared>& shared) {
+  wait_for_daemon(*shared);
+  shared->set_phase(ServeControl::Phase::kModelsLoading);
+  const auto client = connect(*shared, 120s);  // a large file is hashed at registration
+  if (client == nullptr) return;
+  std::vector<std::string> errors;
+  std::vector<ModelWish> accepted;
+  for (const ModelWish& model : shared->wish.models) {
+    const std::string error = register_model(*shared, *client, model);
+    if (error.empty()) {
+      accepted.push_back(model);
+    } else {
+      errors.push_back(error);
+    }
+  }
+  for (const std::string& error : watch_models(*shared, *client, accepted)) errors.push_back(error);
+  while (!shared->wish.http_url.empty() && !probe_http(shared->wish.http_url)) {
+    if (shared->stopping()) return;
+    std::this_thread::sleep_for(20ms);
+  }
+  const std::lock_guard lock(shared->mutex);
+  using Phase = ServeControl::Phase;
+  const bool all_failed = !errors.empty() && errors.size() == shared->wish.models.size();
+  shared->report.phase = errors.empty() ? Phase::kReady
+                         : all_failed   ? Phase::kFailed
+                                        : Phase::kDegraded;
+  shared->report.errors = errors;
+}
+
+/// Tells the daemon how workers ended, in order, each until it is heard: blame depends on it.
+void report_exits(const std::shared_ptr<Shared>& shared) {
+  std::unique_ptr<client::Client> client;
+  while (true) {
+    ChildExit exit;
+    {
+      std::unique_lock lock(shared->mutex);
+      shared->changed.wait(lock, [&] { return shared->stop || !shared->exits.empty(); });
+      if (shared->stop) return;
+      exit = shared->exits.front();
+    }
+    if (client == nullptr) client = connect(*shared, 10s);
+    client::Failure failure;
+    const json args = {{"pid", exit.pid},
+                       {"status", exit.status},
+                       {"signal", exit.signal},
+                       {"oom", exit.oom},
+                       {"name", exit.name}};
+    const bool heard =
+        client != nullptr &&
+        (ask(*client, "supervisor.worker_exit", args, failure) || !is_transient(failure));
+    if (!heard) {
+      std::this_thread::sleep_for(20ms);
+      continue;
+    }
+    const std::lock_guard lock(shared->mutex);
+    shared->exits.pop_front();
+  }
+}
+
+}  // namespace
+
+ServeControl::ServeControl(ServeWish wish) : shared_(std::make_shared<Shared>()) {
+  shared_->wish = std::move(wish);
+  std::thread([shared = shared_] { start_models(shared); }).detach();
+  std::thread([shared = shared_] { report_exits(shared); }).detach();
+}
+
+ServeControl::~ServeControl() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->stop = true;
+  shared_->changed.notify_all();
+}
+
+void ServeControl::set_daemon_pid(pid_t pid) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->daemon_pid = pid;
+}
+
+void ServeControl::worker_exited(const ChildExit& exit) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->exits.push_back(exit);
+  shared_->changed.notify_all();
+}
+
+ServeControl::Report ServeControl::report() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->report;
+}
+
+}  // namespace holdfast::cli

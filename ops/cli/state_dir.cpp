@@ -1,0 +1,181 @@
+#include "ops/cli/state_dir.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace holdfast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error io_error(const std::string& what) {
+  return {Errc::kIo, what + ": " + std::strerror(errno)};
+}
+
+Result<void> make_private_dir(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0) return {};
+  if (errno != EEXIST) return io_error("state directory " + path + ": cannot be created");
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return Error{Errc::kIo,
+                 "state directory " + path + ": is no directory; name another with --state"};
+  }
+  return {};
+}
+
+/// A write, not access(2): root may do everything by the mode bits, and yet not on a read-only
+/// disk.
+Result<void> check_writable(const std::string& dir) {
+  const std::string probe = dir + "/.probe-" + std::to_string(getpid());
+  const int fd = open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return io_error("state directory " + dir + ": cannot be written");
+  close(fd);
+  unlink(probe.c_str());
+  return {};
+}
+
+struct HostPort {
+  std::string host;
+  std::string port;
+};
+
+Result<HostPort> split_address(const std::string& address) {
+  HostPort out{"127.0.0.1", address};
+  const std::size_t colon = address.rfind(':');
+  if (colon != std::string::npos) {
+    out = {address.substr(0, colon), address.substr(colon + 1)};
+    if (out.host.size() >= 2 && out.host.front() == '[' && out.host.back() == ']') {
+      out.host = out.host.substr(1, out.host.size() - 2);
+    }
+  }
+  const bool digits = !out.port.empty() && out.port.size() <= 5 &&
+                      out.port.find_first_not_of("0123456789") == std::string::npos;
+  if (out.host.empty() || !digits || std::stoi(out.port) > 65535) {
+    return Error{Errc::kUsage,
+                 "--http " + address + ": expected HOST:PORT with a port of 0 to 65535"};
+  }
+  return out;
+}
+
+std::string bound_url(int fd, const std::string& host) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+  char port[16] = "0";
+  getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, port, sizeof port,
+              NI_NUMERICSERV);
+  const bool ipv6 = host.find(':') != std::string::npos;
+  return "http://" + (ipv6 ? "[" + host + "]" : host) + ":" + port;
+}
+
+}  // namespace
+
+Result<std::string> prepare_state_dir(const std::string& state_dir) {
+  std::error_code failed;
+  std::string path = fs::absolute(state_dir, failed).lexically_normal().string();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  // The longest of the sockets; ZeroMQ would only say "invalid argument".
+  const std::size_t longest = path.size() + std::strlen("/run/operator.sock") + 1;
+  if (longest > sizeof(sockaddr_un::sun_path)) {
+    return Error{Errc::kUsage,
+                 "state directory " + path + ": its path is " +
+                     std::to_string(longest - sizeof(sockaddr_un::sun_path)) +
+                     " bytes too long for the Unix sockets in it; choose a shorter one"};
+  }
+  fs::create_directories(fs::path(path).parent_path(), failed);  // mkdir below tells what is wrong
+  for (const char* part : {"", "/run", "/logs"}) HF_CHECKED(make_private_dir(path + part));
+  HF_CHECKED(check_writable(path));
+  return path;
+}
+
+Result<Listener> listen_http(const std::string& address) {
+  HF_TRY(const HostPort where, split_address(address));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (const int rc = getaddrinfo(where.host.c_str(), where.port.c_str(), &hints, &found); rc != 0) {
+    return Error{Errc::kUsage, "--http " + address + ": " + gai_strerror(rc)};
+  }
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const bool up =
+      fd >= 0 && bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1024) == 0;
+  const int error = errno;
+  freeaddrinfo(found);
+  if (up) return Listener{fd, bound_url(fd, where.host)};
+  if (fd >= 0) close(fd);
+  const bool taken = error == EADDRINUSE;
+  return Error{
+      taken ? Errc::kConflict : Errc::kIo,
+      "cannot listen on " + address + ": " + std::strerror(error) +
+          (taken ? "; choose another with --http HOST:PORT (port 0 picks a free one)" : "")};
+}
+
+Result<void> write_file_atomically(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  {
+    std::ofstream file(temporary, std::ios::trunc | std::ios::binary);
+    file << text;
+    file.flush();
+    if (!file) return io_error("write " + temporary);
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return io_error("rename to " + path);
+  return {};
+}
+
+std::string supervisor_json(const std::string& http_url, const std::vector<ChildState>& children) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const ChildState& child : children) {
+    rows.push_back({{"role", child.role},
+                    {"name", child.name},
+                    {"pid", child.pid},
+                    {"restarts", child.restarts}});
+  }
+  const nlohmann::json document = {{"pid", getpid()}, {"http", http_url}, {"children", rows}};
+  return document.dump(2) + "\n";
+}
+
+std::string last_log_line(const std::string& path, std::int64_t offset) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(offset);
+  std::string last;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) last = line;
+  }
+  const auto parsed = nlohmann::json::parse(last, nullptr, false);
+  if (!parsed.is_object()) return last;
+  std::string text = parsed.value("event", "");
+  for (const auto& [key, value] : parsed.items()) {
+    if (key == "time" || key == "level" || key == "program" || key == "event") continue;
+    text += (text.empty() ? "" : "; ") + key + "=";
+    text += value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  return text;
+}
+
+std::string program_folder() {
+  std::error_code failed;
+  return fs::read_symlink("/proc/self/exe", failed).parent_path().string();
+}
+
+int usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,42 @@
+#pragma once
+// The state directory and the HTTP socket: what `serve` prepares before the first child starts.
+
+#include <string>
+#include <vector>
+
+#include "ops/cli/supervisor.h"
+#include "shared/base/result.h"
+
+namespace holdfast::cli {
+
+/// Absolute path of the directory, created 0700 with run/ and logs/ if it is not there. kUsage if
+/// its path is too long for a Unix socket under it, kIo if it cannot be made or written.
+Result<std::string> prepare_state_dir(const std::string& state_dir);
+
+/// A listening TCP socket.
+struct Listener {
+  int fd = -1;
+  std::string url;  // "http://127.0.0.1:8080", with the port that was really bound
+};
+/// HOST:PORT, [IPV6]:PORT or PORT (on 127.0.0.1). Port 0 picks a free one. kUsage for anything
+/// else, kConflict if the port is taken, kIo otherwise.
+Result<Listener> listen_http(const std::string& address);
+
+/// Writes `text` to a file through a temporary one and rename: readers see the old or the new.
+Result<void> write_file_atomically(const std::string& path, const std::string& text);
+
+/// The contents of STATE/run/supervisor.json: {"pid", "http", "children": [{"role", "name", "pid",
+/// "restarts"}]}. For operators and tests.
+std::string supervisor_json(const std::string& http_url, const std::vector<ChildState>& children);
+
+/// The last line that a program wrote to its log beyond `offset`, as text: of a JSON line the event
+/// and its fields. Empty if there is none.
+std::string last_log_line(const std::string& path, std::int64_t offset);
+
+/// Folder of our own executable, where the other programs lie.
+std::string program_folder();
+
+/// CPUs that this process may use (its affinity mask, at least 1).
+int usable_cpus();
+
+}  // namespace holdfast::cli

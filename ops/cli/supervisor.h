@@ -1,0 +1,94 @@
+#pragma once
+// Parent of the daemon, the ingress helpers, the workers and the gateway: starts them, starts dead
+// ones again for ever, stops them in order. Knows processes and signals, nothing of the protocol.
+//
+// Children die with the parent (PR_SET_PDEATHSIG). Linux ties that signal to the *thread* that
+// forked, so everything here must be called on the main thread (CHECKed).
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/cli/restart_policy.h"
+#include "shared/base/result.h"
+
+namespace holdfast::cli {
+
+struct ChildSpec {
+  std::string role;               // "daemon", "ingress", "worker", "gateway"
+  std::string name;               // unique: "worker-0"
+  std::vector<std::string> argv;  // argv[0] is the program's path; no shell, no PATH search
+  std::vector<std::string> env;   // "NAME=value", added to our own environment
+  std::vector<int> keep_fds;      // open in the child under the same numbers
+  std::string log_path;           // stdout and stderr are appended to it; empty = our stderr
+};
+
+/// How a child ended.
+struct ChildExit {
+  std::string role;
+  std::string name;
+  pid_t pid = 0;
+  int status = 0;  // exit status, when signal is 0
+  int signal = 0;
+  bool oom = false;  // SIGKILL while the kernel's count of out-of-memory kills went up
+  std::int64_t lived_ms = 0;
+  std::int64_t restart_in_ms = 0;
+};
+
+struct ChildState {
+  std::string role;
+  std::string name;
+  pid_t pid = 0;  // 0 while it is down
+  std::int64_t restarts = 0;
+};
+
+class Supervisor {
+ public:
+  struct Hooks {
+    std::function<void(const ChildExit&)> on_exit;  // before the restart
+    std::function<void()> on_change;                // pids have changed
+  };
+  enum class Event : std::uint8_t { kNone, kStop };
+
+  /// Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD in this thread (threads made later inherit that)
+  /// and receives them through a descriptor. One at a time in a process.
+  static Result<std::unique_ptr<Supervisor>> create(Hooks hooks);
+  ~Supervisor();  // kills what still runs
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  /// Starts a child and keeps it alive from now on. kIo if the program cannot be executed.
+  Result<void> add(ChildSpec spec);
+  /// Handles signals, deaths and due restarts for at most `timeout_ms`; returns at the first signal
+  /// that asks us to stop (kStop), or early after any other event (kNone).
+  Event wait(std::int64_t timeout_ms);
+  /// No more restarts of these; SIGTERM, then SIGKILL after the limit (or at once at a stop
+  /// signal). Returns when all are gone.
+  void stop_role(const std::string& role, std::int64_t limit_ms);
+  /// SIGKILL for every child of every role; returns when all are gone.
+  void kill_all();
+
+  std::vector<ChildState> children() const;
+
+ private:
+  struct Child;
+  explicit Supervisor(Hooks hooks);
+  Result<void> spawn(Child& child);
+  void reap();
+  void restart_due();
+  void schedule_restart(Child& child, std::int64_t lived_ms, ChildExit* exit);
+  bool role_alive(const std::string& role) const;
+  void signal_role(const std::string& role, int signal);
+
+  Hooks hooks_;
+  std::vector<std::unique_ptr<Child>> children_;
+  int signal_fd_ = -1;
+  std::int64_t oom_kills_ = 0;
+  bool hurry_ = false;  // a stop signal came while stopping
+};
+
+}  // namespace holdfast::cli

@@ -1,0 +1,130 @@
+#include "ops/cli/text_stream.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ops/cli/output.h"
+#include "shared/text/releaser.h"
+
+namespace holdfast::cli {
+namespace {
+
+void emit(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+/// Text of the choices, released by the one rule (shared/text/releaser.h).
+class Printer {
+ public:
+  Printer(const wire::RequestInfo& info, bool print) : print_(print) {
+    const std::size_t n = std::max<std::size_t>(info.choices.size(), 1);
+    out_.resize(n);
+    releasers_.assign(n, text::Releaser(info.stops));
+  }
+  void feed(const wire::Event& event) {
+    const auto choice = static_cast<std::size_t>(event.choice);
+    if (choice >= out_.size()) return;
+    std::size_t begin = 0;
+    for (const std::uint32_t end : event.ends) {
+      if (end < begin || end > event.bytes.size()) return;  // decode() has checked; be safe
+      release(choice,
+              releasers_[choice].feed(std::string_view(event.bytes).substr(begin, end - begin)));
+      begin = end;
+    }
+    out_[choice].ids.insert(out_[choice].ids.end(), event.ids.begin(), event.ids.end());
+  }
+  std::vector<StreamedChoice> finish() {
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      if (!releasers_[i].stopped()) release(i, releasers_[i].finish());
+      if (print_ && out_.size() > 1) {
+        emit("--- choice " + std::to_string(i) + "\n" + out_[i].text + "\n");
+      }
+    }
+    if (print_ && out_.size() == 1) emit("\n");
+    return std::move(out_);
+  }
+
+ private:
+  void release(std::size_t choice, const std::string& text) {
+    out_[choice].text += text;
+    if (print_ && out_.size() == 1 && !text.empty()) emit(text);
+  }
+  bool print_;
+  std::vector<StreamedChoice> out_;
+  std::vector<text::Releaser> releasers_;
+};
+
+}  // namespace
+
+client::Answer<Streamed> follow(client::Client& client, const wire::RequestInfo& info, bool print) {
+  Printer printer(info, print);
+  const auto answer =
+      client.stream(info.request_id, {}, [&](const wire::Event& e) { printer.feed(e); });
+  if (const auto* failure = std::get_if<client::Failure>(&answer)) return *failure;
+  return Streamed{std::get<wire::RequestInfo>(answer), printer.finish()};
+}
+
+std::string streamed_json(const Streamed& streamed) {
+  nlohmann::json choices = nlohmann::json::array();
+  for (std::size_t i = 0; i < streamed.choices.size(); ++i) {
+    nlohmann::json choice = {
+        {"index", i}, {"text", streamed.choices[i].text}, {"ids", streamed.choices[i].ids}};
+    if (i < streamed.info.choices.size()) {
+      const wire::ChoiceInfo& end = streamed.info.choices[i];
+      choice["finish"] = wire::finish_name(end.finish);
+      if (!end.error_code.empty())
+        choice["error"] = {{"code", end.error_code}, {"message", end.error}};
+    }
+    choices.push_back(choice);
+  }
+  const nlohmann::json document = {{"id", streamed.info.request_id},
+                                   {"model", streamed.info.model},
+                                   {"state", wire::state_name(streamed.info.state)},
+                                   {"seed", streamed.info.sampling.seed},
+                                   {"prompt_tokens", streamed.info.prompt_tokens},
+                                   {"choices", choices}};
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+int report_end(const Call& call, const Streamed& streamed) {
+  if (call.json) emit(streamed_json(streamed) + "\n");
+  if (streamed.info.state == wire::RequestState::kSucceeded) return kExitDone;
+  std::string why;
+  for (const wire::ChoiceInfo& choice : streamed.info.choices) {
+    if (why.empty() && !choice.error.empty())
+      why = ": " + choice.error + " [" + choice.error_code + "]";
+  }
+  std::fprintf(stderr, "holdfast: request %s %s%s\n", streamed.info.request_id.c_str(),
+               std::string(wire::state_name(streamed.info.state)).c_str(), why.c_str());
+  return kExitFailed;
+}
+
+CancelOnSignal::CancelOnSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+void CancelOnSignal::arm(client::Client& client, const std::string& request_id) {
+  std::thread([&client, request_id] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    int signal = 0;
+    sigwait(&set, &signal);
+    client.cancel_async(request_id, [](const auto&) {});
+    sigwait(&set, &signal);
+    _exit(128 + signal);
+  }).detach();
+}
+
+}  // namespace holdfast::cli

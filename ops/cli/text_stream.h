@@ -1,0 +1,41 @@
+#pragma once
+// Follows a request and turns its tokens into text: `run`, `requests tail`.
+
+#include <string>
+#include <vector>
+
+#include "ops/cli/call.h"
+#include "shared/client/client.h"
+
+namespace holdfast::cli {
+
+struct StreamedChoice {
+  std::string text;
+  std::vector<wire::TokenId> ids;
+};
+
+struct Streamed {
+  wire::RequestInfo info;
+  std::vector<StreamedChoice> choices;
+};
+
+/// Streams the request from index 0 to its end. With `print`, the text of a single choice goes to
+/// stdout as it is released; several choices are printed one after the other, each when it is
+/// whole.
+client::Answer<Streamed> follow(client::Client& client, const wire::RequestInfo& info, bool print);
+
+/// What came of it as JSON, for --json.
+std::string streamed_json(const Streamed& streamed);
+
+/// kExitDone if the request succeeded; else says on stderr how it ended.
+int report_end(const Call& call, const Streamed& streamed);
+
+/// From now on SIGINT and SIGTERM cancel the request (and its stream ends by itself); a second one
+/// ends this process. To be called before other threads exist: it blocks the two signals.
+class CancelOnSignal {
+ public:
+  CancelOnSignal();
+  void arm(client::Client& client, const std::string& request_id);
+};
+
+}  // namespace holdfast::cli

@@ -1,0 +1,30 @@
+#pragma once
+// The verbs of the table, by group. Each returns the exit code and prints its own errors.
+
+#include "ops/cli/call.h"
+
+namespace holdfast::cli {
+
+// status.cpp
+int status(const Call& call);
+int queue_stats(const Call& call);
+int queue_pause(const Call& call);
+int queue_resume(const Call& call);
+int config_list(const Call& call);
+int workers_list(const Call& call);
+
+// models.cpp
+int models_list(const Call& call);
+int models_show(const Call& call);
+int models_add(const Call& call);
+int models_remove(const Call& call);
+int models_load(const Call& call);
+int models_unload(const Call& call);
+
+// requests.cpp
+int requests_list(const Call& call);
+int requests_show(const Call& call);
+int requests_cancel(const Call& call);
+int requests_tail(const Call& call);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,102 @@
+#include "ops/cli/verbs.h"
+
+#include "ops/cli/run.h"
+#include "ops/cli/serve.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+using enum Kind;
+
+const Argument kName = {"NAME", kText, "model name", false};
+const Argument kId = {"ID", kText, "request id", false};
+
+const Verb kServe = {
+    "serve",
+    "run daemon, workers and HTTP gateway on this machine until SIGTERM",
+    {{"--model", kList, "NAME=PATH of a GGUF file to register and load; may be repeated"},
+     {"--http", kText,
+      "HOST:PORT of the HTTP door (default 127.0.0.1:8080; port 0 picks one; none)"},
+     {"--workers", kInteger, "worker processes (default 1)"},
+     {"--threads", kInteger, "compute threads of a worker (default: the cores, shared out)"},
+     {"--device", kText, "cpu or opencl:N (default cpu)"},
+     {"--context", kInteger, "tokens of a sequence at most (default: the model's, up to 4096)"},
+     {"--kv-type", kText, "type of the KV cache (default f16)"},
+     {"--engine", kText, "model, or fake for tests of everything around the engine"},
+     {"--engine-options", kText, "JSON for the fake engine"},
+     {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx"},
+     {"--ingress", kInteger, "helper processes that read prompts and files (default 2)"},
+     {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"},
+     {"--quiet", kSwitch, "say nothing but errors and the ready line"}},
+    &serve};
+
+const Verb kRun = {
+    "run",
+    "one prompt; its text is streamed to stdout",
+    {{"MODEL", kText, "name of a model, or a GGUF file", false},
+     {"PROMPT", kText, "the prompt", false},
+     {"--max-tokens", kInteger, "tokens to generate at most (default: what the context leaves)"},
+     {"--temperature", kReal, "0 is greedy (default 1)"},
+     {"--seed", kInteger, "fixes the random numbers (default: drawn and stored)"},
+     {"--stop", kList, "end before this text; may be repeated"},
+     {"--raw", kSwitch, "the prompt as it is"},
+     {"--chat", kSwitch, "the prompt as a user's message (default if the model has a template)"}},
+    &run_prompt};
+
+const Verb kModelsAdd = {"models add",
+                         "register a GGUF file under a name",
+                         {kName,
+                          {"PATH", kText, "the file", false},
+                          {"--context", kInteger, "tokens of a sequence at most"},
+                          {"--slots", kInteger, "sequences at once"},
+                          {"--kv-type", kText, "type of the KV cache"},
+                          {"--options", kText, "JSON for the fake engine"},
+                          {"--load", kSwitch, "load it now and wait until it is ready"}},
+                         &models_add};
+
+}  // namespace
+
+const std::vector<Verb>& verb_table() {
+  static const std::vector<Verb> table = {
+      kServe,
+      kRun,
+      {"status", "daemon, workers, memory, queue", {}, &status},
+      {"models list", "every model and its state", {}, &models_list},
+      {"models show", "one model in full", {kName}, &models_show},
+      kModelsAdd,
+      {"models remove", "forget a model", {kName}, &models_remove},
+      {"models load",
+       "load a model and wait until it is ready",
+       {kName, {"--no-wait", kSwitch, "return at once"}},
+       &models_load},
+      {"models unload", "free a model's memory", {kName}, &models_unload},
+      {"workers list", "every worker, its device and load", {}, &workers_list},
+      {"requests list",
+       "the latest requests",
+       {{"--limit", kInteger, "rows at most"}, {"--with-state", kText, "only this state"}},
+       &requests_list},
+      {"requests show", "one request with its choices and attempts", {kId}, &requests_show},
+      {"requests cancel", "end a request", {kId}, &requests_cancel},
+      {"requests tail",
+       "its text from the first token on, then as it comes",
+       {kId},
+       &requests_tail},
+      {"queue stats", "what waits and what runs", {}, &queue_stats},
+      {"queue pause", "accept, but start nothing new", {}, &queue_pause},
+      {"queue resume", "start work again", {}, &queue_resume},
+      {"config list", "every knob and its value", {}, &config_list},
+  };
+  return table;
+}
+
+const char* group_help(const std::string& group) {
+  if (group == "models") return "models: list, show, add, remove, load, unload";
+  if (group == "workers") return "workers: list";
+  if (group == "requests") return "requests: list, show, cancel, tail";
+  if (group == "queue") return "queue: stats, pause, resume";
+  if (group == "config") return "configuration: list";
+  return "";
+}
+
+}  // namespace holdfast::cli
