@@ -1,0 +1,132 @@
+#include "control/gateway/attachment.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "control/gateway/errors.h"
+#include "control/gateway/render.h"
+#include "control/gateway/sse.h"
+
+namespace holdfast::gateway {
+namespace {
+
+/// Members on the exchange's strand; the SDK's callbacks only post to it.
+class Attachment : public std::enable_shared_from_this<Attachment> {
+ public:
+  Attachment(Context& context, ExchangePtr exchange, wire::RequestInfo info, View view)
+      : context_(context), exchange_(std::move(exchange)), view_(std::move(view)) {
+    view_.headers.emplace_back("X-Request-Id", info.request_id);
+    if (view_.shape.stream) {
+      stream_.emplace(view_.shape, std::move(info), view_.seen);
+    } else {
+      whole_.emplace(view_.shape, std::move(info));
+    }
+  }
+
+  void begin(const std::string& request_id) {
+    if (exchange_->closed()) return;
+    if (stream_) {
+      Response head;
+      head.content_type = "text/event-stream; charset=utf-8";
+      head.headers = view_.headers;
+      head.headers.emplace_back("Cache-Control", "no-cache");
+      head.headers.emplace_back("X-Accel-Buffering", "no");
+      exchange_->begin_stream(std::move(head), std::string(kKeepAliveComment));
+      exchange_->write(stream_->open());
+    }
+    exchange_->on_close([self = shared_from_this()] { self->leave(); });
+    client::StreamHandler handler;
+    const auto self = shared_from_this();
+    handler.on_attached = [self](const wire::RequestInfo& info) {
+      self->exchange_->post([self, info] { self->on_attached(info); });
+    };
+    handler.on_event = [self](const wire::Event& event) {
+      self->exchange_->post([self, event] { self->on_event(event); });
+    };
+    handler.on_fin = [self](const wire::RequestInfo& info) {
+      self->exchange_->post([self, info] { self->on_fin(info); });
+    };
+    handler.on_failure = [self](const client::Failure& failure) {
+      self->exchange_->post([self, failure] { self->on_failure(failure); });
+    };
+    // From 0 whatever the client has: the text rule needs the tokens before.
+    stream_id_ = context_.client.open_stream(request_id, {}, std::move(handler));
+    open_ = true;
+  }
+
+ private:
+  void on_attached(const wire::RequestInfo& info) {
+    if (done_) return;
+    if (stream_) stream_->update(info);
+    if (whole_) whole_->update(info);
+  }
+
+  void on_event(const wire::Event& event) {
+    if (done_) return;
+    if (whole_) return whole_->on_event(event);
+    exchange_->write(stream_->on_event(event));
+    if (held_ || exchange_->pending_bytes() <= context_.hold_bytes) return;
+    held_ = true;
+    context_.client.hold_stream(stream_id_, true);
+    exchange_->on_drain(context_.resume_bytes, [self = shared_from_this()] {
+      self->held_ = false;
+      if (!self->done_) self->context_.client.hold_stream(self->stream_id_, false);
+    });
+  }
+
+  void on_fin(const wire::RequestInfo& info) {
+    if (std::exchange(done_, true)) return;
+    close_stream();
+    if (stream_) {
+      exchange_->write(stream_->on_fin(info));
+      return exchange_->end();
+    }
+    respond(whole_->on_fin(info));
+  }
+
+  void on_failure(const client::Failure& failure) {
+    if (std::exchange(done_, true)) return;
+    close_stream();
+    if (stream_) {
+      exchange_->write(stream_->on_failure(failure));
+      return exchange_->end();
+    }
+    respond(error_response(failure));
+  }
+
+  void respond(Response response) {
+    for (Header& header : view_.headers) response.headers.push_back(std::move(header));
+    exchange_->respond(std::move(response));
+  }
+
+  void leave() {
+    done_ = true;
+    close_stream();
+  }
+
+  void close_stream() {
+    if (std::exchange(open_, false)) context_.client.close_stream(stream_id_);
+  }
+
+  Context& context_;
+  ExchangePtr exchange_;
+  View view_;
+  std::optional<StreamRenderer> stream_;
+  std::optional<Collector> whole_;
+  client::StreamId stream_id_ = 0;
+  bool open_ = false;
+  bool held_ = false;
+  bool done_ = false;
+};
+
+}  // namespace
+
+void show_request(Context& context, const ExchangePtr& exchange, wire::RequestInfo info,
+                  View view) {
+  const std::string request_id = info.request_id;
+  std::make_shared<Attachment>(context, exchange, std::move(info), std::move(view))
+      ->begin(request_id);
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,65 @@
+#pragma once
+// One choice of a request as text: what may be shown after i tokens, and what a client that has
+// seen i tokens' text is still to get. Pure: the same ids give the same text, wherever cut.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/text/releaser.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::gateway {
+
+struct TokenLog {           // one token with its log-probabilities
+  std::string bytes;        // of the token, not nec. whole UTF-8
+  std::int64_t offset = 0;  // characters before it in the choice's text
+  std::string extra;        // as the worker made it: JSON
+};
+
+/// Text (and token logs) that has become final.
+struct Delta {
+  std::string text;
+  std::vector<TokenLog> logs;
+  bool empty() const { return text.empty() && logs.empty(); }
+};
+
+/// The rule behind event ids. An id i says: the client has the text that i tokens release. It must
+/// never be said of the last token while that token still holds something back (a possible stop
+/// string, half a character), because the end adds what was held and needs an id of its own. So a
+/// token that leaves something held is handed out only with its successor or with the end:
+/// then i = all tokens always means "all text". Not thread-safe.
+class ChoiceText {
+ public:
+  /// Text of tokens [0, seen) is known to the client and is not handed out again.
+  ChoiceText(std::vector<std::string> stops, std::int64_t seen, bool keep_logs);
+
+  /// Takes the tokens of `event` from the next index on (older ones are skipped). With `hold_last`
+  /// the rule above holds; without (nobody resumes) all released text comes at once.
+  Delta feed(const wire::Event& event, bool hold_last);
+  /// After the last token: the rest.
+  Delta finish();
+
+  std::int64_t considered() const { return considered_; }  // tokens fed
+  /// Tokens whose text has been handed out: the index for event ids.
+  std::int64_t shown() const { return shown_; }
+  bool stopped() const { return releaser_.stopped(); }
+
+ private:
+  bool holds() const;
+  void take(std::string_view bytes, const std::string* extra, Delta* out);
+
+  text::Releaser releaser_;
+  std::int64_t seen_;
+  bool keep_logs_;
+  std::int64_t considered_ = 0;
+  std::int64_t shown_;
+  std::int64_t characters_ = 0;
+  Delta waiting_;  // of the last token
+};
+
+/// `bytes` with everything that is not UTF-8 replaced by U+FFFD.
+std::string clean_utf8(std::string_view bytes);
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,406 @@
+#include "control/gateway/connection.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/post.hpp>
+#include <charconv>
+#include <exception>
+#include <vector>
+
+#include "control/gateway/errors.h"
+#include "shared/base/check.h"
+#include "shared/base/log.h"
+
+namespace holdfast::gateway {
+
+namespace net = boost::asio;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+using State = RequestParser::State;
+
+namespace {
+
+constexpr std::size_t kPipelinedBytesMax = 16 * 1024;  // read ahead while an answer is under way
+constexpr std::size_t kKeptBufferBytes = 16 * 1024;    // larger buffers are given back when empty
+constexpr std::size_t kLingerBytesMax = 2 * 1024 * 1024;
+constexpr std::chrono::milliseconds kLingerTime{1'000};
+
+}  // namespace
+
+class ConnectionExchange final : public Exchange,
+                                 public std::enable_shared_from_this<ConnectionExchange> {
+ public:
+  ConnectionExchange(std::shared_ptr<Connection> connection, Request request)
+      : connection_(std::move(connection)), request_(std::move(request)) {}
+
+  const Request& request() const override { return request_; }
+
+  void post(std::function<void()> work) override {
+    net::post(connection_->executor(), std::move(work));
+  }
+
+  void after(std::chrono::milliseconds delay, std::function<void()> work) override {
+    if (over_) return;
+    auto timer = std::make_shared<net::steady_timer>(connection_->executor(), delay);
+    timers_.push_back(timer);
+    timer->async_wait([self = shared_from_this(), timer, work = std::move(work)](error_code ec) {
+      if (!ec && !self->over_) work();
+    });
+  }
+
+  void respond(Response response) override {
+    if (over_) return;
+    CHECK_MSG(!begun_, "an exchange is answered once");
+    begun_ = true;
+    const bool close = closes();
+    std::string bytes = response_head(response, request_.http11, close,
+                                      static_cast<std::int64_t>(response.body.size()));
+    if (request_.method != "HEAD") bytes += response.body;
+    finish(std::move(bytes), close);
+  }
+
+  void begin_stream(Response head, std::string keep_alive) override {
+    if (over_) return;
+    CHECK_MSG(!begun_, "an exchange is answered once");
+    begun_ = true;
+    std::string bytes = response_head(head, request_.http11, closes(), -1);
+    connection_->send(std::move(bytes));
+    connection_->begin_keep_alive(framed(keep_alive));
+  }
+
+  void write(std::string_view bytes) override {
+    if (!over_ && !bytes.empty()) connection_->send(framed(bytes));
+  }
+
+  void end() override {
+    if (over_) return;
+    finish(request_.http11 ? "0\r\n\r\n" : "", closes());
+  }
+
+  std::size_t pending_bytes() const override { return over_ ? 0 : connection_->pending_bytes(); }
+
+  void on_drain(std::size_t low, std::function<void()> work) override {
+    if (!over_) connection_->when_drained(low, std::move(work));
+  }
+
+  void on_close(std::function<void()> work) override {
+    if (over_) return work();
+    close_work_ = std::move(work);
+  }
+
+  bool closed() const override { return over_ && !ended_; }
+
+  /// The connection is gone before the answer was complete.
+  void abandon() {
+    if (over_) return;
+    over_ = true;
+    cancel_timers();
+    if (auto work = std::exchange(close_work_, nullptr)) work();
+  }
+
+ private:
+  bool closes() const {
+    // HTTP/1.0 streams end with the connection.
+    return !request_.keep_alive || connection_->draining() || !request_.http11;
+  }
+
+  std::string framed(std::string_view bytes) const {
+    if (!request_.http11) return std::string(bytes);
+    char size[20];
+    const auto end = std::to_chars(size, size + sizeof size, bytes.size(), 16).ptr;
+    std::string out;
+    out.reserve(bytes.size() + 24);
+    out.append(size, end).append("\r\n").append(bytes).append("\r\n");
+    return out;
+  }
+
+  void finish(std::string bytes, bool close) {
+    ended_ = over_ = true;
+    close_work_ = nullptr;
+    cancel_timers();
+    // The connection lets go of this object; the caller holds it still.
+    connection_->send(std::move(bytes));
+    connection_->finish_answer(close);
+  }
+
+  void cancel_timers() {
+    for (const auto& timer : timers_) timer->cancel();
+    timers_.clear();
+  }
+
+  std::shared_ptr<Connection> connection_;
+  Request request_;
+  std::function<void()> close_work_;
+  std::vector<std::shared_ptr<net::steady_timer>> timers_;
+  bool begun_ = false;
+  bool over_ = false;   // answered or abandoned
+  bool ended_ = false;  // answered
+};
+
+Connection::Connection(Socket socket, std::shared_ptr<ServerShared> shared,
+                       std::function<void()> on_gone)
+    : socket_(std::move(socket)),
+      shared_(std::move(shared)),
+      on_gone_(std::move(on_gone)),
+      timer_(socket_.get_executor()),
+      parser_(shared_->limits.parse) {}
+
+Connection::~Connection() {
+  on_gone_();
+}
+
+void Connection::start() {
+  net::dispatch(executor(), [self = shared_from_this()] {
+    error_code ec;
+    self->socket_.set_option(net::ip::tcp::no_delay(true), ec);
+    self->read_due_ = Clock::now() + self->shared_->limits.header_time;
+    self->arm();
+    self->read();
+  });
+}
+
+void Connection::drain(bool now) {
+  net::post(executor(), [self = shared_from_this(), now] {
+    if (now || (!self->active_ && !self->writing_ && !self->begun_)) self->close();
+  });
+}
+
+void Connection::turn_away(Response response) {
+  net::post(executor(), [self = shared_from_this(), response = std::move(response)] {
+    self->close_after_ = self->answered_ = true;
+    self->send(
+        response_head(response, true, true, static_cast<std::int64_t>(response.body.size())) +
+        response.body);
+    self->arm();
+  });
+}
+
+void Connection::read() {
+  if (reading_ || closed_) return;
+  reading_ = true;
+  socket_.async_read_some(
+      net::buffer(read_buffer_),
+      [self = shared_from_this()](const error_code& ec, std::size_t n) { self->on_read(ec, n); });
+}
+
+void Connection::on_read(const error_code& ec, std::size_t n) {
+  reading_ = false;
+  if (closed_) return;
+  if (ec) {
+    // A client that has said all it has to say still gets the rest of an answer that is complete.
+    if (ec != net::error::eof || !answered_ || pending_bytes() == 0) return close();
+    close_after_ = true;
+    return;
+  }
+  if (lingering_) {
+    discarded_ += n;
+    return discarded_ > kLingerBytesMax ? close() : read();
+  }
+  in_.append(read_buffer_.data(), n);
+  if (active_ || answered_) {
+    // The next request already, or more of a body that nobody wants: read on, so that a client's
+    // leaving is seen, as long as there is room.
+    if (in_.size() < kPipelinedBytesMax) read();
+    return;
+  }
+  parse();
+}
+
+void Connection::parse() {
+  if (!begun_ && !in_.empty()) {
+    begun_ = true;
+    read_due_ = std::min(read_due_, Clock::now() + shared_->limits.header_time);
+  }
+  const State before = parser_.state();
+  const std::size_t used = parser_.feed(in_);
+  in_.erase(0, used);
+  switch (parser_.state()) {
+    case State::kFailed:
+      return refuse(parser_.failure_status(), parser_.failure());
+    case State::kDone:
+      return dispatch();
+    case State::kBody:
+      if (before == State::kHead) read_due_ = Clock::now() + shared_->limits.body_time;
+      if (parser_.request().expects_continue && !continued_ && in_.empty()) {
+        continued_ = true;
+        send("HTTP/1.1 100 Continue\r\n\r\n");
+      }
+      break;
+    case State::kHead:
+      break;
+  }
+  arm();
+  read();
+}
+
+void Connection::dispatch() {
+  read_due_ = Clock::time_point::max();
+  begun_ = false;
+  active_ = std::make_shared<ConnectionExchange>(shared_from_this(), std::move(parser_.request()));
+  parser_ = RequestParser(shared_->limits.parse);
+  continued_ = false;
+  if (in_.capacity() > kKeptBufferBytes && in_.empty()) in_.shrink_to_fit();
+  const std::shared_ptr<ConnectionExchange> exchange = active_;
+  arm();
+  if (in_.size() < kPipelinedBytesMax) read();
+  try {
+    shared_->handler(exchange);
+  } catch (const std::exception& e) {
+    log::error("handler failed", {{"path", exchange->request().path}, {"what", e.what()}});
+    if (!exchange->closed()) close();
+  }
+}
+
+void Connection::refuse(int status, const std::string& message) {
+  read_due_ = Clock::time_point::max();
+  close_after_ = answered_ = true;
+  const Response response = error_response(status, message);
+  send(response_head(response, true, true, static_cast<std::int64_t>(response.body.size())) +
+       response.body);
+  arm();
+}
+
+void Connection::send(std::string bytes) {
+  if (closed_) return;
+  if (!writing_ && out_.empty()) write_progress_ = Clock::now();
+  if (out_.empty()) {
+    out_ = std::move(bytes);
+  } else {
+    out_ += bytes;
+  }
+  write();
+  arm();
+}
+
+void Connection::write() {
+  if (writing_ || closed_) return;
+  if (sent_ == sending_.size()) {
+    sending_.clear();
+    sent_ = 0;
+    if (sending_.capacity() > kKeptBufferBytes) std::string().swap(sending_);
+    if (out_.empty()) {
+      if (answered_) after_answer();
+      return;
+    }
+    sending_.swap(out_);
+  }
+  writing_ = true;
+  socket_.async_write_some(net::buffer(sending_.data() + sent_, sending_.size() - sent_),
+                           [self = shared_from_this()](const error_code& ec, std::size_t n) {
+                             self->on_written(ec, n);
+                           });
+}
+
+void Connection::on_written(const error_code& ec, std::size_t n) {
+  writing_ = false;
+  if (closed_) return;
+  if (ec) return close();
+  sent_ += n;
+  write_progress_ = Clock::now();
+  write();
+  arm();
+  if (drain_work_ && pending_bytes() <= drain_low_) std::exchange(drain_work_, nullptr)();
+}
+
+void Connection::begin_keep_alive(std::string comment) {
+  keep_alive_ = std::move(comment);
+  arm();
+}
+
+void Connection::when_drained(std::size_t low, std::function<void()> work) {
+  if (pending_bytes() <= low) {
+    net::post(executor(), std::move(work));
+    return;
+  }
+  drain_low_ = low;
+  drain_work_ = std::move(work);
+}
+
+void Connection::finish_answer(bool close_after) {
+  keep_alive_.clear();
+  drain_work_ = nullptr;
+  close_after_ = close_after_ || close_after;
+  answered_ = true;
+  active_.reset();
+  arm();
+  // Not from within send(): the answer's end is known only now.
+  net::post(executor(), [self = shared_from_this()] { self->write(); });
+}
+
+void Connection::after_answer() {
+  if (close_after_ || draining()) return linger();
+  answered_ = false;
+  read_due_ = Clock::now() + shared_->limits.idle_time;
+  arm();
+  if (in_.empty()) return read();
+  net::post(executor(), [self = shared_from_this()] {
+    if (!self->closed_ && !self->active_ && !self->answered_) self->parse();
+  });
+}
+
+/// Closing with unread bytes makes the kernel send RST, which can destroy the answer on its way: so
+/// say that no more comes, and swallow what the client still sends for a moment.
+void Connection::linger() {
+  if (lingering_) return;
+  lingering_ = true;
+  error_code ec;
+  socket_.shutdown(net::ip::tcp::socket::shutdown_send, ec);
+  in_.clear();
+  read_due_ = Clock::now() + kLingerTime;
+  arm();
+  read();
+}
+
+void Connection::close() {
+  if (closed_) return;
+  closed_ = true;
+  timer_.cancel();
+  error_code ec;
+  socket_.close(ec);
+  drain_work_ = nullptr;
+  if (const auto exchange = std::exchange(active_, nullptr)) exchange->abandon();
+}
+
+Connection::Time Connection::next_due() const {
+  if (pending_bytes() > 0) {
+    return std::min(read_due_, write_progress_ + shared_->limits.stall_time);
+  }
+  if (!keep_alive_.empty()) {
+    return std::min(read_due_, write_progress_ + shared_->limits.keep_alive_time);
+  }
+  return read_due_;
+}
+
+/// One timer for all limits, moved only to earlier times: writes, which push limits back, do not
+/// touch it; it looks again when it fires.
+void Connection::arm() {
+  const Time due = next_due();
+  if (closed_ || due >= armed_) return;
+  armed_ = due;
+  timer_.expires_at(due);
+  timer_.async_wait([self = shared_from_this(), due](const error_code& ec) {
+    if (ec || self->closed_ || self->armed_ != due) return;
+    self->armed_ = Time::max();
+    self->on_timer();
+  });
+}
+
+void Connection::on_timer() {
+  const Time now = Clock::now();
+  if (now >= read_due_) {
+    if (lingering_ || !begun_) return close();
+    return refuse(408, parser_.state() == State::kHead ? "the request head took too long"
+                                                       : "the request body took too long");
+  }
+  if (now >= next_due()) {
+    if (pending_bytes() > 0) {
+      log::info("client takes no bytes: closed",
+                {{"pending", static_cast<std::int64_t>(pending_bytes())}});
+      return close();
+    }
+    send(keep_alive_);
+  }
+  arm();
+}
+
+}  // namespace holdfast::gateway

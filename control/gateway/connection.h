@@ -1,0 +1,102 @@
+#pragma once
+// One TCP connection: reads requests one after the other, hands each to the handler as an Exchange,
+// writes the answer with back-pressure, keeps the time limits. Includes Asio: for server.cpp and
+// connection.cpp alone.
+
+#include <array>
+#include <atomic>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "control/gateway/server.h"
+
+namespace holdfast::gateway {
+
+/// What the connections of a server share.
+struct ServerShared {
+  ServerLimits limits;
+  Server::Handler handler;
+  std::atomic<bool> draining{false};
+};
+
+class ConnectionExchange;
+
+/// All members on the strand of the socket; the pointer may travel.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Socket = boost::asio::ip::tcp::socket;  // on a strand
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// `on_gone` runs once, on destruction: the server's books.
+  Connection(Socket socket, std::shared_ptr<ServerShared> shared, std::function<void()> on_gone);
+  ~Connection();
+
+  void start();
+  /// Any thread. An idle connection closes; a busy one after its answer. `now` closes either.
+  void drain(bool now);
+  /// Says `response` to a connection that is one too many, and closes.
+  void turn_away(Response response);
+
+  Socket::executor_type executor() { return socket_.get_executor(); }
+
+  // For ConnectionExchange:
+  void send(std::string bytes);
+  void finish_answer(bool close_after);
+  void begin_keep_alive(std::string comment);
+  std::size_t pending_bytes() const { return out_.size() + sending_.size() - sent_; }
+  void when_drained(std::size_t low, std::function<void()> work);
+  bool draining() const { return shared_->draining; }
+  bool closed() const { return closed_; }
+
+ private:
+  void read();
+  void on_read(const boost::system::error_code& ec, std::size_t n);
+  void parse();
+  void dispatch();
+  void refuse(int status, const std::string& message);
+  void write();
+  void on_written(const boost::system::error_code& ec, std::size_t n);
+  void after_answer();
+  void linger();
+  void close();
+  void arm();
+  void on_timer();
+  Time next_due() const;
+
+  Socket socket_;
+  std::shared_ptr<ServerShared> shared_;
+  std::function<void()> on_gone_;
+  boost::asio::steady_timer timer_;
+  Time armed_ = Time::max();
+
+  RequestParser parser_;
+  std::string in_;  // bytes that the parser has not taken
+  std::array<char, 4096> read_buffer_;
+  bool reading_ = false;
+  Time read_due_ = Time::max();  // head, body or idle limit
+  bool begun_ = false;           // a byte of the coming request is there
+  bool continued_ = false;       // "100 Continue" was said
+
+  std::string out_;      // waits for sending_
+  std::string sending_;  // given to the socket
+  std::size_t sent_ = 0;
+  bool writing_ = false;
+  Time write_progress_{};
+  std::string keep_alive_;  // as sent, empty = off
+
+  std::shared_ptr<ConnectionExchange> active_;
+  std::size_t drain_low_ = 0;
+  std::function<void()> drain_work_;
+  bool answered_ = false;  // the active answer is complete, its bytes may be on their way
+  bool close_after_ = false;
+  bool lingering_ = false;
+  std::size_t discarded_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace holdfast::gateway

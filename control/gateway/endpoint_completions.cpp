@@ -1,0 +1,193 @@
+// POST /v1/completions and /v1/chat/completions: check, submit, show. A POST that comes again (same
+// Idempotency-Key, or a Last-Event-ID that names the request) finds the request that it made
+// before.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/attachment.h"
+#include "control/gateway/endpoints.h"
+#include "control/gateway/errors.h"
+#include "control/gateway/json_fields.h"
+#include "control/gateway/params.h"
+#include "control/gateway/sse.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+using Parse = bool (*)(const json&, const ParamLimits&, Generation*, FieldError*);
+
+constexpr std::size_t kKeyBytesMax = 256;
+constexpr std::size_t kIgnoredBytesMax = 1'024;
+
+/// What the headers say about a generation.
+struct Wishes {
+  std::string idem_key;
+  std::optional<EventId> resume;
+  wire::OnDisconnect on_disconnect = wire::OnDisconnect::kCancel;
+};
+
+bool read_headers(const Request& request, Wishes* out, FieldError* error) {
+  if (const std::string* key = request.header("Idempotency-Key")) {
+    const bool plain =
+        std::all_of(key->begin(), key->end(), [](char c) { return c > 0x20 && c < 0x7f; });
+    if (key->empty() || key->size() > kKeyBytesMax || !plain) {
+      *error = {"Idempotency-Key must be 1 to 256 visible ASCII characters", "Idempotency-Key"};
+      return false;
+    }
+    out->idem_key = *key;
+    out->on_disconnect = wire::OnDisconnect::kContinue;
+  }
+  if (const std::string* wish = request.header("X-On-Disconnect")) {
+    if (*wish != "continue" && *wish != "cancel") {
+      *error = {"X-On-Disconnect must be \"continue\" or \"cancel\"", "X-On-Disconnect"};
+      return false;
+    }
+    out->on_disconnect =
+        *wish == "cancel" ? wire::OnDisconnect::kCancel : wire::OnDisconnect::kContinue;
+  }
+  const std::string* last = request.header("Last-Event-ID");
+  if (last != nullptr && !last->empty()) {
+    out->resume = parse_event_id(*last);
+    if (!out->resume) {
+      *error = {"Last-Event-ID is not an id of this server: REQUEST.INDEX[,INDEX…]",
+                "Last-Event-ID"};
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Names of parameters without effect, fit for a header.
+std::string ignored_header(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) {
+    if (out.size() + name.size() > kIgnoredBytesMax) return out + ", ...";
+    if (!out.empty()) out += ", ";
+    for (const char c : name) out.push_back(c > 0x20 && c < 0x7f && c != ',' ? c : '?');
+  }
+  return out;
+}
+
+std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate) {
+  std::vector<Header> out;
+  if (!ignored.empty()) out.emplace_back("X-Holdfast-Ignored", ignored_header(ignored));
+  if (duplicate) out.emplace_back("X-Holdfast-Duplicate", "true");
+  return out;
+}
+
+Response resume_mismatch(const std::string& message) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kIdempotencyMismatch;
+  refusal.message = message;
+  return error_response(refusal, "Last-Event-ID");
+}
+
+/// Everything about one POST that outlives the handler.
+struct Post {
+  Context& context;
+  ExchangePtr exchange;
+  Generation generation;
+  Wishes wishes;
+};
+
+void show(Post& post, wire::RequestInfo info, bool duplicate) {
+  View view;
+  view.shape = post.generation.shape;
+  view.headers = answer_headers(post.generation.ignored, duplicate);
+  if (post.wishes.resume) {
+    if (post.wishes.resume->request_id != info.request_id) {
+      return post.exchange->respond(resume_mismatch("Last-Event-ID names request " +
+                                                    post.wishes.resume->request_id +
+                                                    ", this POST is request " + info.request_id));
+    }
+    view.seen = post.wishes.resume->shown;
+  }
+  show_request(post.context, post.exchange, std::move(info), std::move(view));
+}
+
+void on_accepted(Post& post, client::Answer<wire::Accepted> answer) {
+  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+    return post.exchange->respond(error_response(*failure));
+  }
+  auto& accepted = std::get<wire::Accepted>(answer);
+  if (post.exchange->closed()) {
+    // Nobody knows this request's id and nobody was attached, so no disconnect would be noticed.
+    if (post.wishes.on_disconnect == wire::OnDisconnect::kCancel && !accepted.duplicate) {
+      post.context.client.cancel_async(accepted.info.request_id,
+                                       [](const client::Answer<wire::RequestInfo>&) {});
+    }
+    return;
+  }
+  show(post, std::move(accepted.info), accepted.duplicate);
+}
+
+void submit(const std::shared_ptr<Post>& post) {
+  wire::Submit message = std::move(post->generation.submit);
+  message.request_id = post->context.new_request_id();
+  message.idem_key = post->wishes.idem_key;
+  message.body_hash = post->generation.shape.body_hash;
+  message.on_disconnect = post->wishes.on_disconnect;
+  message.meta = encode_shape(post->generation.shape);
+  post->context.client.submit_async(
+      std::move(message), [post](client::Answer<wire::Accepted> answer) {
+        post->exchange->post([post, answer = std::move(answer)]() mutable {
+          on_accepted(*post, std::move(answer));
+        });
+      });
+}
+
+/// A client that reconnects with Last-Event-ID but without a key means the request that the id
+/// names: it must never start a second one. The body must be the one that made it.
+void find_again(const std::shared_ptr<Post>& post) {
+  post->context.client.status_async(
+      post->wishes.resume->request_id, [post](client::Answer<wire::RequestInfo> answer) {
+        post->exchange->post([post, answer = std::move(answer)]() mutable {
+          if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+            return post->exchange->respond(error_response(*failure, "Last-Event-ID"));
+          }
+          auto& info = std::get<wire::RequestInfo>(answer);
+          if (decode_shape(info.meta).body_hash != post->generation.shape.body_hash) {
+            return post->exchange->respond(resume_mismatch(
+                "Last-Event-ID names request " + info.request_id + ", which had another body"));
+          }
+          show(*post, std::move(info), true);
+        });
+      });
+}
+
+void post_generation(Context& context, const ExchangePtr& exchange, Parse parse) {
+  const Request& request = exchange->request();
+  auto post = std::make_shared<Post>(Post{context, exchange, {}, {}});
+  FieldError error;
+  json body;
+  if (!read_headers(request, &post->wishes, &error) ||
+      !parse_json_object(request.body, &body, &error) ||
+      !parse(body, context.params, &post->generation, &error)) {
+    return exchange->respond(error_response(error));
+  }
+  Shape& shape = post->generation.shape;
+  shape.body_hash = hash_body(request.path, body);
+  const auto& resume = post->wishes.resume;
+  if (resume && resume->shown.size() != static_cast<std::size_t>(shape.choices)) {
+    return exchange->respond(error_response(
+        FieldError{"Last-Event-ID has " + std::to_string(resume->shown.size()) +
+                       " indexes, this request has " + std::to_string(shape.choices) + " choices",
+                   "Last-Event-ID"}));
+  }
+  if (resume && post->wishes.idem_key.empty()) return find_again(post);
+  submit(post);
+}
+
+}  // namespace
+
+void post_completions(Context& context, ExchangePtr exchange, const Captures&) {
+  post_generation(context, exchange, parse_completion);
+}
+
+void post_chat_completions(Context& context, ExchangePtr exchange, const Captures&) {
+  post_generation(context, exchange, parse_chat);
+}
+
+}  // namespace holdfast::gateway

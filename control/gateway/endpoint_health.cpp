@@ -1,0 +1,61 @@
+// Liveness is the gateway's own; readiness is the daemon's and its models'.
+
+#include <memory>
+
+#include "control/gateway/endpoints.h"
+#include "control/gateway/json_fields.h"
+
+namespace holdfast::gateway {
+namespace {
+
+Response unready(const std::string& reason) {
+  Response response;
+  response.status = 503;
+  response.headers.emplace_back("Retry-After", "1");
+  response.body = "{\"status\":\"unready\",\"reason\":";
+  append_json_string(response.body, reason);
+  response.body += "}";
+  return response;
+}
+
+Response readiness(const client::Answer<std::vector<wire::ModelInfo>>& answer) {
+  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+    return unready(std::string(errc_name(failure->code)) + ": " + failure->message);
+  }
+  const auto& models = std::get<0>(answer);
+  std::string states;
+  for (const wire::ModelInfo& model : models) {
+    if (model.state == "ready") {
+      Response response;
+      response.body = "{\"status\":\"ready\"}";
+      return response;
+    }
+    states += (states.empty() ? " (" : ", ") + model.name + ": " + model.state;
+  }
+  if (models.empty()) return unready("no model is registered");
+  return unready("no model is ready" + states + ")");
+}
+
+}  // namespace
+
+void get_live(Context&, ExchangePtr exchange, const Captures&) {
+  Response response;
+  response.body = "{\"status\":\"ok\"}";
+  exchange->respond(std::move(response));
+}
+
+void get_ready(Context& context, ExchangePtr exchange, const Captures&) {
+  // Whichever comes first, the daemon's answer or the time limit: the second finds it answered.
+  auto open = std::make_shared<bool>(true);
+  exchange->after(context.ready_time, [exchange, open] {
+    if (std::exchange(*open, false)) exchange->respond(unready("the daemon does not answer"));
+  });
+  context.client.models_async(
+      [exchange, open](client::Answer<std::vector<wire::ModelInfo>> answer) {
+        exchange->post([exchange, open, answer = std::move(answer)] {
+          if (std::exchange(*open, false)) exchange->respond(readiness(answer));
+        });
+      });
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,136 @@
+// Requests by id: their state, their stream again, their end.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/attachment.h"
+#include "control/gateway/endpoints.h"
+#include "control/gateway/errors.h"
+#include "control/gateway/render.h"
+#include "control/gateway/sse.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+using InfoAnswer = client::Answer<wire::RequestInfo>;
+
+json choices_json(const wire::RequestInfo& info) {
+  json out = json::array();
+  for (const wire::ChoiceInfo& choice : info.choices) {
+    json one;
+    one["index"] = choice.choice;
+    one["prompt"] = choice.prompt;
+    one["tokens"] = choice.next_index;
+    const bool over = choice.finish != wire::FinishReason::kNone;
+    one["finish_reason"] = over ? json(wire::finish_name(choice.finish)) : json();
+    if (!choice.error_code.empty()) {
+      one["error"] = {{"code", choice.error_code}, {"message", choice.error}};
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+Response request_response(const wire::RequestInfo& info) {
+  const Shape shape = decode_shape(info.meta);
+  json body;
+  body["id"] = info.request_id;
+  body["object"] = "request";
+  body["public_id"] = public_id(shape.api, info.request_id);
+  body["endpoint"] = shape.api == Api::kChat ? "/v1/chat/completions" : "/v1/completions";
+  body["state"] = wire::state_name(info.state);
+  body["model"] = info.model;
+  body["model_sha256"] = info.model_sha;
+  body["created"] = info.created_ms / 1000;
+  body["created_ms"] = info.created_ms;
+  if (info.finished_ms > 0) body["finished_ms"] = info.finished_ms;
+  body["max_tokens"] = info.max_tokens;
+  body["seed"] = info.sampling.seed;
+  body["choices"] = choices_json(info);
+  body["usage"] = json::parse(usage_json(info));
+  if (info.queue_position >= 0) body["queue_position"] = info.queue_position;
+  if (info.eta_ms >= 0) body["eta_ms"] = info.eta_ms;
+  Response response;
+  response.headers.emplace_back("X-Request-Id", info.request_id);
+  response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  return response;
+}
+
+/// A `done` that goes on with `work` on the strand, or answers with the failure.
+std::function<void(InfoAnswer)> then(const ExchangePtr& exchange,
+                                     std::function<void(wire::RequestInfo)> work) {
+  return [exchange, work = std::move(work)](InfoAnswer answer) {
+    exchange->post([exchange, work, answer = std::move(answer)]() mutable {
+      if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+        return exchange->respond(error_response(*failure));
+      }
+      work(std::move(std::get<wire::RequestInfo>(answer)));
+    });
+  };
+}
+
+/// Where the client wants to go on: Last-Event-ID, else ?from=.
+bool read_start(const Request& request, const std::string& request_id,
+                std::vector<std::int64_t>* seen, FieldError* error) {
+  const std::string* last = request.header("Last-Event-ID");
+  if (last != nullptr && !last->empty()) {
+    const auto id = parse_event_id(*last);
+    if (!id || id->request_id != request_id) {
+      *error = {"Last-Event-ID is not an id of request " + request_id, "Last-Event-ID"};
+      return false;
+    }
+    *seen = id->shown;
+    return true;
+  }
+  const std::string* from = request.query_value("from");
+  if (from == nullptr) return true;
+  auto indexes = parse_indexes(*from);
+  if (!indexes) {
+    *error = {"'from' must be a token index, or one for each choice: 5 or 5,0,7", "from"};
+    return false;
+  }
+  *seen = std::move(*indexes);
+  // from=0 is the start; an id with index 0 is what a client got that has the first event.
+  if (std::all_of(seen->begin(), seen->end(), [](std::int64_t i) { return i == 0; })) seen->clear();
+  return true;
+}
+
+}  // namespace
+
+void get_request(Context& context, ExchangePtr exchange, const Captures& captures) {
+  context.client.status_async(captures[0], then(exchange, [exchange](wire::RequestInfo info) {
+                                exchange->respond(request_response(info));
+                              }));
+}
+
+void delete_request(Context& context, ExchangePtr exchange, const Captures& captures) {
+  context.client.cancel_async(captures[0], then(exchange, [exchange](wire::RequestInfo info) {
+                                exchange->respond(request_response(info));
+                              }));
+}
+
+void get_request_stream(Context& context, ExchangePtr exchange, const Captures& captures) {
+  View view;
+  FieldError error;
+  if (!read_start(exchange->request(), captures[0], &view.seen, &error)) {
+    return exchange->respond(error_response(error));
+  }
+  const auto start = [&context, exchange, view](wire::RequestInfo info) mutable {
+    view.shape = decode_shape(info.meta);
+    view.shape.stream = true;
+    const std::size_t choices =
+        std::max(info.choices.size(), static_cast<std::size_t>(std::max(view.shape.choices, 1)));
+    if (view.seen.size() == 1) view.seen.resize(choices, view.seen[0]);
+    if (!view.seen.empty() && view.seen.size() != choices) {
+      return exchange->respond(error_response(FieldError{std::to_string(view.seen.size()) +
+                                                             " indexes given, this request has " +
+                                                             std::to_string(choices) + " choices",
+                                                         "from"}));
+    }
+    show_request(context, exchange, std::move(info), std::move(view));
+  };
+  context.client.status_async(captures[0], then(exchange, start));
+}
+
+}  // namespace holdfast::gateway

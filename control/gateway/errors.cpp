@@ -1,0 +1,129 @@
+#include "control/gateway/errors.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace holdfast::gateway {
+namespace {
+
+/// In OpenAI's words.
+std::string_view error_type(int status) {
+  if (status == 401) return "authentication_error";
+  if (status == 429) return "rate_limit_error";
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+std::string body_of(const wire::Refusal& refusal, std::string_view type, std::string_view code,
+                    const std::string& param, int choice) {
+  nlohmann::ordered_json error;
+  error["message"] = refusal.message;
+  error["type"] = type;
+  error["param"] = param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(param);
+  error["code"] = code;
+  if (choice >= 0) error["choice"] = choice;
+  const std::pair<const char*, std::int64_t> numbers[] = {
+      {"needed", refusal.needed},
+      {"free", refusal.free},
+      {"largest", refusal.largest},
+      {"retry_after_ms", refusal.retry_after_ms},
+      {"queue_position", refusal.queue_position},
+      {"eta_ms", refusal.eta_ms},
+  };
+  for (const auto& [name, value] : numbers) {
+    if (value >= 0) error[name] = value;
+  }
+  nlohmann::ordered_json body;
+  body["error"] = std::move(error);
+  return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+int http_status(Errc code) {
+  switch (code) {
+    case Errc::kQueueFull:
+    case Errc::kRateLimited:
+      return 429;
+    case Errc::kContextExceeded:
+    case Errc::kInvalidRequest:
+    case Errc::kNoChatTemplate:
+    case Errc::kUsage:
+    case Errc::kUnsupported:
+      return 400;
+    case Errc::kUnauthorized:
+      return 401;
+    case Errc::kModelNotFound:
+    case Errc::kNotFound:
+      return 404;
+    case Errc::kConflict:
+    case Errc::kCancelled:
+      return 409;
+    case Errc::kIdempotencyMismatch:
+      return 422;
+    case Errc::kMemoryExhausted:
+    case Errc::kDeadlineUnreachable:
+    case Errc::kModelFailed:
+    case Errc::kPlacementUnsupported:
+    case Errc::kDraining:
+    case Errc::kUnreachable:
+    case Errc::kDeterminismClassUnavailable:
+      return 503;
+    case Errc::kTimeout:
+    case Errc::kExpired:
+      return 504;
+    case Errc::kStorageFull:
+    case Errc::kDiskFull:
+      return 507;
+    case Errc::kQuarantined:
+    case Errc::kIo:
+    case Errc::kFileInvalid:
+    case Errc::kStorage:
+    case Errc::kCorrupt:
+    case Errc::kVersionNewer:
+    case Errc::kWorkerLost:
+    case Errc::kNumericsNan:
+    case Errc::kDeterminismViolation:
+    case Errc::kStaleFence:
+    case Errc::kInternal:
+      return 500;
+  }
+  return 500;
+}
+
+std::string error_body(const wire::Refusal& refusal, const std::string& param, int choice) {
+  return body_of(refusal, error_type(http_status(refusal.code)), errc_name(refusal.code), param,
+                 choice);
+}
+
+Response error_response(const wire::Refusal& refusal, const std::string& param) {
+  Response response;
+  response.status = http_status(refusal.code);
+  response.body = error_body(refusal, param);
+  if (response.status == 429 || response.status == 503) {
+    const std::int64_t seconds = (std::max<std::int64_t>(refusal.retry_after_ms, 0) + 999) / 1000;
+    response.headers.emplace_back("Retry-After",
+                                  std::to_string(std::max<std::int64_t>(seconds, 1)));
+  }
+  return response;
+}
+
+Response error_response(const FieldError& error) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kInvalidRequest;
+  refusal.message = error.message;
+  return error_response(refusal, error.param);
+}
+
+Response error_response(int status, const std::string& message) {
+  wire::Refusal refusal;
+  refusal.message = message;
+  Response response;
+  response.status = status;
+  const Errc code = status >= 500   ? Errc::kInternal
+                    : status == 404 ? Errc::kNotFound
+                                    : Errc::kInvalidRequest;
+  response.body = body_of(refusal, error_type(status), errc_name(code), {}, -1);
+  return response;
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,32 @@
+#pragma once
+// Errors as HTTP says them: one table from our typed codes to status and OpenAI's error types, and
+// the body {"error": {message, type, param, code, …numbers}}.
+
+#include <string>
+#include <string_view>
+
+#include "control/gateway/http_types.h"
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::gateway {
+
+/// Something wrong with a request's fields: 400, naming the parameter.
+struct FieldError {
+  std::string message;
+  std::string param;
+};
+
+int http_status(Errc code);
+
+/// {"error":{…}} for a refusal; its numbers that apply are in it, retry_after_ms also as
+/// Retry-After (rounded up, at least 1 s) for 429 and 503.
+Response error_response(const wire::Refusal& refusal, const std::string& param = {});
+Response error_response(const FieldError& error);
+/// For HTTP's own trouble; the code is kInvalidRequest's for 4xx, kInternal's for 5xx.
+Response error_response(int status, const std::string& message);
+
+/// The body alone, for an event of a stream. `choice` < 0: of the whole request.
+std::string error_body(const wire::Refusal& refusal, const std::string& param, int choice = -1);
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,47 @@
+#pragma once
+// One request and its answer. The endpoints see only this: no socket, no Asio.
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "control/gateway/http_types.h"
+
+namespace holdfast::gateway {
+
+/// Everything but post() is called on the connection's own strand: in the handler, in callbacks of
+/// this object and in functions given to post(). After the client has left, calls do nothing.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual const Request& request() const = 0;
+
+  /// Any thread: runs `work` on the strand, soon. Dropped if the connection is gone.
+  virtual void post(std::function<void()> work) = 0;
+  /// Runs `work` on the strand after `delay`, unless the answer has ended or the client left.
+  virtual void after(std::chrono::milliseconds delay, std::function<void()> work) = 0;
+
+  /// The whole answer at once. Either this or begin_stream, once.
+  virtual void respond(Response response) = 0;
+
+  /// A stream: head, then any number of writes, then end(). `keep_alive` is written by itself when
+  /// nothing else was for a while (10 s).
+  virtual void begin_stream(Response head, std::string keep_alive) = 0;
+  virtual void write(std::string_view bytes) = 0;
+  virtual void end() = 0;
+
+  /// Bytes of this answer that the client's socket has not taken yet.
+  virtual std::size_t pending_bytes() const = 0;
+  /// `work` runs once, when pending_bytes() has come down to `low`.
+  virtual void on_drain(std::size_t low, std::function<void()> work) = 0;
+  /// `work` runs once, if the client leaves (or is cut off) before the answer has ended.
+  virtual void on_close(std::function<void()> work) = 0;
+  virtual bool closed() const = 0;
+};
+
+using ExchangePtr = std::shared_ptr<Exchange>;
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,214 @@
+#include "control/gateway/http_parse.h"
+
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+namespace holdfast::gateway {
+namespace {
+
+namespace http = boost::beast::http;
+
+// Framing of a chunked body (sizes, extensions, trailers) that is not yet a whole line or block.
+constexpr std::size_t kFramingBytesMax = 8 * 1024;
+constexpr std::size_t kEmptyLineBytesMax = 4;
+
+struct Scan {
+  std::size_t end = 0;  // one past the empty line, 0 = not yet there
+  std::string_view problem;
+};
+
+/// Looks at bytes from `from` on for the end of the head and for what must not be in a head.
+Scan scan_head(std::string_view bytes, std::size_t from) {
+  for (std::size_t i = from; i < bytes.size(); ++i) {
+    const auto c = static_cast<unsigned char>(bytes[i]);
+    if (c == '\n') {
+      if (i == 0 || bytes[i - 1] != '\r') return {0, "a line ends in LF without CR"};
+      if (i >= 3 && bytes[i - 2] == '\n') return {i + 1, {}};
+    } else if (c == '\r') {
+      if (i + 1 < bytes.size() && bytes[i + 1] != '\n') return {0, "CR without LF"};
+    } else if ((c < 0x20 && c != '\t') || c == 0x7f) {
+      return {0, "a control character in the head"};
+    } else if ((c == ' ' || c == '\t') && i > 0 && bytes[i - 1] == '\n') {
+      return {0, "a header line begins with a space (folded header)"};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+struct RequestParser::Beast {
+  http::request_parser<http::string_body> parser;
+};
+
+RequestParser::RequestParser(ParseLimits limits) : limits_(limits) {}
+RequestParser::~RequestParser() = default;
+RequestParser::RequestParser(RequestParser&&) noexcept = default;
+RequestParser& RequestParser::operator=(RequestParser&&) noexcept = default;
+
+void RequestParser::fail(int status, std::string message) {
+  state_ = State::kFailed;
+  failure_status_ = status;
+  failure_ = std::move(message);
+  beast_.reset();
+}
+
+std::size_t RequestParser::feed(std::string_view bytes) {
+  std::size_t used = 0;
+  if (state_ == State::kHead) used = feed_head(bytes);
+  if (state_ == State::kBody) used += feed_body(bytes.substr(used));
+  return used;
+}
+
+std::size_t RequestParser::feed_head(std::string_view bytes) {
+  // Empty lines before a request are allowed (RFC 9112, 2.2); some clients end a body with one.
+  std::size_t skipped = 0;
+  while (scanned_ == 0 && skipped < kEmptyLineBytesMax && bytes.starts_with("\r\n")) {
+    bytes.remove_prefix(2);
+    skipped += 2;
+  }
+  const Scan scan = scan_head(bytes, scanned_);
+  if (!scan.problem.empty()) {
+    fail(400, "malformed request head: " + std::string(scan.problem));
+    return 0;
+  }
+  const std::size_t size = scan.end != 0 ? scan.end : bytes.size();
+  if (size > limits_.header_bytes) {
+    const bool target = bytes.find('\n') == std::string_view::npos;
+    fail(target ? 414 : 431,
+         "the request head is longer than " + std::to_string(limits_.header_bytes) + " bytes");
+    return 0;
+  }
+  if (scan.end == 0) {
+    // The last byte may be a CR whose LF is still to come: it is looked at again.
+    scanned_ = bytes.size() > 1 ? bytes.size() - 1 : 0;
+    return skipped;
+  }
+  parse_head(bytes.substr(0, scan.end));
+  return state_ == State::kFailed ? 0 : skipped + scan.end;
+}
+
+void RequestParser::parse_head(std::string_view head) {
+  beast_ = std::make_unique<Beast>();
+  auto& parser = beast_->parser;
+  parser.header_limit(static_cast<std::uint32_t>(limits_.header_bytes + 1));
+  parser.body_limit(limits_.body_bytes);
+  boost::system::error_code ec;
+  parser.put(boost::asio::const_buffer(head.data(), head.size()), ec);
+  if (ec == http::error::body_limit) {
+    return fail(413, "the body is longer than " + std::to_string(limits_.body_bytes) + " bytes");
+  }
+  if (ec == http::error::bad_version &&
+      head.substr(0, head.find('\r')).find(" HTTP/") != std::string_view::npos) {
+    return fail(505, "this server speaks HTTP/1.1 and HTTP/1.0");
+  }
+  if (ec) return fail(400, "malformed request head: " + ec.message());
+  const auto& message = parser.get();
+  request_.method = std::string(message.method_string());
+  request_.http11 = message.version() == 11;
+  request_.keep_alive = parser.keep_alive();
+  for (const auto& field : message) {
+    request_.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+  }
+  if (!split_target({message.target().data(), message.target().size()}) || !check_framing()) return;
+  if (parser.is_done()) return finish();
+  state_ = State::kBody;
+  parser.eager(true);
+}
+
+bool RequestParser::check_framing() {
+  int hosts = 0;
+  bool length = false;
+  bool transfer = false;
+  for (const Header& h : request_.headers) {
+    if (equal_ignoring_case(h.first, "host")) ++hosts;
+    if (equal_ignoring_case(h.first, "content-length")) length = true;
+    if (equal_ignoring_case(h.first, "transfer-encoding")) {
+      transfer = true;
+      if (!equal_ignoring_case(h.second, "chunked")) {
+        fail(501, "Transfer-Encoding: only \"chunked\" is understood");
+        return false;
+      }
+    }
+    if (equal_ignoring_case(h.first, "expect")) {
+      if (!equal_ignoring_case(h.second, "100-continue")) {
+        fail(417, "Expect: only \"100-continue\" is understood");
+        return false;
+      }
+      request_.expects_continue = request_.http11;
+    }
+  }
+  if (length && transfer) {
+    fail(400, "Content-Length and Transfer-Encoding in one request");
+  } else if (transfer && !request_.http11) {
+    fail(400, "Transfer-Encoding in an HTTP/1.0 request");
+  } else if (hosts > 1 || (hosts == 0 && request_.http11)) {
+    fail(400, "HTTP/1.1 wants exactly one Host header");
+  }
+  return state_ != State::kFailed;
+}
+
+bool RequestParser::split_target(std::string_view target) {
+  // absolute-form, as proxies send it: http://host/path
+  if (target.starts_with("http://") || target.starts_with("https://")) {
+    const std::size_t slash = target.find('/', target.find("//") + 2);
+    target = slash == std::string_view::npos ? "/" : target.substr(slash);
+  }
+  if (!target.starts_with('/') && target != "*") {
+    fail(400, "the request target is not a path");
+    return false;
+  }
+  const std::size_t mark = target.find('?');
+  request_.path = std::string(target.substr(0, mark));
+  std::string_view rest = mark == std::string_view::npos ? "" : target.substr(mark + 1);
+  while (!rest.empty()) {
+    const std::size_t amp = rest.find('&');
+    const std::string_view pair = rest.substr(0, amp);
+    rest = amp == std::string_view::npos ? "" : rest.substr(amp + 1);
+    if (pair.empty()) continue;
+    const std::size_t eq = pair.find('=');
+    const auto name = percent_decode(pair.substr(0, eq), true);
+    const auto value =
+        percent_decode(eq == std::string_view::npos ? "" : pair.substr(eq + 1), true);
+    if (!name || !value) {
+      fail(400, "the query has a % that is not followed by two hexadecimal digits");
+      return false;
+    }
+    request_.query.emplace_back(*name, *value);
+  }
+  return true;
+}
+
+std::size_t RequestParser::feed_body(std::string_view bytes) {
+  auto& parser = beast_->parser;
+  std::size_t used = 0;
+  while (used < bytes.size() && !parser.is_done()) {
+    boost::system::error_code ec;
+    const std::string_view rest = bytes.substr(used);
+    const std::size_t n = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), ec);
+    used += n;
+    if (ec == http::error::need_more) {
+      if (rest.size() - n > kFramingBytesMax) fail(400, "the chunked body has an endless line");
+      return used;
+    }
+    if (ec == http::error::body_limit) {
+      fail(413, "the body is longer than " + std::to_string(limits_.body_bytes) + " bytes");
+      return used;
+    }
+    if (ec) {
+      fail(400, "malformed body: " + ec.message());
+      return used;
+    }
+    if (n == 0) return used;
+  }
+  if (parser.is_done()) finish();
+  return used;
+}
+
+void RequestParser::finish() {
+  request_.body = std::move(beast_->parser.get().body());
+  beast_.reset();
+  state_ = State::kDone;
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,61 @@
+#pragma once
+// Bytes of a connection to one HTTP request. Pure and incremental: it knows no socket and no clock,
+// so the same code is tested byte by byte and fuzzed. Boost.Beast does the grammar behind it.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "control/gateway/http_types.h"
+
+namespace holdfast::gateway {
+
+struct ParseLimits {
+  std::size_t header_bytes = 8 * 1024;
+  std::size_t body_bytes = 1024 * 1024;
+};
+
+/// Stricter than Beast where leniency helps request smuggling: no folded header lines, no bare LF
+/// or CR, no other control characters, no Transfer-Encoding but "chunked", never together with
+/// Content-Length, one Host.
+class RequestParser {
+ public:
+  enum class State { kHead, kBody, kDone, kFailed };
+
+  explicit RequestParser(ParseLimits limits);
+  ~RequestParser();
+  RequestParser(RequestParser&&) noexcept;
+  RequestParser& operator=(RequestParser&&) noexcept;
+
+  /// Takes as many of `bytes` as it can and says how many; hand the rest in again together with
+  /// what comes next. After kDone and kFailed it takes nothing.
+  std::size_t feed(std::string_view bytes);
+
+  State state() const { return state_; }
+  /// Valid from kBody on: the head of the request (the body is in it from kDone on).
+  Request& request() { return request_; }
+  /// kFailed: what to answer before closing.
+  int failure_status() const { return failure_status_; }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  struct Beast;
+  void fail(int status, std::string message);
+  std::size_t feed_head(std::string_view bytes);
+  std::size_t feed_body(std::string_view bytes);
+  void parse_head(std::string_view head);
+  bool check_framing();
+  bool split_target(std::string_view target);
+  void finish();
+
+  ParseLimits limits_;
+  State state_ = State::kHead;
+  std::size_t scanned_ = 0;  // of the head: bytes already seen to be harmless
+  Request request_;
+  int failure_status_ = 0;
+  std::string failure_;
+  std::unique_ptr<Beast> beast_;
+};
+
+}  // namespace holdfast::gateway

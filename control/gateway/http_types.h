@@ -1,0 +1,48 @@
+#pragma once
+// A request and an answer of HTTP as plain data: no socket, no library.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast::gateway {
+
+using Header = std::pair<std::string, std::string>;
+
+struct Request {
+  std::string method;           // as sent: "GET"
+  std::string path;             // as sent, without the query: still percent-encoded
+  std::vector<Header> query;    // decoded names and values
+  std::vector<Header> headers;  // names as sent
+  std::string body;
+  bool http11 = true;
+  bool keep_alive = true;
+  bool expects_continue = false;
+
+  /// Value of the first header of that name (any case), nullptr if there is none.
+  const std::string* header(std::string_view name) const;
+  const std::string* query_value(std::string_view name) const;
+};
+
+struct Response {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::vector<Header> headers;
+  std::string body;
+};
+
+/// "OK", "Not Found", …; "Status" for a number that we do not use.
+std::string_view reason_phrase(int status);
+
+/// The answer's first lines up to and with the empty one. `length` < 0: chunked, or no length at
+/// all on HTTP/1.0. Line breaks in values become spaces.
+std::string response_head(const Response& response, bool http11, bool close, std::int64_t length);
+
+/// Decodes %XX (and '+' as a space if `form`). nullopt if a % is not followed by two hex digits.
+std::optional<std::string> percent_decode(std::string_view text, bool form);
+
+bool equal_ignoring_case(std::string_view a, std::string_view b);
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,195 @@
+#include "control/gateway/json_fields.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "shared/base/bytes.h"
+
+namespace holdfast::gateway {
+
+using json = nlohmann::ordered_json;
+
+namespace {
+
+/// Depth and object sizes, before the parser builds anything. Counts only; syntax is the parser's.
+const char* shape_problem(std::string_view text) {
+  struct Level {
+    bool object;
+    int members;
+  };
+  std::vector<Level> levels;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      levels.push_back({c == '{', 1});
+      if (levels.size() > static_cast<std::size_t>(kJsonDepthMax)) {
+        return "the body is nested deeper than 32 levels";
+      }
+    } else if ((c == '}' || c == ']') && !levels.empty()) {
+      levels.pop_back();
+    } else if (c == ',' && !levels.empty() && levels.back().object &&
+               ++levels.back().members > kJsonMembersMax) {
+      return "an object in the body has more than 1024 members";
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool parse_json_object(std::string_view text, json* out, FieldError* error) {
+  if (!is_valid_utf8(text)) {
+    *error = {"the body is not valid UTF-8", ""};
+    return false;
+  }
+  if (const char* problem = shape_problem(text)) {
+    *error = {problem, ""};
+    return false;
+  }
+  try {
+    *out = json::parse(text);
+  } catch (const std::exception& e) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
+    std::string what = e.what();
+    const std::size_t bracket = what.find("] ");
+    if (bracket != std::string::npos) what = what.substr(bracket + 2);
+    *error = {"the body is not JSON: " + what, ""};
+    return false;
+  }
+  if (!out->is_object()) {
+    *error = {"the body must be a JSON object, it is a " + json_kind(*out), ""};
+    return false;
+  }
+  return true;
+}
+
+std::string json_kind(const json& value) {
+  return value.type_name();
+}
+
+Fields::Fields(const json& object, std::string prefix)
+    : object_(object), prefix_(std::move(prefix)) {}
+
+const json* Fields::take(std::string_view name) {
+  known_.emplace(name);
+  const auto found = object_.find(std::string(name));
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+void Fields::fail(std::string_view name, const std::string& message) {
+  if (error_) return;
+  const std::string full = prefix_ + std::string(name);
+  error_ = FieldError{"'" + full + "' " + message, full};
+}
+
+bool Fields::boolean(std::string_view name, bool* out) {
+  const json* value = take(name);
+  if (value == nullptr) return false;
+  if (!value->is_boolean()) {
+    fail(name, "must be true or false, it is a " + json_kind(*value));
+    return false;
+  }
+  *out = value->get<bool>();
+  return true;
+}
+
+bool Fields::integer(std::string_view name, std::int64_t low, std::int64_t high,
+                     std::int64_t* out) {
+  const json* value = take(name);
+  if (value == nullptr) return false;
+  std::optional<std::int64_t> read;
+  if (value->is_number_unsigned()) {
+    const auto big = value->get<std::uint64_t>();
+    if (big <= static_cast<std::uint64_t>(INT64_MAX)) read = static_cast<std::int64_t>(big);
+  } else if (value->is_number_integer()) {
+    read = value->get<std::int64_t>();
+  } else if (value->is_number_float()) {
+    const double d = value->get<double>();  // 16.0 is what some languages print for 16
+    if (d == std::floor(d) && std::abs(d) < 9e15) {
+      read = static_cast<std::int64_t>(d);
+    } else {
+      fail(name, "must be an integer");
+      return false;
+    }
+  } else {
+    fail(name, "must be an integer, it is a " + json_kind(*value));
+    return false;
+  }
+  if (!read || *read < low || *read > high) {
+    fail(name, "must be between " + std::to_string(low) + " and " + std::to_string(high));
+    return false;
+  }
+  *out = *read;
+  return true;
+}
+
+bool Fields::number(std::string_view name, double low, double high, float* out) {
+  const json* value = take(name);
+  if (value == nullptr) return false;
+  if (!value->is_number()) {
+    fail(name, "must be a number, it is a " + json_kind(*value));
+    return false;
+  }
+  const double d = value->get<double>();
+  if (!(d >= low && d <= high)) {
+    fail(name, "must be between " + json(low).dump() + " and " + json(high).dump());
+    return false;
+  }
+  *out = static_cast<float>(d);
+  return true;
+}
+
+bool Fields::text(std::string_view name, std::string* out) {
+  const json* value = take(name);
+  if (value == nullptr) return false;
+  if (!value->is_string()) {
+    fail(name, "must be a string, it is a " + json_kind(*value));
+    return false;
+  }
+  *out = value->get_ref<const std::string&>();
+  return true;
+}
+
+std::vector<std::string> Fields::unknown() const {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : object_.items()) {
+    if (!known_.contains(name)) out.push_back(prefix_ + name);
+  }
+  return out;
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  out.push_back('"');
+  for (const char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out.push_back('\\');
+      out.push_back(c);
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (u < 0x20 || u == 0x7f) {
+      out += "\\u00";
+      out.push_back(kHex[u >> 4]);
+      out.push_back(kHex[u & 15]);
+    } else {
+      out.push_back(c);
+    }
+  }
+  out.push_back('"');
+}
+
+}  // namespace holdfast::gateway

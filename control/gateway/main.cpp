@@ -1,0 +1,71 @@
+// holdfast-gateway: HTTP in front, the SDK behind. Keeps nothing: it may be killed at any time.
+
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "control/gateway/options.h"
+#include "control/gateway/router.h"
+#include "control/gateway/server.h"
+#include "shared/base/log.h"
+#include "shared/client/client.h"
+
+namespace holdfast::gateway {
+namespace {
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "holdfast-gateway: %s\n", error.what.c_str());
+  return error.code == Errc::kUsage ? 2 : 1;
+}
+
+int run(int argc, char** argv) {
+  int exit_code = -1;
+  auto options = read_options(argc, argv, &exit_code);
+  if (!options) return fail(options.error());
+  if (exit_code >= 0) return exit_code;
+
+  // Signals are taken by sigwait in one thread; all others are born with them blocked.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  // The handler is called only from run(), by when the context is there. The server outlives the
+  // client: streams of the client hold connections, and those belong to the server.
+  std::unique_ptr<Context> context;
+  auto server = Server::listen(
+      options->http_fd, options->http, options->limits,
+      [&context](const ExchangePtr& exchange) { make_handler (*context)(exchange); });
+  if (!server) return fail(server.error());
+  client::Options client_options;
+  client_options.timeout = options->daemon_wait;
+  auto client =
+      client::Client::connect("ipc://" + options->state + "/run/clients.sock", client_options);
+  if (!client) return fail(client.error());
+  context.reset(new Context{**client, client::new_request_id, {}});
+
+  if (options->http_fd < 0) {
+    std::printf("listening http://%s\n", (*server)->address().c_str());
+    std::fflush(stdout);
+  }
+  log::info("gateway serves", {{"http", (*server)->address()}, {"state", options->state}});
+  std::thread stopper([&signals, &server] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    log::info("stopping", {{"signal", signal}});
+    (*server)->stop();
+  });
+  (*server)->run(options->threads);
+  stopper.join();
+  return 0;
+}
+
+}  // namespace
+}  // namespace holdfast::gateway
+
+int main(int argc, char** argv) {
+  holdfast::log::init("holdfast-gateway", true);
+  return holdfast::gateway::run(argc, argv);
+}

@@ -1,0 +1,24 @@
+#pragma once
+// The command line of holdfast-gateway.
+
+#include <string>
+
+#include "control/gateway/server.h"
+#include "shared/base/result.h"
+
+namespace holdfast::gateway {
+
+struct Options {
+  std::string state;  // directory of the daemon's sockets
+  std::string http = "127.0.0.1:8080";
+  int http_fd = -1;  // HOLDFAST_HTTP_FD
+  int threads = 2;
+  std::chrono::milliseconds daemon_wait{10'000};  // for a daemon that is down, then 503
+  ServerLimits limits;
+};
+
+/// From argv and environment (HOLDFAST_STATE, HOLDFAST_HTTP_FD). kUsage with a one-line reason;
+/// `exit_code` >= 0: nothing more to do (--help was printed).
+Result<Options> read_options(int argc, char** argv, int* exit_code);
+
+}  // namespace holdfast::gateway

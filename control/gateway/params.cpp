@@ -1,0 +1,302 @@
+#include "control/gateway/params.h"
+
+#include <sodium.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/json_fields.h"
+#include "shared/base/bytes.h"
+#include "shared/base/check.h"
+
+namespace holdfast::gateway {
+
+using json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::int64_t kTokensMax = std::int64_t{1} << 40;
+constexpr std::int64_t kTimeoutMsMax = std::int64_t{1} << 40;
+
+void read_stops(Fields& fields, const ParamLimits& limits, std::vector<std::string>* out) {
+  const json* stop = fields.take("stop");
+  if (stop == nullptr) return;
+  if (stop->is_string()) {
+    out->push_back(stop->get<std::string>());
+  } else if (stop->is_array()) {
+    for (const json& s : *stop) {
+      if (!s.is_string()) return fields.fail("stop", "must be a string or an array of strings");
+      out->push_back(s.get<std::string>());
+    }
+  } else {
+    return fields.fail("stop", "must be a string or an array of strings");
+  }
+  if (out->size() > limits.stops) {
+    fields.fail("stop", "has more than " + std::to_string(limits.stops) + " strings");
+  }
+  for (const std::string& s : *out) {
+    if (s.empty()) fields.fail("stop", "has an empty string");
+    if (s.size() > limits.stop_bytes) {
+      fields.fail("stop",
+                  "has a string of more than " + std::to_string(limits.stop_bytes) + " bytes");
+    }
+  }
+}
+
+void read_priority(Fields& fields, wire::PriorityClass* out) {
+  const json* value = fields.take("priority");
+  if (value == nullptr) return;
+  if (value->is_number_integer()) {  // as vLLM: lower is earlier
+    const bool zero = *value == 0;
+    *out = zero         ? wire::PriorityClass::kNormal
+           : *value < 0 ? wire::PriorityClass::kInteractive
+                        : wire::PriorityClass::kBatch;
+    return;
+  }
+  if (*value == "interactive") {
+    *out = wire::PriorityClass::kInteractive;
+  } else if (*value == "normal") {
+    *out = wire::PriorityClass::kNormal;
+  } else if (*value == "batch") {
+    *out = wire::PriorityClass::kBatch;
+  } else {
+    fields.fail("priority", "must be \"interactive\", \"normal\", \"batch\" or an integer");
+  }
+}
+
+void read_sampling(Fields& fields, wire::Submit* submit) {
+  wire::Sampling& s = submit->sampling;
+  std::int64_t i = 0;
+  fields.number("temperature", 0, 2, &s.temperature);
+  fields.number("top_p", 0, 1, &s.top_p);
+  fields.number("min_p", 0, 1, &s.min_p);
+  if (fields.integer("top_k", -1, INT32_MAX, &i))
+    s.top_k = static_cast<std::int32_t>(i < 0 ? 0 : i);
+  fields.number("presence_penalty", -2, 2, &s.presence_penalty);
+  fields.number("frequency_penalty", -2, 2, &s.frequency_penalty);
+  fields.number("repetition_penalty", 0.01, 10, &s.repetition_penalty);
+  fields.boolean("ignore_eos", &s.ignore_eos);
+  if (fields.integer("min_tokens", 0, INT32_MAX, &i)) s.min_tokens = static_cast<std::int32_t>(i);
+  if (fields.integer("seed", INT64_MIN, INT64_MAX, &i)) {
+    s.seed = static_cast<std::uint64_t>(i);
+    submit->seed_given = true;
+  }
+}
+
+void read_stream(Fields& fields, Shape* shape, std::vector<std::string>* ignored) {
+  fields.boolean("stream", &shape->stream);
+  const json* options = fields.take("stream_options");
+  if (options == nullptr) return;
+  if (!options->is_object()) return fields.fail("stream_options", "must be an object");
+  if (!shape->stream) return fields.fail("stream_options", "is only allowed with 'stream': true");
+  Fields inner(*options, "stream_options.");
+  inner.boolean("include_usage", &shape->include_usage);
+  if (inner.error()) fields.fail(inner.error()->param, "must be true or false");
+  for (std::string& name : inner.unknown()) ignored->push_back(std::move(name));
+}
+
+/// What both endpoints know.
+void read_common(Fields& fields, const ParamLimits& limits, Generation* out) {
+  wire::Submit& submit = out->submit;
+  if (!fields.text("model", &submit.model) || submit.model.empty()) {
+    fields.fail("model", "is required: the name of a model (GET /v1/models lists them)");
+  }
+  read_sampling(fields, &submit);
+  read_stops(fields, limits, &submit.stops);
+  read_stream(fields, &out->shape, &out->ignored);
+  read_priority(fields, &submit.priority);
+  fields.text("user", &out->shape.user);
+  std::int64_t n = 1;
+  fields.integer("n", 1, limits.n, &n);
+  submit.n = static_cast<std::int32_t>(n);
+  fields.integer("queue_timeout_ms", 0, kTimeoutMsMax, &submit.queue_timeout_ms);
+  fields.integer("total_timeout_ms", 0, kTimeoutMsMax, &submit.total_timeout_ms);
+}
+
+bool finish(Fields& fields, const ParamLimits& limits, Generation* out, FieldError* error) {
+  const auto choices = static_cast<std::int64_t>(out->submit.prompts.size()) * out->submit.n;
+  if (choices > limits.choices) {
+    fields.fail("n",
+                "times the number of prompts must be at most " + std::to_string(limits.choices));
+  }
+  if (fields.error()) {
+    *error = *fields.error();
+    return false;
+  }
+  out->shape.choices = static_cast<int>(choices);
+  for (std::string& name : fields.unknown()) out->ignored.push_back(std::move(name));
+  return true;
+}
+
+bool is_tokens(const json& value) {
+  return value.is_array() && !value.empty() && value[0].is_number();
+}
+
+void read_tokens(Fields& fields, const json& value, std::vector<wire::Prompt>* out) {
+  std::vector<wire::TokenId> ids;
+  ids.reserve(value.size());
+  for (const json& id : value) {
+    if (!id.is_number_integer() || id < 0 || id > INT32_MAX) {
+      return fields.fail("prompt", "has a token id that is not an integer from 0 to 2147483647");
+    }
+    ids.push_back(id.get<wire::TokenId>());
+  }
+  wire::Prompt prompt;
+  prompt.ids = std::move(ids);
+  out->push_back(std::move(prompt));
+}
+
+void read_prompt(Fields& fields, const json& value, std::vector<wire::Prompt>* out) {
+  constexpr const char* kExpected =
+      "must be a string, an array of strings, an array of token ids or an array of such arrays";
+  if (value.is_string()) {
+    wire::Prompt prompt;
+    prompt.text = value.get<std::string>();
+    out->push_back(std::move(prompt));
+    return;
+  }
+  if (is_tokens(value)) return read_tokens(fields, value, out);
+  if (!value.is_array() || value.empty()) return fields.fail("prompt", kExpected);
+  const bool texts = value[0].is_string();
+  for (const json& item : value) {
+    if (texts ? !item.is_string() : !is_tokens(item)) return fields.fail("prompt", kExpected);
+    read_prompt(fields, item, out);
+  }
+}
+
+/// A message for the template: text parts become one string, other parts are refused.
+bool read_message(Fields& fields, const std::string& name, const json& message, json* out) {
+  if (!message.is_object()) {
+    fields.fail(name, "must be an object");
+    return false;
+  }
+  const auto role = message.find("role");
+  if (role == message.end() || !role->is_string()) {
+    fields.fail(name + ".role", "is required: a string");
+    return false;
+  }
+  *out = message;
+  const auto content = message.find("content");
+  if (content == message.end() || content->is_null() || content->is_string()) return true;
+  if (!content->is_array()) {
+    fields.fail(name + ".content", "must be a string or an array of text parts");
+    return false;
+  }
+  std::string text;
+  for (const json& part : *content) {
+    const auto kind = part.is_object() ? part.find("type") : part.end();
+    if (!part.is_object() || kind == part.end() || *kind != "text" || !part.contains("text") ||
+        !part["text"].is_string()) {
+      fields.fail(name + ".content", "may only have parts {\"type\": \"text\", \"text\": \"…\"}");
+      return false;
+    }
+    text += part["text"].get_ref<const std::string&>();
+  }
+  (*out)["content"] = std::move(text);
+  return true;
+}
+
+void read_tools(Fields& fields, json* chat) {
+  const json* tools = fields.take("tools");
+  const json* choice = fields.take("tool_choice");
+  if (tools != nullptr && !tools->is_array()) return fields.fail("tools", "must be an array");
+  if (choice != nullptr && *choice != "auto" && *choice != "none") {
+    return fields.fail("tool_choice", "may be \"auto\" or \"none\" here");
+  }
+  if (tools != nullptr && (choice == nullptr || *choice == "auto")) (*chat)["tools"] = *tools;
+}
+
+void read_messages(Fields& fields, wire::Submit* submit) {
+  const json* messages = fields.take("messages");
+  if (messages == nullptr || !messages->is_array() || messages->empty()) {
+    return fields.fail("messages", "is required: an array of at least one message");
+  }
+  json chat = json::object();
+  chat["messages"] = json::array();
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    json message;
+    if (!read_message(fields, "messages[" + std::to_string(i) + "]", (*messages)[i], &message)) {
+      return;
+    }
+    chat["messages"].push_back(std::move(message));
+  }
+  read_tools(fields, &chat);
+  for (const char* name : {"add_generation_prompt", "chat_template_kwargs"}) {
+    if (const json* value = fields.take(name)) chat[name] = *value;
+  }
+  wire::Prompt prompt;
+  prompt.messages_json = chat.dump();
+  submit->prompts.push_back(std::move(prompt));
+}
+
+void read_response_format(Fields& fields) {
+  const json* format = fields.take("response_format");
+  if (format == nullptr) return;
+  const auto kind = format->is_object() ? format->find("type") : format->end();
+  if (!format->is_object() || kind == format->end() || *kind != "text") {
+    fields.fail("response_format", "may only be {\"type\": \"text\"} here");
+  }
+}
+
+}  // namespace
+
+bool parse_completion(const json& body, const ParamLimits& limits, Generation* out,
+                      FieldError* error) {
+  Fields fields(body);
+  out->shape.api = Api::kCompletions;
+  read_common(fields, limits, out);
+  wire::Submit& submit = out->submit;
+  const json* prompt = fields.take("prompt");
+  if (prompt == nullptr) {
+    fields.fail("prompt", "is required");
+  } else {
+    read_prompt(fields, *prompt, &submit.prompts);
+  }
+  fields.boolean("echo", &submit.echo);
+  fields.boolean("add_special_tokens", &submit.add_special);
+  std::int64_t value = 16;
+  fields.integer("max_tokens", 0, kTokensMax, &value);
+  if (value == 0 && !submit.echo) fields.fail("max_tokens", "may be 0 only with 'echo': true");
+  submit.max_tokens = value;
+  if (fields.integer("logprobs", 0, 20, &value)) {
+    submit.sampling.logprobs = static_cast<std::int32_t>(value);
+  }
+  if (fields.integer("best_of", 1, limits.n, &value) && value != submit.n) {
+    fields.fail("best_of", "must equal 'n' here");
+  }
+  return finish(fields, limits, out, error);
+}
+
+bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, FieldError* error) {
+  Fields fields(body);
+  out->shape.api = Api::kChat;
+  read_common(fields, limits, out);
+  wire::Submit& submit = out->submit;
+  read_messages(fields, &submit);
+  read_response_format(fields);
+  std::int64_t value = 0;
+  if (fields.integer("max_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;
+  if (fields.integer("max_completion_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;
+  bool logprobs = false;
+  fields.boolean("logprobs", &logprobs);
+  if (logprobs) submit.sampling.logprobs = 0;
+  if (fields.integer("top_logprobs", 0, 20, &value)) {
+    if (!logprobs) fields.fail("top_logprobs", "is only allowed with 'logprobs': true");
+    submit.sampling.logprobs = static_cast<std::int32_t>(value);
+  }
+  return finish(fields, limits, out, error);
+}
+
+std::string hash_body(std::string_view path, const json& body) {
+  CHECK(sodium_init() >= 0);
+  std::string text(path);
+  text.push_back('\0');
+  text += nlohmann::json(body).dump();  // nlohmann::json sorts the members
+  unsigned char digest[32];
+  CHECK(crypto_generichash(digest, sizeof digest,
+                           reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                           nullptr, 0) == 0);
+  return to_hex(ByteSpan(reinterpret_cast<const std::byte*>(digest), sizeof digest));
+}
+
+}  // namespace holdfast::gateway

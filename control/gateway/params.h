@@ -1,0 +1,39 @@
+#pragma once
+// The bodies of /v1/completions and /v1/chat/completions as a SUBMIT. OpenAI's defaults and ranges.
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/gateway/errors.h"
+#include "control/gateway/shape.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::gateway {
+
+struct ParamLimits {
+  std::int64_t n = 128;
+  std::int64_t choices = 1'024;  // prompts x n
+  std::size_t stops = 16;
+  std::size_t stop_bytes = 1'024;  // of one stop string
+};
+
+struct Generation {
+  wire::Submit submit;  // without request id, keys and meta
+  Shape shape;
+  std::vector<std::string> ignored;  // parameters that had no effect
+};
+
+/// False: `error` names the parameter. `body` is an object.
+bool parse_completion(const nlohmann::ordered_json& body, const ParamLimits& limits,
+                      Generation* out, FieldError* error);
+bool parse_chat(const nlohmann::ordered_json& body, const ParamLimits& limits, Generation* out,
+                FieldError* error);
+
+/// 64 hex digits: BLAKE2b of the path and of the body with its members sorted, so that neither the
+/// order of members nor white space matter.
+std::string hash_body(std::string_view path, const nlohmann::ordered_json& body);
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,273 @@
+#include "control/gateway/render.h"
+
+#include <algorithm>
+
+#include "control/gateway/errors.h"
+#include "control/gateway/json_fields.h"
+#include "control/gateway/logprobs.h"
+#include "control/gateway/sse.h"
+#include "shared/base/log.h"
+
+namespace holdfast::gateway {
+namespace {
+
+std::vector<ChoiceText> make_texts(const Shape& shape, const wire::RequestInfo& info,
+                                   const std::vector<std::int64_t>& seen) {
+  const std::size_t count = std::max<std::size_t>(
+      {info.choices.size(), static_cast<std::size_t>(std::max(shape.choices, 1))});
+  std::vector<ChoiceText> out;
+  out.reserve(count);
+  for (std::size_t c = 0; c < count; ++c) {
+    out.emplace_back(info.stops, c < seen.size() ? seen[c] : 0, info.sampling.logprobs >= 0);
+  }
+  return out;
+}
+
+const wire::ChoiceInfo* find_choice(const wire::RequestInfo& info, int choice) {
+  for (const wire::ChoiceInfo& c : info.choices) {
+    if (c.choice == choice) return &c;
+  }
+  return nullptr;
+}
+
+std::string prompt_text(const wire::RequestInfo& info, int choice) {
+  const wire::ChoiceInfo* found = find_choice(info, choice);
+  if (!info.echo || found == nullptr) return {};
+  const auto prompt = static_cast<std::size_t>(std::max(found->prompt, 0));
+  return prompt < info.prompt_text.size() ? clean_utf8(info.prompt_text[prompt]) : std::string();
+}
+
+/// The members that all documents of a request share, up to "choices":.
+std::string common_members(const Shape& shape, const wire::RequestInfo& info, bool stream) {
+  std::string out = "{\"id\":";
+  append_json_string(out, public_id(shape.api, info.request_id));
+  out += shape.api == Api::kCompletions ? ",\"object\":\"text_completion\""
+         : stream                       ? ",\"object\":\"chat.completion.chunk\""
+                                        : ",\"object\":\"chat.completion\"";
+  out += ",\"created\":" + std::to_string(info.created_ms / 1000) + ",\"model\":";
+  append_json_string(out, info.model);
+  if (!info.model_sha.empty()) {
+    out += ",\"system_fingerprint\":";
+    append_json_string(out, "fp_" + info.model_sha.substr(0, 12));
+  }
+  out += ",\"choices\":";
+  return out;
+}
+
+}  // namespace
+
+std::string public_id(Api api, const std::string& request_id) {
+  return (api == Api::kChat ? "chatcmpl-" : "cmpl-") + request_id;
+}
+
+std::string usage_json(const wire::RequestInfo& info) {
+  std::int64_t prompt = 0;
+  std::int64_t completion = 0;
+  for (const std::int64_t n : info.prompt_tokens) prompt += n;
+  for (const wire::ChoiceInfo& c : info.choices) completion += c.next_index;
+  return "{\"prompt_tokens\":" + std::to_string(prompt) +
+         ",\"completion_tokens\":" + std::to_string(completion) +
+         ",\"total_tokens\":" + std::to_string(prompt + completion) + "}";
+}
+
+std::string finish_word(const wire::RequestInfo& info, int choice) {
+  const wire::ChoiceInfo* found = find_choice(info, choice);
+  if (found != nullptr && found->finish != wire::FinishReason::kNone) {
+    return std::string(wire::finish_name(found->finish));
+  }
+  switch (info.state) {
+    case wire::RequestState::kCancelled:
+      return "cancelled";
+    case wire::RequestState::kExpired:
+      return "expired";
+    case wire::RequestState::kFailed:
+    case wire::RequestState::kQuarantined:
+      return "error";
+    default:
+      return "stop";
+  }
+}
+
+wire::Refusal failure_of(const wire::RequestInfo& info, int choice) {
+  wire::Refusal refusal;
+  const wire::ChoiceInfo* found = find_choice(info, choice);
+  if (found != nullptr && !found->error_code.empty()) {
+    refusal.code = errc_from_name(found->error_code);
+    refusal.message = found->error;
+  } else if (finish_word(info, choice) == "expired") {
+    refusal.code = Errc::kExpired;
+  }
+  if (refusal.message.empty()) {
+    refusal.message =
+        "request " + info.request_id + " ended as " + std::string(wire::state_name(info.state));
+  }
+  return refusal;
+}
+
+// ---------------------------------------------------------------- stream
+
+StreamRenderer::StreamRenderer(const Shape& shape, wire::RequestInfo info,
+                               std::vector<std::int64_t> seen)
+    : shape_(shape), info_(std::move(info)), seen_(std::move(seen)), resumed_(!seen_.empty()) {
+  texts_ = make_texts(shape_, info_, seen_);
+  seen_.resize(texts_.size(), 0);
+  echoed_.resize(texts_.size(), false);
+}
+
+std::string StreamRenderer::id() const {
+  EventId id{info_.request_id, {}};
+  for (const ChoiceText& text : texts_) id.shown.push_back(text.shown());
+  return format_event_id(id);
+}
+
+std::string StreamRenderer::chunk(const std::string& choices) const {
+  std::string out = common_members(shape_, info_, true);
+  out.append("[").append(choices).append("]");
+  if (shape_.include_usage) out += ",\"usage\":null";
+  out += "}";
+  return out;
+}
+
+std::string StreamRenderer::choice_json(int choice, const Delta& delta, bool role,
+                                        const std::string& finish) const {
+  std::string out = "{\"index\":" + std::to_string(choice);
+  if (shape_.api == Api::kChat) {
+    out += ",\"delta\":{";
+    if (role) out += "\"role\":\"assistant\",";
+    if (role || !delta.text.empty()) {
+      out += "\"content\":";
+      append_json_string(out, delta.text);
+    }
+    out += "}";
+  } else {
+    out += ",\"text\":";
+    append_json_string(out, delta.text);
+  }
+  out += ",\"logprobs\":";
+  out += delta.logs.empty() ? "null" : logprobs_json(shape_.api, delta.logs);
+  out += ",\"finish_reason\":";
+  if (finish.empty()) {
+    out += "null}";
+  } else {
+    append_json_string(out, finish);
+    out += "}";
+  }
+  return out;
+}
+
+/// The prompt goes out with the first token's text: index 0 means that it was not sent yet.
+std::string StreamRenderer::echo_text(int choice) {
+  const auto c = static_cast<std::size_t>(choice);
+  if (echoed_[c] || seen_[c] > 0 || (resumed_ && echo_only())) return {};
+  echoed_[c] = true;
+  return prompt_text(info_, choice);
+}
+
+std::string StreamRenderer::open() {
+  std::string out(kRetryLine);
+  // With nothing but the prompt to come, index 0 must mean "has it": no id before that.
+  if (echo_only()) return out;
+  for (int c = 0; c < choices(); ++c) {
+    const auto i = static_cast<std::size_t>(c);
+    const bool role = shape_.api == Api::kChat && seen_[i] == 0;
+    if (c == 0 || role) append_event(out, id(), chunk(choice_json(c, {}, role, "")));
+  }
+  return out;
+}
+
+std::string StreamRenderer::on_event(const wire::Event& event) {
+  const auto c = static_cast<std::size_t>(event.choice);
+  if (event.choice < 0 || c >= texts_.size() || event.start > texts_[c].considered()) {
+    log::error("token event out of order",
+               {{"request", event.request_id}, {"choice", event.choice}, {"start", event.start}});
+    return {};
+  }
+  Delta delta = texts_[c].feed(event, true);
+  if (texts_[c].shown() > seen_[c]) delta.text.insert(0, echo_text(event.choice));
+  std::string out;
+  if (!delta.empty()) append_event(out, id(), chunk(choice_json(event.choice, delta, false, "")));
+  return out;
+}
+
+std::string StreamRenderer::on_fin(const wire::RequestInfo& info) {
+  info_ = info;
+  std::string out;
+  std::string together;
+  for (int c = 0; c < choices(); ++c) {
+    const auto i = static_cast<std::size_t>(c);
+    Delta delta = texts_[i].finish();
+    delta.text.insert(0, echo_text(c));
+    const std::string finish = finish_word(info_, c);
+    if (finish == "error") {
+      if (!delta.empty()) append_event(out, id(), chunk(choice_json(c, delta, false, "")));
+      append_event(out, id(), error_body(failure_of(info_, c), "", c));
+    } else if (echo_only()) {
+      together += (together.empty() ? "" : ",") + choice_json(c, delta, false, finish);
+    } else {
+      append_event(out, id(), chunk(choice_json(c, delta, false, finish)));
+    }
+  }
+  // All prompts in one event: its id, all zeros, says that the client has every one of them.
+  if (!together.empty()) append_event(out, id(), chunk(together));
+  if (shape_.include_usage) {
+    std::string last = common_members(shape_, info_, true);
+    last += "[],\"usage\":" + usage_json(info_) + "}";
+    append_event(out, id(), last);
+  }
+  append_event(out, id(), "[DONE]");
+  return out;
+}
+
+std::string StreamRenderer::on_failure(const wire::Refusal& refusal) {
+  std::string out;
+  append_event(out, id(), error_body(refusal, ""));
+  append_event(out, id(), "[DONE]");
+  return out;
+}
+
+// ---------------------------------------------------------------- whole answer
+
+Collector::Collector(const Shape& shape, wire::RequestInfo info)
+    : shape_(shape), info_(std::move(info)), texts_(make_texts(shape_, info_, {})) {
+  parts_.resize(texts_.size());
+}
+
+void Collector::on_event(const wire::Event& event) {
+  const auto c = static_cast<std::size_t>(event.choice);
+  if (event.choice < 0 || c >= texts_.size()) return;
+  Delta delta = texts_[c].feed(event, false);
+  parts_[c].text += delta.text;
+  for (TokenLog& log : delta.logs) parts_[c].logs.push_back(std::move(log));
+}
+
+Response Collector::on_fin(const wire::RequestInfo& info) {
+  info_ = info;
+  std::string choices;
+  bool any_token = false;
+  for (std::size_t c = 0; c < texts_.size(); ++c) {
+    const int choice = static_cast<int>(c);
+    Delta rest = texts_[c].finish();
+    any_token = any_token || texts_[c].considered() > 0;
+    const std::string finish = finish_word(info_, choice);
+    if (finish == "error" || (finish == "expired" && !any_token)) {
+      return error_response(failure_of(info_, choice));
+    }
+    const std::string text = prompt_text(info_, choice) + parts_[c].text + rest.text;
+    choices += (c == 0 ? "{\"index\":" : ",{\"index\":") + std::to_string(choice);
+    choices += shape_.api == Api::kChat ? ",\"message\":{\"role\":\"assistant\",\"content\":"
+                                        : ",\"text\":";
+    append_json_string(choices, text);
+    if (shape_.api == Api::kChat) choices += "}";
+    choices += ",\"logprobs\":";
+    choices += parts_[c].logs.empty() ? "null" : logprobs_json(shape_.api, parts_[c].logs);
+    choices += ",\"finish_reason\":";
+    append_json_string(choices, finish);
+    choices += "}";
+  }
+  Response response;
+  response.body = common_members(shape_, info_, false) + "[" + choices +
+                  "],\"usage\":" + usage_json(info_) + "}";
+  return response;
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,80 @@
+#pragma once
+// Answers in OpenAI's shapes: a stream of chunks, or one document. No sockets: strings.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "control/gateway/choice_text.h"
+#include "control/gateway/http_types.h"
+#include "control/gateway/shape.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::gateway {
+
+/// Writes the events of one attachment. Every event has an id from which a later renderer goes on
+/// without loss or repeat: it is fed from index 0 again and given the id's indexes as `seen`.
+class StreamRenderer {
+ public:
+  /// `seen`: the indexes of the id that the client came back with; empty for a stream from the
+  /// start.
+  StreamRenderer(const Shape& shape, wire::RequestInfo info, std::vector<std::int64_t> seen);
+
+  /// The first events, with empty text: they give the client an id to come back with.
+  std::string open();
+  /// Later news of the request (prompt text, resolved model).
+  void update(const wire::RequestInfo& info) { info_ = info; }
+  std::string on_event(const wire::Event& event);
+  /// Finish reasons, usage and [DONE].
+  std::string on_fin(const wire::RequestInfo& info);
+  /// The stream cannot go on (unknown request, refused): an error event and [DONE].
+  std::string on_failure(const wire::Refusal& refusal);
+
+  int choices() const { return static_cast<int>(texts_.size()); }
+
+ private:
+  std::string id() const;
+  std::string chunk(const std::string& choices) const;
+  std::string choice_json(int choice, const Delta& delta, bool role,
+                          const std::string& finish) const;
+  std::string echo_text(int choice);
+  bool echo_only() const { return info_.echo && info_.max_tokens == 0; }
+
+  Shape shape_;
+  wire::RequestInfo info_;
+  std::vector<std::int64_t> seen_;
+  bool resumed_;  // the client came back with an id
+  std::vector<ChoiceText> texts_;
+  std::vector<bool> echoed_;
+};
+
+/// Gathers a whole answer.
+class Collector {
+ public:
+  Collector(const Shape& shape, wire::RequestInfo info);
+  void update(const wire::RequestInfo& info) { info_ = info; }
+  void on_event(const wire::Event& event);
+  /// 200 with the document, or the error of a request that failed.
+  Response on_fin(const wire::RequestInfo& info);
+
+ private:
+  Shape shape_;
+  wire::RequestInfo info_;
+  std::vector<ChoiceText> texts_;
+  std::vector<Delta> parts_;
+};
+
+/// "cmpl-ID" / "chatcmpl-ID".
+std::string public_id(Api api, const std::string& request_id);
+
+/// {"prompt_tokens":…,"completion_tokens":…,"total_tokens":…}
+std::string usage_json(const wire::RequestInfo& info);
+
+/// What ended a choice, in OpenAI's words ("stop", "length") or ours ("cancelled", "expired",
+/// "error").
+std::string finish_word(const wire::RequestInfo& info, int choice);
+
+/// The error of a choice or request that ended with one.
+wire::Refusal failure_of(const wire::RequestInfo& info, int choice);
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,68 @@
+#include "control/gateway/router.h"
+
+#include "control/gateway/endpoints.h"
+#include "control/gateway/errors.h"
+
+namespace holdfast::gateway {
+namespace {
+
+constexpr Route kRoutes[] = {
+    {"GET", "/health/live", get_live},
+    {"GET", "/health/ready", get_ready},
+    {"GET", "/health", get_ready},
+    {"GET", "/v1/models", get_models},
+    {"GET", "/v1/models/{*}", get_model},
+    {"POST", "/v1/completions", post_completions},
+    {"POST", "/v1/chat/completions", post_chat_completions},
+    {"GET", "/v1/requests/{}", get_request},
+    {"DELETE", "/v1/requests/{}", delete_request},
+    {"GET", "/v1/requests/{}/stream", get_request_stream},
+};
+
+void answer(Context& context, const ExchangePtr& exchange) {
+  const Request& request = exchange->request();
+  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  std::string allow;
+  for (const Route& route : kRoutes) {
+    const auto captures = match_path(route.pattern, request.path);
+    if (!captures) continue;
+    if (route.method == method) return route.endpoint(context, exchange, *captures);
+    allow.append(allow.empty() ? "" : ", ").append(route.method);
+  }
+  if (allow.empty()) {
+    return exchange->respond(
+        error_response(404, "no such path: " + request.method + " " + request.path));
+  }
+  Response response =
+      error_response(405, request.path + " does not take " + request.method + ", but " + allow);
+  response.headers.emplace_back("Allow", allow);
+  exchange->respond(std::move(response));
+}
+
+}  // namespace
+
+std::optional<Captures> match_path(std::string_view pattern, std::string_view path) {
+  Captures captures;
+  while (!pattern.empty()) {
+    if (pattern == "{*}" || pattern.starts_with("{}")) {
+      const bool rest = pattern == "{*}";
+      const std::string_view part = rest ? path : path.substr(0, path.find('/'));
+      auto decoded = percent_decode(part, false);
+      if (part.empty() || !decoded) return std::nullopt;
+      captures.push_back(std::move(*decoded));
+      path.remove_prefix(part.size());
+      pattern.remove_prefix(rest ? 3 : 2);
+    } else {
+      if (path.empty() || path.front() != pattern.front()) return std::nullopt;
+      path.remove_prefix(1);
+      pattern.remove_prefix(1);
+    }
+  }
+  return path.empty() ? std::optional(std::move(captures)) : std::nullopt;
+}
+
+Server::Handler make_handler(Context& context) {
+  return [&context](const ExchangePtr& exchange) { answer(context, exchange); };
+}
+
+}  // namespace holdfast::gateway

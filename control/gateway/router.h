@@ -1,0 +1,44 @@
+#pragma once
+// Which function answers which request. One table (router.cpp), one file for each group of
+// endpoints.
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/gateway/exchange.h"
+#include "control/gateway/params.h"
+#include "control/gateway/server.h"
+#include "shared/client/client.h"
+
+namespace holdfast::gateway {
+
+/// What endpoints work with. Outlives every exchange; read-only after the start.
+struct Context {
+  client::Client& client;
+  std::function<std::string()> new_request_id;
+  ParamLimits params;
+  std::size_t hold_bytes = 256 * 1024;          // unsent bytes at which a stream is held
+  std::size_t resume_bytes = 64 * 1024;         // and at which it goes on
+  std::chrono::milliseconds ready_time{2'000};  // for the daemon to answer /health/ready
+};
+
+/// The parts of the path that stood for {…} in the route, percent-decoded.
+using Captures = std::vector<std::string>;
+using Endpoint = void (*)(Context&, ExchangePtr, const Captures&);
+
+struct Route {
+  std::string_view method;
+  std::string_view pattern;  // "/v1/requests/{}/stream"; a last {*} takes the rest with its slashes
+  Endpoint endpoint;
+};
+
+/// nullopt if the path does not fit the pattern (or is badly encoded).
+std::optional<Captures> match_path(std::string_view pattern, std::string_view path);
+
+/// The whole gateway as a server's handler. 404 and 405 (with Allow) are answered here; HEAD is
+/// GET.
+Server::Handler make_handler(Context& context);
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,268 @@
+#include "control/gateway/server.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "control/gateway/connection.h"
+#include "control/gateway/errors.h"
+#include "shared/base/log.h"
+
+namespace holdfast::gateway {
+
+namespace net = boost::asio;
+using boost::system::error_code;
+using net::ip::tcp;
+
+namespace {
+
+constexpr std::chrono::milliseconds kAcceptPause{100};  // after e.g. "too many open files"
+
+/// The open connections, by number and by address. Its own lock; never held while calling out.
+class Book {
+ public:
+  /// 0 if the address or the server has too many.
+  std::uint64_t enter(const std::string& address, const ServerLimits& limits) {
+    const std::lock_guard lock(mutex_);
+    int& count = by_address_[address];
+    const bool full =
+        static_cast<int>(open_.size()) >= limits.connections ||
+        (limits.connections_per_address > 0 && count >= limits.connections_per_address);
+    if (full) {
+      if (count == 0) by_address_.erase(address);
+      return 0;
+    }
+    ++count;
+    open_[++last_] = {address, {}};
+    return last_;
+  }
+  void set(std::uint64_t id, std::weak_ptr<Connection> connection) {
+    const std::lock_guard lock(mutex_);
+    open_[id].connection = std::move(connection);
+  }
+  void leave(std::uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = open_.find(id);
+    if (entry == open_.end()) return;
+    const auto count = by_address_.find(entry->second.address);
+    if (--count->second == 0) by_address_.erase(count);
+    open_.erase(entry);
+  }
+  std::vector<std::shared_ptr<Connection>> all() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Connection>> out;
+    for (auto& [id, entry] : open_) {
+      if (auto connection = entry.connection.lock()) out.push_back(std::move(connection));
+    }
+    return out;
+  }
+  int size() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(open_.size());
+  }
+
+ private:
+  struct Entry {
+    std::string address;
+    std::weak_ptr<Connection> connection;
+  };
+  std::mutex mutex_;
+  std::map<std::string, int> by_address_;
+  std::unordered_map<std::uint64_t, Entry> open_;
+  std::uint64_t last_ = 0;
+};
+
+std::string text_of(const tcp::endpoint& endpoint) {
+  const std::string host = endpoint.address().to_string();
+  const std::string port = std::to_string(endpoint.port());
+  return endpoint.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
+}
+
+/// "HOST:PORT", "[V6]:PORT".
+Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port) {
+  const std::size_t colon = host_port.rfind(':');
+  if (colon == std::string::npos || colon + 1 == host_port.size()) {
+    return Error{Errc::kUsage, "--http " + host_port + ": expected HOST:PORT"};
+  }
+  std::string host = host_port.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  error_code ec;
+  tcp::resolver resolver(io);
+  const auto found = resolver.resolve(host.empty() ? "0.0.0.0" : host, host_port.substr(colon + 1),
+                                      tcp::resolver::passive, ec);
+  if (ec || found.empty()) {
+    return Error{Errc::kUsage, "--http " + host_port + ": no such address: " + ec.message()};
+  }
+  return found.begin()->endpoint();
+}
+
+class AsioServer final : public Server {
+ public:
+  AsioServer(ServerLimits limits, Handler handler)
+      : shared_(std::make_shared<ServerShared>()),
+        strand_(net::make_strand(io_)),
+        acceptor_(strand_),
+        timer_(strand_) {
+    shared_->limits = limits;
+    shared_->handler = std::move(handler);
+  }
+
+  Result<void> open(const std::string& host_port) {
+    HF_TRY(const tcp::endpoint endpoint, resolve(io_, host_port));
+    error_code ec;
+    acceptor_.open(endpoint.protocol(), ec);
+    if (!ec) acceptor_.set_option(tcp::acceptor::reuse_address(true), ec);
+    if (!ec) acceptor_.bind(endpoint, ec);
+    if (!ec) acceptor_.listen(net::socket_base::max_listen_connections, ec);
+    if (ec == net::error::address_in_use) {
+      return Error{Errc::kConflict, "cannot listen on " + host_port +
+                                        ": another program has that port; choose another with "
+                                        "--http HOST:PORT (port 0 picks a free one)"};
+    }
+    if (ec) return Error{Errc::kIo, "cannot listen on " + host_port + ": " + ec.message()};
+    return name_it();
+  }
+
+  Result<void> take(int fd) {
+    int listening = 0;
+    socklen_t size = sizeof listening;
+    sockaddr_storage name{};
+    socklen_t name_size = sizeof name;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0 ||
+        getsockname(fd, reinterpret_cast<sockaddr*>(&name), &name_size) != 0) {
+      return Error{Errc::kUsage, "HOLDFAST_HTTP_FD=" + std::to_string(fd) +
+                                     ": not a listening socket; unset it or hand one down"};
+    }
+    error_code ec;
+    acceptor_.assign(name.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, ec);
+    if (ec) {
+      return Error{Errc::kIo, "HOLDFAST_HTTP_FD=" + std::to_string(fd) + ": " + ec.message()};
+    }
+    return name_it();
+  }
+
+  std::string address() const override { return address_; }
+  int connections() const override { return book_->size(); }
+
+  void run(int threads) override {
+    net::post(strand_, [this] { accept(); });
+    std::vector<std::thread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back([this] { work(); });
+    work();
+    for (std::thread& t : others) t.join();
+    // Handlers that never ran hold connections, those hold the io_context's services.
+    for (const auto& connection : book_->all()) connection->drain(true);
+    io_.restart();
+    io_.poll();
+  }
+
+  void stop() override {
+    net::post(strand_, [this] {
+      if (shared_->draining.exchange(true)) return;
+      error_code ec;
+      acceptor_.close(ec);
+      for (const auto& connection : book_->all()) connection->drain(false);
+      drain_end_ = std::chrono::steady_clock::now() + shared_->limits.drain_time;
+      wait_for_empty();
+    });
+  }
+
+ private:
+  Result<void> name_it() {
+    error_code ec;
+    const tcp::endpoint endpoint = acceptor_.local_endpoint(ec);
+    if (ec) return Error{Errc::kIo, "listening socket: " + ec.message()};
+    address_ = text_of(endpoint);
+    return {};
+  }
+
+  void work() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception& e) {  // a bug of ours in one exchange: the others go on
+        log::error("exception in the gateway", {{"what", e.what()}});
+      }
+    }
+  }
+
+  void accept() {
+    acceptor_.async_accept(net::make_strand(io_), [this](error_code ec, Connection::Socket socket) {
+      if (shared_->draining || ec == net::error::operation_aborted) return;
+      if (ec) {
+        log::warn("accept failed", {{"what", ec.message()}});
+        timer_.expires_after(kAcceptPause);
+        timer_.async_wait([this](error_code cancelled) {
+          if (!cancelled && !shared_->draining) accept();
+        });
+        return;
+      }
+      welcome(std::move(socket));
+      accept();
+    });
+  }
+
+  void welcome(Connection::Socket socket) {
+    error_code ec;
+    const tcp::endpoint peer = socket.remote_endpoint(ec);
+    if (ec) return;  // gone already
+    const std::uint64_t id = book_->enter(peer.address().to_string(), shared_->limits);
+    auto connection = std::make_shared<Connection>(std::move(socket), shared_,
+                                                   [book = book_, id] { book->leave(id); });
+    if (id == 0) {
+      wire::Refusal refusal;
+      refusal.code = Errc::kRateLimited;
+      refusal.message = "too many connections (" +
+                        std::to_string(shared_->limits.connections_per_address) +
+                        " per address): close some, or use keep-alive";
+      refusal.retry_after_ms = 1'000;
+      return connection->turn_away(error_response(refusal));
+    }
+    book_->set(id, connection);
+    connection->start();
+  }
+
+  void wait_for_empty() {
+    const auto now = std::chrono::steady_clock::now();
+    if (book_->size() == 0) return io_.stop();
+    if (now >= drain_end_) {
+      for (const auto& connection : book_->all()) connection->drain(true);
+      if (now >= drain_end_ + std::chrono::milliseconds(500)) return io_.stop();
+    }
+    timer_.expires_after(std::chrono::milliseconds(10));
+    timer_.async_wait([this](error_code) { wait_for_empty(); });
+  }
+
+  std::shared_ptr<ServerShared> shared_;
+  std::shared_ptr<Book> book_ = std::make_shared<Book>();
+  net::io_context io_;
+  net::strand<net::io_context::executor_type> strand_;
+  tcp::acceptor acceptor_;
+  net::steady_timer timer_;
+  std::string address_;
+  std::chrono::steady_clock::time_point drain_end_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::listen(int fd, const std::string& host_port,
+                                               ServerLimits limits, Handler handler) {
+  auto server = std::make_unique<AsioServer>(limits, std::move(handler));
+  const Result<void> open = fd >= 0 ? server->take(fd) : server->open(host_port);
+  if (!open) return open.error();
+  return Result<std::unique_ptr<Server>>(std::move(server));
+}
+
+}  // namespace holdfast::gateway

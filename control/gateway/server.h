@@ -1,0 +1,47 @@
+#pragma once
+// The HTTP listener: connections, limits, time limits. What the requests mean is the handler's.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "control/gateway/exchange.h"
+#include "control/gateway/http_parse.h"
+#include "shared/base/result.h"
+
+namespace holdfast::gateway {
+
+struct ServerLimits {
+  ParseLimits parse;
+  std::chrono::milliseconds header_time{5'000};       // to the whole head
+  std::chrono::milliseconds body_time{10'000};        // from there to the whole body
+  std::chrono::milliseconds idle_time{60'000};        // between requests of a connection
+  std::chrono::milliseconds stall_time{15'000};       // a write that takes no byte
+  std::chrono::milliseconds keep_alive_time{10'000};  // silence in a stream
+  std::chrono::milliseconds drain_time{5'000};        // for running answers after stop()
+  int connections_per_address = 256;                  // 0 = no limit
+  int connections = 8'192;
+};
+
+class Server {
+ public:
+  using Handler = std::function<void(ExchangePtr)>;
+
+  /// `fd` >= 0: a listening socket that was handed down; else binds `host_port` ("127.0.0.1:8080",
+  /// "[::1]:0"). kConflict if the port is in use, kUsage for a bad address, kIo otherwise.
+  static Result<std::unique_ptr<Server>> listen(int fd, const std::string& host_port,
+                                                ServerLimits limits, Handler handler);
+  virtual ~Server() = default;
+  /// "127.0.0.1:8080", with the port that was picked.
+  virtual std::string address() const = 0;
+  /// Serves on `threads` threads, the calling one among them, until stop() has done its work.
+  virtual void run(int threads) = 0;
+  /// Any thread, once: no new connections, idle ones closed, running answers get drain_time.
+  virtual void stop() = 0;
+  /// Any thread: connections now open.
+  virtual int connections() const = 0;
+};
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,32 @@
+#pragma once
+// Server-sent events: their text, and the ids that make every place of a stream resumable.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::gateway {
+
+/// `<request>.<i0>[,<i1>…]`: per choice, how many tokens' text has been handed out.
+struct EventId {
+  std::string request_id;
+  std::vector<std::int64_t> shown;
+};
+
+std::string format_event_id(const EventId& id);
+/// nullopt for anything else, also for more than 4096 choices.
+std::optional<EventId> parse_event_id(std::string_view text);
+/// "3" or "3,0,7" alone, as in ?from=.
+std::optional<std::vector<std::int64_t>> parse_indexes(std::string_view text);
+
+/// One event: id line, data line, empty line. `data` has no line break.
+void append_event(std::string& out, std::string_view id, std::string_view data);
+
+/// A comment line, ignored by every reader. No empty line follows: some clients (openai's Python
+/// library) take an empty line after an id for an event and fail on its empty data.
+inline constexpr std::string_view kKeepAliveComment = ": keep-alive\n";
+inline constexpr std::string_view kRetryLine = "retry: 250\n";
+
+}  // namespace holdfast::gateway
