@@ -1,0 +1,63 @@
+#include "worker/link/host.h"
+
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "shared/base/bytes.h"
+
+namespace holdfast::worker {
+
+wire::MemoryReport host_memory() {
+  wire::MemoryReport report;
+  std::ifstream meminfo("/proc/meminfo");
+  std::string key;
+  std::string unit;
+  for (std::int64_t kib = 0; meminfo >> key >> kib; std::getline(meminfo, unit)) {
+    if (key == "MemTotal:") report.total = kib * 1024;
+    if (key == "MemAvailable:") report.free = kib * 1024;
+  }
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t pages = 0;
+  std::int64_t resident = 0;
+  if (statm >> pages >> resident) report.rss = resident * sysconf(_SC_PAGESIZE);
+  return report;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+std::string random_incarnation() {
+  std::byte bytes[16];
+  CHECK(getrandom(bytes, sizeof(bytes), 0) == static_cast<ssize_t>(sizeof(bytes)));
+  return to_hex(bytes);
+}
+
+Result<void> check_model_file(const wire::Load& load) {
+  if (load.path.empty()) return {};
+  const std::string what = "load " + load.path + ": ";
+  struct stat st = {};
+  if (stat(load.path.c_str(), &st) != 0) return Error{Errc::kIo, what + std::strerror(errno)};
+  if (!S_ISREG(st.st_mode)) return Error{Errc::kFileInvalid, what + "not a regular file"};
+  if (access(load.path.c_str(), R_OK) != 0) return Error{Errc::kIo, what + std::strerror(errno)};
+  if (st.st_size == 0) return Error{Errc::kFileInvalid, what + "the file is empty"};
+  const std::int64_t mtime_ns = st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec;
+  if (load.size != 0 && st.st_size != load.size) {
+    return Error{Errc::kFileInvalid, what + "has " + std::to_string(st.st_size) +
+                                         " bytes, registered were " + std::to_string(load.size) +
+                                         "; add the model again"};
+  }
+  if (load.mtime_ns != 0 && mtime_ns != load.mtime_ns) {
+    return Error{Errc::kFileInvalid,
+                 what + "was changed since it was registered; add the model again"};
+  }
+  return {};
+}
+
+}  // namespace holdfast::worker

@@ -1,0 +1,90 @@
+#pragma once
+// The worker's side of the conversation with the daemon: one I/O thread (whoever calls run()), one
+// DEALER. schema/protocol.md, "Worker".
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "shared/wire/socket.h"
+#include "worker/link/compute.h"
+#include "worker/link/work_table.h"
+
+namespace holdfast::worker {
+
+struct LinkOptions {
+  std::string endpoint;  // "ipc://STATE/run/workers.sock"
+  std::string worker_key;
+  std::string device = "cpu";
+  std::string kernels;  // family in use, for HELLO
+  std::string engine = "model";
+  std::int32_t threads = 1;
+  std::size_t ring_tokens = 4096;          // unacknowledged tokens of one choice
+  std::int64_t orphan_ms = 30'000;         // without a daemon and idle for so long: end
+  std::int64_t drain_ms = 10'000;          // after SIGTERM: then work is handed back
+  std::int64_t step_watchdog_ms = 30'000;  // a step that takes longer is logged
+  int heartbeat_interval_ms = 20;
+  int heartbeat_timeout_ms = 60;
+};
+
+class Link {
+ public:
+  Link(LinkOptions options, EngineFactory factory);
+  ~Link();
+  /// Until request_stop() has been obeyed or the orphan limit is over. kIo if the socket cannot be
+  /// made; otherwise it never fails: a daemon that is not there is waited for.
+  Result<void> run();
+  /// Drain, hand back what is left, end. Any thread, also a signal handler.
+  void request_stop();
+
+ private:
+  enum class Phase : std::uint8_t { kAlone, kGreeting, kWelcome };
+
+  Result<void> open();
+  void drain_link_events(std::int64_t now_us);
+  void drain_messages(std::int64_t now_us);
+  void on_message(const wire::Message& message, std::int64_t now_us);
+  void on_welcome(const wire::Welcome& welcome);
+  void on_load(const wire::Load& load);
+  void on_unload(const wire::Unload& unload);
+  void on_dispatch(const wire::Dispatch& dispatch, std::int64_t now_us);
+  bool is_stale(const wire::Fence& fence);
+  void on_compute_event(ComputeEvent& event);
+  void send_hello(std::int64_t now_us);
+  void flush();
+  void flush_tokens();
+  void on_tick(std::int64_t now_us);
+  void send_stats();
+  void watch_step(std::int64_t now_us);
+  bool is_over(std::int64_t now_us);
+  bool send(const wire::Message& message);
+
+  const LinkOptions options_;
+  const std::string incarnation_;
+  wire::Context context_;
+  wire::WakeUp wake_;
+  std::unique_ptr<wire::Socket> socket_;
+  WorkTable table_;
+  std::map<std::string, wire::LoadedModel> loads_;
+  std::map<std::string, wire::LoadedModel> states_unsent_;  // newest only, by load
+  std::vector<wire::Returned> returned_unsent_;
+  Phase phase_ = Phase::kAlone;
+  std::uint64_t epoch_seen_ = 0;
+  bool was_welcome_ = false;
+  bool daemon_drains_us_ = false;
+  bool drained_sent_ = false;
+  bool drain_announced_ = false;
+  std::int64_t hello_us_ = 0;
+  std::int64_t alone_since_us_ = 0;
+  std::int64_t stats_us_ = 0;
+  std::int64_t warned_step_us_ = 0;
+  std::int64_t stop_since_us_ = 0;
+  std::int64_t handed_back_us_ = 0;
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<Compute> compute_;  // last: its threads end before the rest goes
+};
+
+}  // namespace holdfast::worker
