@@ -1,0 +1,123 @@
+// holdfast-worker: loads models and runs them for the daemon. Keeps nothing that cannot be lost.
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/log.h"
+#include "worker/backend/backend.h"
+#include "worker/engine/engine.h"
+#include "worker/link/host.h"
+#include "worker/link/link.h"
+
+namespace hf = holdfast;
+
+namespace {
+
+constexpr char kUsage[] =
+    "usage: holdfast-worker --state DIR [--device D] [--threads N] [--kernels K]\n"
+    "                       [--engine model|fake] [--key NAME] [--endpoint E] [--ring TOKENS]\n"
+    "                       [--orphan-ms N] [--drain-ms N] [--heartbeat-timeout-ms N]\n";
+
+hf::worker::Link* running_link = nullptr;  // for the signal handler
+
+void on_stop_signal(int) {
+  if (running_link != nullptr) running_link->request_stop();
+}
+
+std::optional<std::int64_t> parse_number(const std::string& text) {
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || value < 0 || value > 1'000'000'000) return std::nullopt;
+  return value;
+}
+
+/// False after a message on stderr.
+bool set_option(hf::worker::LinkOptions& o, const std::string& name, const std::string& value) {
+  if (name == "--state") {
+    if (o.endpoint.empty()) {
+      o.endpoint = "ipc://" + std::filesystem::absolute(value).string() + "/run/workers.sock";
+    }
+    return true;
+  }
+  if (name == "--device") return o.device = value, true;
+  if (name == "--kernels") return o.kernels = value, true;
+  if (name == "--key") return o.worker_key = value, true;
+  if (name == "--endpoint") return o.endpoint = value, true;
+  if (name == "--engine" && (value == "model" || value == "fake")) return o.engine = value, true;
+  const std::optional<std::int64_t> number = parse_number(value);
+  if (number.has_value()) {
+    if (name == "--threads") return o.threads = static_cast<std::int32_t>(*number), true;
+    if (name == "--ring") return o.ring_tokens = static_cast<std::size_t>(*number), true;
+    if (name == "--orphan-ms") return o.orphan_ms = *number, true;
+    if (name == "--drain-ms") return o.drain_ms = *number, true;
+    if (name == "--heartbeat-timeout-ms") {
+      o.heartbeat_timeout_ms = static_cast<int>(*number);
+      return true;
+    }
+  }
+  std::fprintf(stderr, "holdfast-worker: %s %s: unknown option or value out of range\n%s",
+               name.c_str(), value.c_str(), kUsage);
+  return false;
+}
+
+hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::LinkOptions& link,
+                                                            const hf::wire::Load& load,
+                                                            const hf::worker::Progress& progress) {
+  hf::engine::EngineOptions options;
+  options.device = link.device;
+  options.kernels = load.kernels.empty() ? link.kernels : load.kernels;
+  options.threads = link.threads;
+  options.context = load.context;
+  options.slots = load.slots;
+  options.pages = load.pages;
+  if (!load.kv_type.empty()) options.kv_type = load.kv_type;
+  options.prefill_chunk = load.prefill_chunk;
+  options.model_sha = load.model_sha;
+  options.progress = progress;
+  if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options);
+  HF_CHECKED(hf::worker::check_model_file(load));
+  return hf::engine::open_engine(load.path, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  hf::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
+  hf::worker::LinkOptions options;
+  options.ring_tokens = 4096;
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc || std::string(argv[i]) == "--help") return std::fputs(kUsage, stderr), 2;
+    if (!set_option(options, argv[i], argv[i + 1])) return 2;
+  }
+  if (options.endpoint.empty() || options.threads < 1 || options.ring_tokens < 1) {
+    return std::fputs(kUsage, stderr), 2;
+  }
+  if (options.engine == "fake") {
+    options.kernels = "fake";
+  } else if (options.kernels.empty() && options.device == "cpu") {
+    const std::vector<std::string> families = hf::backend::cpu_families();
+    if (!families.empty()) options.kernels = families.front();
+  }
+  const auto factory = [options](const hf::wire::Load& load, const hf::worker::Progress& progress) {
+    return open_engine(options, load, progress);
+  };
+  hf::worker::Link link(options, factory);
+  running_link = &link;
+  std::signal(SIGTERM, on_stop_signal);
+  std::signal(SIGINT, on_stop_signal);
+  std::signal(SIGPIPE, SIG_IGN);
+  const hf::Result<void> end = link.run();
+  std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGINT, SIG_IGN);
+  running_link = nullptr;
+  if (end.has_value()) return 0;
+  hf::log::error("worker ends", {{"reason", end.error().what}});
+  return 1;
+}
