@@ -80,12 +80,14 @@ constexpr std::string_view kDeepSeekLetters =
     R"(\x{118A0}-\x{118DF}\x{1E900}-\x{1E943})"
     R"(]+)";
 constexpr std::string_view kNewline = R"([\r\n])";
+// U+3000 stands in the ranges of these two in the model's file; the ids that other implementations
+// agree on come out only if it is white space, as it is everywhere else.
 constexpr std::string_view kDeepSeekSymbols =
-    R"(\p{wspace}?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)";
+    R"(\p{wspace}?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3001}\x{3002}]+)";
 // \s+$, written so that a long run inside the text is not tried again from each of its characters.
 constexpr std::string_view kTrailingSpace = R"((?<!\p{wspace})\p{wspace}++$)";
 constexpr std::string_view kDeepSeekCjk =
-    R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)";
+    R"([\x{4E00}-\x{9FA5}\x{800}-\x{2FFF}\x{3001}-\x{4E00}\x{AC00}-\x{D7FF}]+)";
 constexpr std::string_view kHanKana = R"([\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]+)";
 #define HF_DEEPSEEK3 \
   R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
