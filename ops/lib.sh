@@ -1,0 +1,58 @@
+# Shared by ops/run, ops/test and .ci/run: packages, phases, builds. To be sourced by bash.
+
+say() { printf '\n== %s\n' "$*" >&2; }
+die() { printf 'holdfast: %s\n' "$*" >&2; exit 1; }
+
+# install_packages FILE...: what is missing from the lists, and nothing if nothing is.
+install_packages() {
+  local missing=() name
+  while read -r name; do
+    case "$name" in ''|'#'*) continue ;; esac
+    dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+  done < <(cat "$@")
+  [ ${#missing[@]} -eq 0 ] && return 0
+  say "installing ${#missing[@]} packages: ${missing[*]}"
+  command -v apt-get >/dev/null || die "no apt-get here; please install: ${missing[*]}"
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || die "neither root nor sudo; please install: ${missing[*]}"
+    as_root=(sudo)
+  fi
+  local get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0)
+  "${get[@]}" update >&2 || die "apt-get update failed; is the network there?"
+  "${get[@]}" install --no-install-recommends "${missing[@]}" >&2 || die "apt-get install failed"
+}
+
+# configure DIR [CMAKE FLAGS…]: once; ninja itself configures again when CMake files change.
+configure() {
+  local dir=$1
+  shift
+  [ -f "$dir/build.ninja" ] && return 0
+  local launcher=()
+  command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  cmake -S "$ROOT" -B "$dir" -G Ninja "${launcher[@]}" "$@" >&2 || die "configuring $dir failed"
+}
+
+# jobs: one compiler for a core, and 1.5 GB of memory for each.
+jobs_wanted() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
+  [ "${memory:-1}" -lt 1 ] && memory=1
+  [ "$memory" -lt "$cores" ] && echo "$memory" || echo "$cores"
+}
+
+# timed NAME COMMAND…: runs it and keeps the minutes for print_times.
+TIMES=()
+timed() {
+  local name=$1 start=$SECONDS rc=0
+  shift
+  "$@" || rc=$?
+  TIMES+=("$(printf '%6.1f min  %s%s' "$(awk "BEGIN { print ($SECONDS - $start) / 60 }")" "$name" \
+    "$([ $rc -eq 0 ] || echo "  FAILED")")")
+  return $rc
+}
+print_times() {
+  say "minutes"
+  printf '%s\n' "${TIMES[@]}" >&2
+}

@@ -1,0 +1,2 @@
+set(libs hf_cli)
+set(timeout_s 300)

@@ -1,0 +1,229 @@
+// Goal: children of `serve` are started again within 100 ms, back off to 1 s and never further, are
+// told of in truth, die with the supervisor, and are stopped in order and in time.
+// Method: real processes (/bin/sh scripts as stubs) under the Supervisor class; no daemon. Delays
+// are checked on the pure policy; on processes only order and outcome are, never a clock.
+
+#include "ops/cli/supervisor.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "ops/cli/state_dir.h"
+
+namespace holdfast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(RestartPolicy, FirstDeathAtOnceThenBackOffToOneSecond) {
+  RestartPolicy policy;
+  const std::vector<std::int64_t> expected = {0, 100, 200, 400, 800, 1000, 1000};
+  for (const std::int64_t delay : expected) EXPECT_EQ(policy.on_death(10), delay);
+  for (int i = 0; i < 10'000; ++i) ASSERT_EQ(policy.on_death(10), RestartPolicy::kMaxMs);
+}
+
+TEST(RestartPolicy, AHealthyLifeStartsTheCountAnew) {
+  RestartPolicy policy;
+  for (int i = 0; i < 5; ++i) policy.on_death(10);
+  EXPECT_EQ(policy.on_death(RestartPolicy::kHealthyMs), 0);
+  EXPECT_EQ(policy.on_death(10), 100);
+}
+
+class SupervisorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "hf-supervisor-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    dir_ = name;
+    auto created = Supervisor::create({[this](const ChildExit& e) { exits_.push_back(e); }, {}});
+    ASSERT_TRUE(created.has_value());
+    supervisor_ = std::move(created).value();
+  }
+  void TearDown() override {
+    supervisor_.reset();
+    fs::remove_all(dir_);
+  }
+  ChildSpec shell(const std::string& role, const std::string& name, const std::string& script) {
+    ChildSpec spec;
+    spec.role = role;
+    spec.name = name;
+    spec.argv = {"/bin/sh", "-c", script};
+    spec.log_path = dir_ + "/" + name + ".log";
+    return spec;
+  }
+  pid_t pid_of(const std::string& name) const {
+    for (const ChildState& child : supervisor_->children()) {
+      if (child.name == name) return child.pid;
+    }
+    return -1;
+  }
+  /// Lets the supervisor work until `done` holds; the bound only ends a hanging test.
+  template <class F>
+  bool wait_until(F done) {
+    for (int i = 0; i < 3'000 && !done(); ++i) supervisor_->wait(10);
+    return done();
+  }
+  std::string read(const std::string& file) const {
+    std::ifstream in(dir_ + "/" + file);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  std::string dir_;
+  std::vector<ChildExit> exits_;
+  std::unique_ptr<Supervisor> supervisor_;
+};
+
+TEST_F(SupervisorTest, AKilledChildIsBackAndTheKillIsReported) {
+  ASSERT_TRUE(supervisor_->add(shell("worker", "w", "while :; do sleep 1; done")).has_value());
+  const pid_t first = pid_of("w");
+  ASSERT_EQ(kill(first, SIGKILL), 0);
+  ASSERT_TRUE(wait_until([&] { return pid_of("w") > 0 && pid_of("w") != first; }));
+  ASSERT_EQ(exits_.size(), 1U);
+  EXPECT_EQ(exits_[0].pid, first);
+  EXPECT_EQ(exits_[0].signal, SIGKILL);
+  EXPECT_EQ(exits_[0].status, 0);
+  EXPECT_FALSE(exits_[0].oom);
+  EXPECT_LE(exits_[0].restart_in_ms, 100);
+  EXPECT_EQ(supervisor_->children()[0].restarts, 1);
+}
+
+TEST_F(SupervisorTest, AChildThatAlwaysFailsIsTriedAgainAndAgain) {
+  ASSERT_TRUE(supervisor_->add(shell("daemon", "d", "exit 3")).has_value());
+  ASSERT_TRUE(wait_until([&] { return exits_.size() >= 4; }));
+  for (const ChildExit& exit : exits_) EXPECT_EQ(exit.status, 3);
+  EXPECT_GT(exits_[3].restart_in_ms, exits_[1].restart_in_ms);
+}
+
+TEST_F(SupervisorTest, AMissingProgramIsAnErrorAtTheStart) {
+  ChildSpec spec;
+  spec.role = "daemon";
+  spec.name = "d";
+  spec.argv = {dir_ + "/no-such-program"};
+  const auto started = supervisor_->add(spec);
+  ASSERT_FALSE(started.has_value());
+  EXPECT_NE(started.error().what.find("no-such-program"), std::string::npos);
+}
+
+TEST_F(SupervisorTest, OutputGoesToTheLogAndNothingIsLost) {
+  ASSERT_TRUE(supervisor_->add(shell("x", "talker", "echo out; echo err >&2; exit 0")).has_value());
+  ASSERT_TRUE(wait_until([&] { return exits_.size() >= 2; }));
+  supervisor_->stop_role("x", 1'000);
+  const std::string log = read("talker.log");
+  EXPECT_EQ(log.find("out\nerr\nout\nerr\n"), 0U) << log;  // appended, not truncated
+}
+
+TEST_F(SupervisorTest, EnvironmentAndDescriptorsAreHandedDown) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);  // not O_CLOEXEC: the supervisor must close it in children by itself
+  const std::string kept = std::to_string(ends[1]);
+  ChildSpec spec = shell("x", "heir", "echo \"$GIFT\"; ls /proc/self/fd; sleep 100");
+  spec.env = {"GIFT=" + kept};
+  spec.keep_fds = {ends[1]};
+  ASSERT_TRUE(supervisor_->add(spec).has_value());
+  ASSERT_TRUE(wait_until([&] { return read("heir.log").find("\n2\n") != std::string::npos; }));
+  const std::string log = read("heir.log");
+  EXPECT_EQ(log.rfind(kept + "\n", 0), 0U) << log;
+  EXPECT_NE(log.find("\n" + kept + "\n"), std::string::npos) << log;
+  EXPECT_EQ(log.find("\n" + std::to_string(ends[0]) + "\n"), std::string::npos) << log;
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_F(SupervisorTest, StopIsOrderlyAndDoesNotRestart) {
+  const std::string trap = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done";
+  ASSERT_TRUE(supervisor_->add(shell("gateway", "g", trap)).has_value());
+  ASSERT_TRUE(supervisor_->add(shell("worker", "w", trap)).has_value());
+  ASSERT_TRUE(wait_until([&] { return read("g.log") == "up\n" && read("w.log") == "up\n"; }));
+  supervisor_->stop_role("gateway", 60'000);
+  EXPECT_EQ(read("g.log"), "up\nbye\n");
+  EXPECT_EQ(pid_of("g"), 0);
+  EXPECT_GT(pid_of("w"), 0);
+  supervisor_->stop_role("worker", 60'000);
+  EXPECT_EQ(pid_of("w"), 0);
+  EXPECT_EQ(exits_.size(), 2U);
+}
+
+TEST_F(SupervisorTest, AChildThatIgnoresSigtermIsKilledAfterTheLimit) {
+  const std::string deaf = "trap '' TERM; echo up; while :; do sleep 0.01; done";
+  ASSERT_TRUE(supervisor_->add(shell("worker", "w", deaf)).has_value());
+  ASSERT_TRUE(wait_until([&] { return read("w.log") == "up\n"; }));
+  supervisor_->stop_role("worker", 50);
+  ASSERT_EQ(exits_.size(), 1U);
+  EXPECT_EQ(exits_[0].signal, SIGKILL);
+}
+
+TEST_F(SupervisorTest, AStopSignalIsHandedToTheCaller) {
+  ASSERT_EQ(kill(getpid(), SIGTERM), 0);
+  EXPECT_EQ(supervisor_->wait(10'000), Supervisor::Event::kStop);
+}
+
+// The supervisor runs in a forked process that is killed without a chance to clean up; its child
+// must go too. A pipe that both hold tells when the last of them is gone.
+TEST(SupervisorDeath, ChildrenDieWithTheSupervisor) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t parent = fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    close(ends[0]);
+    auto supervisor = Supervisor::create({});
+    ChildSpec spec;
+    spec.role = "worker";
+    spec.name = "w";
+    spec.argv = {"/bin/sh", "-c", "echo up >&" + std::to_string(ends[1]) + "; exec sleep 1000"};
+    spec.keep_fds = {ends[1]};
+    if (!supervisor || !supervisor.value()->add(spec)) _exit(1);
+    while (true) supervisor.value()->wait(1'000);
+  }
+  close(ends[1]);
+  char buffer[8];
+  ASSERT_EQ(read(ends[0], buffer, sizeof buffer), 3);  // the grandchild is up
+  ASSERT_EQ(kill(parent, SIGKILL), 0);
+  ASSERT_EQ(waitpid(parent, nullptr, 0), parent);
+  EXPECT_EQ(read(ends[0], buffer, sizeof buffer), 0);  // blocks for ever if the grandchild lives
+  close(ends[0]);
+}
+
+TEST(StateDir, RefusesWhatCannotWork) {
+  EXPECT_EQ(prepare_state_dir("/proc/holdfast-state").error().code, Errc::kIo);
+  EXPECT_EQ(prepare_state_dir("/dev/null").error().code, Errc::kIo);
+  EXPECT_EQ(prepare_state_dir("/tmp/" + std::string(120, 'x')).error().code, Errc::kUsage);
+}
+
+TEST(StateDir, IsPrivate) {
+  std::string name = (fs::temp_directory_path() / "hf-state-XXXXXX").string();
+  ASSERT_NE(mkdtemp(name.data()), nullptr);
+  const auto made = prepare_state_dir(name + "/deep/state/");
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made.value(), name + "/deep/state");
+  EXPECT_EQ(fs::status(made.value()).permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(fs::is_directory(made.value() + "/run"));
+  fs::remove_all(name);
+}
+
+TEST(HttpListener, PicksAPortAndSaysWhenOneIsTaken) {
+  const auto first = listen_http("127.0.0.1:0");
+  ASSERT_TRUE(first.has_value());
+  const std::string url = first.value().url;
+  EXPECT_EQ(url.find("http://127.0.0.1:"), 0U);
+  EXPECT_EQ(url.find(":0", 16), std::string::npos);
+  const auto second = listen_http(url.substr(7));
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, Errc::kConflict);
+  EXPECT_NE(second.error().what.find("--http"), std::string::npos);
+  for (const char* bad : {"", "x", "localhost:", "localhost:99999", ":80", "h:8o"}) {
+    EXPECT_EQ(listen_http(bad).error().code, Errc::kUsage) << bad;
+  }
+  close(first.value().fd);
+}
+
+}  // namespace
+}  // namespace holdfast::cli
