@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/bytes.h"
 #include "shared/gguf/gguf.h"
 
 namespace holdfast::plan {
@@ -89,7 +90,10 @@ struct Envelope {
   std::uint64_t weights = 0;  // as packed
   std::uint64_t kv = 0;
   std::uint64_t scratch = 0;
-  std::uint64_t total() const { return weights + kv + scratch; }
+  std::uint64_t total() const {
+    const auto sum = checked_add(weights, kv);
+    return (sum ? checked_add(*sum, scratch) : sum).value_or(~std::uint64_t{0});
+  }
 };
 /// An unknown kv_type counts as f32, the largest.
 Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish);
