@@ -1,0 +1,35 @@
+#pragma once
+// Splits a template into text and tokens, with the whitespace rules that model templates assume:
+// trim_blocks, lstrip_blocks, no trailing newline (Jinja2's lexer, documented behaviour).
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::text::jinja {
+
+enum class TokenKind : std::uint8_t {
+  kText,
+  kBlockBegin,
+  kBlockEnd,
+  kOutputBegin,
+  kOutputEnd,
+  kName,
+  kInteger,
+  kFloat,
+  kString,
+  kOperator,
+  kEnd
+};
+
+struct Token {
+  TokenKind kind;
+  std::string text;
+  int line;
+};
+
+/// Throws TemplateError with the line.
+std::vector<Token> tokenize_template(std::string_view source);
+
+}  // namespace holdfast::text::jinja

@@ -1,0 +1,509 @@
+#include "shared/text/jinja_value.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace holdfast::text::jinja {
+
+const Value* Dict::find(std::string_view key) const {
+  for (const auto& [k, v] : items_) {
+    if (k == key) return &v;
+  }
+  return nullptr;
+}
+
+void Dict::set(std::string_view key, Value value) {
+  for (auto& [k, v] : items_) {
+    if (k == key) {
+      v = std::move(value);
+      return;
+    }
+  }
+  items_.emplace_back(std::string(key), std::move(value));
+}
+
+const Value* Args::get(std::size_t i, std::string_view name) const {
+  if (i < positional.size()) return &positional[i];
+  return named.find(name);
+}
+
+Value Value::undefined(std::string_view name) {
+  Value v;
+  v.string_ = std::make_shared<std::string>(name);
+  return v;
+}
+Value Value::none() {
+  Value v;
+  v.kind_ = Kind::kNone;
+  return v;
+}
+Value Value::boolean(bool b) {
+  Value v;
+  v.kind_ = Kind::kBool;
+  v.bits_.b = b;
+  return v;
+}
+Value Value::integer(std::int64_t i) {
+  Value v;
+  v.kind_ = Kind::kInt;
+  v.bits_.i = i;
+  return v;
+}
+Value Value::number(double d) {
+  Value v;
+  v.kind_ = Kind::kFloat;
+  v.bits_.d = d;
+  return v;
+}
+Value Value::string(std::string s) {
+  Value v;
+  v.kind_ = Kind::kString;
+  v.string_ = std::make_shared<std::string>(std::move(s));
+  return v;
+}
+Value Value::list(List items) {
+  Value v;
+  v.kind_ = Kind::kList;
+  v.list_ = std::make_shared<List>(std::move(items));
+  return v;
+}
+Value Value::tuple(List items) {
+  Value v = list(std::move(items));
+  v.kind_ = Kind::kTuple;
+  return v;
+}
+Value Value::dict(Dict items) {
+  Value v;
+  v.kind_ = Kind::kDict;
+  v.dict_ = std::make_shared<Dict>(std::move(items));
+  return v;
+}
+Value Value::name_space(Dict items) {
+  Value v = dict(std::move(items));
+  v.kind_ = Kind::kNamespace;
+  return v;
+}
+Value Value::function(Function f) {
+  Value v;
+  v.kind_ = Kind::kFunction;
+  v.function_ = std::make_shared<Function>(std::move(f));
+  return v;
+}
+
+std::int64_t Value::as_int() const {
+  return kind_ == Kind::kBool ? (bits_.b ? 1 : 0) : bits_.i;
+}
+double Value::as_double() const {
+  return kind_ == Kind::kFloat ? bits_.d : static_cast<double>(as_int());
+}
+
+bool Value::truthy() const {
+  switch (kind_) {
+    case Kind::kUndefined:
+    case Kind::kNone:
+      return false;
+    case Kind::kBool:
+      return bits_.b;
+    case Kind::kInt:
+      return bits_.i != 0;
+    case Kind::kFloat:
+      return bits_.d != 0;
+    case Kind::kString:
+      return !string_->empty();
+    case Kind::kList:
+    case Kind::kTuple:
+      return !list_->empty();
+    case Kind::kDict:
+      return dict_->size() != 0;
+    case Kind::kNamespace:
+    case Kind::kFunction:
+      return true;
+  }
+  return false;
+}
+
+std::string float_repr(double d) {
+  if (std::isnan(d)) return "nan";
+  if (std::isinf(d)) return d > 0 ? "inf" : "-inf";
+  char buffer[40];
+  const double magnitude = std::fabs(d);
+  // Python switches to exponents at 1e16 and below 1e-4; to_chars gives the same shortest digits.
+  if (d != 0 && (magnitude >= 1e16 || magnitude < 1e-4)) {
+    const auto r = std::to_chars(buffer, buffer + sizeof buffer, d, std::chars_format::scientific);
+    return std::string(buffer, r.ptr);
+  }
+  const auto r = std::to_chars(buffer, buffer + sizeof buffer, d, std::chars_format::fixed);
+  std::string text(buffer, r.ptr);
+  if (text.find('.') == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string Value::to_string() const {
+  switch (kind_) {
+    case Kind::kUndefined:
+      return "";
+    case Kind::kString:
+      return *string_;
+    default:
+      return repr();
+  }
+}
+
+namespace {
+
+std::string quote_python(const std::string& s) {
+  const bool use_double = s.find('\'') != std::string::npos && s.find('"') == std::string::npos;
+  const char quote = use_double ? '"' : '\'';
+  std::string out(1, quote);
+  for (const char c : s) {
+    if (c == quote || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      char buffer[8];
+      std::snprintf(buffer, sizeof buffer, "\\x%02x", static_cast<unsigned char>(c));
+      out += buffer;
+    } else {
+      out += c;
+    }
+  }
+  return out + quote;
+}
+
+}  // namespace
+
+std::string Value::repr() const {
+  switch (kind_) {
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return bits_.b ? "True" : "False";
+    case Kind::kInt:
+      return std::to_string(bits_.i);
+    case Kind::kFloat:
+      return float_repr(bits_.d);
+    case Kind::kString:
+      return quote_python(*string_);
+    case Kind::kFunction:
+      return "<function>";
+    case Kind::kNamespace:
+      return "<Namespace>";
+    default:
+      break;
+  }
+  std::string out;
+  if (kind_ == Kind::kDict) {
+    for (const auto& [k, v] : dict_->items()) {
+      out += (out.empty() ? "" : ", ") + quote_python(k) + ": " + v.repr();
+    }
+    return "{" + out + "}";
+  }
+  for (const Value& v : *list_) out += (out.empty() ? "" : ", ") + v.repr();
+  if (kind_ == Kind::kList) return "[" + out + "]";
+  return "(" + out + (list_->size() == 1 ? ",)" : ")");
+}
+
+const char* Value::type_name() const {
+  switch (kind_) {
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kString:
+      return "str";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return "tuple";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kNamespace:
+      return "Namespace";
+    case Kind::kFunction:
+      return "function";
+  }
+  return "object";
+}
+
+bool Value::equals(const Value& other) const {
+  if (is_number() && other.is_number()) {
+    if (kind_ != Kind::kFloat && other.kind_ != Kind::kFloat) return as_int() == other.as_int();
+    return as_double() == other.as_double();
+  }
+  if (kind_ != other.kind_) return false;
+  switch (kind_) {
+    case Kind::kUndefined:
+    case Kind::kNone:
+      return true;
+    case Kind::kString:
+      return *string_ == *other.string_;
+    case Kind::kList:
+    case Kind::kTuple: {
+      if (list_->size() != other.list_->size()) return false;
+      for (std::size_t i = 0; i < list_->size(); ++i) {
+        if (!(*list_)[i].equals((*other.list_)[i])) return false;
+      }
+      return true;
+    }
+    case Kind::kDict: {
+      if (dict_->size() != other.dict_->size()) return false;
+      for (const auto& [k, v] : dict_->items()) {
+        const Value* o = other.dict_->find(k);
+        if (o == nullptr || !v.equals(*o)) return false;
+      }
+      return true;
+    }
+    case Kind::kNamespace:
+      return dict_ == other.dict_;
+    default:
+      return function_ == other.function_;
+  }
+}
+
+int Value::compare(const Value& other) const {
+  if (is_number() && other.is_number()) {
+    const double a = as_double();
+    const double b = other.as_double();
+    return a < b ? -1 : a > b ? 1 : 0;
+  }
+  if (kind_ == Kind::kString && other.kind_ == Kind::kString) {
+    const int c = string_->compare(*other.string_);
+    return c < 0 ? -1 : c > 0 ? 1 : 0;
+  }
+  if (is_sequence() && kind_ == other.kind_) {
+    for (std::size_t i = 0; i < list_->size() && i < other.list_->size(); ++i) {
+      const int c = (*list_)[i].compare((*other.list_)[i]);
+      if (c != 0) return c;
+    }
+    return list_->size() < other.list_->size() ? -1 : list_->size() > other.list_->size() ? 1 : 0;
+  }
+  throw TemplateError(std::string("'<' not supported between instances of '") + type_name() +
+                      "' and '" + other.type_name() + "'");
+}
+
+std::vector<std::string> code_points(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t n = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    out.emplace_back(text.substr(i, n));
+    i += n;
+  }
+  return out;
+}
+
+List iterate(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kUndefined:
+      return {};
+    case Kind::kList:
+    case Kind::kTuple:
+      return value.as_list();
+    case Kind::kString: {
+      List out;
+      for (std::string& c : code_points(value.as_string()))
+        out.push_back(Value::string(std::move(c)));
+      return out;
+    }
+    case Kind::kDict: {
+      List out;
+      for (const auto& [k, v] : value.as_dict().items()) out.push_back(Value::string(k));
+      return out;
+    }
+    default:
+      throw TemplateError(std::string("'") + value.type_name() + "' object is not iterable");
+  }
+}
+
+namespace {
+
+void append_json_string(std::string& out, const std::string& s) {
+  out += '"';
+  for (const char c : s) {
+    switch (c) {
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          char buffer[8];
+          std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned char>(c));
+          out += buffer;
+        } else {
+          out += c;
+        }
+    }
+  }
+  out += '"';
+}
+
+/// One json.dumps call: its options and its output.
+struct JsonWriter {
+  std::string out;
+  int indent;
+  bool sort_keys;
+  std::string_view item_separator;
+  std::string_view key_separator;
+
+  void break_line(int depth) {
+    if (indent < 0) return;
+    out += '\n';
+    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(depth), ' ');
+  }
+  void separator() {
+    // With an indent json.dumps drops the space after the comma.
+    out += indent >= 0 && item_separator == ", " ? std::string_view(",") : item_separator;
+  }
+  void write(const Value& value, int depth) {
+    switch (value.kind()) {
+      case Kind::kNone:
+        out += "null";
+        return;
+      case Kind::kBool:
+        out += value.as_bool() ? "true" : "false";
+        return;
+      case Kind::kInt:
+        out += std::to_string(value.as_int());
+        return;
+      case Kind::kFloat:
+        out += float_repr(value.as_double());
+        return;
+      case Kind::kString:
+        append_json_string(out, value.as_string());
+        return;
+      case Kind::kList:
+      case Kind::kTuple:
+        write_list(value.as_list(), depth);
+        return;
+      case Kind::kDict:
+        write_dict(value.as_dict(), depth);
+        return;
+      default:
+        throw TemplateError(std::string("Object of type ") + value.type_name() +
+                            " is not JSON serializable");
+    }
+  }
+  void write_list(const List& items, int depth) {
+    if (items.empty()) {
+      out += "[]";
+      return;
+    }
+    out += '[';
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (i != 0) separator();
+      break_line(depth + 1);
+      write(items[i], depth + 1);
+    }
+    break_line(depth);
+    out += ']';
+  }
+  void write_dict(const Dict& dict, int depth) {
+    if (dict.size() == 0) {
+      out += "{}";
+      return;
+    }
+    std::vector<const std::pair<std::string, Value>*> items;
+    for (const auto& item : dict.items()) items.push_back(&item);
+    if (sort_keys) {
+      std::stable_sort(items.begin(), items.end(),
+                       [](const auto* a, const auto* b) { return a->first < b->first; });
+    }
+    out += '{';
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (i != 0) separator();
+      break_line(depth + 1);
+      append_json_string(out, items[i]->first);
+      out += key_separator;
+      write(items[i]->second, depth + 1);
+    }
+    break_line(depth);
+    out += '}';
+  }
+};
+
+Value from_nlohmann(const nlohmann::ordered_json& j) {
+  using Type = nlohmann::ordered_json::value_t;
+  switch (j.type()) {
+    case Type::boolean:
+      return Value::boolean(j.get<bool>());
+    case Type::number_integer:
+      return Value::integer(j.get<std::int64_t>());
+    case Type::number_unsigned:
+      return Value::integer(static_cast<std::int64_t>(j.get<std::uint64_t>()));
+    case Type::number_float:
+      return Value::number(j.get<double>());
+    case Type::string:
+      return Value::string(j.get<std::string>());
+    case Type::array: {
+      List items;
+      for (const auto& item : j) items.push_back(from_nlohmann(item));
+      return Value::list(std::move(items));
+    }
+    case Type::object: {
+      Dict items;
+      for (const auto& [key, item] : j.items()) items.set(key, from_nlohmann(item));
+      return Value::dict(std::move(items));
+    }
+    default:
+      return Value::none();
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Value& value, int indent, bool sort_keys, std::string_view item_separator,
+                    std::string_view key_separator) {
+  JsonWriter writer{{}, indent, sort_keys, item_separator, key_separator};
+  writer.write(value, 0);
+  return std::move(writer.out);
+}
+
+Value from_json(std::string_view json) {
+  constexpr int kDepthMax = 64;
+  bool too_deep = false;
+  const nlohmann::ordered_json::parser_callback_t limit =
+      [&](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) {
+        if (depth > kDepthMax) too_deep = true;
+        return !too_deep;
+      };
+  const auto parsed = nlohmann::ordered_json::parse(json, limit, /*allow_exceptions=*/false);
+  if (too_deep) throw TemplateError("JSON is nested deeper than 64");
+  if (parsed.is_discarded()) throw TemplateError("malformed JSON");
+  return from_nlohmann(parsed);
+}
+
+}  // namespace holdfast::text::jinja
