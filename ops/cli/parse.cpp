@@ -60,12 +60,8 @@ CLI::App* group_of(Parser& parser, const std::string& path) {
   const std::string name = path.substr(0, space);
   CLI::App*& group = parser.groups[name];
   if (group == nullptr) {
-    // A name that is a verb already ("synth") is a group too: `synth list` is its sub-verb.
-    group = parser.app.get_subcommand_no_throw(name);
-    if (group == nullptr) {
-      group = parser.app.add_subcommand(name, group_help(name));
-      group->require_subcommand(1);
-    }
+    group = parser.app.add_subcommand(name, group_help(name));
+    group->require_subcommand(1);
   }
   return group;
 }

@@ -42,8 +42,9 @@ class ServeControl {
   void worker_exited(const ChildExit& exit);
   Report report() const;
 
+  struct Shared;  // what the threads share; opaque
+
  private:
-  struct Shared;
   std::shared_ptr<Shared> shared_;
 };
 
