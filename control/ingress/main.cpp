@@ -1,0 +1,67 @@
+// holdfast-ingress: turns prompts into token ids and reads model files for the daemon, so that what
+// users send never meets a parser inside it.
+
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "control/ingress/helper.h"
+#include "control/ingress/inspect.h"
+#include "shared/base/log.h"
+#include "shared/wire/frame.h"
+
+namespace hf = holdfast;
+
+namespace {
+
+hf::ingress::Helper* running_helper = nullptr;  // for the signal handler
+
+void on_stop_signal(int) {
+  if (running_helper != nullptr) running_helper->request_stop();
+}
+
+int inspect(const std::string& path) {
+  hf::ingress::limit_this_process(path);
+  const std::string frame = hf::wire::encode(hf::ingress::inspect_file(path));
+  const bool written = std::fwrite(frame.data(), 1, frame.size(), stdout) == frame.size();
+  return written && std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+int serve(const std::string& endpoint) {
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  hf::ingress::HelperOptions options;
+  options.endpoint = endpoint;
+  options.program = std::filesystem::read_symlink("/proc/self/exe").string();
+  hf::ingress::Helper helper(options);
+  running_helper = &helper;
+  std::signal(SIGTERM, on_stop_signal);
+  std::signal(SIGINT, on_stop_signal);
+  std::signal(SIGPIPE, SIG_IGN);
+  const auto end = helper.run();
+  // A PREPARE that does not end cannot be joined, and nothing here needs a destructor.
+  if (end.has_value()) _exit(end.value() == hf::ingress::Helper::End::kOverdue ? 75 : 0);
+  hf::log::error("ingress ends", {{"reason", end.error().what}});
+  _exit(1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string flag = argc == 3 ? argv[1] : "";
+  if (flag == "--inspect") return inspect(argv[2]);
+  hf::log::init("holdfast-ingress", isatty(STDERR_FILENO) == 0);
+  if (flag == "--state") {
+    return serve("ipc://" + std::filesystem::absolute(argv[2]).string() + "/run/ingress.sock");
+  }
+  if (flag == "--endpoint") return serve(argv[2]);
+  std::fputs("usage: holdfast-ingress --state DIR | --endpoint E | --inspect PATH\n", stderr);
+  return 2;
+}

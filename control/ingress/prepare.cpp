@@ -1,0 +1,157 @@
+#include "control/ingress/prepare.h"
+
+#include <algorithm>
+
+#include "control/ingress/chat.h"
+#include "shared/base/bytes.h"
+#include "shared/gguf/gguf.h"
+#include "shared/text/releaser.h"
+
+namespace holdfast::ingress {
+namespace {
+
+struct Rendered {
+  std::vector<text::TokenId> ids;
+  std::string text;
+};
+
+Error invalid(std::string what) {
+  return {Errc::kInvalidRequest, std::move(what)};
+}
+
+/// The first byte that is not part of well-formed UTF-8; bisected, since a prefix of good text may
+/// end inside a sequence of at most 4 bytes.
+std::size_t first_bad_byte(std::string_view text) {
+  std::size_t good = 0;
+  std::size_t bad = text.size();
+  while (bad - good > 4) {
+    const std::size_t middle = good + (bad - good) / 2;
+    std::size_t cut = middle;
+    while (cut > good && middle - cut < 4 && !is_valid_utf8(text.substr(good, cut - good))) --cut;
+    if (cut > good && is_valid_utf8(text.substr(good, cut - good))) {
+      good = cut;
+    } else {
+      bad = middle;
+    }
+  }
+  while (good < text.size()) {
+    std::size_t n = 1;
+    while (n <= 4 && good + n <= text.size() && !is_valid_utf8(text.substr(good, n))) ++n;
+    if (n > 4 || good + n > text.size()) return good;
+    good += n;
+  }
+  return good;
+}
+
+Result<Rendered> from_ids(const std::vector<text::TokenId>& ids, const text::Tokenizer* tokenizer,
+                          const wire::Prepare& job, const PrepareLimits& limits) {
+  if (ids.size() > limits.prompt_ids) {
+    return invalid("prompt: " + std::to_string(ids.size()) + " token ids; at most " +
+                   std::to_string(limits.prompt_ids));
+  }
+  const std::int64_t vocab = tokenizer != nullptr ? tokenizer->vocab_size() : INT32_MAX;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab) continue;
+    return invalid("prompt: token id " + std::to_string(ids[i]) + " at index " + std::to_string(i) +
+                   "; the vocabulary is 0 to " + std::to_string(vocab - 1));
+  }
+  Rendered out{ids, {}};
+  if (job.echo && tokenizer != nullptr) {
+    text::Releaser releaser;  // whole UTF-8 sequences only: this goes out as text
+    out.text = releaser.feed(text::decode(*tokenizer, ids, false, true));
+    out.text += releaser.finish();
+  }
+  return out;
+}
+
+Result<Rendered> from_text(std::string_view prompt, const text::Tokenizer* tokenizer, bool special,
+                           bool parse_special) {
+  if (tokenizer == nullptr) {
+    return invalid("prompt: the model's file holds no tokenizer; send token ids");
+  }
+  HF_TRY(auto ids, tokenizer->encode(prompt, {special, parse_special}));
+  return Rendered{std::move(ids), std::string(prompt)};
+}
+
+Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokenizer,
+                           const wire::Prepare& job) {
+  if (tokenizer == nullptr) {
+    return Error{Errc::kNoChatTemplate,
+                 "chat: the model's file holds no tokenizer; send a prompt of token ids"};
+  }
+  HF_TRY(const std::string text, render_plain_chat(json));
+  return from_text(text, tokenizer, job.add_special, /*parse_special=*/false);
+}
+
+Result<void> check_bytes(std::string_view prompt, const PrepareLimits& limits) {
+  if (prompt.size() > limits.prompt_bytes) {
+    return invalid("prompt: " + std::to_string(prompt.size()) + " bytes; at most " +
+                   std::to_string(limits.prompt_bytes));
+  }
+  if (is_valid_utf8(prompt)) return {};
+  return invalid("prompt: not UTF-8 at byte " + std::to_string(first_bad_byte(prompt)));
+}
+
+Result<Rendered> render(const wire::Prompt& prompt, const text::Tokenizer* tokenizer,
+                        const wire::Prepare& job, const PrepareLimits& limits) {
+  if (prompt.text.has_value() + prompt.ids.has_value() + prompt.messages_json.has_value() != 1) {
+    return invalid("prompt: exactly one of text, ids and messages is wanted");
+  }
+  if (prompt.ids.has_value()) return from_ids(*prompt.ids, tokenizer, job, limits);
+  const std::string& bytes = prompt.text.has_value() ? *prompt.text : *prompt.messages_json;
+  HF_CHECKED(check_bytes(bytes, limits));
+  if (prompt.messages_json.has_value()) return from_chat(bytes, tokenizer, job);
+  return from_text(bytes, tokenizer, job.add_special, /*parse_special=*/true);
+}
+
+}  // namespace
+
+wire::Prepared prepare(const wire::Prepare& job, const text::Tokenizer* tokenizer,
+                       const PrepareLimits& limits) {
+  wire::Prepared out;
+  out.job = job.job;
+  const auto refuse = [&](const Error& error) {
+    out.ids.clear();
+    out.text.clear();
+    out.refusal.code = error.code;
+    out.refusal.message = error.what;
+    return out;
+  };
+  if (job.prompts.empty()) return refuse(invalid("prompt: none given"));
+  for (const wire::Prompt& prompt : job.prompts) {
+    Result<Rendered> rendered = render(prompt, tokenizer, job, limits);
+    if (!rendered.has_value()) return refuse(rendered.error());
+    if (rendered->ids.empty()) return refuse(invalid("prompt: empty; there is nothing to go on"));
+    out.ids.push_back(std::move(rendered->ids));
+    if (job.echo) out.text.push_back(std::move(rendered->text));
+  }
+  out.ok = true;
+  return out;
+}
+
+const TokenizerCache::Entry* TokenizerCache::find(const std::string& model_sha) {
+  const auto it = std::find_if(entries_.begin(), entries_.end(),
+                               [&](const auto& entry) { return entry.first == model_sha; });
+  if (it == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, it);
+  return &entries_.front().second;
+}
+
+void TokenizerCache::put(const std::string& model_sha, std::string blob) {
+  Entry entry;
+  if (!blob.empty()) {
+    auto file = gguf::File::from_bytes(std::move(blob), "tokenizer of " + model_sha);
+    Result<TokenizerPtr> loaded = file.has_value() ? text::Tokenizer::load(*file.value())
+                                                   : Result<TokenizerPtr>(file.error());
+    if (loaded.has_value()) {
+      entry.tokenizer = std::move(loaded).value();
+    } else {
+      entry.error = loaded.error();
+    }
+  }
+  entries_.remove_if([&](const auto& e) { return e.first == model_sha; });
+  entries_.emplace_front(model_sha, std::move(entry));
+  while (entries_.size() > size_) entries_.pop_back();
+}
+
+}  // namespace holdfast::ingress

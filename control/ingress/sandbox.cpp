@@ -1,0 +1,128 @@
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "control/ingress/inspect.h"
+#include "shared/wire/frame.h"
+
+namespace holdfast::ingress {
+namespace {
+
+constexpr std::uint64_t kMemoryBytes = 2ULL << 30;       // beside the mapping of the file
+constexpr std::uint64_t kCpuSeconds = 60;                // beside the hashing
+constexpr std::uint64_t kHashBytesPerSecond = 50 << 20;  // on a slow machine
+constexpr std::size_t kAnswerBytesMax = 256 << 20;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kLimitAddressSpace = false;  // its shadow maps terabytes
+#else
+constexpr bool kLimitAddressSpace = true;
+#endif
+
+void set_limit(int what, std::uint64_t value) {
+  const rlimit limit{value, value};
+  setrlimit(static_cast<__rlimit_resource>(what), &limit);
+}
+
+Error child_error(Errc code, const std::string& path, const std::string& what) {
+  return {code, path + ": " + what};
+}
+
+wire::Inspected refused(const wire::Inspect& job, const Error& error) {
+  wire::Inspected out;
+  out.job = job.job;
+  out.refusal.code = error.code;
+  out.refusal.message = error.what;
+  return out;
+}
+
+/// All that the child writes until it closes the pipe.
+std::string read_answer(int fd) {
+  std::string out;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = read(fd, buffer, sizeof(buffer));
+    if (n > 0 && out.size() < kAnswerBytesMax) out.append(buffer, static_cast<std::size_t>(n));
+    if (n == 0 || (n < 0 && errno != EINTR)) return out;
+  }
+}
+
+Result<pid_t> spawn(const std::string& program, const std::string& path, int write_end) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, write_end, 1);
+  std::string flag = "--inspect";
+  std::string name = program;
+  std::string file = path;
+  char* argv[] = {name.data(), flag.data(), file.data(), nullptr};
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return child_error(Errc::kInternal, program, std::strerror(error));
+  return pid;
+}
+
+}  // namespace
+
+void limit_this_process(const std::string& path) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_DUMPABLE, 0);
+  struct stat st = {};
+  const std::uint64_t size =
+      stat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(std::max<off_t>(st.st_size, 0)) : 0;
+  set_limit(RLIMIT_CORE, 0);
+  set_limit(RLIMIT_NOFILE, 16);
+  set_limit(RLIMIT_FSIZE, kAnswerBytesMax);
+  set_limit(RLIMIT_CPU, kCpuSeconds + size / kHashBytesPerSecond);
+  if (kLimitAddressSpace) set_limit(RLIMIT_AS, kMemoryBytes + size);
+}
+
+wire::Inspected inspect_in_child(const std::string& program, const wire::Inspect& job) {
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return refused(job, child_error(Errc::kInternal, job.path, std::strerror(errno)));
+  }
+  const Result<pid_t> pid = spawn(program, job.path, ends[1]);
+  close(ends[1]);
+  if (!pid.has_value()) {
+    close(ends[0]);
+    return refused(job, pid.error());
+  }
+  const std::string answer = read_answer(ends[0]);
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(pid.value(), &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return refused(
+        job, child_error(Errc::kFileInvalid, job.path,
+                         signal == SIGXCPU
+                             ? "reading the header took too much time"
+                             : "reading the header ended by signal " + std::to_string(signal) +
+                                   " (" + strsignal(signal) + "); the file is damaged or hostile"));
+  }
+  Result<wire::Message> message = wire::decode(answer);
+  auto* inspected = message.has_value() ? std::get_if<wire::Inspected>(&message.value()) : nullptr;
+  if (inspected == nullptr) {
+    return refused(job, child_error(Errc::kFileInvalid, job.path,
+                                    "the reader of the header ended with status " +
+                                        std::to_string(WEXITSTATUS(status)) +
+                                        " and no answer; out of memory?"));
+  }
+  inspected->job = job.job;
+  return std::move(*inspected);
+}
+
+}  // namespace holdfast::ingress
