@@ -1,0 +1,27 @@
+#pragma once
+// Which deaths of workers count against a request, and what follows. Only a crash signal or an
+// out-of-memory kill counts, and only while the choice's next index has not moved since the last
+// one.
+
+#include <cstdint>
+
+#include "control/core/config.h"
+#include "control/core/events.h"
+#include "control/core/requests.h"
+
+namespace holdfast::core {
+
+/// SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS or out of memory. A SIGKILL from outside and an
+/// orderly exit never count.
+bool death_counts(const WorkerExit& exit);
+
+enum class Suspicion : std::uint8_t { kNone, kAlone, kQuarantine };
+
+/// Charges one death to a choice whose index stood at `index_then` when its worker died. Nothing
+/// happens if the choice has moved since.
+void charge_death(Choice& choice, std::int64_t index_then);
+
+/// What a choice's record means now: progress since the last death clears it.
+Suspicion suspicion(const Choice& choice, const Config& config);
+
+}  // namespace holdfast::core

@@ -1,0 +1,70 @@
+#pragma once
+// Every knob of the daemon, in one table: name, default, range, unit, meaning.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shared/base/result.h"
+
+namespace holdfast::core {
+
+struct Config {
+  std::int64_t queue_max_requests = 100'000;
+  std::int64_t queue_max_tenant_requests = 100'000;
+  std::int64_t queue_max_bytes = 1LL << 30;
+  std::int64_t preparing_max = 4096;
+  std::int64_t request_prompts_max = 256;
+  std::int64_t request_choices_max = 1024;
+  std::int64_t request_meta_bytes_max = 1 << 20;
+  std::int64_t terminal_cache = 1024;
+  std::int64_t adoption_window_ms = 1500;
+  std::int64_t reconnect_ms = 3000;
+  std::int64_t disconnect_grace_ms = 30'000;
+  std::int64_t class_wait_ms = 60'000;
+  std::int64_t stream_chunk_tokens = 512;
+  std::int64_t stream_window_max = 65'536;
+  std::int64_t stream_retry_ms = 20;
+  std::int64_t ingress_timeout_ms = 10'000;
+  std::int64_t ingress_inspect_timeout_ms = 600'000;
+  std::int64_t ingress_tries = 3;
+  std::int64_t load_tries = 5;
+  std::int64_t load_backoff_ms = 500;
+  std::int64_t load_backoff_max_ms = 30'000;
+  std::int64_t load_timeout_ms = 600'000;
+  std::int64_t placement_replicas = 0;
+  std::int64_t placement_memory_percent = 90;
+  std::int64_t returned_hold_ms = 50;
+  std::int64_t blame_alone_after = 2;
+  std::int64_t blame_quarantine_after = 5;
+  std::int64_t group_messages_max = 256;
+  std::int64_t worker_heartbeat_ms = 20;
+  std::int64_t worker_timeout_ms = 60;
+  std::int64_t client_heartbeat_ms = 1000;
+  std::int64_t client_timeout_ms = 5000;
+  std::int64_t link_high_water = 4096;
+  std::int64_t client_message_bytes_max = 4 << 20;
+  std::int64_t worker_message_bytes_max = 16 << 20;
+  std::int64_t ingress_message_bytes_max = 256 << 20;
+  std::int64_t outbox_messages_max = 65'536;
+  std::int64_t storage_reserve_bytes = 16 << 20;
+  std::int64_t storage_min_free_bytes = 64 << 20;
+  std::int64_t drain_limit_ms = 10'000;
+};
+
+struct Knob {
+  std::string_view name;
+  std::int64_t Config::*field;
+  std::int64_t min;
+  std::int64_t max;
+  std::string_view unit;
+  std::string_view doc;
+  bool restart;  // a change needs a restart of the daemon
+};
+std::span<const Knob> knobs();
+
+/// "name=value". kUsage: unknown name (names near it are listed), not a number, out of range.
+Result<void> set_knob(Config& config, std::string_view assignment);
+
+}  // namespace holdfast::core

@@ -1,0 +1,78 @@
+#pragma once
+// What a step asks the shell to do. Order of the shell: all row changes of the group in one
+// transaction, then the messages in order. Nothing leaves before the commit that justifies it.
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "control/core/rows.h"
+
+namespace holdfast::core {
+
+struct SendMessage {
+  PeerId to = 0;
+  wire::Message message;  // RequestInfo::prompt_text is filled by the shell when `echo`
+};
+/// A dispatch whose prompt ids the shell reads from the store.
+struct SendDispatch {
+  PeerId to = 0;
+  wire::Dispatch dispatch;
+  Seq seq = 0;
+  std::int32_t prompt = 0;
+};
+/// Committed tokens [start, end) of a choice. `ids` is empty when the shell shall read them (and
+/// their extra) from the store.
+struct SendEvent {
+  PeerId to = 0;
+  std::uint64_t tag = 0;
+  std::string request_id;
+  std::string model_sha;
+  Seq seq = 0;
+  std::int32_t choice = 0;
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::vector<TokenId> ids;
+};
+/// The answer to an operator verb, rendered by the shell after the commit.
+struct SendOpResult {
+  PeerId to = 0;
+  std::uint64_t tag = 0;
+  bool ok = false;
+  wire::Refusal refusal;
+  std::string verb;
+  std::string key;  // what it was about: a model's name, a request's id
+};
+using Outgoing = std::variant<SendMessage, SendDispatch, SendEvent, SendOpResult>;
+
+/// A line for the log; `alarm` ones are for a person.
+struct Note {
+  bool alarm = false;
+  std::string event;
+  std::vector<std::pair<std::string, std::string>> fields;
+};
+
+struct Effects {
+  std::vector<RowChange> rows;
+  Durability durability = Durability::kNone;
+  std::vector<Outgoing> messages;
+  std::vector<Note> notes;
+  bool stop = false;  // the daemon has drained: check the database in and exit 0
+
+  void write(RowChange change, Durability wanted) {
+    rows.push_back(std::move(change));
+    if (wanted > durability) durability = wanted;
+  }
+  void send(PeerId to, wire::Message message) {
+    if (to != 0) messages.push_back(SendMessage{to, std::move(message)});
+  }
+  void note(std::string event, std::vector<std::pair<std::string, std::string>> fields,
+            bool alarm = false) {
+    notes.push_back(Note{alarm, std::move(event), std::move(fields)});
+  }
+  /// Appends another step's effects.
+  void merge(Effects&& other);
+};
+
+}  // namespace holdfast::core

@@ -1,0 +1,130 @@
+#pragma once
+// What happens to the machine. Ids and seeds are drawn by the shell and come with the event.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "control/core/rows.h"
+
+namespace holdfast::core {
+
+/// First event of a process: what the database holds. `epoch` was raised and synced before.
+struct Boot {
+  std::uint64_t epoch = 0;
+  Seq last_seq = 0;
+  std::int64_t config_version = 0;
+  bool queue_paused = false;
+  std::vector<ModelRow> models;
+  std::vector<LoadRow> loads;         // those that had not ended
+  std::vector<BootRequest> requests;  // live ones, by seq
+};
+/// A request that the shell read because an event to come names it and the machine has not got it.
+struct Recall {
+  BootRequest request;
+};
+
+// ---- clients
+struct SubmitEvent {
+  PeerId peer = 0;
+  wire::Submit submit;
+  std::string new_id;          // used when submit.request_id is empty
+  std::uint64_t new_seed = 0;  // used when !submit.seed_given
+  std::string body_hash;  // of the submit without tag and id, used when submit.body_hash is empty
+};
+struct FromClient {
+  PeerId peer = 0;
+  std::variant<wire::Attach, wire::Credit, wire::Detach, wire::Cancel, wire::StatusQuery,
+               wire::ModelsQuery>
+      message;
+};
+/// An EVENT or FIN could not be handed to a client's socket now (its high-water mark).
+struct SendFailed {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string request_id;
+  std::int32_t choice = -1;  // -1: the FIN
+  std::int64_t start = 0;
+};
+
+// ---- workers
+struct FromWorker {
+  PeerId peer = 0;
+  std::variant<wire::Hello, wire::Tokens, wire::Returned, wire::StateReport, wire::WorkerStats,
+               wire::Drained>
+      message;
+};
+/// How a worker process ended, from the supervisor. The connection is usually gone already.
+struct WorkerExit {
+  std::int64_t pid = 0;
+  std::int32_t status = 0;
+  std::int32_t signal = 0;
+  bool oom = false;
+};
+
+// ---- ingress helpers
+struct IngressUp {
+  PeerId peer = 0;
+};
+struct PreparedEvent {
+  PeerId peer = 0;
+  wire::Prepared prepared;
+};
+/// INSPECTED, with what the shell computed from the shape (plan::memory_envelope).
+struct InspectedEvent {
+  PeerId peer = 0;
+  wire::Inspected inspected;
+  ModelRow row;  // numbers filled; name, path, options, wanted are the machine's
+};
+
+/// Any peer: its connection is gone.
+struct PeerGone {
+  PeerId peer = 0;
+};
+
+// ---- operators
+struct OpAddModel {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string name;
+  std::string path;
+  std::int64_t context = 0;
+  std::int32_t slots = 0;
+  std::string kv_type;
+  std::string options;
+  bool load = false;
+};
+struct OpModel {  // verb: models.remove | models.load | models.unload
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string verb;
+  std::string name;
+};
+struct OpCancel {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string id;
+};
+struct OpPause {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  bool paused = false;
+};
+
+// ---- the process itself
+struct Timer {};
+/// Free space of the disk crossed the admission threshold.
+struct StorageLevel {
+  bool low = false;
+  std::int64_t free_bytes = 0;
+};
+struct Shutdown {
+  std::int64_t limit_ms = 10'000;
+};
+
+using Event = std::variant<Boot, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
+                           WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
+                           OpAddModel, OpModel, OpCancel, OpPause, Timer, StorageLevel, Shutdown>;
+
+}  // namespace holdfast::core

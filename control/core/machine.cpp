@@ -1,0 +1,294 @@
+#include "control/core/machine.h"
+
+#include <algorithm>
+
+namespace holdfast::core {
+
+void Effects::merge(Effects&& other) {
+  const auto append = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(rows, other.rows);
+  append(messages, other.messages);
+  append(notes, other.notes);
+  durability = std::max(durability, other.durability);
+  stop = stop || other.stop;
+}
+
+Effects Machine::step(const Event& event, Now now) {
+  Effects out;
+  now_ = now;
+  out_ = &out;
+  std::visit([this](const auto& e) { on(e); }, event);
+  if (want_place_) place();
+  if (want_dispatch_) dispatch();
+  if (draining_) check_drained();
+  out_ = nullptr;
+  return out;
+}
+
+void Machine::on(const Boot& event) {
+  CHECK_MSG(fences_.epoch() == 0, "Boot is the first event, once");
+  fences_.set_epoch(event.epoch);
+  last_seq_ = event.last_seq;
+  config_version_ = event.config_version;
+  paused_ = event.queue_paused;
+  adoption_until_us_ = now_.mono_us + config_.adoption_window_ms * 1000;
+  for (const ModelRow& row : event.models) {
+    Model model;
+    model.row = row;
+    models_[row.name] = std::move(model);
+  }
+  for (const LoadRow& row : event.loads) {
+    Load load;
+    load.row = row;
+    load.deadline_us = adoption_until_us_;
+    loads_[row.load_id] = std::move(load);
+  }
+  for (const BootRequest& request : event.requests) arm_request(take_in(request));
+  for (auto& [name, model] : models_) refresh_model(model, "daemon started");
+  timers_.add({adoption_until_us_, TimerKind::kAdoption, 0, 0, {}});
+  out_->note("booted", {{"epoch", std::to_string(event.epoch)},
+                        {"live_requests", std::to_string(requests_.live())},
+                        {"models", std::to_string(models_.size())}});
+  want_place_ = want_dispatch_ = true;
+}
+
+void Machine::on(const Recall& event) {
+  if (requests_.by_id(event.request.row.id) != nullptr) return;
+  // Live requests are all in memory since the start: what is recalled has ended.
+  CHECK(wire::is_terminal(event.request.row.state));
+  take_in(event.request);
+}
+
+Request& Machine::take_in(const BootRequest& boot) {
+  Request request;
+  request.row = boot.row;
+  request.sampling = boot.sampling;
+  request.stops = boot.stops;
+  request.echo = boot.echo;
+  request.meta = boot.meta;
+  request.prompt_tokens = boot.prompt_tokens;
+  for (const std::int64_t tokens : boot.prompt_tokens) request.payload_bytes += tokens * 4;
+  const auto monotonic = [&](std::int64_t wall_deadline) {
+    return wall_deadline == 0 ? 0 : now_.mono_us + (wall_deadline - now_.wall_ms) * 1000;
+  };
+  if (boot.row.started_ms == 0) request.queue_deadline_us = monotonic(boot.row.queue_deadline_ms);
+  request.total_deadline_us = monotonic(boot.row.total_deadline_ms);
+  if (!request.terminal() && boot.row.on_disconnect == wire::OnDisconnect::kCancel) {
+    request.orphan_deadline_us = now_.mono_us + config_.disconnect_grace_ms * 1000;
+  }
+  request.choices.resize(boot.choices.size());
+  for (std::size_t i = 0; i < boot.choices.size(); ++i) {
+    request.choices[i].row = boot.choices[i].row;
+    request.choices[i].phase = ChoicePhase::kEnded;
+  }
+  Request& in = *requests_.insert(std::move(request));
+  if (in.terminal()) return in;
+  for (std::size_t i = 0; i < boot.choices.size(); ++i) {
+    boot_choice(in, in.choices[i], boot.choices[i]);
+  }
+  return in;
+}
+
+/// A choice that had not ended: it waits for its worker inside the adoption window, or is queued.
+void Machine::boot_choice(Request& request, Choice& choice, const BootChoice& boot) {
+  if (choice.row.finish != FinishReason::kNone) return;
+  choice.ids = boot.ids;
+  CHECK_MSG(static_cast<std::int64_t>(choice.ids.size()) == choice.row.next_index,
+            "chunks of a choice are whole");
+  if (request.row.state == RequestState::kQuarantined) {
+    choice.phase = ChoicePhase::kQueued;
+    return;
+  }
+  choice.resumed = boot.has_attempt || choice.row.next_index > 0 || request.row.started_ms != 0;
+  if (!boot.has_attempt) {
+    enqueue(request, choice);
+    return;
+  }
+  choice.phase = ChoicePhase::kAdopting;
+  choice.fence = boot.fence;
+  choice.worker_key = boot.worker_key;
+  choice.incarnation = boot.incarnation;
+  choice.load_id = boot.load_id;
+  ++request.running;
+  ++running_;
+}
+
+void Machine::on(const StorageLevel& event) {
+  if (event.low != storage_low_) {
+    out_->note(event.low ? "disk nearly full: new requests are refused" : "disk has room again",
+               {{"free_bytes", std::to_string(event.free_bytes)}}, event.low);
+  }
+  storage_low_ = event.low;
+}
+
+void Machine::on(const Shutdown& event) {
+  if (!draining_) drain_until_us_ = now_.mono_us + event.limit_ms * 1000;
+  draining_ = true;
+  drain_until_us_ = std::min(drain_until_us_, now_.mono_us + event.limit_ms * 1000);
+  timers_.add({drain_until_us_, TimerKind::kDrain, 0, 0, {}});
+  out_->note("draining",
+             {{"running", std::to_string(running_)}, {"limit_ms", std::to_string(event.limit_ms)}});
+}
+
+void Machine::check_drained() {
+  const bool over = now_.mono_us >= drain_until_us_;
+  if (running_ > 0 && !over) return;
+  out_->stop = true;
+}
+
+void Machine::on(const Timer&) {
+  while (auto entry = timers_.take_due(now_.mono_us)) timer_due(*entry);
+}
+
+void Machine::timer_due(const TimerEntry& entry) {
+  switch (entry.kind) {
+    case TimerKind::kRequest:
+      check_request(entry.id);
+      return;
+    case TimerKind::kAdoption:
+      for (auto& [seq, request] : requests_.all()) {
+        for (Choice& choice : request.choices) {
+          if (choice.phase == ChoicePhase::kAdopting) requeue(request, choice, "not adopted");
+        }
+      }
+      for (auto it = loads_.begin(); it != loads_.end();) {
+        const std::string id = (it++)->first;
+        if (loads_.at(id).worker == 0) end_load(id, ModelState::kUnloaded, "its worker is gone");
+      }
+      want_place_ = true;
+      return;
+    case TimerKind::kJob: {
+      const auto job = jobs_.find(static_cast<std::uint64_t>(entry.id));
+      if (job != jobs_.end() && job->second.deadline_us <= now_.mono_us) {
+        job_lost(job->second, "took too long");
+      }
+      return;
+    }
+    case TimerKind::kLoad: {
+      const auto load = loads_.find(entry.key);
+      if (load == loads_.end() || load->second.deadline_us > now_.mono_us) return;
+      const ModelState state = load->second.row.state;
+      if (load->second.worker == 0) {
+        end_load(entry.key, ModelState::kUnloaded, "its worker is gone");
+        return;
+      }
+      if (state == ModelState::kReady || state == ModelState::kDraining) return;
+      load_failed(load->second, "no report from the worker while loading");
+      return;
+    }
+    case TimerKind::kPlacement:
+      want_place_ = true;
+      return;
+    case TimerKind::kDispatch:
+      want_dispatch_ = true;
+      return;
+    case TimerKind::kStalled: {
+      Subscription* sub = streams_.find(static_cast<PeerId>(entry.id), entry.tag);
+      if (sub == nullptr) return;
+      Request* request = requests_.by_seq(sub->seq);
+      if (request != nullptr) pump_one(*sub, *request);
+      return;
+    }
+    case TimerKind::kDrain:
+      return;  // step() looks at it after every event
+  }
+}
+
+void Machine::arm_request(const Request& request) {
+  for (const std::int64_t at : {request.queue_deadline_us, request.total_deadline_us,
+                                request.orphan_deadline_us, request.class_deadline_us}) {
+    if (at != 0) timers_.add({at, TimerKind::kRequest, request.row.seq, 0, {}});
+  }
+}
+
+void Machine::check_request(Seq seq) {
+  Request* request = requests_.by_seq(seq);
+  if (request == nullptr || request->terminal()) return;
+  const auto due = [&](std::int64_t at) { return at != 0 && at <= now_.mono_us; };
+  if (due(request->total_deadline_us)) {
+    end_request(*request, FinishReason::kExpired, "expired", "total time limit reached", true);
+    return;
+  }
+  if (due(request->queue_deadline_us) && request->row.started_ms == 0) {
+    end_request(*request, FinishReason::kExpired, "expired", "waited in the queue too long", true);
+    return;
+  }
+  if (due(request->orphan_deadline_us) && request->subscribers == 0) {
+    cancel_request(*request);
+    return;
+  }
+  if (!due(request->class_deadline_us)) return;
+  request->class_deadline_us = 0;
+  const bool waits = request->running == 0 && request->row.state == RequestState::kQueued;
+  const bool served = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+    const LoadRow& row = item.second.row;
+    return row.model == request->row.model && row.state == ModelState::kReady &&
+           row.numerics_class == request->row.numerics_class;
+  });
+  if (!waits || served) return;
+  end_request(*request, FinishReason::kError,
+              std::string(errc_name(Errc::kDeterminismClassUnavailable)),
+              "no worker of numerics class " + request->row.numerics_class + " came back", true);
+}
+
+void Machine::on(const PeerGone& event) {
+  if (workers_.count(event.peer) > 0) worker_gone(event.peer, "connection lost");
+  if (helpers_.count(event.peer) > 0) helper_gone(event.peer);
+  for (const Seq seq : streams_.remove_peer(event.peer)) unsubscribe(seq);
+  for (auto& [id, job] : jobs_) {
+    std::erase_if(job.waiters, [&](const auto& waiter) { return waiter.first == event.peer; });
+  }
+}
+
+std::int64_t Machine::queued_choices() const {
+  std::int64_t total = 0;
+  for (const auto& [key, queue] : queues_) total += static_cast<std::int64_t>(queue.size());
+  return total;
+}
+
+wire::RequestInfo Machine::info(const Request& request) const {
+  wire::RequestInfo info;
+  info.request_id = request.row.id;
+  info.tenant = request.row.tenant;
+  info.model = request.row.model;
+  info.model_sha = request.row.model_sha;
+  info.state = request.row.state;
+  info.created_ms = request.row.created_ms;
+  info.finished_ms = request.row.finished_ms;
+  info.prompt_tokens = request.prompt_tokens;
+  for (const Choice& choice : request.choices) {
+    info.choices.push_back({choice.row.choice, choice.row.prompt, choice.row.next_index,
+                            choice.row.finish, choice.row.error_code, choice.row.error});
+  }
+  info.max_tokens = request.row.max_tokens;
+  info.sampling = request.sampling;
+  info.stops = request.stops;
+  info.echo = request.echo;
+  info.meta = request.meta;
+  if (request.row.state != RequestState::kQueued) return info;
+  const auto queue = queues_.find(queue_key(request));
+  for (const Choice& choice : request.choices) {
+    if (choice.phase != ChoicePhase::kQueued || queue == queues_.end()) continue;
+    const ChoiceRef ref{request.row.seq, choice.row.choice};
+    info.queue_position = queue->second.position(ref);
+    break;
+  }
+  const auto model = models_.find(request.row.model);
+  std::int64_t slots = 0;
+  for (const auto& [id, load] : loads_) {
+    if (load.row.model == request.row.model && load.row.state == ModelState::kReady) {
+      slots += load.row.slots;
+    }
+  }
+  if (model != models_.end() && model->second.service_ms > 0 && slots > 0 &&
+      info.queue_position >= 0) {
+    info.eta_ms = static_cast<std::int64_t>(model->second.service_ms *
+                                            static_cast<double>(info.queue_position + 1) /
+                                            static_cast<double>(slots));
+  }
+  return info;
+}
+
+}  // namespace holdfast::core

@@ -1,0 +1,248 @@
+#pragma once
+// The control plane as one deterministic state machine: step(event, now) -> effects. No clock,
+// socket, thread, SQL or random device. Everything that a step asks for is done by the shell in
+// this order: all row changes of the ready events in one transaction, then the messages. Used from
+// one thread.
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "control/core/admission.h"
+#include "control/core/blame.h"
+#include "control/core/config.h"
+#include "control/core/effects.h"
+#include "control/core/events.h"
+#include "control/core/fences.h"
+#include "control/core/models.h"
+#include "control/core/queue.h"
+#include "control/core/requests.h"
+#include "control/core/streams.h"
+#include "control/core/timers.h"
+#include "control/core/workers.h"
+
+namespace holdfast::core {
+
+/// Counted since the start; names are those of the metrics.
+struct Counters {
+  std::uint64_t accepted = 0, duplicates = 0, refused = 0, succeeded = 0, failed = 0, cancelled = 0,
+                expired = 0;
+  std::uint64_t tokens = 0, duplicate_tokens = 0, stale_events = 0, violations = 0;
+  std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0,
+                workers_lost = 0;
+};
+
+class Machine {
+ public:
+  explicit Machine(Config config) : config_(config) {}
+
+  /// Applies one event. The first one is Boot.
+  Effects step(const Event& event, Now now);
+  /// Monotonic time of the next Timer event that is needed.
+  std::optional<std::int64_t> next_deadline_us() const { return timers_.next_us(); }
+
+  // ---- what the shell asks before it steps
+  bool knows_id(const std::string& id) {
+    return requests_.by_id(id) != nullptr || pending_by_id_.count(id) > 0;
+  }
+  bool knows_key(const std::string& tenant, const std::string& key) {
+    return requests_.by_key(tenant, key) != nullptr || pending_by_key_.count({tenant, key}) > 0;
+  }
+
+  // ---- views for status, metrics and operator verbs
+  const Config& config() const { return config_; }
+  const std::map<std::string, Model>& models() const { return models_; }
+  const std::map<PeerId, Worker>& workers() const { return workers_; }
+  const std::map<std::string, Load>& loads() const { return loads_; }
+  const Counters& counters() const { return counters_; }
+  const RequestTable& requests() const { return requests_; }
+  Request* request(const std::string& id) { return requests_.by_id(id); }
+  wire::RequestInfo info(const Request& request) const;
+  std::int64_t queued_choices() const;
+  std::int64_t running_choices() const { return running_; }
+  std::int64_t preparing() const { return static_cast<std::int64_t>(jobs_.size()); }
+  std::int64_t helpers() const { return static_cast<std::int64_t>(helpers_.size()); }
+  std::int64_t streams() const { return static_cast<std::int64_t>(streams_.size()); }
+  std::uint64_t epoch() const { return fences_.epoch(); }
+  bool paused() const { return paused_; }
+  bool draining() const { return draining_; }
+  bool storage_low() const { return storage_low_; }
+
+ private:
+  using QueueKey = std::pair<std::string, std::string>;  // model name, numerics class or ""
+  struct Job {                                           // for an ingress helper
+    std::uint64_t id = 0;
+    bool inspect = false;
+    SubmitEvent submit;                                     // prepare
+    std::vector<std::pair<PeerId, std::uint64_t>> waiters;  // who gets the answer
+    std::string model_sha;
+    OpAddModel add;     // inspect
+    PeerId helper = 0;  // 0: waits for one
+    std::int32_t tries = 0;
+    std::int64_t deadline_us = 0;
+  };
+  struct Lost {  // a worker that is gone, for the supervisor's word on how it ended
+    std::int64_t pid = 0;
+    std::vector<std::pair<ChoiceRef, std::int64_t>> running;  // with the index of that moment
+  };
+
+  // machine.cpp
+  void on(const Boot& event);
+  void on(const Recall& event);
+  void on(const StorageLevel& event);
+  void on(const Shutdown& event);
+  void on(const Timer& event);
+  void on(const PeerGone& event);
+  Request& take_in(const BootRequest& boot);
+  void boot_choice(Request& request, Choice& choice, const BootChoice& boot);
+  void timer_due(const TimerEntry& entry);
+  void arm_request(const Request& request);
+  void check_request(Seq seq);
+  void check_drained();
+
+  // machine_submit.cpp: the way in
+  void on(const SubmitEvent& event);
+  void on(const PreparedEvent& event);
+  void on(const IngressUp& event);
+  bool known_submit(const SubmitEvent& event);
+  std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
+  void accept(const SubmitEvent& event,
+              const std::vector<std::pair<PeerId, std::uint64_t>>& waiters,
+              std::vector<std::vector<TokenId>> ids, std::vector<std::string> text);
+  void answer_refused(const std::vector<std::pair<PeerId, std::uint64_t>>& waiters,
+                      wire::Refusal refusal);
+  void start_job(Job job);
+  void assign_jobs();
+  void job_lost(Job& job, const std::string& why);
+  void end_job(std::uint64_t id);
+  void helper_gone(PeerId peer);
+
+  // machine_client.cpp: attach, credit, cancel, status, operator verbs
+  void on(const FromClient& event);
+  void on(const SendFailed& event);
+  void on(const OpCancel& event);
+  void on(const OpPause& event);
+  void client_message(PeerId peer, const wire::Attach& m);
+  void client_message(PeerId peer, const wire::Credit& m);
+  void client_message(PeerId peer, const wire::Detach& m);
+  void client_message(PeerId peer, const wire::Cancel& m);
+  void client_message(PeerId peer, const wire::StatusQuery& m);
+  void client_message(PeerId peer, const wire::ModelsQuery& m);
+  Request* find_request(const std::string& id, const std::string& tenant, const std::string& key);
+  void unsubscribe(Seq seq);
+  void pump_request(Request& request);
+  void pump_one(Subscription& subscription, Request& request);
+  void cancel_request(Request& request);
+
+  // machine_tokens.cpp: results
+  void on(const FromWorker& event);
+  void worker_message(PeerId peer, const wire::Hello& m);
+  void worker_message(PeerId peer, const wire::Tokens& m);
+  void worker_message(PeerId peer, const wire::Returned& m);
+  void worker_message(PeerId peer, const wire::StateReport& m);
+  void worker_message(PeerId peer, const wire::WorkerStats& m);
+  void worker_message(PeerId peer, const wire::Drained& m);
+  void token_event(Worker& worker, const wire::TokenEvent& event, wire::Ack& ack);
+  bool same_as_stored(const Request& request, const Choice& choice,
+                      const wire::TokenEvent& event) const;
+  void commit_tokens(Request& request, Choice& choice, const wire::TokenEvent& event,
+                     std::int64_t skip);
+  void determinism_violation(Worker& worker, Request& request, Choice& choice,
+                             const wire::TokenEvent& event);
+
+  // machine_requests.cpp: life of requests and choices
+  void change(Request& request, RequestChange what);
+  void write_request(const Request& request, Durability durability);
+  void write_choice(const Request& request, const Choice& choice, Durability durability);
+  void enqueue(Request& request, Choice& choice);
+  void dequeue(Request& request, Choice& choice);
+  void end_attempt(Request& request, Choice& choice, const std::string& reason);
+  void leave_worker(Choice& choice, ChoiceRef ref);
+  void requeue(Request& request, Choice& choice, const std::string& reason);
+  void finish_choice(Request& request, Choice& choice, FinishReason finish, const std::string& code,
+                     const std::string& error);
+  void finish_request_if_done(Request& request);
+  void end_request(Request& request, FinishReason finish, const std::string& code,
+                   const std::string& error, bool tell_worker);
+  void quarantine(Request& request);
+  static QueueKey queue_key(const Request& request);
+
+  // machine_dispatch.cpp
+  void dispatch();
+  bool dispatch_to(Load& load);
+  WorkQueue* best_queue(const Load& load);
+  void start_choice(Request& request, Choice& choice, Load& load);
+
+  // machine_workers.cpp
+  void on(const WorkerExit& event);
+  void worker_gone(PeerId peer, const std::string& why);
+  void adopt(Worker& worker, const wire::Hello& hello);
+  bool adopt_item(Worker& worker, const wire::ActiveItem& item);
+  void reconcile_loads(Worker& worker, const wire::Hello& hello);
+  void quarantine_worker(Worker& worker, const std::string& why);
+  void blame(const WorkerExit& exit, const Lost& lost);
+
+  // machine_models.cpp
+  void on(const InspectedEvent& event);
+  void on(const OpAddModel& event);
+  void on(const OpModel& event);
+  void add_inspected(const Job& job, const InspectedEvent& event);
+  void op_refused(PeerId peer, std::uint64_t tag, wire::Refusal refusal);
+  void op_done(PeerId peer, std::uint64_t tag, std::string verb, std::string key);
+  void want(Model& model);
+  void unload(Model& model);
+  void place();
+  void place_model(Model& model);
+  bool place_on(Model& model, Worker& worker);
+  bool evict_for(const Worker& worker, const Model& wanting, std::int64_t bytes_needed);
+  std::int64_t free_bytes(const Worker& worker) const;
+  void set_load_state(Load& load, ModelState state, const std::string& reason);
+  void end_load(const std::string& load_id, ModelState state, const std::string& reason);
+  void load_failed(Load& load, const std::string& reason);
+  void drain_step(Load& load);
+  void refresh_model(Model& model, const std::string& reason);
+  void set_model_state(Model& model, ModelState state, const std::string& reason);
+  void put_model(const Model& model);
+  void put_load(const Load& load);
+  void fail_waiting(Model& model);
+
+  Config config_;
+  Now now_;
+  Effects* out_ = nullptr;  // of the step in progress
+
+  FenceMaker fences_;
+  RequestTable requests_;
+  StreamHub streams_;
+  Timers timers_;
+  Counters counters_;
+  std::map<QueueKey, WorkQueue> queues_;
+  std::map<std::string, Model> models_;  // by name
+  std::map<std::string, Load> loads_;    // by load id
+  std::map<PeerId, Worker> workers_;
+  std::deque<Lost> lost_;
+  std::deque<WorkerExit> exits_;  // ended before their connection was seen to be gone
+  std::map<std::uint64_t, Job> jobs_;
+  std::map<PeerId, std::set<std::uint64_t>> helpers_;
+  std::deque<std::uint64_t> unassigned_;
+  std::unordered_map<std::string, std::uint64_t> pending_by_id_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> pending_by_key_;
+  std::uint64_t last_job_ = 0;
+  std::uint64_t last_load_ = 0;
+  Seq last_seq_ = 0;
+  std::int64_t config_version_ = 0;
+  std::int64_t running_ = 0;
+  std::int64_t adoption_until_us_ = 0;
+  bool paused_ = false;
+  bool draining_ = false;
+  std::int64_t drain_until_us_ = 0;
+  bool storage_low_ = false;
+  bool want_dispatch_ = false;
+  bool want_place_ = false;
+};
+
+}  // namespace holdfast::core

@@ -1,0 +1,482 @@
+// Registry and placement: what is loaded where, and why not.
+#include <algorithm>
+#include <limits>
+
+#include "control/core/machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr std::int64_t kUnknownMemory = std::numeric_limits<std::int64_t>::max() / 4;
+
+bool ended(ModelState state) {
+  return state == ModelState::kUnloaded || state == ModelState::kFailed;
+}
+
+}  // namespace
+
+// ---- registration
+
+void Machine::on(const OpAddModel& event) {
+  if (event.name.empty() || event.name.size() > 128 || event.path.empty()) {
+    op_refused(event.peer, event.tag,
+               refuse(Errc::kUsage, "models.add: expected a name of at most 128 bytes and a path"));
+    return;
+  }
+  Job job;
+  job.inspect = true;
+  job.add = event;
+  job.deadline_us = now_.mono_us + config_.ingress_inspect_timeout_ms * 1000;
+  start_job(std::move(job));
+}
+
+void Machine::on(const InspectedEvent& event) {
+  const auto it = jobs_.find(event.inspected.job);
+  if (it == jobs_.end() || !it->second.inspect || it->second.helper != event.peer) return;
+  const Job job = it->second;
+  end_job(job.id);
+  if (!event.inspected.ok) {
+    op_refused(job.add.peer, job.add.tag, event.inspected.refusal);
+    return;
+  }
+  add_inspected(job, event);
+}
+
+void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
+  const OpAddModel& add = job.add;
+  ModelRow row = event.row;
+  row.name = add.name;
+  row.path = add.path;
+  row.sha = event.inspected.model_sha;
+  row.size = event.inspected.size;
+  row.mtime_ns = event.inspected.mtime_ns;
+  row.options = add.options;
+  row.created_ms = now_.wall_ms;
+  row.state = ModelState::kRegistered;
+  const auto known = models_.find(add.name);
+  if (known != models_.end()) {
+    const ModelRow& old = known->second.row;
+    const bool used = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+      return item.second.row.model == add.name;
+    });
+    const bool waits =
+        std::any_of(requests_.all().begin(), requests_.all().end(), [&](const auto& item) {
+          return !item.second.terminal() && item.second.row.model == add.name;
+        });
+    const bool same_file = old.sha == row.sha;
+    if (!same_file && (used || waits)) {
+      op_refused(
+          add.peer, add.tag,
+          refuse(Errc::kConflict, "model \"" + add.name + "\" is in use with another file (" +
+                                      old.path + "); unload it first or take another name"));
+      return;
+    }
+    row.created_ms = old.created_ms;
+    row.wanted = old.wanted;
+    row.last_used_ms = old.last_used_ms;
+    if (same_file) {
+      // The plan of a load that exists stays; new numbers take effect with the next one.
+      row.state = old.state;
+      row.reason = old.reason;
+    }
+  }
+  row.wanted = row.wanted || add.load;
+  Model& model = models_[add.name];
+  const bool fresh = model.row.name.empty();
+  model.row = row;
+  out_->write(PutModelBlobs{row.sha, event.inspected.tokenizer, event.inspected.pieces},
+              Durability::kFull);
+  put_model(model);
+  if (fresh) {
+    out_->write(InsertTransition{"model", add.name, "", "registered", now_.wall_ms, 0, 0, add.path},
+                Durability::kFull);
+  }
+  if (add.load) want(model);
+  op_done(add.peer, add.tag, "models.add", add.name);
+}
+
+void Machine::on(const OpModel& event) {
+  const auto it = models_.find(event.name);
+  if (it == models_.end()) {
+    op_refused(event.peer, event.tag,
+               refuse(Errc::kModelNotFound, "model \"" + event.name + "\" is not registered"));
+    return;
+  }
+  Model& model = it->second;
+  if (event.verb == "models.load") {
+    model.failures = 0;
+    model.retry_at_us = 0;
+    model.row.wanted = true;
+    if (ended(model.row.state)) set_model_state(model, ModelState::kPlacing, "asked by operator");
+    put_model(model);
+    want_place_ = true;
+  } else if (event.verb == "models.unload") {
+    unload(model);
+  } else {
+    const bool loaded = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+      return item.second.row.model == event.name;
+    });
+    const bool waits =
+        std::any_of(requests_.all().begin(), requests_.all().end(), [&](const auto& item) {
+          return !item.second.terminal() && item.second.row.model == event.name;
+        });
+    if (loaded || waits) {
+      op_refused(event.peer, event.tag,
+                 refuse(Errc::kConflict, "model \"" + event.name + "\" is " +
+                                             (loaded ? "loaded; unload it first"
+                                                     : "wanted by "
+                                                       "requests that have not ended")));
+      return;
+    }
+    out_->write(DeleteModel{event.name}, Durability::kFull);
+    out_->write(
+        InsertTransition{"model", event.name, std::string(model_state_name(model.row.state)),
+                         "removed", now_.wall_ms, 0, 0, "asked by operator"},
+        Durability::kFull);
+    models_.erase(it);
+  }
+  op_done(event.peer, event.tag, event.verb, event.name);
+}
+
+// ---- states
+
+void Machine::put_model(const Model& model) {
+  out_->write(PutModel{model.row}, Durability::kFull);
+}
+
+void Machine::put_load(const Load& load) {
+  out_->write(PutLoad{load.row}, Durability::kFull);
+}
+
+void Machine::set_model_state(Model& model, ModelState state, const std::string& reason) {
+  if (model.row.state == state) return;
+  CHECK_MSG(legal_change(model.row.state, state), "a model's states have an order");
+  out_->write(
+      InsertTransition{"model", model.row.name, std::string(model_state_name(model.row.state)),
+                       std::string(model_state_name(state)), now_.wall_ms, 0, 0, reason},
+      Durability::kFull);
+  out_->note("model state", {{"model", model.row.name},
+                             {"from", std::string(model_state_name(model.row.state))},
+                             {"to", std::string(model_state_name(state))},
+                             {"reason", reason}});
+  model.row.state = state;
+  model.row.reason = reason;
+  put_model(model);
+}
+
+void Machine::set_load_state(Load& load, ModelState state, const std::string& reason) {
+  if (load.row.state == state) return;
+  const auto worker = workers_.find(load.worker);
+  const std::int64_t before = worker == workers_.end() ? 0 : worker->second.hello.memory.free;
+  out_->write(
+      InsertTransition{"load", load.row.load_id, std::string(model_state_name(load.row.state)),
+                       std::string(model_state_name(state)), now_.wall_ms, before, load.memory.free,
+                       reason},
+      Durability::kFull);
+  load.row.state = state;
+  load.row.reason = reason;
+  if (state == ModelState::kReady) load.row.ready_ms = now_.wall_ms;
+  if (ended(state)) load.row.ended_ms = now_.wall_ms;
+  put_load(load);
+}
+
+/// The model is as far as the furthest of its loads.
+void Machine::refresh_model(Model& model, const std::string& reason) {
+  constexpr ModelState kOrder[] = {ModelState::kReady, ModelState::kWarming, ModelState::kLoading,
+                                   ModelState::kPlacing, ModelState::kDraining};
+  for (const ModelState state : kOrder) {
+    const bool any = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+      const Load& load = item.second;
+      // A load whose worker may still come back serves nobody meanwhile.
+      const ModelState now = load.worker == 0 ? ModelState::kPlacing : load.row.state;
+      return load.row.model == model.row.name && now == state;
+    });
+    if (!any) continue;
+    // From outside: loading has begun as soon as a worker was told.
+    if (model.row.state != state && !legal_change(model.row.state, state)) {
+      set_model_state(model, ModelState::kPlacing, reason);
+    }
+    set_model_state(model, state, reason);
+    return;
+  }
+  const ModelState state = model.row.state;
+  if (state == ModelState::kRegistered || ended(state)) return;
+  set_model_state(model, model.row.wanted ? ModelState::kPlacing : ModelState::kUnloaded, reason);
+}
+
+void Machine::want(Model& model) {
+  if (!model.row.wanted) {
+    model.row.wanted = true;
+    put_model(model);
+  }
+  if (model.row.state == ModelState::kRegistered || model.row.state == ModelState::kUnloaded) {
+    set_model_state(model, ModelState::kPlacing, "wanted");
+  }
+  want_place_ = true;
+}
+
+void Machine::unload(Model& model) {
+  model.row.wanted = false;
+  put_model(model);
+  std::vector<std::string> ids;
+  for (auto& [id, load] : loads_) {
+    if (load.row.model == model.row.name) ids.push_back(id);
+  }
+  for (const std::string& id : ids) {
+    Load& load = loads_.at(id);
+    set_load_state(load, ModelState::kDraining, "asked to unload");
+    drain_step(load);
+  }
+  refresh_model(model, "asked to unload");
+}
+
+/// A draining load without work is told to go.
+void Machine::drain_step(Load& load) {
+  if (load.row.state != ModelState::kDraining || !load.running.empty()) return;
+  out_->send(load.worker, wire::Unload{load.row.load_id});
+}
+
+void Machine::end_load(const std::string& load_id, ModelState state, const std::string& reason) {
+  const auto it = loads_.find(load_id);
+  if (it == loads_.end()) return;
+  Load& load = it->second;
+  CHECK_MSG(load.running.empty(), "work leaves a load before the load ends");
+  load.row.bytes = 0;
+  set_load_state(load, state, reason);
+  if (const auto worker = workers_.find(load.worker); worker != workers_.end()) {
+    worker->second.loads.erase(load_id);
+  }
+  const std::string name = load.row.model;
+  loads_.erase(it);
+  want_place_ = true;
+  if (const auto model = models_.find(name); model != models_.end()) {
+    refresh_model(model->second, reason);
+  }
+}
+
+void Machine::load_failed(Load& load, const std::string& reason) {
+  const auto model = models_.find(load.row.model);
+  const std::string id = load.row.load_id;
+  if (load.worker != 0) out_->send(load.worker, wire::Unload{id});
+  out_->note("load failed", {{"model", load.row.model}, {"load", id}, {"reason", reason}}, true);
+  for (const ChoiceRef& ref : std::set<ChoiceRef>(load.running)) {
+    Request* request = requests_.by_seq(ref.seq);
+    CHECK(request != nullptr);
+    requeue(*request, request->choices[static_cast<std::size_t>(ref.choice)], "load failed");
+  }
+  end_load(id, ModelState::kFailed, reason);
+  if (model == models_.end()) return;
+  Model& m = model->second;
+  ++m.failures;
+  const std::int64_t backoff_ms = std::min(config_.load_backoff_ms << std::min(m.failures - 1, 20),
+                                           config_.load_backoff_max_ms);
+  m.retry_at_us = now_.mono_us + backoff_ms * 1000;
+  timers_.add({m.retry_at_us, TimerKind::kPlacement, 0, 0, {}});
+  const bool others = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+    return item.second.row.model == m.row.name;
+  });
+  if (m.failures < config_.load_tries || others) return;
+  m.row.wanted = false;
+  set_model_state(m, ModelState::kFailed, reason);
+  fail_waiting(m);
+}
+
+/// Nobody will serve these: they end with the reason instead of waiting for ever.
+void Machine::fail_waiting(Model& model) {
+  std::vector<Seq> waiting;
+  for (const auto& [seq, request] : requests_.all()) {
+    if (!request.terminal() && request.row.model == model.row.name &&
+        request.row.state != RequestState::kQuarantined) {
+      waiting.push_back(seq);
+    }
+  }
+  for (const Seq seq : waiting) {
+    Request* request = requests_.by_seq(seq);
+    if (request == nullptr) continue;
+    end_request(*request, FinishReason::kError, std::string(errc_name(Errc::kModelFailed)),
+                "model \"" + model.row.name + "\" failed: " + model.row.reason, true);
+  }
+}
+
+void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
+  const auto it = loads_.find(m.model.load_id);
+  Worker& worker = workers_.at(peer);
+  if (it == loads_.end() || it->second.worker != peer) {
+    if (m.model.state != "unloaded" && m.model.state != "failed") {
+      out_->send(peer, wire::Unload{m.model.load_id});
+    }
+    return;
+  }
+  Load& load = it->second;
+  const ModelState state = model_state_from_name(m.model.state);
+  load.memory = m.model.memory;
+  load.progress = m.model.progress;
+  load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
+  timers_.add({load.deadline_us, TimerKind::kLoad, 0, 0, load.row.load_id});
+  if (state == ModelState::kUnloaded || state == ModelState::kFailed) {
+    if (load.row.state == ModelState::kDraining && load.running.empty()) {
+      end_load(m.model.load_id, ModelState::kUnloaded,
+               m.model.reason.empty() ? "unloaded" : m.model.reason);
+    } else {
+      load_failed(load, m.model.reason.empty() ? "the worker gave it up" : m.model.reason);
+    }
+    return;
+  }
+  if (load.row.state == ModelState::kDraining) {
+    drain_step(load);
+    return;
+  }
+  if (state == ModelState::kReady) {
+    load.row.numerics_class = m.model.numerics_class;
+    load.row.slots = m.model.slots;
+    load.row.pages = m.model.pages_total;
+    load.row.page_tokens = m.model.page_tokens;
+    load.row.context = m.model.context;
+  }
+  set_load_state(load, state, m.model.reason);
+  const auto model = models_.find(load.row.model);
+  if (model == models_.end()) return;
+  if (state == ModelState::kReady) model->second.failures = 0;
+  refresh_model(model->second, m.model.reason.empty()
+                                   ? "reported by worker " + worker.hello.worker_key
+                                   : m.model.reason);
+  want_dispatch_ = true;
+}
+
+// ---- placement
+
+std::int64_t Machine::free_bytes(const Worker& worker) const {
+  if (worker.hello.memory.total <= 0) return kUnknownMemory;
+  std::int64_t reserved = 0;
+  // Workers of one host and device share its memory.
+  for (const auto& [id, load] : loads_) {
+    const auto other = workers_.find(load.worker);
+    if (other == workers_.end() || other->second.hello.host != worker.hello.host ||
+        other->second.hello.device != worker.hello.device) {
+      continue;
+    }
+    reserved += load.row.bytes;
+  }
+  return worker.hello.memory.total / 100 * config_.placement_memory_percent - reserved;
+}
+
+void Machine::place() {
+  want_place_ = false;
+  if (draining_) return;
+  for (auto& [name, model] : models_) {
+    if (model.row.wanted && model.row.state != ModelState::kFailed) place_model(model);
+  }
+}
+
+void Machine::place_model(Model& model) {
+  if (model.retry_at_us > now_.mono_us) return;
+  std::int64_t have = 0;
+  std::set<std::string> taken;  // worker keys
+  for (const auto& [id, load] : loads_) {
+    if (load.row.model != model.row.name) continue;
+    if (load.row.state != ModelState::kDraining) ++have;
+    taken.insert(load.row.worker_key);
+  }
+  for (auto& [peer, worker] : workers_) {
+    if (config_.placement_replicas > 0 && have >= config_.placement_replicas) return;
+    if (worker.quarantined || worker.draining || taken.count(worker.hello.worker_key) > 0) continue;
+    if (place_on(model, worker)) {
+      taken.insert(worker.hello.worker_key);
+      ++have;
+    } else if (have == 0 && model.row.state == ModelState::kFailed) {
+      return;
+    }
+  }
+}
+
+bool Machine::place_on(Model& model, Worker& worker) {
+  std::int64_t needed = 0;
+  auto envelope = fit_envelope(model.row, free_bytes(worker), &needed);
+  if (!envelope) {
+    const bool ever = worker.hello.memory.total <= 0 ||
+                      needed <= worker.hello.memory.total / 100 * config_.placement_memory_percent;
+    const bool others = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+      return item.second.row.model == model.row.name;
+    });
+    if (!ever && !others && workers_.size() == 1) {
+      model.row.wanted = false;
+      set_model_state(
+          model, ModelState::kFailed,
+          "memory_exhausted: it needs " + std::to_string(needed) + " bytes, device " +
+              worker.hello.device + " may give " +
+              std::to_string(worker.hello.memory.total / 100 * config_.placement_memory_percent));
+      fail_waiting(model);
+      return false;
+    }
+    if (others || !evict_for(worker, model, needed)) return false;
+    return false;  // placed again when the evicted model has gone
+  }
+  Load load;
+  load.row.load_id = "l" + std::to_string(fences_.epoch()) + "-" + std::to_string(++last_load_);
+  load.row.model = model.row.name;
+  load.row.model_sha = model.row.sha;
+  load.row.worker_key = worker.hello.worker_key;
+  load.row.incarnation = worker.hello.incarnation;
+  load.row.state = ModelState::kPlacing;
+  load.row.slots = model.row.slots;
+  load.row.pages = static_cast<std::int32_t>(envelope->pages);
+  load.row.context = model.row.context;
+  load.row.bytes = envelope->bytes;
+  load.row.created_ms = now_.wall_ms;
+  load.worker = worker.peer;
+  load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
+  timers_.add({load.deadline_us, TimerKind::kLoad, 0, 0, load.row.load_id});
+  wire::Load message;
+  message.load_id = load.row.load_id;
+  message.model_sha = model.row.sha;
+  message.path = model.row.path;
+  message.size = model.row.size;
+  message.mtime_ns = model.row.mtime_ns;
+  message.context = model.row.context;
+  message.slots = model.row.slots;
+  message.pages = load.row.pages;
+  message.kv_type = model.row.kv_type;
+  message.prefill_chunk = static_cast<std::int32_t>(model.row.prefill_chunk);
+  message.options = model.row.options;
+  worker.loads.insert(load.row.load_id);
+  put_load(load);
+  loads_[load.row.load_id] = std::move(load);
+  out_->send(worker.peer, std::move(message));
+  refresh_model(model, "placed on worker " + worker.hello.worker_key);
+  return true;
+}
+
+/// Unloads the least recently used idle models of this worker until `bytes_needed` would be free.
+bool Machine::evict_for(const Worker& worker, const Model& wanting, std::int64_t bytes_needed) {
+  std::vector<std::pair<std::int64_t, std::string>> idle;
+  std::int64_t free = free_bytes(worker);
+  for (const std::string& id : worker.loads) {
+    const Load& load = loads_.at(id);
+    const bool queued = std::any_of(queues_.begin(), queues_.end(), [&](const auto& item) {
+      return item.first.first == load.row.model && item.second.size() > 0;
+    });
+    if (load.row.model == wanting.row.name) continue;
+    if (load.row.state == ModelState::kDraining) free += load.row.bytes;
+    if (load.row.state != ModelState::kReady || !load.running.empty() || queued) continue;
+    idle.emplace_back(models_.at(load.row.model).row.last_used_ms, id);
+  }
+  std::sort(idle.begin(), idle.end());
+  std::vector<std::string> victims;
+  for (const auto& [used, id] : idle) {
+    if (free >= bytes_needed) break;
+    free += loads_.at(id).row.bytes;
+    victims.push_back(id);
+  }
+  if (free < bytes_needed) return false;
+  for (const std::string& id : victims) {
+    Load& load = loads_.at(id);
+    Model& model = models_.at(load.row.model);
+    model.row.wanted = false;  // it comes back when a request asks for it
+    set_load_state(load, ModelState::kDraining, "makes room for " + wanting.row.name);
+    drain_step(load);
+    refresh_model(model, "makes room for " + wanting.row.name);
+  }
+  return true;
+}
+
+}  // namespace holdfast::core

@@ -1,0 +1,342 @@
+// The way in: idempotency, early refusals, the ingress helpers, acceptance.
+#include <algorithm>
+
+#include "control/core/machine.h"
+
+namespace holdfast::core {
+namespace {
+
+std::int64_t payload_bytes(const wire::Submit& submit) {
+  std::size_t bytes = submit.meta.size();
+  for (const wire::Prompt& prompt : submit.prompts) {
+    if (prompt.text) bytes += prompt.text->size();
+    if (prompt.messages_json) bytes += prompt.messages_json->size();
+    if (prompt.ids) bytes += prompt.ids->size() * sizeof(TokenId);
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+bool ids_only(const wire::Submit& submit) {
+  return !submit.echo && std::all_of(submit.prompts.begin(), submit.prompts.end(),
+                                     [](const wire::Prompt& p) { return p.ids.has_value(); });
+}
+
+std::string hash_of(const SubmitEvent& event) {
+  return event.submit.body_hash.empty() ? event.body_hash : event.submit.body_hash;
+}
+
+std::string tenant_of(const wire::Submit& submit) {
+  return submit.tenant.empty() ? "default" : submit.tenant;
+}
+
+}  // namespace
+
+void Machine::answer_refused(const std::vector<std::pair<PeerId, std::uint64_t>>& waiters,
+                             wire::Refusal refusal) {
+  ++counters_.refused;
+  for (const auto& [peer, tag] : waiters) out_->send(peer, wire::Refused{tag, refusal});
+}
+
+/// True if the id or key is known, accepted or on its way: then it is answered here.
+bool Machine::known_submit(const SubmitEvent& event) {
+  const wire::Submit& submit = event.submit;
+  const std::string tenant = tenant_of(submit);
+  const std::string hash = hash_of(event);
+  Request* request = submit.request_id.empty() ? nullptr : requests_.by_id(submit.request_id);
+  if (request == nullptr) request = requests_.by_key(tenant, submit.idem_key);
+  const std::vector<std::pair<PeerId, std::uint64_t>> waiter = {{event.peer, submit.tag}};
+  const auto mismatch = [&](const std::string& id) {
+    answer_refused(
+        waiter, refuse(Errc::kIdempotencyMismatch, "request " + id +
+                                                       " is known with another body; use a new "
+                                                       "id or Idempotency-Key for a new request"));
+    return true;
+  };
+  if (request != nullptr) {
+    if (request->row.body_hash != hash || request->row.tenant != tenant)
+      return mismatch(request->row.id);
+    ++counters_.duplicates;
+    out_->send(event.peer, wire::Accepted{submit.tag, true, info(*request)});
+    return true;
+  }
+  Job* job = nullptr;
+  if (const auto it = pending_by_id_.find(submit.request_id); it != pending_by_id_.end()) {
+    job = &jobs_.at(it->second);
+  } else if (!submit.idem_key.empty()) {
+    const auto key = pending_by_key_.find({tenant, submit.idem_key});
+    if (key != pending_by_key_.end()) job = &jobs_.at(key->second);
+  }
+  if (job == nullptr) return false;
+  if (hash_of(job->submit) != hash || tenant_of(job->submit.submit) != tenant) {
+    return mismatch(job->submit.submit.request_id);
+  }
+  job->waiters.emplace_back(event.peer, submit.tag);
+  return true;
+}
+
+std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
+                                                   const Model* model) const {
+  const wire::Submit& submit = event.submit;
+  if (draining_) return refuse(Errc::kDraining, "the daemon is shutting down; send it again later");
+  if (storage_low_)
+    return refuse(Errc::kStorageFull, "the disk of the state directory is nearly full");
+  if (auto invalid = check_submit(submit, config_)) return invalid;
+  if (model == nullptr) {
+    return refuse(Errc::kModelNotFound, "model \"" + submit.model + "\" is not registered");
+  }
+  if (model->row.state == ModelState::kFailed) {
+    return refuse(Errc::kModelFailed, "model \"" + model->row.name +
+                                          "\" failed: " + model->row.reason + "; see models load");
+  }
+  const std::string tenant = tenant_of(submit);
+  const std::int64_t tenant_live = requests_.live_of(tenant);
+  const std::int64_t waiting = requests_.live() + static_cast<std::int64_t>(jobs_.size());
+  std::string full;
+  if (waiting >= config_.queue_max_requests) {
+    full = "the queue holds " + std::to_string(waiting) + " requests";
+  } else if (tenant_live >= config_.queue_max_tenant_requests) {
+    full = "tenant " + tenant + " has " + std::to_string(tenant_live) + " requests";
+  } else if (requests_.live_bytes() + payload_bytes(submit) > config_.queue_max_bytes) {
+    full = "the queue holds " + std::to_string(requests_.live_bytes()) + " bytes of prompts";
+  } else if (static_cast<std::int64_t>(jobs_.size()) >= config_.preparing_max) {
+    full = std::to_string(jobs_.size()) + " requests wait for tokenizing";
+  }
+  if (full.empty()) return std::nullopt;
+  wire::Refusal refusal = refuse(Errc::kQueueFull, full + "; its bound is reached");
+  refusal.queue_position = queued_choices();
+  std::int64_t slots = 0;
+  for (const auto& [id, load] : loads_) slots += load.row.slots;
+  const double each_ms = model->service_ms > 0 ? model->service_ms : 1000;
+  // Room appears when the next running request ends.
+  refusal.retry_after_ms = std::max<std::int64_t>(
+      static_cast<std::int64_t>(each_ms / static_cast<double>(std::max<std::int64_t>(slots, 1))),
+      100);
+  refusal.eta_ms =
+      static_cast<std::int64_t>(each_ms * static_cast<double>(refusal.queue_position + 1) /
+                                static_cast<double>(std::max<std::int64_t>(slots, 1)));
+  return refusal;
+}
+
+void Machine::on(const SubmitEvent& original) {
+  if (known_submit(original)) return;
+  SubmitEvent event = original;
+  if (event.submit.request_id.empty()) event.submit.request_id = event.new_id;
+  const auto model = models_.find(event.submit.model);
+  const Model* found = model == models_.end() ? nullptr : &model->second;
+  const std::vector<std::pair<PeerId, std::uint64_t>> waiter = {{event.peer, event.submit.tag}};
+  if (auto refusal = refuse_early(event, found)) {
+    answer_refused(waiter, std::move(*refusal));
+    return;
+  }
+  if (ids_only(event.submit)) {
+    std::vector<std::vector<TokenId>> ids;
+    for (const wire::Prompt& prompt : event.submit.prompts) ids.push_back(*prompt.ids);
+    accept(event, waiter, std::move(ids), {});
+    return;
+  }
+  Job job;
+  job.model_sha = found->row.sha;
+  job.waiters = waiter;
+  job.submit = std::move(event);
+  job.deadline_us = now_.mono_us + config_.ingress_timeout_ms * 1000;
+  start_job(std::move(job));
+}
+
+void Machine::start_job(Job job) {
+  job.id = ++last_job_;
+  if (!job.inspect) {
+    const wire::Submit& submit = job.submit.submit;
+    pending_by_id_[submit.request_id] = job.id;
+    if (!submit.idem_key.empty()) pending_by_key_[{tenant_of(submit), submit.idem_key}] = job.id;
+  }
+  timers_.add({job.deadline_us, TimerKind::kJob, static_cast<std::int64_t>(job.id), 0, {}});
+  unassigned_.push_back(job.id);
+  jobs_.emplace(job.id, std::move(job));
+  assign_jobs();
+}
+
+/// Gives waiting jobs to the helper with the fewest; one hashes files for long, so jobs are spread.
+void Machine::assign_jobs() {
+  while (!unassigned_.empty() && !helpers_.empty()) {
+    const auto it = jobs_.find(unassigned_.front());
+    unassigned_.pop_front();
+    if (it == jobs_.end() || it->second.helper != 0) continue;
+    Job& job = it->second;
+    const auto helper = std::min_element(
+        helpers_.begin(), helpers_.end(),
+        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    job.helper = helper->first;
+    ++job.tries;
+    helper->second.insert(job.id);
+    if (job.inspect) {
+      out_->send(job.helper, wire::Inspect{job.id, job.add.path});
+    } else {
+      const wire::Submit& submit = job.submit.submit;
+      out_->send(job.helper, wire::Prepare{job.id, job.model_sha, submit.prompts,
+                                           submit.add_special, submit.echo});
+    }
+  }
+}
+
+/// The helper of this job died or took too long: another try, or the end of it.
+void Machine::job_lost(Job& job, const std::string& why) {
+  const bool had_helper = job.helper != 0;
+  if (had_helper) {
+    const auto helper = helpers_.find(job.helper);
+    if (helper != helpers_.end()) helper->second.erase(job.id);
+  }
+  job.helper = 0;
+  if (had_helper && job.tries < config_.ingress_tries) {
+    const std::int64_t limit =
+        job.inspect ? config_.ingress_inspect_timeout_ms : config_.ingress_timeout_ms;
+    job.deadline_us = now_.mono_us + limit * 1000;
+    timers_.add({job.deadline_us, TimerKind::kJob, static_cast<std::int64_t>(job.id), 0, {}});
+    unassigned_.push_back(job.id);
+    assign_jobs();
+    return;
+  }
+  wire::Refusal refusal = refuse(
+      Errc::kTimeout, had_helper ? "preparing the request failed " + std::to_string(job.tries) +
+                                       " times: the ingress helper " + why
+                                 : "no ingress helper is connected");
+  if (!had_helper) refusal.retry_after_ms = 1000;
+  if (job.inspect) {
+    op_refused(job.add.peer, job.add.tag, std::move(refusal));
+  } else {
+    answer_refused(job.waiters, std::move(refusal));
+  }
+  end_job(job.id);
+}
+
+void Machine::end_job(std::uint64_t id) {
+  const auto it = jobs_.find(id);
+  CHECK(it != jobs_.end());
+  const Job& job = it->second;
+  if (!job.inspect) {
+    const wire::Submit& submit = job.submit.submit;
+    pending_by_id_.erase(submit.request_id);
+    if (!submit.idem_key.empty()) pending_by_key_.erase({tenant_of(submit), submit.idem_key});
+  }
+  if (const auto helper = helpers_.find(job.helper); helper != helpers_.end()) {
+    helper->second.erase(id);
+  }
+  jobs_.erase(it);
+}
+
+void Machine::on(const IngressUp& event) {
+  helpers_[event.peer];
+  assign_jobs();
+}
+
+void Machine::helper_gone(PeerId peer) {
+  const std::set<std::uint64_t> jobs = helpers_.at(peer);
+  helpers_.erase(peer);
+  for (const std::uint64_t id : jobs) {
+    if (const auto it = jobs_.find(id); it != jobs_.end()) job_lost(it->second, "died");
+  }
+}
+
+void Machine::on(const PreparedEvent& event) {
+  const auto it = jobs_.find(event.prepared.job);
+  // A late answer of a helper that was given up, or one that answers what it was not asked.
+  if (it == jobs_.end() || it->second.inspect || it->second.helper != event.peer) return;
+  const Job job = it->second;
+  end_job(job.id);
+  if (!event.prepared.ok) {
+    answer_refused(job.waiters, event.prepared.refusal);
+    return;
+  }
+  if (event.prepared.ids.size() != job.submit.submit.prompts.size()) {
+    answer_refused(job.waiters,
+                   refuse(Errc::kInternal, "the ingress helper answered another request"));
+    return;
+  }
+  accept(job.submit, job.waiters, event.prepared.ids, event.prepared.text);
+}
+
+void Machine::accept(const SubmitEvent& event,
+                     const std::vector<std::pair<PeerId, std::uint64_t>>& waiters,
+                     std::vector<std::vector<TokenId>> ids, std::vector<std::string> text) {
+  const wire::Submit& submit = event.submit;
+  const auto found = models_.find(submit.model);
+  const Model* model = found == models_.end() ? nullptr : &found->second;
+  if (auto refusal = refuse_early(event, model))
+    return answer_refused(waiters, std::move(*refusal));
+  std::vector<std::int64_t> prompt_tokens;
+  for (const auto& prompt : ids) {
+    prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
+    const bool known = std::all_of(prompt.begin(), prompt.end(), [&](TokenId id) {
+      return id >= 0 && (model->row.vocab == 0 || id < model->row.vocab);
+    });
+    if (prompt.empty() || !known) {
+      return answer_refused(
+          waiters,
+          refuse(Errc::kInvalidRequest, prompt.empty() ? std::string("the prompt has no tokens")
+                                                       : "prompt ids: expected 0 to " +
+                                                             std::to_string(model->row.vocab - 1)));
+    }
+  }
+  ContextVerdict verdict = admit_context(prompt_tokens, submit.max_tokens, model->row.context,
+                                         std::int64_t{model->row.pages} * 64);
+  if (verdict.refusal) return answer_refused(waiters, std::move(*verdict.refusal));
+
+  Request request;
+  request.row.seq = ++last_seq_;
+  request.row.id = submit.request_id;
+  request.row.tenant = tenant_of(submit);
+  request.row.idem_key = submit.idem_key;
+  request.row.body_hash = hash_of(event);
+  request.row.model = model->row.name;
+  request.row.model_sha = model->row.sha;
+  request.row.priority = submit.priority;
+  request.row.config_version = config_version_;
+  request.row.n = submit.n;
+  request.row.max_tokens = verdict.max_tokens;
+  request.row.on_disconnect = submit.on_disconnect;
+  request.row.created_ms = now_.wall_ms;
+  const auto deadline = [&](std::int64_t timeout_ms, std::int64_t& wall, std::int64_t& mono) {
+    if (timeout_ms == 0) return;
+    const std::int64_t limited = std::min<std::int64_t>(timeout_ms, 1LL << 42);
+    wall = now_.wall_ms + limited;
+    mono = now_.mono_us + limited * 1000;
+  };
+  deadline(submit.queue_timeout_ms, request.row.queue_deadline_ms, request.queue_deadline_us);
+  deadline(submit.total_timeout_ms, request.row.total_deadline_ms, request.total_deadline_us);
+  if (submit.on_disconnect == wire::OnDisconnect::kCancel) {
+    request.orphan_deadline_us = now_.mono_us + config_.disconnect_grace_ms * 1000;
+  }
+  request.sampling = submit.sampling;
+  if (!submit.seed_given) request.sampling.seed = event.new_seed;
+  request.stops = submit.stops;
+  request.echo = submit.echo;
+  request.meta = submit.meta;
+  request.prompt_tokens = prompt_tokens;
+  request.payload_bytes = payload_bytes(submit);
+  InsertRequest insert;
+  for (std::int32_t c = 0; c < submit.n * static_cast<std::int32_t>(ids.size()); ++c) {
+    Choice choice;
+    choice.row.choice = c;
+    choice.row.prompt = c / submit.n;
+    if (verdict.max_tokens == 0) {
+      choice.row.finish = FinishReason::kLength;
+      choice.phase = ChoicePhase::kEnded;
+    }
+    insert.choices.push_back(choice.row);
+    request.choices.push_back(std::move(choice));
+  }
+  insert.row = request.row;
+  insert.payload = {request.sampling, request.stops,  request.echo,
+                    request.meta,     std::move(ids), std::move(text)};
+  out_->write(std::move(insert), Durability::kFull);
+  Request& in = *requests_.insert(std::move(request));
+  ++counters_.accepted;
+  if (verdict.max_tokens == 0) {
+    finish_request_if_done(in);
+  } else {
+    for (Choice& choice : in.choices) enqueue(in, choice);
+    arm_request(in);
+  }
+  for (const auto& [peer, tag] : waiters) out_->send(peer, wire::Accepted{tag, false, info(in)});
+}
+
+}  // namespace holdfast::core

@@ -1,0 +1,188 @@
+// Results of workers. A token counts only under the current fence and at the next index.
+#include <algorithm>
+
+#include "control/core/machine.h"
+
+namespace holdfast::core {
+
+void Machine::on(const FromWorker& event) {
+  if (!std::holds_alternative<wire::Hello>(event.message) && workers_.count(event.peer) == 0) {
+    return;  // a connection that has not said who it is, or was replaced by a newer one
+  }
+  std::visit([&](const auto& m) { worker_message(event.peer, m); }, event.message);
+}
+
+void Machine::worker_message(PeerId peer, const wire::Tokens& m) {
+  wire::Ack ack;
+  for (const wire::TokenEvent& event : m.events) {
+    // A violation in one event ends the worker's right to be believed in the next.
+    const auto worker = workers_.find(peer);
+    if (worker == workers_.end()) return;
+    token_event(worker->second, event, ack);
+  }
+  if (!ack.items.empty()) out_->send(peer, std::move(ack));
+}
+
+void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::Ack& ack) {
+  Request* request = requests_.by_id(event.request_id);
+  const bool known = request != nullptr && event.choice >= 0 &&
+                     static_cast<std::size_t>(event.choice) < request->choices.size();
+  const auto drop = [&](const std::string& reason) {
+    ++counters_.stale_events;
+    out_->send(worker.peer, wire::Drop{event.request_id, event.choice, reason});
+  };
+  if (!known) return drop("unknown request");
+  Choice& choice = request->choices[static_cast<std::size_t>(event.choice)];
+  const bool mine = choice.phase == ChoicePhase::kRunning && choice.worker == worker.peer;
+  if (choice.fence != event.fence) {
+    // DROP names no fence: it must not reach a newer attempt on the same worker, whose ADOPT or
+    // DISPATCH is on its way.
+    if (mine) {
+      ++counters_.stale_events;
+      return;
+    }
+    return drop("stale fence");
+  }
+  if (choice.phase == ChoicePhase::kEnded) {
+    // Our ACK was lost, or a cancel met the last token. Either way the worker may forget it.
+    ack.items.push_back({event.request_id, event.choice, event.fence, choice.row.next_index, true});
+    ++counters_.duplicate_tokens;
+    return;
+  }
+  if (!mine) return drop("not running here");
+  if (event.start < 0 || event.start > choice.row.next_index) {
+    out_->note("gap in tokens",
+               {{"request", request->row.id},
+                {"start", std::to_string(event.start)},
+                {"expected", std::to_string(choice.row.next_index)}},
+               true);
+    drop("gap");
+    requeue(*request, choice, "gap in tokens");
+    return;
+  }
+  if (!same_as_stored(*request, choice, event)) {
+    determinism_violation(worker, *request, choice, event);
+    return;
+  }
+  const std::int64_t skip = std::min<std::int64_t>(choice.row.next_index - event.start,
+                                                   static_cast<std::int64_t>(event.ids.size()));
+  counters_.duplicate_tokens += static_cast<std::uint64_t>(skip);
+  const Fence fence = choice.fence;
+  const Seq seq = request->row.seq;
+  commit_tokens(*request, choice, event, skip);
+  request = requests_.by_seq(seq);
+  const Choice& after = request->choices[static_cast<std::size_t>(event.choice)];
+  ack.items.push_back({event.request_id, event.choice, fence, after.row.next_index,
+                       after.phase == ChoicePhase::kEnded});
+}
+
+bool Machine::same_as_stored(const Request&, const Choice& choice,
+                             const wire::TokenEvent& event) const {
+  const auto committed = static_cast<std::int64_t>(choice.ids.size());
+  for (std::size_t i = 0; i < event.ids.size(); ++i) {
+    const std::int64_t index = event.start + static_cast<std::int64_t>(i);
+    if (index >= committed) return true;
+    if (choice.ids[static_cast<std::size_t>(index)] != event.ids[i]) return false;
+  }
+  return true;
+}
+
+void Machine::determinism_violation(Worker& worker, Request& request, Choice& choice,
+                                    const wire::TokenEvent& event) {
+  ++counters_.violations;
+  out_->note("determinism violation: a token index came with two different ids",
+             {{"request", request.row.id},
+              {"choice", std::to_string(event.choice)},
+              {"start", std::to_string(event.start)},
+              {"worker", worker.hello.worker_key},
+              {"class", request.row.numerics_class}},
+             true);
+  out_->send(worker.peer, wire::Drop{event.request_id, event.choice, "determinism violation"});
+  requeue(request, choice, std::string(errc_name(Errc::kDeterminismViolation)));
+  quarantine_worker(worker, "determinism violation");
+}
+
+/// Appends ids[skip..) and the finish, if it has one. The fence and the start were checked.
+void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenEvent& event,
+                            std::int64_t skip) {
+  InsertChunk chunk;
+  chunk.seq = request.row.seq;
+  chunk.choice = choice.row.choice;
+  chunk.start = choice.row.next_index;
+  chunk.ids.assign(event.ids.begin() + skip, event.ids.end());
+  FinishReason finish = event.finish;
+  const std::int64_t room = request.row.max_tokens - choice.row.next_index;
+  if (static_cast<std::int64_t>(chunk.ids.size()) >= room) {
+    // The limit is the daemon's promise as well as the worker's.
+    chunk.ids.resize(static_cast<std::size_t>(std::max<std::int64_t>(room, 0)));
+    if (finish == FinishReason::kNone) finish = FinishReason::kLength;
+  }
+  if (event.extra.size() == event.ids.size()) {
+    chunk.extra.assign(event.extra.begin() + skip,
+                       event.extra.begin() + skip + static_cast<std::ptrdiff_t>(chunk.ids.size()));
+  }
+  const auto load = loads_.find(choice.load_id);
+  if (!chunk.ids.empty()) {
+    if (request.row.numerics_class.empty() && load != loads_.end()) {
+      // Other choices that wait move to the queue of this class with their request.
+      std::vector<Choice*> waiting;
+      for (Choice& other : request.choices) {
+        if (other.phase != ChoicePhase::kQueued) continue;
+        dequeue(request, other);
+        waiting.push_back(&other);
+      }
+      request.row.numerics_class = load->second.row.numerics_class;
+      for (Choice* other : waiting) enqueue(request, *other);
+      write_request(request, Durability::kNormal);
+    }
+    choice.ids.insert(choice.ids.end(), chunk.ids.begin(), chunk.ids.end());
+    choice.row.next_index += static_cast<std::int64_t>(chunk.ids.size());
+    counters_.tokens += chunk.ids.size();
+    if (load != loads_.end()) {
+      const std::int64_t tokens =
+          request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +
+          choice.row.next_index;
+      const std::int64_t pages = pages_for(tokens + 1, load->second.row.page_tokens);
+      load->second.pages_used += pages - choice.pages;
+      choice.pages = pages;
+    }
+    out_->write(std::move(chunk), Durability::kNormal);
+    if (finish == FinishReason::kNone) write_choice(request, choice, Durability::kNormal);
+  }
+  if (finish == FinishReason::kNone) {
+    pump_request(request);
+    return;
+  }
+  finish_choice(request, choice, finish, event.error_code, event.error);
+  finish_request_if_done(request);
+  if (!request.terminal()) pump_request(request);
+}
+
+void Machine::worker_message(PeerId peer, const wire::Returned& m) {
+  Request* request = requests_.by_id(m.request_id);
+  if (request == nullptr || m.choice < 0 ||
+      static_cast<std::size_t>(m.choice) >= request->choices.size()) {
+    return;
+  }
+  Choice& choice = request->choices[static_cast<std::size_t>(m.choice)];
+  if (choice.phase != ChoicePhase::kRunning || choice.worker != peer || choice.fence != m.fence)
+    return;
+  ++counters_.returned;
+  if (const auto load = loads_.find(choice.load_id); load != loads_.end()) {
+    load->second.held_until_us = now_.mono_us + config_.returned_hold_ms * 1000;
+    timers_.add({load->second.held_until_us, TimerKind::kDispatch, 0, 0, {}});
+  }
+  requeue(*request, choice, "returned: " + m.reason);
+}
+
+void Machine::worker_message(PeerId peer, const wire::WorkerStats& m) {
+  Worker& worker = workers_.at(peer);
+  worker.stats = m;
+  if (m.memory.total > 0) worker.hello.memory = m.memory;
+}
+
+void Machine::worker_message(PeerId peer, const wire::Drained&) {
+  out_->note("worker drained", {{"worker", workers_.at(peer).hello.worker_key}});
+}
+
+}  // namespace holdfast::core

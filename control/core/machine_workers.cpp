@@ -1,0 +1,255 @@
+// Workers that come, go, come back and die.
+#include <algorithm>
+
+#include "control/core/machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr std::size_t kRememberedDeaths = 64;
+
+}  // namespace
+
+void Machine::worker_message(PeerId peer, const wire::Hello& m) {
+  // The newest HELLO of a key is the worker: an older connection of it has lost its rights.
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    Worker& other = (it++)->second;
+    if (other.hello.worker_key != m.worker_key) continue;
+    if (other.hello.incarnation == m.incarnation) {
+      // The same process on a new connection (or a repeated HELLO): what it runs goes on.
+      for (auto& [seq, request] : requests_.all()) {
+        if (request.running == 0) continue;
+        for (Choice& choice : request.choices) {
+          if (choice.phase != ChoicePhase::kRunning || choice.worker != other.peer) continue;
+          leave_worker(choice, {seq, choice.row.choice});
+          choice.phase = ChoicePhase::kAdopting;
+        }
+      }
+      for (const std::string& id : other.loads) {
+        if (const auto load = loads_.find(id); load != loads_.end()) load->second.worker = 0;
+      }
+      workers_.erase(other.peer);
+    } else {
+      worker_gone(other.peer, "replaced by a new process");
+    }
+  }
+  Worker worker;
+  worker.peer = peer;
+  worker.hello = m;
+  worker.hello.models.clear();
+  worker.hello.active.clear();
+  worker.since_ms = now_.wall_ms;
+  Worker& in = workers_[peer] = std::move(worker);
+  out_->note("worker connected", {{"worker", m.worker_key},
+                                  {"pid", std::to_string(m.pid)},
+                                  {"device", m.device},
+                                  {"kernels", m.kernels},
+                                  {"active", std::to_string(m.active.size())},
+                                  {"models", std::to_string(m.models.size())}});
+  out_->send(peer, wire::Welcome{fences_.epoch(), m.worker_key});
+  reconcile_loads(in, m);
+  adopt(in, m);
+  want_place_ = want_dispatch_ = true;
+}
+
+/// What the worker holds against what the database says: the database decides.
+void Machine::reconcile_loads(Worker& worker, const wire::Hello& hello) {
+  std::set<std::string> reported;
+  for (const wire::LoadedModel& model : hello.models) {
+    reported.insert(model.load_id);
+    const auto it = loads_.find(model.load_id);
+    const bool ours = it != loads_.end() && it->second.worker == 0 &&
+                      it->second.row.worker_key == hello.worker_key &&
+                      it->second.row.model_sha == model.model_sha;
+    if (!ours) {
+      out_->send(worker.peer, wire::Unload{model.load_id});
+      continue;
+    }
+    it->second.worker = worker.peer;
+    it->second.row.incarnation = hello.incarnation;
+    worker.loads.insert(model.load_id);
+    worker_message(worker.peer, wire::StateReport{model});
+  }
+  std::vector<std::string> missing;
+  for (const auto& [id, load] : loads_) {
+    if (load.row.worker_key == hello.worker_key && reported.count(id) == 0) missing.push_back(id);
+  }
+  for (const std::string& id : missing) {
+    end_load(id, ModelState::kUnloaded, "the worker does not hold it any more");
+  }
+}
+
+void Machine::adopt(Worker& worker, const wire::Hello& hello) {
+  std::set<ChoiceRef> listed;
+  for (const wire::ActiveItem& item : hello.active) {
+    if (adopt_item(worker, item)) {
+      listed.insert({requests_.by_id(item.request_id)->row.seq, item.choice});
+    } else {
+      out_->send(worker.peer, wire::Drop{item.request_id, item.choice, "not wanted any more"});
+    }
+  }
+  // What we gave this worker and it does not list never arrived, or died with its last process.
+  for (auto& [seq, request] : requests_.all()) {
+    if (request.running == 0) continue;
+    for (Choice& choice : request.choices) {
+      if (choice.phase == ChoicePhase::kAdopting && choice.worker_key == hello.worker_key &&
+          listed.count({seq, choice.row.choice}) == 0) {
+        requeue(request, choice, "not listed by its worker");
+      }
+    }
+  }
+}
+
+/// The current fence is the only ticket back: whoever has it goes on under a new one.
+bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
+  Request* request = requests_.by_id(item.request_id);
+  if (request == nullptr || item.choice < 0 ||
+      static_cast<std::size_t>(item.choice) >= request->choices.size()) {
+    return false;
+  }
+  Choice& choice = request->choices[static_cast<std::size_t>(item.choice)];
+  const auto load = loads_.find(choice.load_id);
+  if (choice.phase != ChoicePhase::kAdopting || choice.fence != item.fence ||
+      choice.worker_key != worker.hello.worker_key ||
+      choice.incarnation != worker.hello.incarnation || load == loads_.end() ||
+      load->second.worker != worker.peer || item.first_unacked > choice.row.next_index) {
+    return false;
+  }
+  out_->write(EndAttempt{request->row.seq, choice.row.choice, choice.fence, now_.wall_ms,
+                         choice.row.next_index, "adopted"},
+              Durability::kNormal);
+  choice.fence = fences_.next();
+  choice.phase = ChoicePhase::kRunning;
+  choice.worker = worker.peer;
+  choice.started_us = 0;  // its time on the worker is not known any more
+  const std::int64_t tokens =
+      request->prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] + choice.row.next_index;
+  choice.pages = pages_for(tokens + 1, load->second.row.page_tokens);
+  load->second.pages_used += choice.pages;
+  load->second.running.insert({request->row.seq, choice.row.choice});
+  load->second.alone = suspicion(choice, config_) != Suspicion::kNone;
+  ++counters_.adopted;
+  if (request->row.state == RequestState::kQueued) {
+    change(*request, RequestChange::kDispatched);
+    write_request(*request, Durability::kNormal);
+  }
+  out_->write(
+      BeginAttempt{request->row.seq, choice.row.choice, choice.fence, choice.worker_key,
+                   choice.incarnation, choice.load_id, choice.row.next_index, true, now_.wall_ms},
+      Durability::kNormal);
+  out_->send(worker.peer,
+             wire::Adopt{item.request_id, item.choice, choice.fence, choice.row.next_index});
+  return true;
+}
+
+/// Its fences are worth nothing from here on; everything it ran is queued again as resumed work.
+void Machine::worker_gone(PeerId peer, const std::string& why) {
+  const auto it = workers_.find(peer);
+  if (it == workers_.end()) return;
+  const Worker worker = it->second;
+  workers_.erase(it);
+  ++counters_.workers_lost;
+  Lost lost;
+  lost.pid = worker.hello.pid;
+  for (const std::string& id : worker.loads) {
+    const auto load = loads_.find(id);
+    if (load == loads_.end()) continue;
+    const std::set<ChoiceRef> running = load->second.running;
+    for (const ChoiceRef& ref : running) {
+      Request* request = requests_.by_seq(ref.seq);
+      CHECK(request != nullptr);
+      Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
+      lost.running.emplace_back(ref, choice.row.next_index);
+      requeue(*request, choice, "worker lost: " + why);
+    }
+    const ModelState state = load->second.row.state;
+    if (state == ModelState::kReady) {
+      // A paused process or a cut connection comes back with its weights: give it a moment.
+      load->second.worker = 0;
+      load->second.deadline_us = now_.mono_us + config_.reconnect_ms * 1000;
+      timers_.add({load->second.deadline_us, TimerKind::kLoad, 0, 0, id});
+      if (const auto model = models_.find(load->second.row.model); model != models_.end()) {
+        refresh_model(model->second, "worker lost: " + why);
+      }
+    } else if (state == ModelState::kDraining) {
+      end_load(id, ModelState::kUnloaded, "worker lost: " + why);
+    } else {
+      load_failed(load->second, "worker lost while loading: " + why);
+    }
+  }
+  out_->note("worker lost",
+             {{"worker", worker.hello.worker_key},
+              {"pid", std::to_string(worker.hello.pid)},
+              {"why", why},
+              {"requeued", std::to_string(lost.running.size())}},
+             true);
+  const auto exit = std::find_if(exits_.begin(), exits_.end(),
+                                 [&](const WorkerExit& e) { return e.pid == worker.hello.pid; });
+  if (exit != exits_.end()) {
+    blame(*exit, lost);
+    exits_.erase(exit);
+  } else {
+    lost_.push_back(std::move(lost));
+    if (lost_.size() > kRememberedDeaths) lost_.pop_front();
+  }
+  want_place_ = want_dispatch_ = true;
+}
+
+void Machine::on(const WorkerExit& event) {
+  for (const auto& [peer, worker] : workers_) {
+    if (worker.hello.pid != event.pid) continue;
+    exits_.push_back(event);
+    const std::string why =
+        event.oom ? "out of memory"
+                  : (event.signal != 0 ? "signal " + std::to_string(event.signal)
+                                       : "exit status " + std::to_string(event.status));
+    worker_gone(peer, why);
+    return;
+  }
+  const auto lost =
+      std::find_if(lost_.rbegin(), lost_.rend(), [&](const Lost& l) { return l.pid == event.pid; });
+  if (lost == lost_.rend()) return;
+  blame(event, *lost);
+  lost_.erase(std::next(lost).base());
+}
+
+void Machine::blame(const WorkerExit& exit, const Lost& lost) {
+  if (!death_counts(exit)) return;
+  for (const auto& [ref, index] : lost.running) {
+    Request* request = requests_.by_seq(ref.seq);
+    if (request == nullptr || request->terminal() ||
+        request->row.state == RequestState::kQuarantined) {
+      continue;
+    }
+    Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
+    if (choice.phase == ChoicePhase::kEnded) continue;
+    charge_death(choice, index);
+    write_choice(*request, choice, Durability::kNormal);
+    if (suspicion(choice, config_) == Suspicion::kQuarantine) quarantine(*request);
+  }
+}
+
+/// It may not be believed any more: its work goes elsewhere, it gets no new work.
+void Machine::quarantine_worker(Worker& worker, const std::string& why) {
+  if (worker.quarantined) return;
+  worker.quarantined = true;
+  worker.quarantine_reason = why;
+  out_->write(InsertTransition{"worker", worker.hello.worker_key, "running", "quarantined",
+                               now_.wall_ms, 0, 0, why},
+              Durability::kNormal);
+  out_->note("worker quarantined", {{"worker", worker.hello.worker_key}, {"why", why}}, true);
+  for (const std::string& id : std::set<std::string>(worker.loads)) {
+    const auto load = loads_.find(id);
+    if (load == loads_.end()) continue;
+    for (const ChoiceRef& ref : std::set<ChoiceRef>(load->second.running)) {
+      Request* request = requests_.by_seq(ref.seq);
+      CHECK(request != nullptr);
+      Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
+      out_->send(worker.peer, wire::Drop{request->row.id, ref.choice, "worker quarantined"});
+      requeue(*request, choice, "worker quarantined: " + why);
+    }
+  }
+  want_place_ = true;
+}
+
+}  // namespace holdfast::core

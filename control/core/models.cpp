@@ -1,0 +1,64 @@
+#include "control/core/models.h"
+
+#include <algorithm>
+#include <array>
+
+namespace holdfast::core {
+namespace {
+
+constexpr std::array<std::string_view, 8> kNames = {"registered", "placing",  "loading",  "warming",
+                                                    "ready",      "draining", "unloaded", "failed"};
+constexpr std::int32_t kPageTokens = 64;
+
+}  // namespace
+
+std::string_view model_state_name(ModelState state) {
+  return kNames.at(static_cast<std::size_t>(state));
+}
+
+ModelState model_state_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<ModelState>(i);
+  }
+  return ModelState::kFailed;
+}
+
+bool legal_change(ModelState from, ModelState to) {
+  using M = ModelState;
+  if (from == to) return false;
+  switch (to) {
+    case M::kRegistered:
+      return from == M::kUnloaded || from == M::kFailed;  // the file was replaced
+    case M::kPlacing:
+      return true;  // a new load, a retry, a lost worker
+    case M::kLoading:
+      return from == M::kPlacing;
+    case M::kWarming:
+      return from == M::kPlacing || from == M::kLoading;
+    case M::kReady:
+      return from != M::kRegistered;
+    case M::kDraining:
+      return from == M::kReady || from == M::kPlacing || from == M::kLoading || from == M::kWarming;
+    case M::kUnloaded:
+      return true;
+    case M::kFailed:
+      return from != M::kUnloaded;
+  }
+  return false;
+}
+
+std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_bytes,
+                                     std::int64_t* needed) {
+  const std::int64_t wished = std::max<std::int64_t>(row.pages, 1);
+  const std::int64_t page_bytes = (row.kv_bytes + wished - 1) / wished;
+  const std::int64_t least =
+      std::min(wished, std::max<std::int64_t>(pages_for(row.context, kPageTokens), 1));
+  const std::int64_t fixed = row.weights_bytes + row.scratch_bytes;
+  if (needed != nullptr) *needed = fixed + least * page_bytes;
+  if (fixed + least * page_bytes > free_bytes) return std::nullopt;
+  const std::int64_t room = page_bytes > 0 ? (free_bytes - fixed) / page_bytes : wished;
+  const std::int64_t pages = std::min(wished, room);
+  return Envelope{pages, fixed + pages * page_bytes};
+}
+
+}  // namespace holdfast::core

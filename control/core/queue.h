@@ -1,0 +1,67 @@
+#pragma once
+// The order of work for one model and numerics class: priority class, resumed before new, then
+// weighted fairness between tenants, then age. Push, pop, remove and position are O(log n).
+
+#include <ext/pb_ds/assoc_container.hpp>
+#include <ext/pb_ds/tree_policy.hpp>
+
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "control/core/types.h"
+
+namespace holdfast::core {
+
+struct QueueItem {
+  ChoiceRef ref;
+  PriorityClass priority = PriorityClass::kNormal;
+  bool resumed = false;
+  std::string tenant;
+  std::int64_t cost = 1;  // tokens that it may take, what fairness counts
+};
+
+class WorkQueue {
+ public:
+  void push(const QueueItem& item);
+  /// False if it is not in here.
+  bool remove(ChoiceRef ref);
+  /// What goes next; nullptr when empty. Valid until the next change.
+  const QueueItem* head() const;
+  /// Takes the head out and charges its tenant.
+  void pop();
+  std::size_t size() const { return items_.size(); }
+  /// How many stand before it if fairness moved nothing; -1 if it is not in here.
+  std::int64_t position(ChoiceRef ref) const;
+
+ private:
+  struct Tenant {
+    double served = 0;  // virtual time: cost / weight of what it got
+    std::set<ChoiceRef> waiting;
+  };
+  struct Class {
+    std::set<ChoiceRef> resumed;
+    std::map<std::string, Tenant> tenants;
+    std::set<std::pair<double, std::string>> active;  // tenants that wait, least served first
+    double now = 0;                                   // virtual time of the last one served
+  };
+  using Rank = std::tuple<int, int, ChoiceRef>;  // class, 0 resumed | 1 new, age
+  using Ranks =
+      __gnu_pbds::tree<Rank, __gnu_pbds::null_type, std::less<Rank>, __gnu_pbds::rb_tree_tag,
+                       __gnu_pbds::tree_order_statistics_node_update>;
+  static Rank rank_of(const QueueItem& item);
+  void take_out(const QueueItem& item);
+
+  std::array<Class, 3> classes_;
+  std::map<ChoiceRef, QueueItem> items_;
+  Ranks ranks_;
+};
+
+/// True if `a` goes before `b` when two queues feed one worker.
+bool goes_before(const QueueItem& a, const QueueItem& b);
+
+}  // namespace holdfast::core

@@ -1,0 +1,111 @@
+#include "control/core/requests.h"
+
+#include <algorithm>
+
+namespace holdfast::core {
+
+std::optional<RequestState> next_state(RequestState state, RequestChange change) {
+  using S = RequestState;
+  using C = RequestChange;
+  struct Arrow {
+    S from;
+    C change;
+    S to;
+  };
+  static constexpr Arrow kArrows[] = {
+      {S::kQueued, C::kDispatched, S::kRunning},
+      {S::kQueued, C::kSucceeded, S::kSucceeded},  // max_tokens 0: nothing to run
+      {S::kQueued, C::kFailed, S::kFailed},
+      {S::kQueued, C::kCancelled, S::kCancelled},
+      {S::kQueued, C::kExpired, S::kExpired},
+      {S::kQueued, C::kQuarantined, S::kQuarantined},
+      {S::kRunning, C::kDispatched, S::kRunning},  // another choice
+      {S::kRunning, C::kRequeued, S::kQueued},
+      {S::kRunning, C::kSucceeded, S::kSucceeded},
+      {S::kRunning, C::kFailed, S::kFailed},
+      {S::kRunning, C::kCancelled, S::kCancelled},
+      {S::kRunning, C::kExpired, S::kExpired},
+      {S::kRunning, C::kQuarantined, S::kQuarantined},
+      {S::kQuarantined, C::kReleased, S::kQueued},
+      {S::kQuarantined, C::kCancelled, S::kCancelled},
+      {S::kQuarantined, C::kExpired, S::kExpired},
+  };
+  for (const Arrow& arrow : kArrows) {
+    if (arrow.from == state && arrow.change == change) return arrow.to;
+  }
+  return std::nullopt;
+}
+
+std::int32_t Request::open_choices() const {
+  return static_cast<std::int32_t>(
+      std::count_if(choices.begin(), choices.end(),
+                    [](const Choice& c) { return c.phase != ChoicePhase::kEnded; }));
+}
+
+Request* RequestTable::by_seq(Seq seq) {
+  const auto it = requests_.find(seq);
+  return it == requests_.end() ? nullptr : &it->second;
+}
+
+Request* RequestTable::by_id(std::string_view id) {
+  const auto it = by_id_.find(std::string(id));
+  return it == by_id_.end() ? nullptr : by_seq(it->second);
+}
+
+Request* RequestTable::by_key(const std::string& tenant, const std::string& idem_key) {
+  if (idem_key.empty()) return nullptr;
+  const auto it = by_key_.find({tenant, idem_key});
+  return it == by_key_.end() ? nullptr : by_seq(it->second);
+}
+
+Request* RequestTable::insert(Request request) {
+  const Seq seq = request.row.seq;
+  const auto [it, fresh] = requests_.emplace(seq, std::move(request));
+  CHECK_MSG(fresh, "a request is taken in once");
+  Request& in = it->second;
+  CHECK_MSG(by_id_.emplace(in.row.id, seq).second, "request ids are unique");
+  if (!in.row.idem_key.empty()) by_key_[{in.row.tenant, in.row.idem_key}] = seq;
+  if (in.terminal()) {
+    ended_.push_back(seq);
+  } else {
+    ++live_;
+    ++live_by_tenant_[in.row.tenant];
+    live_bytes_ += in.payload_bytes;
+  }
+  return &in;
+}
+
+void RequestTable::ended(Request& request, std::int64_t keep) {
+  CHECK(request.terminal());
+  --live_;
+  live_bytes_ -= request.payload_bytes;
+  const auto tenant = live_by_tenant_.find(request.row.tenant);
+  CHECK(tenant != live_by_tenant_.end());
+  if (--tenant->second == 0) live_by_tenant_.erase(tenant);
+  ended_.push_back(request.row.seq);
+  auto it = ended_.begin();
+  while (static_cast<std::int64_t>(ended_.size()) > keep && it != ended_.end()) {
+    const Request* oldest = by_seq(*it);
+    if (oldest == &request || (oldest != nullptr && oldest->subscribers > 0)) {
+      ++it;
+      continue;
+    }
+    forget(*it);
+    it = ended_.erase(it);
+  }
+}
+
+void RequestTable::forget(Seq seq) {
+  const Request* request = by_seq(seq);
+  if (request == nullptr) return;
+  by_id_.erase(request->row.id);
+  if (!request->row.idem_key.empty()) by_key_.erase({request->row.tenant, request->row.idem_key});
+  requests_.erase(seq);
+}
+
+std::int64_t RequestTable::live_of(const std::string& tenant) const {
+  const auto it = live_by_tenant_.find(tenant);
+  return it == live_by_tenant_.end() ? 0 : it->second;
+}
+
+}  // namespace holdfast::core

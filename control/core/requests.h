@@ -1,0 +1,98 @@
+#pragma once
+// Requests and their choices in memory, and the one table of legal state changes.
+
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "control/core/rows.h"
+
+namespace holdfast::core {
+
+/// What can happen to a request as a whole.
+enum class RequestChange : std::uint8_t {
+  kDispatched,  // a choice went to a worker
+  kRequeued,    // its last running choice came back
+  kSucceeded,   // every choice ended well
+  kFailed,
+  kCancelled,
+  kExpired,
+  kQuarantined,
+  kReleased,  // an operator let it out of quarantine
+};
+/// The state after `change`, nullopt where the table has no such arrow. Terminal states have none.
+std::optional<RequestState> next_state(RequestState state, RequestChange change);
+
+enum class ChoicePhase : std::uint8_t {
+  kQueued,
+  kRunning,
+  kAdopting,  // after a start: a worker may still run it under `fence`
+  kEnded,
+};
+
+struct Choice {
+  ChoiceRow row;
+  ChoicePhase phase = ChoicePhase::kQueued;
+  std::vector<TokenId> ids;                      // committed, all of them, while the request lives
+  Fence fence;                                   // of the current attempt; stays after the end
+  PeerId worker = 0;                             // while running
+  std::string worker_key, incarnation, load_id;  // of the attempt
+  std::int64_t pages = 0;                        // charged to its load while running
+  std::int64_t started_us = 0;
+  bool resumed = false;  // was dispatched before
+};
+
+struct Request {
+  RequestRow row;
+  wire::Sampling sampling;
+  std::vector<std::string> stops;
+  bool echo = false;
+  std::string meta;
+  std::vector<std::int64_t> prompt_tokens;
+  std::vector<Choice> choices;
+  std::int64_t payload_bytes = 0;
+  std::int64_t queue_deadline_us = 0;  // monotonic; 0 = none
+  std::int64_t total_deadline_us = 0;
+  std::int64_t orphan_deadline_us = 0;
+  std::int64_t class_deadline_us = 0;
+  std::int32_t subscribers = 0;
+  std::int32_t running = 0;  // choices running or adopting
+
+  bool terminal() const { return wire::is_terminal(row.state); }
+  std::int32_t open_choices() const;
+};
+
+/// All requests that have not ended and a bounded number of ended ones. Finds by seq, id and
+/// (tenant, idempotency key).
+class RequestTable {
+ public:
+  Request* by_seq(Seq seq);
+  Request* by_id(std::string_view id);
+  Request* by_key(const std::string& tenant, const std::string& idem_key);
+  /// Takes the request in; its id must be new. The pointer stays valid until it is forgotten.
+  Request* insert(Request request);
+  /// To be called once when a request has become terminal. Ended ones beyond `keep` that nobody
+  /// streams are forgotten, oldest first (never the one given).
+  void ended(Request& request, std::int64_t keep);
+  std::int64_t live() const { return live_; }
+  std::int64_t live_of(const std::string& tenant) const;
+  std::int64_t live_bytes() const { return live_bytes_; }
+  const std::map<Seq, Request>& all() const { return requests_; }
+  std::map<Seq, Request>& all() { return requests_; }
+
+ private:
+  void forget(Seq seq);
+  std::map<Seq, Request> requests_;
+  std::unordered_map<std::string, Seq> by_id_;
+  std::map<std::pair<std::string, std::string>, Seq> by_key_;
+  std::unordered_map<std::string, std::int64_t> live_by_tenant_;
+  std::list<Seq> ended_;
+  std::int64_t live_ = 0;
+  std::int64_t live_bytes_ = 0;
+};
+
+}  // namespace holdfast::core

@@ -1,0 +1,206 @@
+#pragma once
+// What the machine writes: typed row changes, applied by the store in one transaction. The structs
+// carry the columns of schema/*.sql under the same names.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "control/core/types.h"
+
+namespace holdfast::core {
+
+struct RequestRow {
+  Seq seq = 0;
+  std::string id;
+  std::string tenant;
+  std::string idem_key;  // empty = none (NULL)
+  std::string body_hash;
+  std::string model;  // name as resolved
+  std::string model_sha;
+  RequestState state = RequestState::kQueued;
+  PriorityClass priority = PriorityClass::kNormal;
+  std::string numerics_class;  // empty until the first committed token
+  std::int64_t config_version = 0;
+  std::int32_t n = 1;
+  std::int64_t max_tokens = 0;
+  wire::OnDisconnect on_disconnect = wire::OnDisconnect::kContinue;
+  std::int64_t created_ms = 0;  // wall
+  std::int64_t started_ms = 0;  // first dispatch, 0 = not yet
+  std::int64_t finished_ms = 0;
+  std::int64_t queue_deadline_ms = 0;  // wall, 0 = none
+  std::int64_t total_deadline_ms = 0;  // wall, 0 = none
+  std::string error_code;
+  std::string error;
+};
+
+struct ChoiceRow {
+  std::int32_t choice = 0;
+  std::int32_t prompt = 0;
+  std::int64_t next_index = 0;
+  FinishReason finish = FinishReason::kNone;
+  std::string error_code;
+  std::string error;
+  std::int32_t deaths = 0;         // deaths that count against it (control/core/blame.h)
+  std::int64_t deaths_index = -1;  // next index at the last of them
+};
+
+/// Everything of a request that is not looked at while it waits.
+struct PayloadRow {
+  wire::Sampling sampling;
+  std::vector<std::string> stops;
+  bool echo = false;
+  std::string meta;
+  std::vector<std::vector<TokenId>> prompt_ids;
+  std::vector<std::string> prompt_text;  // only if echo
+};
+
+struct ModelRow {
+  std::string name;
+  std::string sha;
+  std::string path;
+  std::int64_t size = 0;
+  std::int64_t mtime_ns = 0;
+  std::string architecture;
+  std::int64_t context = 0;  // tokens per sequence, as wished and possible
+  std::int32_t slots = 0;
+  std::int32_t pages = 0;
+  std::int64_t prefill_chunk = 0;
+  std::string kv_type;
+  std::int32_t vocab = 0;  // 0 = unknown
+  bool chat = false;
+  std::int64_t weights_bytes = 0;  // envelope
+  std::int64_t kv_bytes = 0;       // for `pages`
+  std::int64_t scratch_bytes = 0;
+  std::string options;  // JSON for the worker's engine
+  std::string shape;    // JSON: plan::ModelShape
+  bool wanted = false;  // asked to be loaded
+  ModelState state = ModelState::kRegistered;
+  std::string reason;
+  std::int64_t created_ms = 0;
+  std::int64_t last_used_ms = 0;
+};
+
+struct LoadRow {
+  std::string load_id;
+  std::string model;
+  std::string model_sha;
+  std::string worker_key;
+  std::string incarnation;
+  ModelState state = ModelState::kPlacing;
+  std::string numerics_class;
+  std::int32_t slots = 0;
+  std::int32_t pages = 0;
+  std::int32_t page_tokens = 64;
+  std::int64_t context = 0;
+  std::int64_t bytes = 0;  // the reservation
+  std::string reason;
+  std::int64_t created_ms = 0;
+  std::int64_t ready_ms = 0;
+  std::int64_t ended_ms = 0;
+};
+
+// ---- changes
+
+struct InsertRequest {
+  RequestRow row;
+  std::vector<ChoiceRow> choices;
+  PayloadRow payload;
+};
+/// The columns of a request that change after acceptance.
+struct UpdateRequest {
+  Seq seq = 0;
+  RequestState state = RequestState::kQueued;
+  std::string numerics_class;
+  std::int64_t started_ms = 0;
+  std::int64_t finished_ms = 0;
+  std::string error_code;
+  std::string error;
+};
+struct UpdateChoice {
+  Seq seq = 0;
+  ChoiceRow row;
+};
+struct InsertChunk {
+  Seq seq = 0;
+  std::int32_t choice = 0;
+  std::int64_t start = 0;
+  std::vector<TokenId> ids;
+  std::vector<std::string> extra;  // per token or empty
+};
+struct BeginAttempt {
+  Seq seq = 0;
+  std::int32_t choice = 0;
+  Fence fence;
+  std::string worker_key;
+  std::string incarnation;
+  std::string load_id;
+  std::int64_t start_index = 0;
+  bool adopted = false;
+  std::int64_t started_ms = 0;
+};
+struct EndAttempt {
+  Seq seq = 0;
+  std::int32_t choice = 0;
+  Fence fence;
+  std::int64_t ended_ms = 0;
+  std::int64_t end_index = 0;
+  std::string reason;
+};
+struct PutModel {
+  ModelRow row;
+};
+struct PutModelBlobs {
+  std::string sha;
+  std::string tokenizer;
+  std::string pieces;
+};
+struct DeleteModel {
+  std::string name;
+};
+struct PutLoad {  // also keeps the reservation: bytes > 0 while the load has not ended
+  LoadRow row;
+};
+struct InsertTransition {
+  std::string subject;  // "model" | "load" | "worker"
+  std::string key;
+  std::string from;
+  std::string to;
+  std::int64_t at_ms = 0;
+  std::int64_t memory_before = 0;
+  std::int64_t memory_after = 0;
+  std::string reason;
+};
+struct PutFlag {  // small durable switches: "queue.paused", …
+  std::string name;
+  std::string value;
+};
+
+using RowChange =
+    std::variant<InsertRequest, UpdateRequest, UpdateChoice, InsertChunk, BeginAttempt, EndAttempt,
+                 PutModel, PutModelBlobs, DeleteModel, PutLoad, InsertTransition, PutFlag>;
+
+// ---- what a start reads
+
+/// A choice that had not ended, with its open attempt if there is one.
+struct BootChoice {
+  ChoiceRow row;
+  std::vector<TokenId> ids;  // committed ones, only while the choice has not ended
+  bool has_attempt = false;
+  Fence fence;
+  std::string worker_key;
+  std::string incarnation;
+  std::string load_id;
+};
+/// One request as the database has it: live ones at a start, ended ones when somebody asks.
+struct BootRequest {
+  RequestRow row;
+  std::vector<BootChoice> choices;
+  wire::Sampling sampling;
+  std::vector<std::string> stops;
+  bool echo = false;
+  std::string meta;
+  std::vector<std::int64_t> prompt_tokens;
+};
+
+}  // namespace holdfast::core

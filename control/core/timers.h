@@ -1,0 +1,51 @@
+#pragma once
+// Deadlines of the machine. An entry only says "look at this thing then"; whoever looks compares
+// with the thing's own deadline, so entries are never cancelled.
+
+#include <cstdint>
+#include <optional>
+#include <queue>
+#include <string>
+#include <vector>
+
+namespace holdfast::core {
+
+enum class TimerKind : std::uint8_t {
+  kRequest,    // id = seq: queue, total, orphan or class deadline
+  kAdoption,   // end of the adoption window
+  kJob,        // id = ingress job
+  kLoad,       // key = load id: no report
+  kPlacement,  // look at models again
+  kDispatch,   // a held worker may take work again
+  kStalled,    // id = peer, tag: socket was full
+  kDrain,
+};
+
+struct TimerEntry {
+  std::int64_t at_us = 0;
+  TimerKind kind = TimerKind::kRequest;
+  std::int64_t id = 0;
+  std::uint64_t tag = 0;
+  std::string key;
+  bool operator>(const TimerEntry& other) const { return at_us > other.at_us; }
+};
+
+class Timers {
+ public:
+  void add(TimerEntry entry) { heap_.push(std::move(entry)); }
+  std::optional<std::int64_t> next_us() const {
+    if (heap_.empty()) return std::nullopt;
+    return heap_.top().at_us;
+  }
+  std::optional<TimerEntry> take_due(std::int64_t now_us) {
+    if (heap_.empty() || heap_.top().at_us > now_us) return std::nullopt;
+    TimerEntry entry = heap_.top();
+    heap_.pop();
+    return entry;
+  }
+
+ private:
+  std::priority_queue<TimerEntry, std::vector<TimerEntry>, std::greater<>> heap_;
+};
+
+}  // namespace holdfast::core

@@ -1,0 +1,19 @@
+#include "control/core/workers.h"
+
+namespace holdfast::core {
+
+std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens) {
+  const std::int64_t per_page = page_tokens > 0 ? page_tokens : 64;
+  return (tokens + per_page - 1) / per_page;
+}
+
+bool fits_now(const Load& load, std::int64_t tokens) {
+  const auto running = static_cast<std::int64_t>(load.running.size());
+  if (running >= load.row.slots) return false;
+  // The first token needs a place too. An empty worker takes anything that admission let in.
+  if (running == 0) return true;
+  const std::int64_t needed = pages_for(tokens + 1, load.row.page_tokens) + running;
+  return load.pages_used + needed <= load.row.pages;
+}
+
+}  // namespace holdfast::core

@@ -1,0 +1,45 @@
+#pragma once
+// Workers and what is loaded on them. Credits are arithmetic here: a worker reports its sizes once,
+// the daemon counts what it has given out.
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/core/requests.h"
+
+namespace holdfast::core {
+
+/// One model on one worker, from the decision to load it to its end.
+struct Load {
+  LoadRow row;
+  PeerId worker = 0;  // 0: its worker is gone
+  std::set<ChoiceRef> running;
+  std::int64_t pages_used = 0;  // of `running`, by our count
+  std::int64_t held_until_us = 0;
+  bool alone = false;  // a suspect runs here by itself
+  double progress = 0;
+  wire::MemoryReport memory;
+  std::int64_t deadline_us = 0;  // of the next report while loading
+};
+
+struct Worker {
+  PeerId peer = 0;
+  wire::Hello hello;  // without models and active
+  wire::WorkerStats stats;
+  bool quarantined = false;
+  bool draining = false;
+  std::string quarantine_reason;
+  std::int64_t since_ms = 0;
+  std::set<std::string> loads;  // load ids
+};
+
+/// KV pages of `tokens` tokens.
+std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens);
+
+/// Room for a choice of `tokens` tokens so far (prompt + committed): its pages, and one page for
+/// each sequence that runs already to grow into.
+bool fits_now(const Load& load, std::int64_t tokens);
+
+}  // namespace holdfast::core
