@@ -27,4 +27,10 @@ int requests_show(const Call& call);
 int requests_cancel(const Call& call);
 int requests_tail(const Call& call);
 
+// tools.cpp
+int inspect(const Call& call);
+int tokenize(const Call& call);
+int detokenize(const Call& call);
+int synth_model(const Call& call);
+
 }  // namespace holdfast::cli

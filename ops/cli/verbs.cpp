@@ -10,6 +10,7 @@ namespace {
 using enum Kind;
 
 const Argument kName = {"NAME", kText, "model name", false};
+const Argument kFile = {"FILE", kText, "a GGUF file", false};
 const Argument kId = {"ID", kText, "request id", false};
 
 const Verb kServe = {
@@ -55,6 +56,38 @@ const Verb kModelsAdd = {"models add",
                           {"--load", kSwitch, "load it now and wait until it is ready"}},
                          &models_add};
 
+const Verb kInspect = {"inspect",
+                       "a model file's header, tensors and memory envelope",
+                       {kFile,
+                        {"--context", kInteger, "tokens of a sequence at most"},
+                        {"--streams", kInteger, "sequences at once"}},
+                       &inspect};
+
+const Verb kTokenize = {"tokenize",
+                        "text to token ids, by the file's tokenizer",
+                        {kFile,
+                         {"TEXT", kText, "the text"},
+                         {"--input", kText, "a text file, or the text"},
+                         {"--no-bos", kSwitch, "neither BOS nor EOS, whatever the file says"},
+                         {"--no-special", kSwitch, "names of control tokens are plain text"}},
+                        &tokenize};
+
+const Verb kDetokenize = {"detokenize",
+                          "token ids to text",
+                          {kFile,
+                           {"IDS", kList, "1,2,3 or 1 2 3"},
+                           {"--input", kText, "a file with ids"},
+                           {"--no-special", kSwitch, "leave control tokens out"}},
+                          &detokenize};
+
+const Verb kSynth = {"synth",
+                     "write a model with random weights in a known shape; `synth list` names them",
+                     {{"SHAPE", kText, "shape, or list", false},
+                      {"OUT", kText, "the file to write"},
+                      {"--type", kText, "type of the weights (default q8_0)"},
+                      {"--seed", kInteger, "of the random numbers (default 1)"}},
+                     &synth_model};
+
 }  // namespace
 
 const std::vector<Verb>& verb_table() {
@@ -86,6 +119,10 @@ const std::vector<Verb>& verb_table() {
       {"queue pause", "accept, but start nothing new", {}, &queue_pause},
       {"queue resume", "start work again", {}, &queue_resume},
       {"config list", "every knob and its value", {}, &config_list},
+      kInspect,
+      kTokenize,
+      kDetokenize,
+      kSynth,
   };
   return table;
 }

@@ -1,0 +1,115 @@
+// Verbs that need no daemon: they read or write one file.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/inspect.h"
+#include "ops/cli/output.h"
+#include "ops/cli/synth.h"
+#include "ops/cli/tokenize.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+void emit(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+int print_names(const Call& call, const char* key, const std::vector<std::string>& names) {
+  if (call.json) {
+    emit(nlohmann::json{{key, names}}.dump() + "\n");
+    return kExitDone;
+  }
+  for (const std::string& name : names) emit(name + "\n");
+  return kExitDone;
+}
+
+/// "\r  43% of 1.2 GiB" on a terminal, nothing elsewhere.
+void show_progress(std::uint64_t done, std::uint64_t total) {
+  if (isatty(STDERR_FILENO) != 1 || total == 0) return;
+  std::fprintf(stderr, "\r\033[K%3.0f%% of %s", 100.0 * double(done) / double(total),
+               human_bytes(double(total)).c_str());
+  if (done == total) std::fprintf(stderr, "\r\033[K");
+}
+
+}  // namespace
+
+int inspect(const Call& call) {
+  const std::int64_t context = call.integer("context");
+  const auto streams = static_cast<std::int32_t>(call.integer("streams"));
+  const std::string file = call.text("FILE");
+  const auto found =
+      call.json ? inspect_json(file, context, streams) : inspect_text(file, context, streams);
+  if (!found) return report_error(call, found.error());
+  emit(found.value());
+  if (found.value().empty() || found.value().back() != '\n') emit("\n");
+  return kExitDone;
+}
+
+int tokenize(const Call& call) {
+  if (call.has("input") == call.has("TEXT")) {
+    return report_error(call, Errc::kUsage, "tokenize: expected a TEXT or --input FILE|TEXT");
+  }
+  const auto text = call.has("input") ? read_text_argument(call.text("input"))
+                                      : Result<std::string>(call.text("TEXT"));
+  if (!text) return report_error(call, text.error());
+  TokenizeFlags flags;
+  flags.bos = !call.has("no-bos");
+  flags.special = !call.has("no-special");
+  const auto ids = tokenize_file(call.text("FILE"), text.value(), flags);
+  if (!ids) return report_error(call, ids.error());
+  if (call.json) {
+    emit(nlohmann::json{{"ids", ids.value()}}.dump() + "\n");
+    return kExitDone;
+  }
+  std::string line;
+  for (const std::int32_t id : ids.value()) line += (line.empty() ? "" : " ") + std::to_string(id);
+  emit(line + "\n");
+  return kExitDone;
+}
+
+int detokenize(const Call& call) {
+  std::string argument;
+  for (const std::string& part : call.list("IDS")) argument += part + " ";
+  if (call.has("input")) {
+    const auto read = read_text_argument(call.text("input"));
+    if (!read) return report_error(call, read.error());
+    argument = read.value();
+  }
+  const auto ids = parse_ids(argument);
+  if (!ids) return report_error(call, ids.error());
+  const auto text = detokenize_file(call.text("FILE"), ids.value(), !call.has("no-special"));
+  if (!text) return report_error(call, text.error());
+  if (call.json) {
+    emit(nlohmann::json{{"text", mend_utf8(text.value())}}.dump() + "\n");
+  } else {
+    emit(text.value() + (isatty(STDOUT_FILENO) == 1 ? "\n" : ""));
+  }
+  return kExitDone;
+}
+
+int synth_model(const Call& call) {
+  const std::string shape = call.text("SHAPE");
+  if (shape == "list") return print_names(call, "shapes", synth_shapes());
+  if (!call.has("OUT"))
+    return report_error(call, Errc::kUsage, "synth " + shape + ": expected OUT.gguf");
+  const std::string out = call.text("OUT");
+  const std::string type = call.text("type", "q8_0");
+  const auto seed = static_cast<std::uint64_t>(call.integer("seed", 1));
+  const auto made = synth(shape, out, type, seed, show_progress);
+  if (!made) return report_error(call, made.error());
+  const nlohmann::json document = {{"file", out}, {"shape", shape}, {"type", type}, {"seed", seed}};
+  if (call.json) {
+    print_document(call, document);
+  } else {
+    emit("wrote " + out + "\n");
+  }
+  return kExitDone;
+}
+
+}  // namespace holdfast::cli
