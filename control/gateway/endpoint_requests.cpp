@@ -96,21 +96,31 @@ bool read_start(const Request& request, const std::string& request_id,
   return true;
 }
 
+/// Answers 404 for what cannot be an id.
+bool check_id(const ExchangePtr& exchange, const std::string& id) {
+  if (is_request_id(id)) return true;
+  exchange->respond(error_response(404, "no such request"));
+  return false;
+}
+
 }  // namespace
 
 void get_request(Context& context, ExchangePtr exchange, const Captures& captures) {
+  if (!check_id(exchange, captures[0])) return;
   context.client.status_async(captures[0], then(exchange, [exchange](wire::RequestInfo info) {
                                 exchange->respond(request_response(info));
                               }));
 }
 
 void delete_request(Context& context, ExchangePtr exchange, const Captures& captures) {
+  if (!check_id(exchange, captures[0])) return;
   context.client.cancel_async(captures[0], then(exchange, [exchange](wire::RequestInfo info) {
                                 exchange->respond(request_response(info));
                               }));
 }
 
 void get_request_stream(Context& context, ExchangePtr exchange, const Captures& captures) {
+  if (!check_id(exchange, captures[0])) return;
   View view;
   FieldError error;
   if (!read_start(exchange->request(), captures[0], &view.seen, &error)) {

@@ -1,5 +1,6 @@
 #include "control/gateway/sse.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace holdfast::gateway {
@@ -10,6 +11,11 @@ constexpr std::int64_t kIndexMax = std::int64_t{1} << 53;
 constexpr std::size_t kRequestIdBytesMax = 128;
 
 }  // namespace
+
+bool is_request_id(std::string_view text) {
+  return !text.empty() && text.size() <= kRequestIdBytesMax &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
 
 std::string format_event_id(const EventId& id) {
   std::string out = id.request_id;
@@ -38,7 +44,7 @@ std::optional<std::vector<std::int64_t>> parse_indexes(std::string_view text) {
 
 std::optional<EventId> parse_event_id(std::string_view text) {
   const std::size_t dot = text.rfind('.');
-  if (dot == std::string_view::npos || dot == 0 || dot > kRequestIdBytesMax) return std::nullopt;
+  if (dot == std::string_view::npos || !is_request_id(text.substr(0, dot))) return std::nullopt;
   auto shown = parse_indexes(text.substr(dot + 1));
   if (!shown) return std::nullopt;
   return EventId{std::string(text.substr(0, dot)), std::move(*shown)};

@@ -16,6 +16,8 @@ struct EventId {
 };
 
 std::string format_event_id(const EventId& id);
+/// 1 to 128 visible ASCII characters. Others cannot be ids: never ask the daemon about them.
+bool is_request_id(std::string_view text);
 /// nullopt for anything else, also for more than 4096 choices.
 std::optional<EventId> parse_event_id(std::string_view text);
 /// "3" or "3,0,7" alone, as in ?from=.

@@ -1,0 +1,301 @@
+#include "tests/http/fake_client.h"
+
+#include <algorithm>
+
+#include "shared/base/check.h"
+
+namespace holdfast::test {
+
+using client::Answer;
+using client::Failure;
+using wire::RequestInfo;
+
+namespace {
+
+Failure not_found(const std::string& id) {
+  Failure failure;
+  failure.code = Errc::kNotFound;
+  failure.message = "no request " + id;
+  return failure;
+}
+
+}  // namespace
+
+FakeClient::FakeClient(unsigned seed) : random_(seed), thread_([this] { loop(); }) {}
+
+FakeClient::~FakeClient() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void FakeClient::call(std::function<void()> work) {
+  const std::lock_guard lock(mutex_);
+  if (silent) return;
+  calls_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+void FakeClient::loop() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (!calls_.empty()) {
+      const auto work = std::move(calls_.front());
+      calls_.pop_front();
+      lock.unlock();
+      work();
+      lock.lock();
+    } else if (!pump(lock)) {
+      changed_.wait(lock);
+    }
+  }
+}
+
+const std::vector<std::string>& FakeClient::pieces_of(const Stored& stored, int choice) const {
+  static const std::vector<std::string> kNone;
+  if (stored.script.pieces.empty()) return kNone;
+  return stored.script.pieces[std::min<std::size_t>(static_cast<std::size_t>(choice),
+                                                    stored.script.pieces.size() - 1)];
+}
+
+bool FakeClient::is_over(const Stored& stored) const {
+  return stored.finished;
+}
+
+RequestInfo FakeClient::info_of(const Stored& stored) const {
+  RequestInfo info = stored.info;
+  for (wire::ChoiceInfo& choice : info.choices) {
+    const auto size = static_cast<std::int64_t>(pieces_of(stored, choice.choice).size());
+    choice.next_index = std::min(stored.committed, size);
+    if (stored.finished && choice.finish == wire::FinishReason::kNone) {
+      choice.finish = stored.script.finish;
+    }
+  }
+  if (stored.finished && info.state == wire::RequestState::kRunning) {
+    info.state = wire::RequestState::kSucceeded;
+  }
+  return info;
+}
+
+/// One step of one stream: attach, a random part of what is there, or the end. False: nothing to
+/// do.
+bool FakeClient::pump(std::unique_lock<std::mutex>& lock) {
+  for (auto& [id, stream] : streams_) {
+    if (stream.held) continue;
+    const Stored& stored = requests_.at(stream.request_id);
+    for (std::size_t c = 0; c < stream.next.size(); ++c) {
+      const auto& pieces = pieces_of(stored, static_cast<int>(c));
+      const std::int64_t there =
+          std::min<std::int64_t>(stored.committed, static_cast<std::int64_t>(pieces.size()));
+      if (stream.next[c] >= there) continue;
+      const std::int64_t most = std::min<std::int64_t>(there - stream.next[c], 5);
+      const std::int64_t n = std::uniform_int_distribution<std::int64_t>(1, most)(random_);
+      wire::Event event;
+      event.request_id = stream.request_id;
+      event.choice = static_cast<std::int32_t>(c);
+      event.start = stream.next[c];
+      for (std::int64_t i = event.start; i < event.start + n; ++i) {
+        event.ids.push_back(static_cast<wire::TokenId>(i));
+        event.bytes += pieces[static_cast<std::size_t>(i)];
+        event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
+        if (!stored.script.extra.empty()) {
+          event.extra.push_back(stored.script.extra[static_cast<std::size_t>(i)]);
+        }
+      }
+      stream.next[c] += n;
+      const auto on_event = stream.handler.on_event;
+      lock.unlock();
+      on_event(event);
+      lock.lock();
+      return true;
+    }
+    if (is_over(stored)) {
+      const auto on_fin = stream.handler.on_fin;
+      const RequestInfo info = info_of(stored);
+      streams_.erase(id);
+      lock.unlock();
+      on_fin(info);
+      lock.lock();
+      return true;
+    }
+  }
+  return false;
+}
+
+void FakeClient::commit(const std::string& request_id, std::int64_t n, bool finish) {
+  const std::lock_guard lock(mutex_);
+  Stored& stored = requests_.at(request_id);
+  stored.committed = n;
+  stored.finished = finish;
+  changed_.notify_all();
+}
+
+wire::Submit FakeClient::last_submit() {
+  const std::lock_guard lock(mutex_);
+  return last_submit_;
+}
+int FakeClient::submits() {
+  const std::lock_guard lock(mutex_);
+  return submits_;
+}
+int FakeClient::cancels() {
+  const std::lock_guard lock(mutex_);
+  return cancels_;
+}
+int FakeClient::open_streams() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(streams_.size());
+}
+int FakeClient::holds() {
+  const std::lock_guard lock(mutex_);
+  return holds_;
+}
+
+Answer<wire::Accepted> FakeClient::accept(const wire::Submit& submit) {
+  const std::lock_guard lock(mutex_);
+  if (failure) return *failure;
+  if (!submit.idem_key.empty() && by_key_.contains(submit.idem_key)) {
+    const Stored& known = requests_.at(by_key_[submit.idem_key]);
+    if (known.body_hash == submit.body_hash) return wire::Accepted{0, true, info_of(known)};
+    Failure mismatch;
+    mismatch.code = Errc::kIdempotencyMismatch;
+    mismatch.message = "this Idempotency-Key came with another body";
+    return mismatch;
+  }
+  last_submit_ = submit;
+  ++submits_;
+  Stored stored;
+  stored.script = script;
+  stored.body_hash = submit.body_hash;
+  RequestInfo& info = stored.info;
+  info.request_id = submit.request_id;
+  info.model = submit.model;
+  info.model_sha = "0123456789abcdef0123456789abcdef";
+  info.state = wire::RequestState::kRunning;
+  info.created_ms = 1'700'000'000'000 + submits_ * 1000;
+  info.max_tokens = submit.max_tokens.value_or(100);
+  info.sampling = submit.sampling;
+  info.stops = submit.stops;
+  info.echo = submit.echo;
+  info.meta = submit.meta;
+  for (std::size_t p = 0; p < submit.prompts.size(); ++p) {
+    info.prompt_tokens.push_back(7);
+    if (submit.echo) info.prompt_text.push_back(submit.prompts[p].text.value_or("<ids>"));
+    for (int i = 0; i < submit.n; ++i) {
+      wire::ChoiceInfo choice;
+      choice.choice = static_cast<std::int32_t>(info.choices.size());
+      choice.prompt = static_cast<std::int32_t>(p);
+      info.choices.push_back(choice);
+    }
+  }
+  if (!hold_tokens) {
+    stored.committed = 1'000'000'000;
+    stored.finished = true;
+  }
+  if (!submit.idem_key.empty()) by_key_[submit.idem_key] = submit.request_id;
+  requests_[submit.request_id] = stored;
+  return wire::Accepted{0, false, info};
+}
+
+void FakeClient::submit_async(wire::Submit submit,
+                              std::function<void(Answer<wire::Accepted>)> done) {
+  call([this, submit = std::move(submit), done = std::move(done)] { done(accept(submit)); });
+}
+
+void FakeClient::status_async(const std::string& id,
+                              std::function<void(Answer<RequestInfo>)> done) {
+  call([this, id, done = std::move(done)] {
+    std::unique_lock lock(mutex_);
+    const auto found = requests_.find(id);
+    Answer<RequestInfo> answer = not_found(id);
+    if (failure) answer = *failure;
+    if (!failure && found != requests_.end()) answer = info_of(found->second);
+    lock.unlock();
+    done(std::move(answer));
+  });
+}
+
+void FakeClient::cancel_async(const std::string& id,
+                              std::function<void(Answer<RequestInfo>)> done) {
+  call([this, id, done = std::move(done)] {
+    std::unique_lock lock(mutex_);
+    const auto found = requests_.find(id);
+    Answer<RequestInfo> answer = not_found(id);
+    if (found != requests_.end()) {
+      ++cancels_;
+      Stored& stored = found->second;
+      if (!stored.finished) {
+        stored.finished = true;
+        stored.info.state = wire::RequestState::kCancelled;
+        for (auto& choice : stored.info.choices) choice.finish = wire::FinishReason::kCancelled;
+      }
+      answer = info_of(stored);
+    }
+    lock.unlock();
+    done(std::move(answer));
+  });
+}
+
+void FakeClient::models_async(std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) {
+  call([this, done = std::move(done)] {
+    if (failure) return done(*failure);
+    done(model_list);
+  });
+}
+
+client::StreamId FakeClient::open_stream(const std::string& id, std::vector<std::int64_t> from,
+                                         client::StreamHandler handler) {
+  const std::lock_guard lock(mutex_);
+  CHECK(from.empty());  // the gateway always needs a stream from its start
+  const Stored& stored = requests_.at(id);
+  Stream stream;
+  stream.request_id = id;
+  stream.next.resize(stored.info.choices.size());
+  stream.handler = std::move(handler);
+  calls_.push_back([on_attached = stream.handler.on_attached, info = info_of(stored)] {
+    if (on_attached) on_attached(info);
+  });
+  streams_[++last_stream_] = std::move(stream);
+  changed_.notify_all();
+  return last_stream_;
+}
+
+void FakeClient::hold_stream(client::StreamId id, bool hold) {
+  const std::lock_guard lock(mutex_);
+  if (hold) ++holds_;
+  const auto found = streams_.find(id);
+  if (found != streams_.end()) found->second.held = hold;
+  changed_.notify_all();
+}
+
+void FakeClient::close_stream(client::StreamId id) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(id);
+  changed_.notify_all();
+}
+
+// The gateway never blocks.
+Answer<wire::Accepted> FakeClient::submit(wire::Submit) {
+  CHECK(false);
+}
+Answer<RequestInfo> FakeClient::status(const std::string&) {
+  CHECK(false);
+}
+Answer<RequestInfo> FakeClient::cancel(const std::string&) {
+  CHECK(false);
+}
+Answer<std::vector<wire::ModelInfo>> FakeClient::models() {
+  CHECK(false);
+}
+Answer<std::string> FakeClient::op(const std::string&, const std::string&) {
+  CHECK(false);
+}
+Answer<RequestInfo> FakeClient::stream(const std::string&, std::vector<std::int64_t>,
+                                       const std::function<void(const wire::Event&)>&) {
+  CHECK(false);
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,108 @@
+#pragma once
+// A daemon in a class: requests live in memory, tokens come from a script. Everything that the SDK
+// calls back runs on one thread of its own, as with the real SDK.
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shared/client/client.h"
+
+namespace holdfast::test {
+
+/// What the fake model answers to a request: the tokens of each choice.
+struct Script {
+  std::vector<std::vector<std::string>> pieces;  // per choice; a missing one repeats the last
+  wire::FinishReason finish = wire::FinishReason::kLength;
+  std::vector<std::string> extra;  // per token index, logprobs
+};
+
+class FakeClient final : public client::Client {
+ public:
+  explicit FakeClient(unsigned seed = 1);
+  ~FakeClient() override;
+
+  Script script;             // for requests submitted from now on
+  bool hold_tokens = false;  // new requests show no token before commit()
+  std::vector<wire::ModelInfo> model_list;
+  std::optional<client::Failure> failure;  // answer to every call
+  bool silent = false;                     // calls are never answered
+
+  /// Tokens [0, n) of every choice are there; `finish`: the request is over.
+  void commit(const std::string& request_id, std::int64_t n, bool finish);
+
+  wire::Submit last_submit();
+  int submits();
+  int cancels();
+  int open_streams();
+  int holds();  // hold_stream(…, true) calls so far
+  /// Waits until `condition` holds; the test's own time limit ends a wait in vain.
+  template <class F>
+  void wait_for(F condition) {
+    while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  client::Answer<wire::Accepted> submit(wire::Submit) override;
+  client::Answer<wire::RequestInfo> status(const std::string&) override;
+  client::Answer<wire::RequestInfo> cancel(const std::string&) override;
+  client::Answer<std::vector<wire::ModelInfo>> models() override;
+  client::Answer<std::string> op(const std::string&, const std::string&) override;
+  void submit_async(wire::Submit, std::function<void(client::Answer<wire::Accepted>)>) override;
+  void status_async(const std::string&,
+                    std::function<void(client::Answer<wire::RequestInfo>)>) override;
+  void cancel_async(const std::string&,
+                    std::function<void(client::Answer<wire::RequestInfo>)>) override;
+  void models_async(std::function<void(client::Answer<std::vector<wire::ModelInfo>>)>) override;
+  client::StreamId open_stream(const std::string&, std::vector<std::int64_t>,
+                               client::StreamHandler) override;
+  void hold_stream(client::StreamId, bool) override;
+  void close_stream(client::StreamId) override;
+  client::Answer<wire::RequestInfo> stream(const std::string&, std::vector<std::int64_t>,
+                                           const std::function<void(const wire::Event&)>&) override;
+
+ private:
+  struct Stored {
+    wire::RequestInfo info;
+    Script script;
+    std::string body_hash;
+    std::int64_t committed = 0;
+    bool finished = false;
+  };
+  struct Stream {
+    std::string request_id;
+    client::StreamHandler handler;
+    std::vector<std::int64_t> next;
+    bool held = false;
+  };
+  client::Answer<wire::Accepted> accept(const wire::Submit& submit);
+  const std::vector<std::string>& pieces_of(const Stored& stored, int choice) const;
+  bool is_over(const Stored& stored) const;
+  wire::RequestInfo info_of(const Stored& stored) const;
+  void call(std::function<void()> work);
+  void loop();
+  bool pump(std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> calls_;
+  std::map<std::string, Stored> requests_;
+  std::map<std::string, std::string> by_key_;
+  std::map<client::StreamId, Stream> streams_;
+  client::StreamId last_stream_ = 0;
+  wire::Submit last_submit_;
+  int submits_ = 0;
+  int cancels_ = 0;
+  int holds_ = 0;
+  std::mt19937 random_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace holdfast::test

@@ -1,0 +1,214 @@
+#include "tests/http/http_peer.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "shared/base/check.h"
+
+namespace holdfast::test {
+
+using json = nlohmann::json;
+
+std::vector<SseEvent> parse_events(const std::string& body) {
+  std::vector<SseEvent> events;
+  SseEvent current;
+  bool any_data = false;
+  std::istringstream lines(body);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) {
+      if (any_data) events.push_back(current);
+      current.data.clear();
+      any_data = false;
+    } else if (line.starts_with("id: ")) {
+      current.id = line.substr(4);
+    } else if (line.starts_with("data: ")) {
+      current.data += line.substr(6);
+      any_data = true;
+    }
+  }
+  return events;
+}
+
+std::string text_of(const std::vector<SseEvent>& events, int choice) {
+  std::string out;
+  for (const SseEvent& event : events) {
+    if (event.data == "[DONE]") continue;
+    const json chunk = json::parse(event.data);
+    if (!chunk.contains("choices")) continue;
+    for (const json& c : chunk["choices"]) {
+      if (c["index"] != choice) continue;
+      if (c.contains("text")) out += c["text"].get<std::string>();
+      if (c.contains("delta") && c["delta"].contains("content")) {
+        out += c["delta"]["content"].get<std::string>();
+      }
+    }
+  }
+  return out;
+}
+
+Peer::Peer(const std::string& address) {
+  const std::size_t colon = address.rfind(':');
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(colon + 1))));
+  inet_pton(AF_INET, address.substr(0, colon).c_str(), &name.sin_addr);
+  fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(fd_ >= 0);
+  const timeval limit{20, 0};
+  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  CHECK(::connect(fd_, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+}
+
+Peer::~Peer() {
+  shut();
+}
+
+void Peer::shut() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+void Peer::small_receive_buffer() {
+  const int size = 4096;
+  setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
+void Peer::send(const std::string& bytes) {
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    const ssize_t n = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) return;  // the server has closed: the reply says what happened
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+bool Peer::fill() {
+  char buffer[65536];
+  const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+  if (n <= 0) return false;
+  in_.append(buffer, static_cast<std::size_t>(n));
+  return true;
+}
+
+bool Peer::closed() {
+  while (fill()) {
+  }
+  return true;
+}
+
+bool Peer::read_head(Reply* reply) {
+  std::size_t end = 0;
+  while ((end = in_.find("\r\n\r\n")) == std::string::npos) {
+    if (!fill()) return false;
+  }
+  std::istringstream lines(in_.substr(0, end));
+  in_.erase(0, end + 4);
+  std::string line;
+  std::getline(lines, line);
+  reply->status = std::stoi(line.substr(9, 3));
+  while (std::getline(lines, line)) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    const std::size_t colon = line.find(": ");
+    std::string name = line.substr(0, colon);
+    std::transform(name.begin(), name.end(), name.begin(), ::tolower);
+    reply->headers[name] = line.substr(colon + 2);
+  }
+  return true;
+}
+
+bool Peer::read_chunk(std::string* out, bool* last) {
+  std::size_t eol = 0;
+  while ((eol = in_.find("\r\n")) == std::string::npos) {
+    if (!fill()) return false;
+  }
+  const std::size_t size = std::stoul(in_.substr(0, eol), nullptr, 16);
+  while (in_.size() < eol + 2 + size + 2) {
+    if (!fill()) return false;
+  }
+  out->append(in_, eol + 2, size);
+  in_.erase(0, eol + 2 + size + 2);
+  *last = size == 0;
+  return true;
+}
+
+Reply Peer::read_reply(bool head_request) {
+  Reply reply;
+  if (!read_head(&reply)) return reply;
+  if (reply.status == 100) return read_reply();
+  if (head_request) {
+    reply.complete = true;
+  } else if (reply.headers.contains("content-length")) {
+    const std::size_t size = std::stoul(reply.headers["content-length"]);
+    while (in_.size() < size) {
+      if (!fill()) return reply;
+    }
+    reply.body = in_.substr(0, size);
+    in_.erase(0, size);
+    reply.complete = true;
+  } else if (reply.headers.contains("transfer-encoding")) {
+    bool last = false;
+    while (!last) {
+      if (!read_chunk(&reply.body, &last)) return reply;
+    }
+    reply.complete = true;
+  } else {
+    while (fill()) {
+    }
+    reply.body = std::exchange(in_, {});
+    reply.complete = true;
+  }
+  return reply;
+}
+
+Reply Peer::read_until(const std::string& text) {
+  Reply reply;
+  if (!read_head(&reply)) return reply;
+  bool last = false;
+  while (!last && reply.body.find(text) == std::string::npos) {
+    if (!read_chunk(&reply.body, &last)) return reply;
+  }
+  reply.complete = last;
+  return reply;
+}
+
+std::string get(const std::string& path, const std::string& headers) {
+  return "GET " + path + " HTTP/1.1\r\nHost: test\r\n" + headers + "\r\n";
+}
+
+std::string post(const std::string& path, const std::string& body, const std::string& headers) {
+  return "POST " + path + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n" +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body;
+}
+
+Gateway::Gateway(gateway::ServerLimits limits) {
+  context_.reset(
+      new gateway::Context{client, [this] { return "req" + std::to_string(++next_id_); }, {}});
+  auto server =
+      gateway::Server::listen(-1, "127.0.0.1:0", limits, gateway::make_handler(*context_));
+  CHECK(server.has_value());
+  server_ = std::move(server).value();
+  thread_ = std::thread([this] { server_->run(2); });
+}
+
+void Gateway::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+Gateway::~Gateway() {
+  server_->stop();
+  join();
+}
+
+Reply Gateway::ask(const std::string& request) {
+  Peer peer(address());
+  peer.send(request);
+  return peer.read_reply(request.starts_with("HEAD "));
+}
+
+}  // namespace holdfast::test

@@ -1,0 +1,81 @@
+#pragma once
+// The other side of the wire: a gateway in this process over a fake daemon, and a blocking HTTP
+// client that sends exactly the bytes that a test wants.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "control/gateway/router.h"
+#include "tests/http/fake_client.h"
+
+namespace holdfast::test {
+
+struct Reply {
+  int status = 0;
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;                            // chunks joined
+  bool complete = false;
+};
+
+struct SseEvent {
+  std::string id;
+  std::string data;
+};
+/// The events of a stream, as a browser reads them (comments skipped).
+std::vector<SseEvent> parse_events(const std::string& body);
+/// The text of choice `choice` in the chunks of either endpoint.
+std::string text_of(const std::vector<SseEvent>& events, int choice);
+
+/// One connection. Reads time out after 20 s: the test then fails with an incomplete reply.
+class Peer {
+ public:
+  explicit Peer(const std::string& address);
+  ~Peer();
+  Peer(const Peer&) = delete;
+  void send(const std::string& bytes);
+  Reply read_reply(bool head_request = false);
+  /// Reads the head and then until `text` has appeared in the body.
+  Reply read_until(const std::string& text);
+  /// True if the server has closed (reads what is left).
+  bool closed();
+  void shut();
+  void small_receive_buffer();
+
+ private:
+  bool fill();
+  bool read_head(Reply* reply);
+  bool read_chunk(std::string* out, bool* last);
+  int fd_ = -1;
+  std::string in_;
+};
+
+std::string get(const std::string& path, const std::string& headers = "");
+std::string post(const std::string& path, const std::string& body, const std::string& headers = "");
+
+class Gateway {
+ public:
+  explicit Gateway(gateway::ServerLimits limits = {});
+  ~Gateway();
+  Reply ask(const std::string& request);
+  std::string address() const { return server_->address(); }
+  void stop() { server_->stop(); }
+  void join();
+  gateway::Server& server() { return *server_; }
+  gateway::Context& context() { return *context_; }
+
+ private:
+  std::unique_ptr<gateway::Server> server_;
+
+ public:
+  FakeClient client;
+
+ private:
+  std::unique_ptr<gateway::Context> context_;
+  std::thread thread_;
+  int next_id_ = 0;
+};
+
+}  // namespace holdfast::test

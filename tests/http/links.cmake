@@ -1,0 +1,2 @@
+set(libs hf_gateway)
+set(timeout_s 120)

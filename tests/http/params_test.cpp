@@ -1,0 +1,237 @@
+// Goal: bodies mean what OpenAI says they mean, and a wrong one is refused with its parameter's
+// name. Method: tables of bodies; the SUBMIT that comes out, or the error's `param`.
+#include "control/gateway/params.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/json_fields.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+struct Outcome {
+  bool ok = false;
+  Generation generation;
+  FieldError error;
+};
+
+Outcome completion(const std::string& body) {
+  Outcome out;
+  json parsed;
+  out.ok = parse_json_object(body, &parsed, &out.error) &&
+           parse_completion(parsed, {}, &out.generation, &out.error);
+  return out;
+}
+
+Outcome chat(const std::string& body) {
+  Outcome out;
+  json parsed;
+  out.ok = parse_json_object(body, &parsed, &out.error) &&
+           parse_chat(parsed, {}, &out.generation, &out.error);
+  return out;
+}
+
+TEST(Params, CompletionDefaultsAreOpenAis) {
+  const Outcome out = completion(R"({"model":"m","prompt":"hi"})");
+  ASSERT_TRUE(out.ok) << out.error.message;
+  const wire::Submit& s = out.generation.submit;
+  EXPECT_EQ(s.model, "m");
+  ASSERT_EQ(s.prompts.size(), 1u);
+  EXPECT_EQ(s.prompts[0].text, "hi");
+  EXPECT_EQ(s.max_tokens, 16);
+  EXPECT_EQ(s.n, 1);
+  EXPECT_FLOAT_EQ(s.sampling.temperature, 1);
+  EXPECT_FLOAT_EQ(s.sampling.top_p, 1);
+  EXPECT_EQ(s.sampling.logprobs, -1);
+  EXPECT_FALSE(s.seed_given);
+  EXPECT_FALSE(s.echo);
+  EXPECT_FALSE(out.generation.shape.stream);
+}
+
+TEST(Params, ReadsEverySamplingField) {
+  const Outcome out = completion(
+      R"({"model":"m","prompt":["a","b"],"max_tokens":5,"temperature":0.5,"top_p":0.9,"n":2,
+          "stream":true,"stream_options":{"include_usage":true},"stop":["x","y"],"seed":-3,
+          "echo":true,"logprobs":2,"presence_penalty":0.25,"frequency_penalty":-0.5,"user":"u",
+          "top_k":40,"min_p":0.1,"ignore_eos":true,"repetition_penalty":1.5,"min_tokens":2,
+          "priority":"batch"})");
+  ASSERT_TRUE(out.ok) << out.error.message;
+  const wire::Submit& s = out.generation.submit;
+  EXPECT_EQ(s.prompts.size(), 2u);
+  EXPECT_EQ(s.max_tokens, 5);
+  EXPECT_EQ(s.n, 2);
+  EXPECT_EQ(out.generation.shape.choices, 4);
+  EXPECT_EQ(s.sampling.seed, static_cast<std::uint64_t>(-3));
+  EXPECT_TRUE(s.seed_given && s.echo && s.sampling.ignore_eos);
+  EXPECT_EQ(s.sampling.logprobs, 2);
+  EXPECT_EQ(s.sampling.top_k, 40);
+  EXPECT_EQ(s.sampling.min_tokens, 2);
+  EXPECT_FLOAT_EQ(s.sampling.min_p, 0.1f);
+  EXPECT_FLOAT_EQ(s.sampling.repetition_penalty, 1.5f);
+  EXPECT_EQ(s.priority, wire::PriorityClass::kBatch);
+  EXPECT_EQ(s.stops, (std::vector<std::string>{"x", "y"}));
+  EXPECT_TRUE(out.generation.shape.stream && out.generation.shape.include_usage);
+  EXPECT_TRUE(out.generation.ignored.empty());
+}
+
+TEST(Params, TakesPromptsInAllFourForms) {
+  EXPECT_EQ(completion(R"({"model":"m","prompt":[1,2,3]})").generation.submit.prompts[0].ids,
+            (std::vector<wire::TokenId>{1, 2, 3}));
+  const auto two = completion(R"({"model":"m","prompt":[[1],[2,3]]})").generation.submit.prompts;
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[1].ids, (std::vector<wire::TokenId>{2, 3}));
+}
+
+TEST(Params, NamesTheWrongParameter) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"prompt":"a"})", "model"},
+      {R"({"model":"","prompt":"a"})", "model"},
+      {R"({"model":7,"prompt":"a"})", "model"},
+      {R"({"model":"m"})", "prompt"},
+      {R"({"model":"m","prompt":7})", "prompt"},
+      {R"({"model":"m","prompt":[]})", "prompt"},
+      {R"({"model":"m","prompt":["a",1]})", "prompt"},
+      {R"({"model":"m","prompt":[1,"a"]})", "prompt"},
+      {R"({"model":"m","prompt":[1,-1]})", "prompt"},
+      {R"({"model":"m","prompt":[1.5]})", "prompt"},
+      {R"({"model":"m","prompt":[2147483648]})", "prompt"},
+      {R"({"model":"m","prompt":[[1],[]]})", "prompt"},
+      {R"({"model":"m","prompt":"a","max_tokens":0})", "max_tokens"},
+      {R"({"model":"m","prompt":"a","max_tokens":-1})", "max_tokens"},
+      {R"({"model":"m","prompt":"a","max_tokens":1.5})", "max_tokens"},
+      {R"({"model":"m","prompt":"a","max_tokens":"5"})", "max_tokens"},
+      {R"({"model":"m","prompt":"a","max_tokens":18446744073709551615})", "max_tokens"},
+      {R"({"model":"m","prompt":"a","temperature":2.1})", "temperature"},
+      {R"({"model":"m","prompt":"a","temperature":-0.1})", "temperature"},
+      {R"({"model":"m","prompt":"a","temperature":"hot"})", "temperature"},
+      {R"({"model":"m","prompt":"a","top_p":1.1})", "top_p"},
+      {R"({"model":"m","prompt":"a","top_k":-2})", "top_k"},
+      {R"({"model":"m","prompt":"a","n":0})", "n"},
+      {R"({"model":"m","prompt":"a","n":129})", "n"},
+      {R"({"model":"m","prompt":"a","n":true})", "n"},
+      {R"({"model":"m","prompt":"a","stop":7})", "stop"},
+      {R"({"model":"m","prompt":"a","stop":[""]})", "stop"},
+      {R"({"model":"m","prompt":"a","stop":["a",1]})", "stop"},
+      {R"({"model":"m","prompt":"a","stop":["1","2","3","4","5","6","7","8","9","a","b","c","d","e","f","g","h"]})",
+       "stop"},
+      {R"({"model":"m","prompt":"a","stream":1})", "stream"},
+      {R"({"model":"m","prompt":"a","stream_options":{"include_usage":true}})", "stream_options"},
+      {R"({"model":"m","prompt":"a","stream":true,"stream_options":{"include_usage":1}})",
+       "stream_options.include_usage"},
+      {R"({"model":"m","prompt":"a","seed":1.5})", "seed"},
+      {R"({"model":"m","prompt":"a","logprobs":21})", "logprobs"},
+      {R"({"model":"m","prompt":"a","best_of":2})", "best_of"},
+      {R"({"model":"m","prompt":"a","presence_penalty":3})", "presence_penalty"},
+      {R"({"model":"m","prompt":"a","priority":"high"})", "priority"},
+      {R"({"model":"m","prompt":"a","user":5})", "user"},
+      {R"({"model":"m","prompt":"a",)", ""},
+      {R"(["model"])", ""},
+      {"{\"model\":\"\xff\"}", ""},
+      {R"({"model":"\ud800"})", ""},
+      {"", ""},
+  };
+  for (const auto& [body, param] : cases) {
+    const Outcome out = completion(body);
+    EXPECT_FALSE(out.ok) << body;
+    EXPECT_EQ(out.error.param, param) << body << out.error.message;
+    EXPECT_FALSE(out.error.message.empty());
+  }
+}
+
+TEST(Params, ChatNamesTheWrongParameter) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"model":"m"})", "messages"},
+      {R"({"model":"m","messages":[]})", "messages"},
+      {R"({"model":"m","messages":"hi"})", "messages"},
+      {R"({"model":"m","messages":["hi"]})", "messages[0]"},
+      {R"({"model":"m","messages":[{"content":"a"}]})", "messages[0].role"},
+      {R"({"model":"m","messages":[{"role":"user","content":5}]})", "messages[0].content"},
+      {R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url"}]}]})",
+       "messages[0].content"},
+      {R"({"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":0})", "max_tokens"},
+      {R"({"model":"m","messages":[{"role":"user","content":"a"}],"top_logprobs":2})",
+       "top_logprobs"},
+      {R"({"model":"m","messages":[{"role":"user","content":"a"}],
+           "response_format":{"type":"json_object"}})",
+       "response_format"},
+      {R"({"model":"m","messages":[{"role":"user","content":"a"}],"tools":{}})", "tools"},
+  };
+  for (const auto& [body, param] : cases) {
+    const Outcome out = chat(body);
+    EXPECT_FALSE(out.ok) << body;
+    EXPECT_EQ(out.error.param, param) << body << out.error.message;
+  }
+}
+
+TEST(Params, ChatMessagesReachTheTemplateInOrder) {
+  const Outcome out = chat(
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},
+          {"type":"text","text":"b"}]}],"tools":[{"zeta":1,"alpha":2}],"max_completion_tokens":9,
+          "logprobs":true,"top_logprobs":3,"max_tokens":null})");
+  ASSERT_TRUE(out.ok) << out.error.message;
+  const wire::Submit& s = out.generation.submit;
+  EXPECT_EQ(s.prompts.at(0).messages_json,
+            R"({"messages":[{"role":"user","content":"ab"}],"tools":[{"zeta":1,"alpha":2}]})");
+  EXPECT_EQ(s.max_tokens, 9);
+  EXPECT_EQ(s.sampling.logprobs, 3);
+  EXPECT_FALSE(chat(R"({"model":"m","messages":[{"role":"user","content":"a"}]})")
+                   .generation.submit.max_tokens.has_value());
+}
+
+TEST(Params, NamesWhatItIgnores) {
+  const Outcome out = completion(
+      R"({"model":"m","prompt":"a","suffix":"b","logit_bias":{},"best_of":1,"stream":true,
+          "stream_options":{"odd":1}})");
+  ASSERT_TRUE(out.ok);
+  EXPECT_EQ(out.generation.ignored,
+            (std::vector<std::string>{"stream_options.odd", "suffix", "logit_bias"}));
+}
+
+TEST(Params, BoundsTheShapeOfBodies) {
+  const auto nested = [](int depth) {
+    return R"({"model":"m","prompt":"a","x":)" + std::string(depth, '[') + std::string(depth, ']') +
+           "}";
+  };
+  EXPECT_TRUE(completion(nested(31)).ok);
+  EXPECT_FALSE(completion(nested(32)).ok);
+  EXPECT_FALSE(completion(nested(100'000)).ok);
+  std::string wide = R"({"model":"m","prompt":"a")";
+  for (int i = 0; i < 2000; ++i) wide += ",\"k" + std::to_string(i) + "\":0";
+  EXPECT_FALSE(completion(wide + "}").ok);
+  // Brackets and commas within strings do not count.
+  EXPECT_TRUE(completion(R"({"model":"m","prompt":")" + std::string(5000, '[') +
+                         std::string(5000, ',') + R"(\"["})")
+                  .ok);
+}
+
+TEST(Params, HashIgnoresOrderAndSpaceAlone) {
+  const auto hash = [](const char* path, const char* body) {
+    return hash_body(path, json::parse(body));
+  };
+  EXPECT_EQ(hash("/a", R"({"x":1,"y":{"a":1,"b":2}})"),
+            hash("/a", R"({ "y":{"b":2,"a":1}, "x":1})"));
+  EXPECT_NE(hash("/a", R"({"x":1})"), hash("/a", R"({"x":2})"));
+  EXPECT_NE(hash("/a", R"({"x":[1,2]})"), hash("/a", R"({"x":[2,1]})"));
+  EXPECT_NE(hash("/a", R"({"x":1})"), hash("/b", R"({"x":1})"));
+  EXPECT_EQ(hash("/a", "{}").size(), 64u);
+}
+
+TEST(Params, ShapeSurvivesItsTrip) {
+  const Shape shape{Api::kChat, true, true, 6, "abc", "user \"x\""};
+  const Shape back = decode_shape(encode_shape(shape));
+  EXPECT_EQ(back.api, Api::kChat);
+  EXPECT_TRUE(back.stream && back.include_usage);
+  EXPECT_EQ(back.choices, 6);
+  EXPECT_EQ(back.body_hash, "abc");
+  EXPECT_EQ(back.user, "user \"x\"");
+  for (const char* other : {"", "x", "[]", "{\"gateway\":5}", "{\"gateway\":{\"api\":5}}"}) {
+    EXPECT_EQ(decode_shape(other).choices, 1);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::gateway

@@ -1,0 +1,291 @@
+// Goal: whoever comes back with any event's id gets exactly the text that it had not yet, however
+// the tokens are cut into events then and now. Method: property test over seeds. Random tokens
+// (characters of two to four bytes split over tokens, bytes that are no UTF-8, parts of stop
+// strings, empty tokens) with random stop strings go through a StreamRenderer in random events;
+// then, for the id of every event and for every index, a second renderer gets the same tokens in
+// other events. Text before + text after must be the whole text.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "control/gateway/render.h"
+#include "control/gateway/sse.h"
+#include "shared/base/bytes.h"
+#include "tests/http/http_peer.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::json;
+using test::parse_events;
+using test::SseEvent;
+using test::text_of;
+using Random = std::mt19937;
+
+std::size_t pick(Random& random, std::size_t n) {
+  return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
+}
+
+struct Case {
+  Shape shape;
+  wire::RequestInfo info;                        // as at the end
+  std::vector<std::vector<std::string>> pieces;  // per choice
+};
+
+/// Text over a small alphabet, so that stop strings begin often, cut into tokens at random bytes.
+std::vector<std::string> random_pieces(Random& random) {
+  static const std::string kParts[] = {
+      "a",    "ab",       "ba",   "\n",  "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+      "\xff", "\xe2\x82", " end", "b\n", "\""};
+  std::string text;
+  const std::size_t parts = pick(random, 14);
+  for (std::size_t i = 0; i < parts; ++i) text += kParts[pick(random, std::size(kParts))];
+  std::vector<std::string> pieces;
+  while (!text.empty()) {
+    const std::size_t n = std::min(text.size(), pick(random, 4));  // 0: an empty token
+    pieces.push_back(text.substr(0, n));
+    text.erase(0, n);
+  }
+  return pieces;
+}
+
+/// Cuts the pieces where a stop string is complete, as the worker would.
+void stop_as_worker(const std::vector<std::string>& stops, std::vector<std::string>* pieces,
+                    wire::FinishReason* finish) {
+  text::Releaser releaser(stops);
+  for (std::size_t i = 0; i < pieces->size(); ++i) {
+    releaser.feed((*pieces)[i]);
+    if (releaser.stopped()) {
+      pieces->resize(i + 1);
+      *finish = wire::FinishReason::kStop;
+      return;
+    }
+  }
+}
+
+Case random_case(unsigned seed) {
+  Random random(seed);
+  static const std::vector<std::string> kStops[] = {{},
+                                                    {"ab"},
+                                                    {"\n\n", "aba"},
+                                                    {"aaa",
+                                                     "\xc3\xa9"
+                                                     "a"},
+                                                    {"end", "\xf0\x9f\x98\x80\n", "b\n"}};
+  Case out;
+  out.shape.api = pick(random, 2) == 0 ? Api::kChat : Api::kCompletions;
+  out.shape.include_usage = pick(random, 2) == 0;
+  out.shape.choices = static_cast<int>(1 + pick(random, 3));
+  out.info.request_id = "01REQ.x";
+  out.info.model = "m";
+  out.info.max_tokens = 50;
+  out.info.stops = kStops[pick(random, std::size(kStops))];
+  out.info.echo = out.shape.api == Api::kCompletions && pick(random, 3) == 0;
+  if (out.info.echo) out.info.prompt_text = {"PROMPT "};
+  out.info.sampling.logprobs = pick(random, 4) == 0 ? 0 : -1;
+  out.info.state = wire::RequestState::kSucceeded;
+  for (int c = 0; c < out.shape.choices; ++c) {
+    auto pieces = random_pieces(random);
+    if (pieces.empty()) pieces.push_back("a");
+    wire::ChoiceInfo choice;
+    choice.choice = c;
+    choice.finish = wire::FinishReason::kLength;
+    stop_as_worker(out.info.stops, &pieces, &choice.finish);
+    choice.next_index = static_cast<std::int64_t>(pieces.size());
+    out.info.choices.push_back(choice);
+    out.pieces.push_back(std::move(pieces));
+  }
+  return out;
+}
+
+/// A whole stream, its events cut by `random`.
+std::string run(const Case& c, std::vector<std::int64_t> seen, Random& random) {
+  StreamRenderer renderer(c.shape, c.info, std::move(seen));
+  std::string out = renderer.open();
+  std::vector<std::size_t> next(c.pieces.size());
+  for (;;) {
+    std::vector<std::size_t> open;
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      if (next[i] < c.pieces[i].size()) open.push_back(i);
+    }
+    if (open.empty()) break;
+    const std::size_t i = open[pick(random, open.size())];
+    const std::size_t n = 1 + pick(random, std::min<std::size_t>(4, c.pieces[i].size() - next[i]));
+    wire::Event event;
+    event.choice = static_cast<std::int32_t>(i);
+    event.start = static_cast<std::int64_t>(next[i]);
+    for (std::size_t k = next[i]; k < next[i] + n; ++k) {
+      event.ids.push_back(1);
+      event.bytes += c.pieces[i][k];
+      event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
+    }
+    next[i] += n;
+    out += renderer.on_event(event);
+  }
+  return out + renderer.on_fin(c.info);
+}
+
+/// The text by the rule itself, without events.
+std::string expected_text(const Case& c, std::size_t choice) {
+  text::Releaser releaser(c.info.stops);
+  std::string out = c.info.echo ? "PROMPT " : "";
+  for (const std::string& piece : c.pieces[choice]) out += releaser.feed(piece);
+  return releaser.stopped() ? out : out + releaser.finish();
+}
+
+std::size_t count_logs(const std::vector<SseEvent>& events) {
+  std::size_t n = 0;
+  for (const SseEvent& event : events) {
+    if (event.data == "[DONE]") continue;
+    for (const json& choice : json::parse(event.data)["choices"]) {
+      const json& logs = choice["logprobs"];
+      if (logs.is_object())
+        n += logs.contains("tokens") ? logs["tokens"].size() : logs["content"].size();
+    }
+  }
+  return n;
+}
+
+void check_resume(const Case& c, const std::vector<SseEvent>& events, std::size_t at,
+                  Random& random, unsigned seed) {
+  const auto id = parse_event_id(events[at].id);
+  ASSERT_TRUE(id.has_value()) << events[at].id;
+  EXPECT_EQ(id->request_id, c.info.request_id);
+  const std::vector<SseEvent> before(events.begin(), events.begin() + static_cast<long>(at) + 1);
+  const auto after = parse_events(run(c, id->shown, random));
+  for (std::size_t i = 0; i < c.pieces.size(); ++i) {
+    const int choice = static_cast<int>(i);
+    EXPECT_EQ(text_of(before, choice) + text_of(after, choice), expected_text(c, i))
+        << "seed " << seed << " event " << at << " id " << events[at].id << " choice " << i;
+  }
+  EXPECT_EQ(after.back().data, "[DONE]");
+  EXPECT_EQ(after.back().id, events.back().id);
+  EXPECT_EQ(count_logs(before) + count_logs(after), count_logs(events)) << "seed " << seed;
+}
+
+TEST(Resume, FromEveryEventGivesTheRestOfTheText) {
+  for (unsigned seed = 0; seed < 1500; ++seed) {
+    const Case c = random_case(seed);
+    Random random(seed + 1'000'000);
+    const auto events = parse_events(run(c, {}, random));
+    for (std::size_t i = 0; i < c.pieces.size(); ++i) {
+      const std::string text = text_of(events, static_cast<int>(i));
+      EXPECT_EQ(text, expected_text(c, i)) << seed;
+      EXPECT_TRUE(is_valid_utf8(text)) << seed;
+    }
+    for (std::size_t at = 0; at < events.size(); ++at) check_resume(c, events, at, random, seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Resume, TwiceOverIsAsGoodAsOnce) {
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    const Case c = random_case(seed);
+    Random random(seed);
+    std::vector<SseEvent> got;
+    std::vector<std::int64_t> seen;
+    for (int leg = 0; leg < 4; ++leg) {  // the client is cut off at a random event each time
+      const auto events = parse_events(run(c, seen, random));
+      const std::size_t n = leg == 3 ? events.size() : 1 + pick(random, events.size());
+      got.insert(got.end(), events.begin(), events.begin() + static_cast<long>(n));
+      seen = parse_event_id(got.back().id)->shown;
+    }
+    for (std::size_t i = 0; i < c.pieces.size(); ++i) {
+      ASSERT_EQ(text_of(got, static_cast<int>(i)), expected_text(c, i)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Resume, IdsNeverGoBackAndEndAtTheNumberOfTokens) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const Case c = random_case(seed);
+    Random random(seed);
+    std::vector<std::int64_t> last(c.pieces.size());
+    for (const SseEvent& event : parse_events(run(c, {}, random))) {
+      const auto id = parse_event_id(event.id);
+      ASSERT_TRUE(id && id->shown.size() == last.size());
+      for (std::size_t i = 0; i < last.size(); ++i) EXPECT_GE(id->shown[i], last[i]);
+      last = id->shown;
+    }
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      EXPECT_EQ(last[i], static_cast<std::int64_t>(c.pieces[i].size()));
+    }
+  }
+}
+
+TEST(Resume, EveryEventHasAnIdAndDataAndCommentsStandAlone) {
+  // openai's Python client takes any empty line after an id for an event: none may come without
+  // data.
+  const Case c = random_case(5);
+  Random random(5);
+  const std::string stream = run(c, {}, random);
+  std::size_t at = 0;
+  while (at < stream.size()) {
+    const std::size_t end = stream.find("\n\n", at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string block = stream.substr(at, end - at);
+    EXPECT_NE(block.find("data: "), std::string::npos) << block;
+    EXPECT_NE(block.find("id: "), std::string::npos) << block;
+    at = end + 2;
+  }
+  EXPECT_TRUE(stream.starts_with("retry: 250\nid: "));
+  EXPECT_TRUE(kKeepAliveComment.starts_with(':') && kKeepAliveComment.ends_with('\n') &&
+              !kKeepAliveComment.ends_with("\n\n"));
+}
+
+TEST(Resume, EchoAloneComesOnceWithOneId) {
+  Case c;
+  c.shape.choices = 2;
+  c.info.request_id = "r";
+  c.info.echo = true;
+  c.info.max_tokens = 0;
+  c.info.prompt_text = {"one", "two"};
+  c.info.state = wire::RequestState::kSucceeded;
+  c.info.choices = {{0, 0, 0, wire::FinishReason::kLength, "", ""},
+                    {1, 1, 0, wire::FinishReason::kLength, "", ""}};
+  c.pieces.resize(2);
+  Random random(1);
+  const auto events = parse_events(run(c, {}, random));
+  EXPECT_EQ(text_of(events, 0), "one");
+  EXPECT_EQ(text_of(events, 1), "two");
+  const auto again = parse_events(run(c, parse_event_id(events[0].id)->shown, random));
+  EXPECT_EQ(text_of(again, 0) + text_of(again, 1), "");
+}
+
+TEST(Resume, WholeAnswersHaveTheSameText) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    const Case c = random_case(seed);
+    Collector collector(c.shape, c.info);
+    for (std::size_t i = 0; i < c.pieces.size(); ++i) {
+      wire::Event event;
+      event.choice = static_cast<std::int32_t>(i);
+      for (const std::string& piece : c.pieces[i]) {
+        event.ids.push_back(1);
+        event.bytes += piece;
+        event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
+      }
+      collector.on_event(event);
+    }
+    const Response response = collector.on_fin(c.info);
+    ASSERT_EQ(response.status, 200);
+    const json body = json::parse(response.body);
+    for (std::size_t i = 0; i < c.pieces.size(); ++i) {
+      const json& choice = body["choices"][i];
+      EXPECT_EQ(c.shape.api == Api::kChat ? choice["message"]["content"] : choice["text"],
+                expected_text(c, i));
+    }
+  }
+}
+
+TEST(EventId, RefusesWhatIsNotOne) {
+  for (const char* bad : {"", "a", ".1", "a.", "a.b", "a.1,", "a.-1", "a.1,,2", "a.1 ", "a b.1",
+                          "a.99999999999999999999", "\xff.1"}) {
+    EXPECT_FALSE(parse_event_id(bad).has_value()) << bad;
+  }
+  EXPECT_EQ(parse_event_id("a.b.3,4")->request_id, "a.b");
+  EXPECT_EQ(parse_event_id("a.b.3,4")->shown, (std::vector<std::int64_t>{3, 4}));
+}
+
+}  // namespace
+}  // namespace holdfast::gateway
