@@ -1,0 +1,200 @@
+// Goal: what the world gives wrong is answered with a typed error of one line, and the house lives
+// on. Method: a table of bad files, names and numbers against real processes; after each the demo
+// model still answers and no child was restarted.
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/process/house.h"
+
+namespace holdfast::process {
+namespace {
+
+const std::vector<std::string> kChildren = {"daemon", "worker-0", "gateway"};
+
+/// One line that begins with the program's name, and the code in the JSON.
+void expect_error(const Ended& ended, int code, const std::vector<std::string>& typed) {
+  EXPECT_EQ(ended.code, code) << ended.err;
+  EXPECT_EQ(ended.err.rfind("holdfast: ", 0), 0U) << ended.err;
+  EXPECT_EQ(ended.err.find('\n'), ended.err.size() - 1) << ended.err;
+  const auto document = nlohmann::json::parse(ended.out, nullptr, false);
+  ASSERT_TRUE(document.is_object() && document.contains("error")) << ended.out;
+  const std::string got = document["error"].value("code", "");
+  EXPECT_NE(std::find(typed.begin(), typed.end(), got), typed.end()) << ended.out;
+  EXPECT_FALSE(document["error"].value("message", "").empty());
+}
+
+class BadInput : public testing::Test {
+ protected:
+  void SetUp() override {
+    house_ = std::make_unique<House>(dir_.path() + "/state");
+    ASSERT_TRUE(house_->start({"--model", "demo=" + demo_model()})) << house_->errors();
+    client_ = house_->client();
+  }
+  void TearDown() override {
+    if (house_->supervisor_pid() <= 0) return;
+    for (const std::string& child : kChildren) {
+      EXPECT_EQ(house_->restarts_of(child), 0) << child << "\n" << house_->errors();
+    }
+    const Heard heard = hear(*client_, make_submit("To be", 8, 1));
+    EXPECT_EQ(heard.failure, "");
+    EXPECT_EQ(heard.ids.size(), 8U);
+    client_.reset();
+    EXPECT_EQ(house_->stop(), 0);
+  }
+  std::string refusal(const wire::Submit& submit) {
+    const auto answer = client_->submit(submit);
+    const auto* failure = std::get_if<client::Failure>(&answer);
+    return failure == nullptr ? "accepted" : std::string(errc_name(failure->code));
+  }
+
+  TempDir dir_;
+  std::unique_ptr<House> house_;
+  std::unique_ptr<client::Client> client_;
+};
+
+TEST_F(BadInput, ModelFiles) {
+  const std::string good = read_file(demo_model());
+  std::string other_magic = good;
+  other_magic[0] = 'X';
+  std::string other_version = good;
+  other_version[4] = 77;
+  std::string many_tensors = good;
+  many_tensors[14] = 0x7f;
+  std::string text(4096, 'a');
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"empty", ""},
+      {"one-byte", "G"},
+      {"text", text},
+      {"magic", other_magic},
+      {"version", other_version},
+      {"tensor-count", many_tensors},
+      {"header-cut", good.substr(0, 2'000)},
+      {"data-cut", good.substr(0, good.size() - 1'000)}};
+  for (const auto& [name, bytes] : files) {
+    SCOPED_TRACE(name);
+    const std::string path = dir_.write(name + ".gguf", bytes);
+    const Ended ended = house_->cli({"--json", "models", "add", name, path});
+    expect_error(ended, 1, {"file_invalid", "io", "unsupported"});
+    EXPECT_NE(ended.err.find(name + ".gguf"), std::string::npos) << ended.err;
+  }
+  expect_error(house_->cli({"--json", "models", "add", "x", dir_.path() + "/missing.gguf"}), 3,
+               {"not_found"});
+}
+
+TEST_F(BadInput, Requests) {
+  wire::Submit unknown = make_submit("x", 4, 1);
+  unknown.model = "no-such-model";
+  EXPECT_EQ(refusal(unknown), "model_not_found");
+  std::string long_prompt;
+  for (int i = 0; i < 3'000; ++i) long_prompt += "word ";
+  EXPECT_EQ(refusal(make_submit(long_prompt, 4, 1)), "context_exceeded");
+  EXPECT_EQ(refusal(make_submit("x", 1'000'000, 1)), "context_exceeded");
+  EXPECT_EQ(refusal(make_submit("x", -1, 1)), "invalid_request");
+  EXPECT_EQ(refusal(make_submit("\xff\xfe broken", 4, 1)), "invalid_request");
+  wire::Submit none = make_submit("x", 4, 1);
+  none.prompts.clear();
+  EXPECT_EQ(refusal(none), "invalid_request");
+  wire::Submit bad_id = make_submit("x", 4, 1);
+  bad_id.prompts[0].text.reset();
+  bad_id.prompts[0].ids = std::vector<wire::TokenId>{1, 2'000'000'000};
+  EXPECT_EQ(refusal(bad_id), "invalid_request");
+  wire::Submit hot = make_submit("x", 4, 1);
+  hot.sampling.temperature = -1;
+  EXPECT_EQ(refusal(hot), "invalid_request");
+}
+
+TEST_F(BadInput, CliNames) {
+  expect_error(house_->cli({"--json", "run", "no-such-model", "hi"}), 3, {"model_not_found"});
+  expect_error(house_->cli({"--json", "models", "show", "nobody"}), 3,
+               {"model_not_found", "not_found"});
+  expect_error(house_->cli({"--json", "requests", "show", "nobody"}), 3, {"not_found"});
+  expect_error(house_->cli({"--json", "requests", "cancel", "nobody"}), 3, {"not_found"});
+  expect_error(house_->cli({"--json", "requests", "tail", "nobody"}), 3, {"not_found"});
+  expect_error(house_->cli({"--json", "run", "demo", "\xff", "--raw"}), 4, {"invalid_request"});
+  expect_error(house_->cli({"--json", "run", "demo", "x", "--raw", "--max-tokens", "-3"}), 4,
+               {"invalid_request"});
+}
+
+TEST_F(BadInput, ASecondHouse) {
+  // On the same port: refused before anything starts.
+  const std::string address = house_->url().substr(7);
+  const Ended port =
+      run_program({"holdfast", "serve", "--state", dir_.path() + "/other", "--http", address});
+  EXPECT_EQ(port.code, 1);
+  EXPECT_NE(port.err.find("in use"), std::string::npos) << port.err;
+  EXPECT_NE(port.err.find("--http"), std::string::npos) << port.err;
+  // On the same state directory: the second daemon names the first one's pid.
+  const Ended state =
+      run_program({"holdfast", "serve", "--state", house_->state(), "--http", "127.0.0.1:0"});
+  EXPECT_EQ(state.code, 1) << state.err;
+  EXPECT_NE(state.err.find(std::to_string(house_->pid_of("daemon"))), std::string::npos)
+      << state.err;
+}
+
+TEST(BadStart, AModelThatCannotLoadEndsServe) {
+  const TempDir dir;
+  House house(dir.path() + "/state");
+  EXPECT_FALSE(house.start({"--model", "bad=" + dir.write("bad.gguf", "not a model")}));
+  EXPECT_EQ(house.exit_code(), 1);
+  EXPECT_NE(house.errors().find("bad"), std::string::npos) << house.errors();
+}
+
+TEST(BadStart, ANewerDatabaseIsLeftAlone) {
+  const TempDir dir;
+  const std::string state = dir.path() + "/state";
+  {
+    House house(state);
+    ASSERT_TRUE(house.start({})) << house.errors();
+    ASSERT_EQ(house.stop(), 0);
+  }
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open((state + "/control.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, "PRAGMA user_version=999999", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+  const Ended ended = run_program({"holdfast", "serve", "--state", state, "--http", "127.0.0.1:0"});
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_NE(ended.err.find("newer"), std::string::npos) << ended.err;
+}
+
+TEST(BadStart, AStateDirectoryThatCannotBe) {
+  for (const char* state : {"/dev/null", "/proc/holdfast"}) {
+    const Ended ended =
+        run_program({"holdfast", "serve", "--state", state, "--http", "127.0.0.1:0"});
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_NE(ended.err.find(state), std::string::npos) << ended.err;
+  }
+}
+
+TEST(NoDaemon, IsSaidWithItsExitCode) {
+  const TempDir dir;
+  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
+           {"status"}, {"workers", "list"}, {"queue", "pause"}, {"run", "demo", "hi"}}) {
+    std::vector<std::string> args = {"holdfast", "--json", "--state", dir.path()};
+    args.insert(args.end(), verb.begin(), verb.end());
+    expect_error(run_program(args), 69, {"unreachable"});
+  }
+}
+
+TEST(Usage, IsExitTwoAndOneLine) {
+  for (const std::vector<std::string>& verb :
+       std::vector<std::vector<std::string>>{{"--json"},
+                                             {"--json", "frobnicate"},
+                                             {"--json", "models", "show"},
+                                             {"--json", "serve", "--threads", "many"},
+                                             {"--json", "serve", "--http", "nonsense"},
+                                             {"--json", "serve", "--model", "noequals"},
+                                             {"--json", "run", "demo", "x", "--raw", "--chat"}}) {
+    std::vector<std::string> args = {"holdfast"};
+    args.insert(args.end(), verb.begin(), verb.end());
+    expect_error(run_program(args), 2, {"usage"});
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::process
