@@ -1,11 +1,16 @@
 #include "shared/text/jinja_value.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 namespace holdfast::text::jinja {
+
+std::size_t Dict::size() const {
+  return items_.size();
+}
 
 const Value* Dict::find(std::string_view key) const {
   for (const auto& [k, v] : items_) {
@@ -21,7 +26,7 @@ void Dict::set(std::string_view key, Value value) {
       return;
     }
   }
-  items_.emplace_back(std::string(key), std::move(value));
+  items_.push_back({std::string(key), std::move(value)});
 }
 
 const Value* Args::get(std::size_t i, std::string_view name) const {
@@ -436,7 +441,7 @@ struct JsonWriter {
       out += "{}";
       return;
     }
-    std::vector<const std::pair<std::string, Value>*> items;
+    std::vector<const DictEntry*> items;
     for (const auto& item : dict.items()) items.push_back(&item);
     if (sort_keys) {
       std::stable_sort(items.begin(), items.end(),

@@ -22,17 +22,19 @@ struct TemplateError : std::runtime_error {
 class Value;
 using List = std::vector<Value>;
 
+struct DictEntry;  // {first: key, second: value}
+
 /// Insertion-ordered string-keyed map (JSON objects, dict literals, namespaces). Linear lookup:
 /// the dicts of templates and chat requests are small.
 class Dict {
  public:
   const Value* find(std::string_view key) const;
   void set(std::string_view key, Value value);
-  std::size_t size() const { return items_.size(); }
-  const std::vector<std::pair<std::string, Value>>& items() const { return items_; }
+  std::size_t size() const;
+  const std::vector<DictEntry>& items() const { return items_; }
 
  private:
-  std::vector<std::pair<std::string, Value>> items_;
+  std::vector<DictEntry> items_;
 };
 
 /// Arguments of a call.
@@ -111,6 +113,11 @@ class Value {
   std::shared_ptr<List> list_;
   std::shared_ptr<Dict> dict_;
   std::shared_ptr<Function> function_;
+};
+
+struct DictEntry {
+  std::string first;
+  Value second;
 };
 
 /// json.dumps(value, ensure_ascii=False): indent < 0 = one line with ", " and ": ".
