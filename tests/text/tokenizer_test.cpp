@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -236,34 +237,61 @@ MadeBpe byte_level() {
   return made;
 }
 
-TEST(Bpe, EqualsMergingStringsOneByOne) {
-  const MadeBpe made = byte_level();
+// Merges drawn at random out of what there is, so that every order of ranks comes up.
+MadeBpe random_merges(std::mt19937& random) {
+  MadeBpe made;
+  for (unsigned b = 0; b < 256; ++b) made.texts.push_back(spelt(b));
+  std::vector<std::string> parts = {"a", "b", "c", "Ġ"};
+  for (int n = 0; n < 40; ++n) {
+    const std::string left = parts[random() % parts.size()];
+    const std::string right = parts[random() % parts.size()];
+    const auto end = made.texts.end();
+    if (std::find(made.texts.begin(), end, left + right) != end) continue;
+    made.merges.push_back(left + " " + right);
+    made.texts.push_back(left + right);
+    if (made.texts.back().size() <= 6) parts.push_back(left + right);
+  }
+  std::shuffle(made.merges.begin(), made.merges.end(), random);
+  made.texts.push_back("<|im_end|>");
+  return made;
+}
+
+void expect_equals_slow_merging(const MadeBpe& made, std::mt19937& random, int rounds) {
   gguf::Writer writer = made.writer("gpt-2");
   const auto tokenizer = load_made(writer);
   std::map<std::string, double> ranks;
-  for (std::size_t i = 0; i < made.merges.size(); ++i)
+  for (std::size_t i = 0; i < made.merges.size(); ++i) {
     ranks[made.merges[i]] = static_cast<double>(i);
+  }
   std::map<std::string, TokenId> ids;
-  for (std::size_t i = 0; i < made.texts.size(); ++i) ids[made.texts[i]] = static_cast<TokenId>(i);
-  std::mt19937 random(4);
-  for (int round = 0; round < 3'000; ++round) {
+  for (std::size_t i = 0; i < made.texts.size(); ++i) {
+    ids[made.texts[i]] = static_cast<TokenId>(i);
+  }
+  const auto rank = [&](const std::string& a, const std::string& b) {
+    const auto found = ranks.find(a + " " + b);
+    return found == ranks.end() ? std::numeric_limits<double>::infinity() : found->second;
+  };
+  for (int round = 0; round < rounds; ++round) {
     std::string text(round % 2 == 0 ? "" : " ");
-    for (std::size_t n = 1 + random() % (round % 3 == 0 ? 300 : 20); n > 0; --n)
+    for (std::size_t n = 1 + random() % (round % 3 == 0 ? 200 : 20); n > 0; --n) {
       text += "abacab"[random() % 6];
+    }
     std::vector<std::string> symbols;
     for (const char c : text) symbols.push_back(spelt(static_cast<unsigned char>(c)));
     Ids expected;
-    for (const std::string& part :
-         merge_slowly(symbols, [&](const std::string&a, const std::string&b) {
-           const auto found = ranks.find(a + " " + b);
-           return found == ranks.end() ? std::numeric_limits<double>::infinity() : found->second;
-         })) {
-      expected.push_back(ids.at(part));
-    }
+    for (const std::string& part : merge_slowly(symbols, rank)) expected.push_back(ids.at(part));
     const auto got = tokenizer->encode(text, kPlain);
     ASSERT_TRUE(got.has_value());
     ASSERT_EQ(*got, expected) << text;
     ASSERT_EQ(*tokenizer->encode(text, kPlain), expected) << "second time: " << text;
+  }
+}
+
+TEST(Bpe, EqualsMergingStringsOneByOne) {
+  std::mt19937 random(4);
+  expect_equals_slow_merging(byte_level(), random, 500);
+  for (int vocabulary = 0; vocabulary < 60; ++vocabulary) {
+    expect_equals_slow_merging(random_merges(random), random, 20);
   }
 }
 
@@ -288,6 +316,20 @@ TEST(Bpe, AddBosFollowsTheFileThenThePreTokenizer) {
   EXPECT_EQ(first_of("gpt-2", true), 7);
   EXPECT_EQ(first_of("llama-bpe", std::nullopt), 7);
   EXPECT_EQ(first_of("llama-bpe", false), 'a');
+}
+
+TEST(Bpe, TheLongestSpecialTokenWins) {
+  MadeBpe made = byte_level();
+  made.texts.insert(made.texts.end() - 1, {"<|im", "<|im_end|>>", "m_end|>>!"});
+  gguf::Writer writer = made.writer("gpt-2");
+  std::vector<std::int32_t> types(made.texts.size(), 1);
+  std::fill(types.end() - 4, types.end(), 3);
+  writer.set_i32s("tokenizer.ggml.token_type", types);
+  const auto end = static_cast<TokenId>(made.texts.size()) - 1;
+  const auto tokenizer = load_made(writer);
+  EXPECT_EQ(*tokenizer->encode("<|im_end|>>!<|im_end|>", {}), (Ids{end - 2, '!', end}));
+  EXPECT_EQ(*tokenizer->encode("<|im_end|!", {}).value().begin(), end - 3);
+  EXPECT_EQ(tokenizer->encode("<|im_end|>", kPlain)->size(), 10U);
 }
 
 // ---- both
