@@ -225,6 +225,7 @@ TEST(BadGguf, WhatIsNoFileIsAnIoError) {
   const std::string fifo = temp_path("fifo");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_EQ(File::open(fifo).error().code, Errc::kIo);
+  EXPECT_NE(File::open(fifo).error().what.find("not a regular file"), std::string::npos);
   std::filesystem::remove(fifo);
 }
 
@@ -285,6 +286,9 @@ TEST(BadGguf, Arrays) {
                  "array element 1");
   expect_invalid(Blob().head(0, 1).text("k").u32(9).u32(8).u64(1).u64(kHuge), "array element 0");
   expect_invalid(Blob().head(0, 1).text("k").u32(9).u32(4), "the file ends inside it");
+  const std::string long_text(kMaxStringBytes + 1, 'x');
+  expect_invalid(Blob().head(0, 1).text("k").u32(9).u32(8).u64(1).text(long_text),
+                 "beyond the limit of 1048576");
 }
 
 // An array whose elements are taken for another type must not be readable as that type.
@@ -325,7 +329,7 @@ TEST(BadGguf, TensorShapes) {
   expect_invalid(Blob().head(1, 0).tensor("t", 1ull << 62, 4, kF32Type, 0).data(64), "overflows");
   expect_invalid(Blob().head(1, 0).tensor("t", 1ull << 32, 1ull << 32, kF32Type, 0).data(64),
                  "overflows");
-  // Rows of 2^40 blocks: bytes fit into 64 bits only after they wrapped once.
+  // The bytes fit into 64 bits, the number of elements does not.
   expect_invalid(Blob().head(1, 0).tensor("t", 1ull << 48, 1ull << 16, kQ4_KType, 0).data(64),
                  "overflows");
   expect_invalid(Blob().head(1, 0).tensor("t", 4, 1, 99, 0).data(64), "type 99");
@@ -341,6 +345,8 @@ TEST(BadGguf, TensorPlaces) {
             "damaged");
   expect_invalid(Blob().head(1, 0).tensor("t", 4, 4, kF32Type, 0).data(63), "is beyond");
   expect_invalid(Blob().head(1, 0).tensor("t", 4, 4, kF32Type, kHuge - 31).data(64), "is beyond");
+  // The start of the data fits into 64 bits, its end wraps around to byte 32.
+  expect_invalid(Blob().head(1, 0).tensor("t", 4, 4, kF32Type, kHuge - 127).data(64), "is beyond");
   expect_invalid(Blob().head(1, 0).tensor("t", 4, 4, kF32Type, 16).data(128), "not a multiple");
   const auto two = [](std::uint64_t first, std::uint64_t second) {
     return Blob()
