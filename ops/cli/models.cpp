@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ops/cli/daemon.h"
+#include "ops/cli/offline.h"
 #include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
 
@@ -48,11 +49,11 @@ int models_list(const Call& call) {
   options.columns = {"name",       "state", "architecture", "context", "slots",
                      "size_bytes", "sha",   "path",         "reason"};
   options.when_empty = "no models; add one with `holdfast models add NAME FILE.gguf`";
-  return operate_and_print(call, "models.list", json::object(), options);
+  return read_and_print(call, "models.list", json::object(), options);
 }
 
 int models_show(const Call& call) {
-  return operate_and_print(call, "models.show", by_name(call));
+  return read_and_print(call, "models.show", by_name(call));
 }
 
 int models_add(const Call& call) {

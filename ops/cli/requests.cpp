@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/daemon.h"
+#include "ops/cli/offline.h"
 #include "ops/cli/output.h"
 #include "ops/cli/text_stream.h"
 #include "ops/cli/verb_functions.h"
@@ -23,11 +24,11 @@ int requests_list(const Call& call) {
   options.columns = {"id",     "state",    "model",      "tenant",     "class", "prompt_tokens",
                      "tokens", "attempts", "created_ms", "finished_ms"};
   options.when_empty = "no requests";
-  return operate_and_print(call, "requests.list", args, options);
+  return read_and_print(call, "requests.list", args, options);
 }
 
 int requests_show(const Call& call) {
-  return operate_and_print(call, "requests.show", by_id(call));
+  return read_and_print(call, "requests.show", by_id(call));
 }
 
 int requests_cancel(const Call& call) {

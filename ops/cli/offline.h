@@ -1,0 +1,26 @@
+#pragma once
+// Looks into control.db while no daemon runs: lists and details only, read-only, short snapshots.
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "ops/cli/call.h"
+#include "ops/cli/render.h"
+#include "shared/base/result.h"
+
+namespace holdfast::cli {
+
+/// True if a database is there and no daemon answers: then the verbs below stand in for it.
+bool should_read_offline(const Call& call);
+
+/// requests.list, requests.show, models.list and models.show as the daemon would answer, from the
+/// rows alone. kNotFound for an unknown id or name; kVersionNewer, kStorage for the database.
+Result<nlohmann::json> read_offline(const Call& call, const std::string& verb,
+                                    const nlohmann::json& args);
+
+/// The verb by the daemon, or from the database while that is down (said on stderr).
+int read_and_print(const Call& call, const std::string& verb, const nlohmann::json& args,
+                   RenderOptions options = {});
+
+}  // namespace holdfast::cli
