@@ -49,6 +49,7 @@ CREATE TABLE choices (
   seq          INTEGER NOT NULL REFERENCES requests(seq),
   choice       INTEGER NOT NULL,
   prompt       INTEGER NOT NULL,
+  prompt_tokens INTEGER NOT NULL,
   next_index   INTEGER NOT NULL DEFAULT 0,  -- committed tokens
   finish       TEXT NOT NULL DEFAULT 'none',
   error_code   TEXT NOT NULL DEFAULT '',

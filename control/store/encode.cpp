@@ -1,0 +1,142 @@
+#include "control/store/encode.h"
+
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "shared/base/bytes.h"
+
+namespace holdfast::store {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "columns are little-endian");
+
+Error corrupt(const char* what) {
+  return Error{Errc::kCorrupt, std::string(what) + ": the stored value is damaged"};
+}
+
+template <class T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+/// JSON text is UTF-8. Other bytes are kept as an array of numbers.
+nlohmann::json to_json(const std::string& s) {
+  if (is_valid_utf8(s)) return s;
+  nlohmann::json bytes = nlohmann::json::array();
+  for (const char c : s) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
+}
+
+std::string from_json(const nlohmann::json& j) {
+  if (j.is_string()) return j.get<std::string>();
+  std::string out;
+  for (const auto& byte : j) out.push_back(static_cast<char>(byte.get<unsigned>()));
+  return out;
+}
+
+}  // namespace
+
+std::string encode_ids(const std::vector<core::TokenId>& ids) {
+  return {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(core::TokenId)};
+}
+
+Result<std::vector<core::TokenId>> decode_ids(std::string_view bytes) {
+  if (bytes.size() % sizeof(core::TokenId) != 0) return corrupt("token ids");
+  std::vector<core::TokenId> ids(bytes.size() / sizeof(core::TokenId));
+  if (!ids.empty()) std::memcpy(ids.data(), bytes.data(), bytes.size());
+  return ids;
+}
+
+std::string encode_prompts(const std::vector<std::vector<core::TokenId>>& prompts) {
+  std::string out;
+  put(out, static_cast<std::uint32_t>(prompts.size()));
+  for (const auto& ids : prompts) put(out, static_cast<std::uint32_t>(ids.size()));
+  for (const auto& ids : prompts) out += encode_ids(ids);
+  return out;
+}
+
+Result<std::vector<std::vector<core::TokenId>>> decode_prompts(std::string_view bytes) {
+  ByteReader reader(std::as_bytes(std::span(bytes.data(), bytes.size())));
+  const auto count = reader.read<std::uint32_t>();
+  if (!count || *count > bytes.size() / 4) return corrupt("prompts");
+  std::vector<std::size_t> sizes;
+  for (std::uint32_t i = 0; i < *count; ++i) {
+    const auto size = reader.read<std::uint32_t>();
+    if (!size) return corrupt("prompts");
+    sizes.push_back(*size);
+  }
+  std::vector<std::vector<core::TokenId>> prompts;
+  for (const std::size_t size : sizes) {
+    const auto part = reader.read_bytes(size * sizeof(core::TokenId));
+    if (!part) return corrupt("prompts");
+    HF_TRY(auto ids, decode_ids({reinterpret_cast<const char*>(part->data()), part->size()}));
+    prompts.push_back(std::move(ids));
+  }
+  if (reader.remaining() != 0) return corrupt("prompts");
+  return prompts;
+}
+
+std::string encode_params(const core::PayloadRow& payload) {
+  const wire::Sampling& s = payload.sampling;
+  nlohmann::json j;
+  j["temperature"] = s.temperature;
+  j["top_k"] = s.top_k;
+  j["top_p"] = s.top_p;
+  j["min_p"] = s.min_p;
+  j["seed"] = s.seed;
+  j["ignore_eos"] = s.ignore_eos;
+  j["min_tokens"] = s.min_tokens;
+  j["logprobs"] = s.logprobs;
+  j["repetition_penalty"] = s.repetition_penalty;
+  j["presence_penalty"] = s.presence_penalty;
+  j["frequency_penalty"] = s.frequency_penalty;
+  j["extra"] = to_json(s.extra);
+  j["stops"] = nlohmann::json::array();
+  for (const std::string& stop : payload.stops) j["stops"].push_back(to_json(stop));
+  j["echo"] = payload.echo;
+  return j.dump();
+}
+
+Result<Params> decode_params(std::string_view text) {
+  try {
+    const auto j = nlohmann::json::parse(text);
+    Params p;
+    wire::Sampling& s = p.sampling;
+    s.temperature = j.at("temperature").get<float>();
+    s.top_k = j.at("top_k").get<std::int32_t>();
+    s.top_p = j.at("top_p").get<float>();
+    s.min_p = j.at("min_p").get<float>();
+    s.seed = j.at("seed").get<std::uint64_t>();
+    s.ignore_eos = j.at("ignore_eos").get<bool>();
+    s.min_tokens = j.at("min_tokens").get<std::int32_t>();
+    s.logprobs = j.at("logprobs").get<std::int32_t>();
+    s.repetition_penalty = j.at("repetition_penalty").get<float>();
+    s.presence_penalty = j.at("presence_penalty").get<float>();
+    s.frequency_penalty = j.at("frequency_penalty").get<float>();
+    s.extra = from_json(j.at("extra"));
+    for (const auto& stop : j.at("stops")) p.stops.push_back(from_json(stop));
+    p.echo = j.at("echo").get<bool>();
+    return p;
+  } catch (const nlohmann::json::exception&) {
+    return corrupt("request parameters");
+  }
+}
+
+std::string encode_strings(const std::vector<std::string>& strings) {
+  nlohmann::json j = nlohmann::json::array();
+  for (const std::string& s : strings) j.push_back(to_json(s));
+  return j.dump();
+}
+
+Result<std::vector<std::string>> decode_strings(std::string_view text) {
+  try {
+    std::vector<std::string> out;
+    for (const auto& item : nlohmann::json::parse(text)) out.push_back(from_json(item));
+    return out;
+  } catch (const nlohmann::json::exception&) {
+    return corrupt("list of strings");
+  }
+}
+
+}  // namespace holdfast::store

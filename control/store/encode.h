@@ -1,0 +1,33 @@
+#pragma once
+// Columns that are not plain numbers: token ids, prompts, the parameters of a request.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/core/rows.h"
+#include "shared/base/result.h"
+
+namespace holdfast::store {
+
+std::string encode_ids(const std::vector<core::TokenId>& ids);
+/// kCorrupt if the size is not a whole number of ids.
+Result<std::vector<core::TokenId>> decode_ids(std::string_view bytes);
+
+std::string encode_prompts(const std::vector<std::vector<core::TokenId>>& prompts);
+Result<std::vector<std::vector<core::TokenId>>> decode_prompts(std::string_view bytes);
+
+/// JSON of sampling, stops and echo.
+std::string encode_params(const core::PayloadRow& payload);
+struct Params {
+  wire::Sampling sampling;
+  std::vector<std::string> stops;
+  bool echo = false;
+};
+Result<Params> decode_params(std::string_view json);
+
+/// JSON arrays of strings; bytes that are not UTF-8 survive.
+std::string encode_strings(const std::vector<std::string>& strings);
+Result<std::vector<std::string>> decode_strings(std::string_view json);
+
+}  // namespace holdfast::store

@@ -1,0 +1,28 @@
+#pragma once
+// One owner for a state directory: flock on control.lock, whose content says who holds it.
+
+#include <cstdint>
+#include <string>
+
+#include "shared/base/result.h"
+
+namespace holdfast::store {
+
+/// Held until it is destroyed (or the process dies). Move only.
+class StateLock {
+ public:
+  /// `role` is "daemon" or "cli". Waits up to wait_ms while the holder's role is "cli".
+  /// kConflict names the owner's pid and role; kIo: directory not writable, with the path.
+  static Result<StateLock> acquire(const std::string& state_dir, const std::string& role,
+                                   std::int64_t wait_ms = 5000);
+  StateLock(StateLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  StateLock& operator=(StateLock&&) = delete;
+  StateLock(const StateLock&) = delete;
+  ~StateLock();
+
+ private:
+  explicit StateLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace holdfast::store

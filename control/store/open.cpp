@@ -1,0 +1,141 @@
+#include "control/store/open.h"
+
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "control/store/store.h"
+#include "schema_sql.h"
+
+namespace holdfast::store {
+namespace {
+
+struct Pragma {
+  const char* name;
+  const char* value;
+  const char* reads_as;  // what the pragma answers when it took
+};
+// docs: reference of each choice is in DESIGN, "Database rules".
+constexpr Pragma kPragmas[] = {
+    {"journal_mode", "WAL", "wal"},     {"synchronous", "FULL", "2"},
+    {"wal_autocheckpoint", "0", "0"},   {"mmap_size", "0", "0"},
+    {"foreign_keys", "ON", "1"},        {"cell_size_check", "ON", "1"},
+    {"trusted_schema", "OFF", "0"},     {"temp_store", "MEMORY", "2"},
+    {"busy_timeout", "0", "0"},         {"journal_size_limit", "67108864", "67108864"},
+    {"cache_size", "-65536", "-65536"},
+};
+
+Result<void> set_pragmas(sqlite3* db, const std::string& path) {
+  for (const Pragma& p : kPragmas) {
+    HF_TRY(std::string set, query_text(db, std::string("PRAGMA ") + p.name + "=" + p.value));
+    HF_TRY(const std::string is, query_text(db, std::string("PRAGMA ") + p.name));
+    // A build of SQLite without memory mapping has no mmap_size to read.
+    const bool absent = is.empty() && std::strcmp(p.name, "mmap_size") == 0;
+    if (is != p.reads_as && !absent) {
+      return Error{Errc::kStorage, "open " + path + ": PRAGMA " + p.name + " reads " + is +
+                                       " after it was set to " + p.value};
+    }
+  }
+  int on = 0;
+  if (sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, &on) != SQLITE_OK || on != 1) {
+    return Error{Errc::kStorage, "open " + path + ": SQLite does not take the defensive mode"};
+  }
+  sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+  return {};
+}
+
+/// A copy that a backup program or a CLI reads may hold the file for a moment.
+Result<void> retry_busy(const std::string& what, sqlite3* db, Result<void> (*action)(sqlite3*)) {
+  constexpr int kTries = 100;
+  for (int i = 0;; ++i) {
+    Result<void> done = action(db);
+    if (done || done.error().code != Errc::kConflict) return done;
+    if (i == kTries) {
+      return Error{Errc::kConflict,
+                   what + ": " + done.error().what + "; another program writes to this database"};
+    }
+    const timespec pause{0, 20'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+Result<void> sync_directory(const std::string& dir) {
+  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool ok = fd >= 0 && fsync(fd) == 0;
+  const int why = errno;
+  if (fd >= 0) close(fd);
+  if (ok) return {};
+  return Error{Errc::kIo, "sync directory " + dir + ": " + std::strerror(why)};
+}
+
+Result<std::int64_t> query_int(sqlite3* db, const std::string& sql) {
+  HF_TRY(const std::string text, query_text(db, sql));
+  return text.empty() ? std::int64_t{0} : std::stoll(text);
+}
+
+/// Identity and version, then each missing migration in a transaction of its own.
+Result<void> migrate(sqlite3* db, const std::string& path) {
+  HF_TRY(const std::int64_t id, query_int(db, "PRAGMA application_id"));
+  HF_TRY(const std::int64_t version, query_int(db, "PRAGMA user_version"));
+  HF_TRY(const std::int64_t tables, query_int(db, "SELECT count(*) FROM sqlite_schema"));
+  const bool fresh = id == 0 && version == 0 && tables == 0;
+  if (!fresh && id != kApplicationId) {
+    return Error{Errc::kCorrupt, "open " + path +
+                                     ": it is a SQLite file, but not of this program "
+                                     "(application_id " +
+                                     std::to_string(id) + ")"};
+  }
+  if (version > schema_version()) {
+    return Error{Errc::kVersionNewer, "open " + path + ": made by a newer program (schema " +
+                                          std::to_string(version) + ", this one knows " +
+                                          std::to_string(schema_version()) +
+                                          "); use that program or restore a backup"};
+  }
+  for (int v = static_cast<int>(version); v < schema_version(); ++v) {
+    const std::string sql = "BEGIN IMMEDIATE;\n" + std::string(kMigrations[v]) +
+                            "\nPRAGMA application_id=" + std::to_string(kApplicationId) +
+                            ";\nPRAGMA user_version=" + std::to_string(v + 1) + ";\nCOMMIT;";
+    if (Result<void> done = exec(db, sql.c_str()); !done) {
+      (void)exec(db, "ROLLBACK");
+      return Error{done.error().code, "migrate " + path + " to schema " + std::to_string(v + 1) +
+                                          ": " + done.error().what};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+int schema_version() {
+  int count = 0;
+  while (kMigrations[count] != nullptr) ++count;
+  return count;
+}
+
+Result<Db> open_database(const std::string& state_dir) {
+  const std::string path = state_dir + "/control.db";
+  const bool fresh = access(path.c_str(), F_OK) != 0;
+  sqlite3* raw = nullptr;
+  const int rc = sqlite3_open_v2(
+      path.c_str(), &raw,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+      nullptr);
+  Db db(raw);
+  if (rc != SQLITE_OK) {
+    Error error = sqlite_error(raw, rc, "open " + path);
+    error.what += "; is the state directory writable for this user?";
+    return error;
+  }
+  HF_CHECKED(retry_busy("open " + path, db.get(),
+                        [](sqlite3* d) { return set_pragmas(d, "control.db"); }));
+  HF_CHECKED(migrate(db.get(), path));
+  // SQLite does not report a failed sync of the directory that has the new names in it.
+  if (fresh) HF_CHECKED(sync_directory(state_dir));
+  return db;
+}
+
+}  // namespace holdfast::store

@@ -1,0 +1,363 @@
+// Reads: what a start needs, and single requests afterwards.
+#include <algorithm>
+#include <array>
+
+#include "control/store/encode.h"
+#include "control/store/sqlite_store.h"
+
+namespace holdfast::store {
+namespace {
+
+using core::BootChoice;
+using core::BootRequest;
+
+core::RequestState state_from(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(core::RequestState::kQuarantined); ++i) {
+    const auto state = static_cast<core::RequestState>(i);
+    if (wire::state_name(state) == name) return state;
+  }
+  CHECK_MSG(false, "the table's CHECK knows the states");
+}
+
+core::FinishReason finish_from(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(core::FinishReason::kExpired); ++i) {
+    const auto finish = static_cast<core::FinishReason>(i);
+    if (wire::finish_name(finish) == name) return finish;
+  }
+  return core::FinishReason::kError;
+}
+
+/// Columns of `SELECT * FROM requests`, in the order of schema/001_init.sql.
+core::RequestRow request_row(const Statement::Use& use) {
+  core::RequestRow r;
+  int c = 0;
+  r.seq = use.integer(c++);
+  r.id = use.text(c++);
+  r.tenant = use.text(c++);
+  r.idem_key = use.text(c++);
+  r.body_hash = use.text(c++);
+  r.model = use.text(c++);
+  r.model_sha = use.text(c++);
+  r.state = state_from(use.bytes(c++));
+  r.priority = static_cast<core::PriorityClass>(std::clamp<std::int64_t>(use.integer(c++), 0, 2));
+  r.numerics_class = use.text(c++);
+  r.config_version = use.integer(c++);
+  r.n = static_cast<std::int32_t>(use.integer(c++));
+  r.max_tokens = use.integer(c++);
+  r.on_disconnect =
+      use.integer(c++) == 0 ? wire::OnDisconnect::kContinue : wire::OnDisconnect::kCancel;
+  r.created_ms = use.integer(c++);
+  r.started_ms = use.integer(c++);
+  r.finished_ms = use.integer(c++);
+  r.queue_deadline_ms = use.integer(c++);
+  r.total_deadline_ms = use.integer(c++);
+  r.error_code = use.text(c++);
+  r.error = use.text(c++);
+  return r;
+}
+
+Error damaged(const char* what, core::Seq seq) {
+  return Error{Errc::kCorrupt, std::string("read ") + what + " of request row " +
+                                   std::to_string(seq) + ": its checksum or size is wrong"};
+}
+
+}  // namespace
+
+Result<core::Boot> SqliteStore::load() {
+  core::Boot boot;
+  HF_TRY(const std::string seq,
+         query_text(db_.get(), "SELECT coalesce(max(seq), 0) FROM requests"));
+  HF_TRY(const std::string version,
+         query_text(db_.get(), "SELECT coalesce(max(version), 0) FROM config_versions"));
+  HF_TRY(const std::string paused,
+         query_text(db_.get(), "SELECT value FROM flags WHERE name='queue.paused'"));
+  boot.last_seq = std::stoll(seq);
+  boot.config_version = std::stoll(version);
+  boot.queue_paused = paused == "1";
+  HF_TRY(boot.models, load_models());
+  HF_TRY(boot.loads, load_loads());
+  HF_TRY(boot.requests, load_live());
+  return boot;
+}
+
+Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
+  HF_TRY(Statement select, Statement::prepare(db_.get(), "SELECT * FROM models ORDER BY name"));
+  std::vector<core::ModelRow> rows;
+  auto use = select.use();
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return rows;
+    core::ModelRow r;
+    int c = 0;
+    const auto i32 = [&] { return static_cast<std::int32_t>(use.integer(c++)); };
+    r.name = use.text(c++);
+    r.sha = use.text(c++);
+    r.path = use.text(c++);
+    r.size = use.integer(c++);
+    r.mtime_ns = use.integer(c++);
+    r.architecture = use.text(c++);
+    r.context = use.integer(c++);
+    r.slots = i32();
+    r.pages = i32();
+    r.prefill_chunk = use.integer(c++);
+    r.kv_type = use.text(c++);
+    r.vocab = i32();
+    r.chat = use.integer(c++) != 0;
+    r.weights_bytes = use.integer(c++);
+    r.kv_bytes = use.integer(c++);
+    r.scratch_bytes = use.integer(c++);
+    r.options = use.text(c++);
+    r.shape = use.text(c++);
+    r.wanted = use.integer(c++) != 0;
+    r.state = core::model_state_from_name(use.bytes(c++));
+    r.reason = use.text(c++);
+    r.created_ms = use.integer(c++);
+    r.last_used_ms = use.integer(c++);
+    rows.push_back(std::move(r));
+  }
+}
+
+Result<std::vector<core::LoadRow>> SqliteStore::load_loads() {
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            "SELECT l.*, coalesce(r.bytes, 0) FROM loads l LEFT JOIN reservations r"
+                            " USING (load_id) WHERE ended_ms = 0 ORDER BY load_id"));
+  std::vector<core::LoadRow> rows;
+  auto use = select.use();
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return rows;
+    core::LoadRow r;
+    int c = 0;
+    const auto i32 = [&] { return static_cast<std::int32_t>(use.integer(c++)); };
+    r.load_id = use.text(c++);
+    r.model = use.text(c++);
+    r.model_sha = use.text(c++);
+    r.worker_key = use.text(c++);
+    r.incarnation = use.text(c++);
+    r.state = core::model_state_from_name(use.bytes(c++));
+    r.numerics_class = use.text(c++);
+    r.slots = i32();
+    r.pages = i32();
+    r.page_tokens = i32();
+    r.context = use.integer(c++);
+    r.reason = use.text(c++);
+    r.created_ms = use.integer(c++);
+    r.ready_ms = use.integer(c++);
+    r.ended_ms = use.integer(c++);
+    r.bytes = use.integer(c++);
+    rows.push_back(std::move(r));
+  }
+}
+
+Result<std::vector<BootRequest>> SqliteStore::load_live() {
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            "SELECT * FROM requests WHERE state IN ('queued', 'running',"
+                            " 'quarantined') ORDER BY seq"));
+  std::vector<BootRequest> requests;
+  auto use = select.use();
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return requests;
+    BootRequest request;
+    request.row = request_row(use);
+    HF_CHECKED(read_details(request));
+    HF_CHECKED(load_committed(request));
+    requests.push_back(std::move(request));
+  }
+}
+
+/// Committed ids and the open attempt of each choice that has not ended.
+Result<void> SqliteStore::load_committed(BootRequest& request) {
+  for (BootChoice& choice : request.choices) {
+    if (choice.row.finish != core::FinishReason::kNone || choice.row.next_index == 0) continue;
+    HF_TRY(TokenSpan span, tokens(request.row.seq, choice.row.choice, 0, choice.row.next_index));
+    choice.ids = std::move(span.ids);
+  }
+  if (request.row.started_ms == 0) return {};
+  auto use = open_attempts_.use();
+  use.bind(request.row.seq);
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return {};
+    const auto c = static_cast<std::size_t>(use.integer(0));
+    if (c >= request.choices.size()) return damaged("attempts", request.row.seq);
+    BootChoice& choice = request.choices[c];
+    choice.has_attempt = true;
+    choice.fence = {static_cast<std::uint64_t>(use.integer(1)),
+                    static_cast<std::uint64_t>(use.integer(2))};
+    choice.worker_key = use.text(3);
+    choice.incarnation = use.text(4);
+    choice.load_id = use.text(5);
+  }
+}
+
+/// Parameters and choices of a request whose row was read.
+Result<void> SqliteStore::read_details(BootRequest& request) {
+  {
+    auto use = payload_.use();
+    HF_TRY(const bool there, use.bind(request.row.seq).step());
+    if (!there) return damaged("payload", request.row.seq);
+    HF_TRY(Params params, decode_params(use.bytes(0)));
+    request.sampling = params.sampling;
+    request.stops = std::move(params.stops);
+    request.echo = params.echo;
+    request.meta = use.text(1);
+  }
+  auto use = choices_.use();
+  use.bind(request.row.seq);
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) break;
+    BootChoice choice;
+    choice.row.choice = static_cast<std::int32_t>(use.integer(0));
+    choice.row.prompt = static_cast<std::int32_t>(use.integer(1));
+    choice.row.next_index = use.integer(2);
+    choice.row.finish = finish_from(use.bytes(3));
+    choice.row.error_code = use.text(4);
+    choice.row.error = use.text(5);
+    choice.row.deaths = static_cast<std::int32_t>(use.integer(6));
+    choice.row.deaths_index = use.integer(7);
+    const auto prompt = static_cast<std::size_t>(choice.row.prompt);
+    if (choice.row.choice != static_cast<std::int32_t>(request.choices.size())) {
+      return damaged("choices", request.row.seq);
+    }
+    if (prompt >= request.prompt_tokens.size()) request.prompt_tokens.resize(prompt + 1);
+    request.prompt_tokens[prompt] = use.integer(8);
+    request.choices.push_back(std::move(choice));
+  }
+  if (request.choices.empty()) return damaged("choices", request.row.seq);
+  return {};
+}
+
+Result<std::optional<BootRequest>> SqliteStore::read_request(Statement& by, std::string_view a,
+                                                             std::string_view b) {
+  BootRequest request;
+  {
+    auto use = by.use();
+    use.bind(a);
+    if (!b.empty()) use.bind(b);
+    HF_TRY(const bool there, use.step());
+    if (!there) return std::optional<BootRequest>{};
+    request.row = request_row(use);
+  }
+  HF_CHECKED(read_details(request));
+  return std::optional<BootRequest>(std::move(request));
+}
+
+Result<std::optional<BootRequest>> SqliteStore::find_by_id(const std::string& id) {
+  return read_request(by_id_, id, {});
+}
+
+Result<std::optional<BootRequest>> SqliteStore::find_by_key(const std::string& tenant,
+                                                            const std::string& idem_key) {
+  if (idem_key.empty()) return std::optional<BootRequest>{};
+  return read_request(by_key_, tenant, idem_key);
+}
+
+Result<std::vector<core::TokenId>> SqliteStore::prompt_ids(core::Seq seq, std::int32_t prompt) {
+  auto use = payload_.use();
+  HF_TRY(const bool there, use.bind(seq).step());
+  if (!there || crc32c(use.bytes(2)) != static_cast<std::uint32_t>(use.integer(4))) {
+    return damaged("prompt", seq);
+  }
+  HF_TRY(auto prompts, decode_prompts(use.bytes(2)));
+  if (prompt < 0 || static_cast<std::size_t>(prompt) >= prompts.size())
+    return damaged("prompt", seq);
+  return std::move(prompts[static_cast<std::size_t>(prompt)]);
+}
+
+Result<std::vector<std::string>> SqliteStore::prompt_text(core::Seq seq) {
+  auto use = payload_.use();
+  HF_TRY(const bool there, use.bind(seq).step());
+  if (!there) return damaged("prompt text", seq);
+  if (use.is_null(3)) return std::vector<std::string>{};
+  return decode_strings(use.bytes(3));
+}
+
+Result<TokenSpan> SqliteStore::tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
+                                      std::int64_t end) {
+  TokenSpan span;
+  bool any_extra = false;
+  auto use = chunks_.use();
+  use.bind(seq).bind(std::int64_t{choice}).bind(start).bind(end);
+  std::int64_t next = start;
+  while (next < end) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return damaged("tokens", seq);
+    const std::int64_t first = use.integer(0);
+    if (crc32c(use.bytes(2), crc32c(use.bytes(1))) != static_cast<std::uint32_t>(use.integer(3))) {
+      return damaged("tokens", seq);
+    }
+    HF_TRY(const std::vector<core::TokenId> ids, decode_ids(use.bytes(1)));
+    std::vector<std::string> extra;
+    if (!use.is_null(2)) {
+      HF_TRY(extra, decode_strings(use.bytes(2)));
+      any_extra = true;
+    }
+    const std::int64_t last = std::min(end, first + static_cast<std::int64_t>(ids.size()));
+    if (first > next || last <= next) return damaged("tokens", seq);
+    for (; next < last; ++next) {
+      const auto i = static_cast<std::size_t>(next - first);
+      span.ids.push_back(ids[i]);
+      span.extra.push_back(i < extra.size() ? extra[i] : std::string());
+    }
+  }
+  if (!any_extra) span.extra.clear();
+  return span;
+}
+
+Result<ModelBlobs> SqliteStore::model_blobs(const std::string& sha) {
+  auto use = blobs_.use();
+  HF_TRY(const bool there, use.bind(sha).step());
+  if (!there) return ModelBlobs{};
+  return ModelBlobs{use.text(0), use.text(1)};
+}
+
+Result<std::vector<core::RequestRow>> SqliteStore::list_requests(const std::string& state,
+                                                                 std::int64_t limit) {
+  HF_TRY(Statement select, Statement::prepare(db_.get(),
+                                              "SELECT * FROM requests WHERE ?1 = '' OR state = ?1"
+                                              " ORDER BY seq DESC LIMIT ?2"));
+  std::vector<core::RequestRow> rows;
+  auto use = select.use();
+  use.bind(state).bind(limit);
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return rows;
+    rows.push_back(request_row(use));
+  }
+}
+
+Result<std::vector<Store::Attempt>> SqliteStore::attempts(core::Seq seq) {
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            "SELECT choice, fence_epoch, fence_counter, worker_key, incarnation,"
+                            " load_id, coalesce(reason, ''), start_index, coalesce(end_index, -1),"
+                            " started_ms, coalesce(ended_ms, 0), adopted FROM attempts WHERE seq=?"
+                            " ORDER BY fence_epoch, fence_counter"));
+  std::vector<Attempt> list;
+  auto use = select.use();
+  use.bind(seq);
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return list;
+    Attempt a;
+    a.choice = static_cast<std::int32_t>(use.integer(0));
+    a.fence = {static_cast<std::uint64_t>(use.integer(1)),
+               static_cast<std::uint64_t>(use.integer(2))};
+    a.worker_key = use.text(3);
+    a.incarnation = use.text(4);
+    a.load_id = use.text(5);
+    a.reason = use.text(6);
+    a.start_index = use.integer(7);
+    a.end_index = use.integer(8);
+    a.started_ms = use.integer(9);
+    a.ended_ms = use.integer(10);
+    a.adopted = use.integer(11) != 0;
+    list.push_back(std::move(a));
+  }
+}
+
+}  // namespace holdfast::store

@@ -1,0 +1,105 @@
+#include "control/store/sqlite.h"
+
+namespace holdfast::store {
+
+Error sqlite_error(sqlite3* db, int rc, std::string_view what) {
+  Errc code = Errc::kStorage;
+  switch (rc & 0xff) {
+    case SQLITE_FULL:
+      code = Errc::kDiskFull;
+      break;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      code = Errc::kCorrupt;
+      break;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      code = Errc::kConflict;
+      break;
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+      code = Errc::kIo;
+      break;
+    default:
+      break;
+  }
+  const char* words = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+  return Error{code,
+               std::string(what) + ": " + words + " (SQLite code " + std::to_string(rc) + ")"};
+}
+
+Statement& Statement::operator=(Statement&& other) noexcept {
+  std::swap(db_, other.db_);
+  std::swap(stmt_, other.stmt_);
+  return *this;
+}
+
+Result<Statement> Statement::prepare(sqlite3* db, const char* sql) {
+  Statement s;
+  s.db_ = db;
+  const int rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s.stmt_, nullptr);
+  if (rc != SQLITE_OK) return sqlite_error(db, rc, std::string("prepare ") + sql);
+  return s;
+}
+
+Statement::Use& Statement::Use::bind(std::int64_t value) {
+  CHECK(sqlite3_bind_int64(stmt_, next_++, value) == SQLITE_OK);
+  return *this;
+}
+
+Statement::Use& Statement::Use::bind(std::string_view text) {
+  // A null pointer would bind NULL; an empty text is a text.
+  const char* data = text.data() != nullptr ? text.data() : "";
+  CHECK(sqlite3_bind_text64(stmt_, next_++, data, text.size(), SQLITE_STATIC, SQLITE_UTF8) ==
+        SQLITE_OK);
+  return *this;
+}
+
+Statement::Use& Statement::Use::bind_blob(std::string_view bytes) {
+  const char* data = bytes.data() != nullptr ? bytes.data() : "";
+  CHECK(sqlite3_bind_blob64(stmt_, next_++, data, bytes.size(), SQLITE_STATIC) == SQLITE_OK);
+  return *this;
+}
+
+Statement::Use& Statement::Use::bind_null() {
+  CHECK(sqlite3_bind_null(stmt_, next_++) == SQLITE_OK);
+  return *this;
+}
+
+Result<bool> Statement::Use::step() {
+  const int rc = sqlite3_step(stmt_);
+  if (rc == SQLITE_ROW) return true;
+  if (rc == SQLITE_DONE) return false;
+  return sqlite_error(db_, rc, std::string("run ") + sqlite3_sql(stmt_));
+}
+
+Result<void> Statement::Use::run() {
+  HF_TRY(const bool row, step());
+  CHECK_MSG(!row, "a statement that changes rows returns none");
+  return {};
+}
+
+std::string_view Statement::Use::bytes(int column) const {
+  const void* data = sqlite3_column_blob(stmt_, column);
+  const int size = sqlite3_column_bytes(stmt_, column);
+  return data == nullptr
+             ? std::string_view()
+             : std::string_view(static_cast<const char*>(data), static_cast<std::size_t>(size));
+}
+
+Result<void> exec(sqlite3* db, const char* sql) {
+  const int rc = sqlite3_exec(db, sql, nullptr, nullptr, nullptr);
+  if (rc != SQLITE_OK)
+    return sqlite_error(db, rc, std::string("run ") + std::string(sql).substr(0, 120));
+  return {};
+}
+
+Result<std::string> query_text(sqlite3* db, const std::string& sql) {
+  HF_TRY(Statement statement, Statement::prepare(db, sql.c_str()));
+  auto use = statement.use();
+  HF_TRY(const bool row, use.step());
+  return row ? use.text(0) : std::string();
+}
+
+}  // namespace holdfast::store

@@ -1,0 +1,80 @@
+#pragma once
+// The one implementation of Store. Split over write.cpp (row changes), read.cpp and store.cpp.
+
+#include <string>
+
+#include "control/store/open.h"
+#include "control/store/store.h"
+
+namespace holdfast::store {
+
+class SqliteStore final : public Store {
+ public:
+  SqliteStore(StateLock lock, Db db, OpenOptions options);
+  ~SqliteStore() override;
+  Result<void> prepare();
+
+  Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) override;
+  Result<core::Boot> load() override;
+  Result<void> apply(std::span<const core::RowChange> rows, core::Durability durability) override;
+  Result<std::optional<core::BootRequest>> find_by_id(const std::string& id) override;
+  Result<std::optional<core::BootRequest>> find_by_key(const std::string& tenant,
+                                                       const std::string& idem_key) override;
+  Result<std::vector<core::TokenId>> prompt_ids(core::Seq seq, std::int32_t prompt) override;
+  Result<std::vector<std::string>> prompt_text(core::Seq seq) override;
+  Result<TokenSpan> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
+                           std::int64_t end) override;
+  Result<ModelBlobs> model_blobs(const std::string& sha) override;
+  Result<std::vector<core::RequestRow>> list_requests(const std::string& state,
+                                                      std::int64_t limit) override;
+  Result<std::vector<Attempt>> attempts(core::Seq seq) override;
+  Result<void> checkpoint_if_due(bool idle) override;
+  Result<void> checkpoint_all() override;
+  std::int64_t wal_pages() const override { return wal_pages_; }
+  std::int64_t disk_free() const override;
+  bool make_room() override;
+  void restore_reserve() override;
+
+ private:
+  Result<void> set_synchronous(core::Durability durability);
+  Result<void> begin_write_commit(std::span<const core::RowChange> rows);
+  Result<void> checkpoint(int mode);
+  std::string reserve_path() const { return options_.state_dir + "/control.reserve"; }
+
+  Result<void> write(const core::InsertRequest& c);
+  Result<void> write(const core::UpdateRequest& c);
+  Result<void> write(const core::UpdateChoice& c);
+  Result<void> write(const core::InsertChunk& c);
+  Result<void> write(const core::BeginAttempt& c);
+  Result<void> write(const core::EndAttempt& c);
+  Result<void> write(const core::PutModel& c);
+  Result<void> write(const core::PutModelBlobs& c);
+  Result<void> write(const core::DeleteModel& c);
+  Result<void> write(const core::PutLoad& c);
+  Result<void> write(const core::InsertTransition& c);
+  Result<void> write(const core::PutFlag& c);
+
+  Result<std::vector<core::ModelRow>> load_models();
+  Result<std::vector<core::LoadRow>> load_loads();
+  Result<std::vector<core::BootRequest>> load_live();
+  Result<void> load_committed(core::BootRequest& request);
+  Result<std::optional<core::BootRequest>> read_request(Statement& by, std::string_view a,
+                                                        std::string_view b);
+  Result<void> read_details(core::BootRequest& request);
+
+  StateLock lock_;  // first in, last out
+  Db db_;
+  OpenOptions options_;
+  core::Durability synchronous_ = core::Durability::kFull;
+  std::int64_t wal_pages_ = 0;
+  bool failed_ = false;  // an I/O error: what the file holds is not known any more
+
+  Statement begin_, commit_;
+  Statement insert_request_, insert_payload_, insert_choice_, update_request_, update_choice_;
+  Statement insert_chunk_, begin_attempt_, end_attempt_;
+  Statement put_model_, put_blobs_, delete_model_, put_load_, put_reservation_, delete_reservation_;
+  Statement insert_transition_, put_flag_;
+  Statement by_id_, by_key_, payload_, choices_, open_attempts_, chunks_, blobs_;
+};
+
+}  // namespace holdfast::store

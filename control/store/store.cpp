@@ -1,0 +1,134 @@
+// Life of the store: open, group commit, checkpoints, disk space.
+#include "control/store/store.h"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "control/store/sqlite_store.h"
+
+namespace holdfast::store {
+namespace {
+
+constexpr std::int64_t kBusyPages = 4000;        // checkpoint between two groups
+constexpr std::int64_t kIdlePages = 1000;        // checkpoint when there is nothing else to do
+constexpr std::int64_t kTruncatePages = 16'384;  // 64 MiB: readers kept PASSIVE from ending
+
+int on_wal(void* pages, sqlite3*, const char*, int count) {
+  *static_cast<std::int64_t*>(pages) = count;
+  return SQLITE_OK;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
+  HF_TRY(StateLock lock, StateLock::acquire(options.state_dir, options.role, options.lock_wait_ms));
+  HF_TRY(Db db, open_database(options.state_dir));
+  auto store = std::make_unique<SqliteStore>(std::move(lock), std::move(db), options);
+  HF_CHECKED(store->prepare());
+  store->restore_reserve();
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+SqliteStore::SqliteStore(StateLock lock, Db db, OpenOptions options)
+    : lock_(std::move(lock)), db_(std::move(db)), options_(std::move(options)) {
+  sqlite3_wal_hook(db_.get(), &on_wal, &wal_pages_);
+}
+
+SqliteStore::~SqliteStore() = default;
+
+Result<void> SqliteStore::set_synchronous(core::Durability durability) {
+  if (synchronous_ == durability) return {};
+  HF_CHECKED(exec(db_.get(), durability == core::Durability::kFull ? "PRAGMA synchronous=FULL"
+                                                                   : "PRAGMA synchronous=NORMAL"));
+  synchronous_ = durability;
+  return {};
+}
+
+Result<std::uint64_t> SqliteStore::raise_epoch(std::int64_t wall_ms) {
+  HF_CHECKED(set_synchronous(core::Durability::kFull));
+  HF_TRY(Statement insert,
+         Statement::prepare(db_.get(),
+                            "INSERT INTO epochs(epoch, started_ms, pid, program) VALUES"
+                            " ((SELECT coalesce(max(epoch), 0) + 1 FROM epochs), ?, ?, ?)"));
+  {
+    auto use = insert.use();
+    HF_CHECKED(use.bind(wall_ms).bind(std::int64_t{getpid()}).bind(options_.role).run());
+  }
+  return static_cast<std::uint64_t>(sqlite3_last_insert_rowid(db_.get()));
+}
+
+Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
+                                core::Durability durability) {
+  if (failed_)
+    return Error{Errc::kStorage, "commit: an earlier I/O error left the outcome unknown"};
+  if (rows.empty()) return {};
+  Result<void> done = set_synchronous(durability);
+  if (done) done = begin_write_commit(rows);
+  if (done) return {};
+  // The error may have rolled back already; what remains open is undone here.
+  if (sqlite3_get_autocommit(db_.get()) == 0) (void)exec(db_.get(), "ROLLBACK");
+  if (done.error().code == Errc::kDiskFull) return done;
+  failed_ = true;
+  const Errc code = done.error().code == Errc::kCorrupt ? Errc::kCorrupt : Errc::kStorage;
+  return Error{code, "commit: " + done.error().what};
+}
+
+Result<void> SqliteStore::begin_write_commit(std::span<const core::RowChange> rows) {
+  HF_CHECKED(begin_.use().run());
+  for (const core::RowChange& row : rows) {
+    HF_CHECKED(std::visit([this](const auto& change) { return write(change); }, row));
+  }
+  return commit_.use().run();
+}
+
+Result<void> SqliteStore::checkpoint(int mode) {
+  int log = 0;
+  int done = 0;
+  const int rc = sqlite3_wal_checkpoint_v2(db_.get(), nullptr, mode, &log, &done);
+  if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) return {};  // a reader; the next one will do
+  if (rc != SQLITE_OK) {
+    Error error = sqlite_error(db_.get(), rc, "checkpoint");
+    if (error.code == Errc::kDiskFull) return {};  // the log keeps everything meanwhile
+    failed_ = true;
+    return error;
+  }
+  // When all of the log is in the file the next commit starts it again from its beginning.
+  if (log == done) wal_pages_ = 0;
+  return {};
+}
+
+Result<void> SqliteStore::checkpoint_if_due(bool idle) {
+  if (failed_) return {};
+  if (wal_pages_ >= kTruncatePages) return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+  if (wal_pages_ >= kBusyPages || (idle && wal_pages_ >= kIdlePages)) {
+    return checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+  }
+  return {};
+}
+
+Result<void> SqliteStore::checkpoint_all() {
+  if (failed_) return {};
+  return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+}
+
+std::int64_t SqliteStore::disk_free() const {
+  struct statvfs fs {};
+  if (statvfs(options_.state_dir.c_str(), &fs) != 0) return 0;
+  return static_cast<std::int64_t>(fs.f_bavail) * static_cast<std::int64_t>(fs.f_frsize);
+}
+
+bool SqliteStore::make_room() {
+  return unlink(reserve_path().c_str()) == 0;
+}
+
+void SqliteStore::restore_reserve() {
+  if (options_.reserve_bytes <= 0 || disk_free() < options_.reserve_bytes * 4) return;
+  const int fd = ::open(reserve_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  // Without the reserve the daemon works; it only has less room when the disk gets full.
+  (void)posix_fallocate(fd, 0, options_.reserve_bytes);
+  close(fd);
+}
+
+}  // namespace holdfast::store

@@ -1,0 +1,96 @@
+#pragma once
+// control.db: opened, checked, migrated; written by group commits of the machine's row changes. One
+// process (StateLock) and one connection write and checkpoint. Not thread-safe: one thread.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control/core/events.h"
+#include "control/core/rows.h"
+#include "control/store/lock.h"
+#include "shared/base/result.h"
+
+namespace holdfast::store {
+
+inline constexpr std::int32_t kApplicationId = 0x48465354;  // "HFST"
+
+struct OpenOptions {
+  std::string state_dir;  // exists
+  std::string role = "daemon";
+  std::int64_t lock_wait_ms = 5000;
+  std::int64_t reserve_bytes = 0;  // size of the file that make_room() gives up
+};
+
+struct TokenSpan {
+  std::vector<core::TokenId> ids;
+  std::vector<std::string> extra;  // per token, or empty if none has any
+};
+
+struct ModelBlobs {
+  std::string tokenizer;
+  std::string pieces;
+};
+
+class Store {
+ public:
+  /// kConflict: another owner (its pid is named). kVersionNewer: made by a newer program. kCorrupt:
+  /// not a database of ours, or damaged. kIo: directory not writable.
+  static Result<std::unique_ptr<Store>> open(const OpenOptions& options);
+  virtual ~Store() = default;
+
+  /// Inserts the next epoch and syncs it. Once, before any socket is bound.
+  virtual Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) = 0;
+  /// What the machine starts from: models, loads, live requests with committed ids, no prompts.
+  virtual Result<core::Boot> load() = 0;
+
+  /// All changes in one transaction: all or nothing. kFull is on the disk when this returns.
+  /// kDiskFull: nothing was written, may be tried again. kStorage, kCorrupt: the process must end
+  /// (the outcome is unknown).
+  virtual Result<void> apply(std::span<const core::RowChange> rows,
+                             core::Durability durability) = 0;
+
+  // ---- reads of committed rows; kCorrupt when a checksum does not match
+  virtual Result<std::optional<core::BootRequest>> find_by_id(const std::string& id) = 0;
+  virtual Result<std::optional<core::BootRequest>> find_by_key(const std::string& tenant,
+                                                               const std::string& idem_key) = 0;
+  virtual Result<std::vector<core::TokenId>> prompt_ids(core::Seq seq, std::int32_t prompt) = 0;
+  virtual Result<std::vector<std::string>> prompt_text(core::Seq seq) = 0;
+  /// Committed tokens [start, end) of a choice, exactly.
+  virtual Result<TokenSpan> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
+                                   std::int64_t end) = 0;
+  /// Empty blobs for an unknown hash.
+  virtual Result<ModelBlobs> model_blobs(const std::string& sha) = 0;
+  /// The newest `limit` requests, of one state or (empty) all: rows without choices.
+  virtual Result<std::vector<core::RequestRow>> list_requests(const std::string& state,
+                                                              std::int64_t limit) = 0;
+  struct Attempt {
+    std::int32_t choice = 0;
+    core::Fence fence;
+    std::string worker_key, incarnation, load_id, reason;
+    std::int64_t start_index = 0, end_index = -1, started_ms = 0, ended_ms = 0;
+    bool adopted = false;
+  };
+  virtual Result<std::vector<Attempt>> attempts(core::Seq seq) = 0;
+
+  /// A PASSIVE checkpoint when the log is long, or shorter and the caller idle; TRUNCATE when it is
+  /// far too long. Never fails the caller for BUSY.
+  virtual Result<void> checkpoint_if_due(bool idle) = 0;
+  /// Everything into the main file, for a clean stop.
+  virtual Result<void> checkpoint_all() = 0;
+  virtual std::int64_t wal_pages() const = 0;
+  /// Free bytes of the disk for this user.
+  virtual std::int64_t disk_free() const = 0;
+  /// Gives up the reserve file. True if there was one.
+  virtual bool make_room() = 0;
+  /// Makes the reserve file again, if the disk has plenty.
+  virtual void restore_reserve() = 0;
+};
+
+/// CRC-32C (Castagnoli), as kept with chunks and prompts.
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t seed = 0);
+
+}  // namespace holdfast::store

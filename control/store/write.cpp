@@ -1,0 +1,220 @@
+// Row changes of the machine as prepared statements.
+#include "control/store/encode.h"
+#include "control/store/sqlite_store.h"
+
+namespace holdfast::store {
+namespace {
+
+using core::model_state_name;
+
+constexpr const char* kUpdateChoice =
+    "UPDATE choices SET next_index=?, finish=?, error_code=?, error=?, deaths=?, deaths_index=?"
+    " WHERE seq=? AND choice=?";
+constexpr const char* kPutModel =
+    "INSERT OR REPLACE INTO models(name, sha, path, size, mtime_ns, architecture, context, slots,"
+    " pages, prefill_chunk, kv_type, vocab, chat, weights_bytes, kv_bytes, scratch_bytes, options,"
+    " shape, wanted, state, reason, created_ms, last_used_ms)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+constexpr const char* kPutLoad =
+    "INSERT INTO loads(load_id, model, model_sha, worker_key, incarnation, state, class, slots,"
+    " pages, page_tokens, context, reason, created_ms, ready_ms, ended_ms)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(load_id) DO UPDATE SET"
+    " incarnation=excluded.incarnation, state=excluded.state, class=excluded.class,"
+    " slots=excluded.slots, pages=excluded.pages, page_tokens=excluded.page_tokens,"
+    " context=excluded.context, reason=excluded.reason, ready_ms=excluded.ready_ms,"
+    " ended_ms=excluded.ended_ms";
+
+std::int64_t i64(std::uint64_t value) {
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+Result<void> SqliteStore::prepare() {
+  struct Item {
+    Statement* statement;
+    const char* sql;
+  };
+  const Item items[] = {
+      {&begin_, "BEGIN IMMEDIATE"},
+      {&commit_, "COMMIT"},
+      {&insert_request_,
+       "INSERT INTO requests(seq, id, tenant, idem_key, body_hash, model, model_sha, state,"
+       " priority, class, config_version, n, max_tokens, on_disconnect, created_ms, started_ms,"
+       " finished_ms, queue_deadline_ms, total_deadline_ms, error_code, error)"
+       " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+      {&insert_payload_,
+       "INSERT INTO payloads(seq, params, meta, prompts, prompt_text, crc) VALUES (?,?,?,?,?,?)"},
+      {&insert_choice_,
+       "INSERT INTO choices(seq, choice, prompt, prompt_tokens, next_index, finish)"
+       " VALUES (?,?,?,?,?,?)"},
+      {&update_request_,
+       "UPDATE requests SET state=?, class=?, started_ms=?, finished_ms=?, error_code=?, error=?"
+       " WHERE seq=?"},
+      {&update_choice_, kUpdateChoice},
+      {&insert_chunk_,
+       "INSERT INTO chunks(seq, choice, start, ids, extra, crc) VALUES (?,?,?,?,?,?)"},
+      {&begin_attempt_,
+       "INSERT INTO attempts(seq, choice, fence_epoch, fence_counter, worker_key, incarnation,"
+       " load_id, start_index, adopted, started_ms) VALUES (?,?,?,?,?,?,?,?,?,?)"},
+      {&end_attempt_,
+       "UPDATE attempts SET ended_ms=?, end_index=?, reason=?"
+       " WHERE seq=? AND choice=? AND fence_epoch=? AND fence_counter=?"},
+      {&put_model_, kPutModel},
+      {&put_blobs_, "INSERT OR REPLACE INTO model_blobs(sha, tokenizer, pieces) VALUES (?,?,?)"},
+      {&delete_model_, "DELETE FROM models WHERE name=?"},
+      {&put_load_, kPutLoad},
+      {&put_reservation_,
+       "INSERT OR REPLACE INTO reservations(load_id, worker_key, bytes) VALUES (?,?,?)"},
+      {&delete_reservation_, "DELETE FROM reservations WHERE load_id=?"},
+      {&insert_transition_,
+       "INSERT INTO transitions(subject, key, from_state, to_state, at_ms, memory_before,"
+       " memory_after, reason) VALUES (?,?,?,?,?,?,?,?)"},
+      {&put_flag_, "INSERT OR REPLACE INTO flags(name, value) VALUES (?,?)"},
+      {&by_id_, "SELECT * FROM requests WHERE id=?"},
+      {&by_key_, "SELECT * FROM requests WHERE tenant=? AND idem_key=?"},
+      {&payload_, "SELECT params, meta, prompts, prompt_text, crc FROM payloads WHERE seq=?"},
+      {&choices_,
+       "SELECT choice, prompt, next_index, finish, error_code, error, deaths, deaths_index,"
+       " prompt_tokens FROM choices WHERE seq=? ORDER BY choice"},
+      {&open_attempts_,
+       "SELECT choice, fence_epoch, fence_counter, worker_key, incarnation, load_id FROM attempts"
+       " WHERE seq=? AND ended_ms IS NULL ORDER BY choice, fence_epoch, fence_counter"},
+      {&chunks_,
+       "SELECT start, ids, extra, crc FROM chunks WHERE seq=?1 AND choice=?2 AND start < ?4 AND"
+       " start >= coalesce((SELECT max(start) FROM chunks WHERE seq=?1 AND choice=?2 AND"
+       " start <= ?3), 0) ORDER BY start"},
+      {&blobs_, "SELECT tokenizer, pieces FROM model_blobs WHERE sha=?"},
+  };
+  for (const Item& item : items) {
+    HF_TRY(*item.statement, Statement::prepare(db_.get(), item.sql));
+  }
+  return {};
+}
+
+Result<void> SqliteStore::write(const core::InsertRequest& c) {
+  const core::RequestRow& r = c.row;
+  {
+    auto use = insert_request_.use();
+    use.bind(r.seq).bind(r.id).bind(r.tenant);
+    if (r.idem_key.empty()) {
+      use.bind_null();
+    } else {
+      use.bind(r.idem_key);
+    }
+    use.bind(r.body_hash).bind(r.model).bind(r.model_sha).bind(wire::state_name(r.state));
+    use.bind(static_cast<std::int64_t>(r.priority)).bind(r.numerics_class).bind(r.config_version);
+    use.bind(std::int64_t{r.n}).bind(r.max_tokens).bind(static_cast<std::int64_t>(r.on_disconnect));
+    use.bind(r.created_ms).bind(r.started_ms).bind(r.finished_ms);
+    use.bind(r.queue_deadline_ms).bind(r.total_deadline_ms).bind(r.error_code).bind(r.error);
+    HF_CHECKED(use.run());
+  }
+  const std::string params = encode_params(c.payload);
+  const std::string prompts = encode_prompts(c.payload.prompt_ids);
+  const std::string text = encode_strings(c.payload.prompt_text);
+  {
+    auto use = insert_payload_.use();
+    use.bind(r.seq).bind(params).bind(c.payload.meta).bind_blob(prompts);
+    if (c.payload.prompt_text.empty()) {
+      use.bind_null();
+    } else {
+      use.bind(text);
+    }
+    HF_CHECKED(use.bind(std::int64_t{crc32c(prompts)}).run());
+  }
+  for (const core::ChoiceRow& choice : c.choices) {
+    const auto prompt = static_cast<std::size_t>(choice.prompt);
+    auto use = insert_choice_.use();
+    use.bind(r.seq).bind(std::int64_t{choice.choice}).bind(std::int64_t{choice.prompt});
+    use.bind(static_cast<std::int64_t>(c.payload.prompt_ids[prompt].size()));
+    HF_CHECKED(use.bind(choice.next_index).bind(wire::finish_name(choice.finish)).run());
+  }
+  return {};
+}
+
+Result<void> SqliteStore::write(const core::UpdateRequest& c) {
+  auto use = update_request_.use();
+  use.bind(wire::state_name(c.state)).bind(c.numerics_class).bind(c.started_ms).bind(c.finished_ms);
+  return use.bind(c.error_code).bind(c.error).bind(c.seq).run();
+}
+
+Result<void> SqliteStore::write(const core::UpdateChoice& c) {
+  auto use = update_choice_.use();
+  use.bind(c.row.next_index).bind(wire::finish_name(c.row.finish)).bind(c.row.error_code);
+  use.bind(c.row.error).bind(std::int64_t{c.row.deaths}).bind(c.row.deaths_index);
+  return use.bind(c.seq).bind(std::int64_t{c.row.choice}).run();
+}
+
+Result<void> SqliteStore::write(const core::InsertChunk& c) {
+  const std::string ids = encode_ids(c.ids);
+  const std::string extra = c.extra.empty() ? std::string() : encode_strings(c.extra);
+  auto use = insert_chunk_.use();
+  use.bind(c.seq).bind(std::int64_t{c.choice}).bind(c.start).bind_blob(ids);
+  if (c.extra.empty()) {
+    use.bind_null();
+  } else {
+    use.bind(extra);
+  }
+  return use.bind(std::int64_t{crc32c(extra, crc32c(ids))}).run();
+}
+
+Result<void> SqliteStore::write(const core::BeginAttempt& c) {
+  auto use = begin_attempt_.use();
+  use.bind(c.seq).bind(std::int64_t{c.choice}).bind(i64(c.fence.epoch)).bind(i64(c.fence.counter));
+  use.bind(c.worker_key).bind(c.incarnation).bind(c.load_id).bind(c.start_index);
+  return use.bind(std::int64_t{c.adopted}).bind(c.started_ms).run();
+}
+
+Result<void> SqliteStore::write(const core::EndAttempt& c) {
+  auto use = end_attempt_.use();
+  use.bind(c.ended_ms).bind(c.end_index).bind(c.reason).bind(c.seq).bind(std::int64_t{c.choice});
+  return use.bind(i64(c.fence.epoch)).bind(i64(c.fence.counter)).run();
+}
+
+Result<void> SqliteStore::write(const core::PutModel& c) {
+  const core::ModelRow& r = c.row;
+  auto use = put_model_.use();
+  use.bind(r.name).bind(r.sha).bind(r.path).bind(r.size).bind(r.mtime_ns).bind(r.architecture);
+  use.bind(r.context).bind(std::int64_t{r.slots}).bind(std::int64_t{r.pages}).bind(r.prefill_chunk);
+  use.bind(r.kv_type).bind(std::int64_t{r.vocab}).bind(std::int64_t{r.chat}).bind(r.weights_bytes);
+  use.bind(r.kv_bytes).bind(r.scratch_bytes).bind(r.options).bind(r.shape);
+  use.bind(std::int64_t{r.wanted}).bind(model_state_name(r.state)).bind(r.reason);
+  return use.bind(r.created_ms).bind(r.last_used_ms).run();
+}
+
+Result<void> SqliteStore::write(const core::PutModelBlobs& c) {
+  return put_blobs_.use().bind(c.sha).bind_blob(c.tokenizer).bind_blob(c.pieces).run();
+}
+
+Result<void> SqliteStore::write(const core::DeleteModel& c) {
+  return delete_model_.use().bind(c.name).run();
+}
+
+Result<void> SqliteStore::write(const core::PutLoad& c) {
+  const core::LoadRow& r = c.row;
+  {
+    auto use = put_load_.use();
+    use.bind(r.load_id).bind(r.model).bind(r.model_sha).bind(r.worker_key).bind(r.incarnation);
+    use.bind(model_state_name(r.state)).bind(r.numerics_class).bind(std::int64_t{r.slots});
+    use.bind(std::int64_t{r.pages})
+        .bind(std::int64_t{r.page_tokens})
+        .bind(r.context)
+        .bind(r.reason);
+    HF_CHECKED(use.bind(r.created_ms).bind(r.ready_ms).bind(r.ended_ms).run());
+  }
+  if (r.bytes > 0)
+    return put_reservation_.use().bind(r.load_id).bind(r.worker_key).bind(r.bytes).run();
+  return delete_reservation_.use().bind(r.load_id).run();
+}
+
+Result<void> SqliteStore::write(const core::InsertTransition& c) {
+  auto use = insert_transition_.use();
+  use.bind(c.subject).bind(c.key).bind(c.from).bind(c.to).bind(c.at_ms);
+  return use.bind(c.memory_before).bind(c.memory_after).bind(c.reason).run();
+}
+
+Result<void> SqliteStore::write(const core::PutFlag& c) {
+  return put_flag_.use().bind(c.name).bind(c.value).run();
+}
+
+}  // namespace holdfast::store
