@@ -24,6 +24,11 @@ bool is_bytes(std::string_view key) {
          key == "kv" || key == "scratch" || key == "memory";
 }
 
+/// A point in time, not a duration: "created_ms", "ended_ms", …
+bool is_wall_time(std::string_view key) {
+  return ends_with(key, "ed_ms") || ends_with(key, "_at_ms") || key == "ready_ms" || key == "at_ms";
+}
+
 std::string cell_text(const std::string& key, const json& value) {
   if (value.is_null()) return "-";
   if (value.is_string()) {
@@ -47,21 +52,36 @@ std::string cell_text(const std::string& key, const json& value) {
   if (value.is_number()) {
     const auto number = value.get<std::int64_t>();
     if (is_bytes(key)) return number < 0 ? "-" : human_bytes(static_cast<double>(number));
-    if (ends_with(key, "_ms") && number >= kFirstWallMs) return human_time(number);
+    const bool wall = is_wall_time(key) && (number == 0 || number >= kFirstWallMs);
+    if (wall) return human_time(number);
     return std::to_string(number);
   }
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::string title_of(std::string key) {
+  if (is_wall_time(key)) key.resize(key.size() - std::string_view("_ms").size());
   std::replace(key.begin(), key.end(), '_', ' ');
   return key;
 }
 
 std::string column_title(const std::string& key) {
-  std::string title;
-  for (const char c : key) title += c == '_' ? ' ' : static_cast<char>(std::toupper(c));
+  std::string title = title_of(key);
+  for (char& c : title) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return title;
+}
+
+/// What a reader looks for first, first; JSON objects come sorted by name.
+std::vector<std::string> reading_order(const json& object) {
+  std::vector<std::string> keys;
+  for (const char* first : {"id", "name", "key", "state", "model", "reason", "error_code", "error",
+                            "choice", "prompt", "finish"}) {
+    if (object.contains(first)) keys.emplace_back(first);
+  }
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  return keys;
 }
 
 bool is_table(const json& value) {
@@ -78,7 +98,7 @@ std::string render_table(const json& rows, const std::vector<std::string>& wante
   }
   if (keys.empty()) {
     for (const json& row : rows) {
-      for (const auto& [key, value] : row.items()) {
+      for (const std::string& key : reading_order(row)) {
         if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
       }
     }
@@ -110,11 +130,12 @@ std::string indent(const std::string& text) {
 std::string render_object(const json& object, const RenderOptions& options) {
   std::size_t width = 0;
   for (const auto& [key, value] : object.items()) {
-    if (!value.is_object() && !is_table(value)) width = std::max(width, key.size());
+    if (!value.is_object() && !is_table(value)) width = std::max(width, title_of(key).size());
   }
   std::string plain;
   std::string sections;
-  for (const auto& [key, value] : object.items()) {
+  for (const std::string& key : reading_order(object)) {
+    const json& value = object[key];
     if (value.is_object() && !value.empty()) {
       sections += title_of(key) + ":\n" + indent(render_object(value, {options.colour, {}, {}}));
     } else if (is_table(value)) {
@@ -122,7 +143,8 @@ std::string render_object(const json& object, const RenderOptions& options) {
       sections += indent(render_table(value, options.columns, options.colour));
     } else if (!value.is_object()) {
       const std::string text = value.is_array() && value.empty() ? "none" : cell_text(key, value);
-      plain += title_of(key) + std::string(width - key.size() + 2, ' ') + text + "\n";
+      const std::string title = title_of(key);
+      plain += title + std::string(width - title.size() + 2, ' ') + text + "\n";
     }
   }
   return plain + sections;
