@@ -1,0 +1,43 @@
+// The avx2 family. Everything after the includes is compiled for it, so nothing that other units
+// share (inline functions, templates of the library) may be defined below them.
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "worker/backend/cpu/kernels.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma,f16c")
+#endif
+
+#include "worker/backend/cpu/avx2/vec.h"
+
+namespace holdfast::cpu::avx2 {
+namespace {
+#include "worker/backend/cpu/matmul.inc"
+
+#include "worker/backend/cpu/rows.inc"
+
+#include "worker/backend/cpu/attention.inc"
+
+constexpr Kernels kKernels = {"avx2", &matmul,    &unpack_row,  &rmsnorm,   &add_row, &silu_mul,
+                              &rope,  &store_key, &store_value, &attention, &exp_row, &all_finite};
+}  // namespace
+}  // namespace holdfast::cpu::avx2
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+// Reached by every machine: it must not use the family's instructions.
+#pragma GCC reset_options
+#endif
+
+namespace holdfast::cpu {
+const Kernels& avx2_kernels() {
+  return avx2::kKernels;
+}
+}  // namespace holdfast::cpu

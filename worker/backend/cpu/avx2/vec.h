@@ -1,0 +1,191 @@
+#pragma once
+// Sixteen float lanes in two 256-bit registers. Include inside the target region, after
+// <immintrin.h>. See scalar/vec.h for what each function means.
+
+namespace holdfast::cpu::avx2 {
+
+#define HF_INLINE inline __attribute__((always_inline))
+#define HF_INLINE_METHOD inline __attribute__((always_inline))
+#if defined(__clang__)
+#define HF_UNROLL _Pragma("unroll")
+#else
+#define HF_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+struct V {
+  __m256 lo, hi;
+};
+struct I {
+  __m256i lo, hi;
+};
+struct Table {
+  const float* values;
+};
+
+inline constexpr int kFusedPanels = 2;
+inline constexpr int kTileRows = 6;
+inline constexpr int kTileWide = 1;
+inline constexpr int kQueries = 1;
+
+HF_INLINE float fma1(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+HF_INLINE V zero() {
+  return {_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+HF_INLINE V set1(float x) {
+  const __m256 v = _mm256_set1_ps(x);
+  return {v, v};
+}
+HF_INLINE V load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
+HF_INLINE void store(float* p, V v) {
+  _mm256_storeu_ps(p, v.lo);
+  _mm256_storeu_ps(p + 8, v.hi);
+}
+HF_INLINE V fma(V a, V b, V c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+HF_INLINE V add(V a, V b) {
+  return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+HF_INLINE V sub(V a, V b) {
+  return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+HF_INLINE V mul(V a, V b) {
+  return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+HF_INLINE V div(V a, V b) {
+  return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+HF_INLINE V max(V a, V b) {
+  return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+HF_INLINE V min(V a, V b) {
+  return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
+HF_INLINE V keep_nan(V x, V r) {
+  return {_mm256_blendv_ps(r.lo, x.lo, _mm256_cmp_ps(x.lo, x.lo, _CMP_UNORD_Q)),
+          _mm256_blendv_ps(r.hi, x.hi, _mm256_cmp_ps(x.hi, x.hi, _CMP_UNORD_Q))};
+}
+HF_INLINE V first_lanes(V v, int n, V other) {
+  const __m256i limit = _mm256_set1_epi32(n);
+  const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i high = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15);
+  return {_mm256_blendv_ps(other.lo, v.lo, _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, low))),
+          _mm256_blendv_ps(other.hi, v.hi, _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, high)))};
+}
+
+HF_INLINE I load_int(const void* p) {
+  const __m256i* at = static_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)};
+}
+HF_INLINE I bits(V v) {
+  return {_mm256_castps_si256(v.lo), _mm256_castps_si256(v.hi)};
+}
+HF_INLINE V floats(I v) {
+  return {_mm256_castsi256_ps(v.lo), _mm256_castsi256_ps(v.hi)};
+}
+HF_INLINE I set1_int(std::uint32_t x) {
+  const __m256i v = _mm256_set1_epi32(static_cast<int>(x));
+  return {v, v};
+}
+HF_INLINE I add_int(I a, I b) {
+  return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+HF_INLINE I sub_int(I a, I b) {
+  return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+}
+template <int n>
+HF_INLINE I shl(I a) {
+  if constexpr (n == 0) return a;
+  return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
+}
+template <int n>
+HF_INLINE I shr(I a) {
+  if constexpr (n == 0) return a;
+  return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)};
+}
+template <int n>
+HF_INLINE I sar(I a) {
+  return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
+}
+HF_INLINE I and_int(I a, std::uint32_t m) {
+  const __m256i v = _mm256_set1_epi32(static_cast<int>(m));
+  return {_mm256_and_si256(a.lo, v), _mm256_and_si256(a.hi, v)};
+}
+HF_INLINE V to_float(I a) {
+  return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
+}
+HF_INLINE I mix(I a, I b, std::uint32_t from_a, std::uint32_t keep) {
+  const I x = and_int(a, from_a & keep);
+  const I y = and_int(b, ~from_a & keep);
+  return {_mm256_or_si256(x.lo, y.lo), _mm256_or_si256(x.hi, y.hi)};
+}
+template <int n>
+HF_INLINE V byte_float(I a) {
+  if constexpr (n == 3) return to_float(shr<24>(a));
+  return to_float(and_int(shr<8 * n>(a), 255));
+}
+HF_INLINE Table load_table(const float* p) {
+  return {p};
+}
+template <int n>
+HF_INLINE V look_up(I a, Table t) {
+  const I index = shr<n>(a);  // the permute takes 3 bits, bit 3 chooses the half of the table
+  const __m256 low = _mm256_loadu_ps(t.values);
+  const __m256 high = _mm256_loadu_ps(t.values + 8);
+  const I top = shl<28>(index);
+  return {_mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index.lo),
+                           _mm256_permutevar8x32_ps(high, index.lo), _mm256_castsi256_ps(top.lo)),
+          _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index.hi),
+                           _mm256_permutevar8x32_ps(high, index.hi), _mm256_castsi256_ps(top.hi))};
+}
+template <int n>
+HF_INLINE V nibble_float(I a, Table) {
+  if constexpr (n == 28) return to_float(shr<28>(a));
+  return to_float(and_int(shr<n>(a), 15));
+}
+HF_INLINE I widen(const std::uint8_t* p) {
+  const __m128i* low = reinterpret_cast<const __m128i*>(p);
+  const __m128i* high = reinterpret_cast<const __m128i*>(p + 8);
+  return {_mm256_cvtepu8_epi32(_mm_loadl_epi64(low)), _mm256_cvtepu8_epi32(_mm_loadl_epi64(high))};
+}
+HF_INLINE V signed_bytes(const std::uint8_t* p) {
+  const __m128i* low = reinterpret_cast<const __m128i*>(p);
+  const __m128i* high = reinterpret_cast<const __m128i*>(p + 8);
+  return to_float(
+      {_mm256_cvtepi8_epi32(_mm_loadl_epi64(low)), _mm256_cvtepi8_epi32(_mm_loadl_epi64(high))});
+}
+HF_INLINE V unsigned_bytes(const std::uint8_t* p) {
+  return to_float(widen(p));
+}
+HF_INLINE V low_nibbles(const std::uint8_t* p) {
+  return to_float(and_int(widen(p), 15));
+}
+HF_INLINE V high_nibbles(const std::uint8_t* p) {
+  return to_float(shr<4>(widen(p)));
+}
+HF_INLINE V load_half(const void* p) {
+  const __m128i* at = static_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at + 1))};
+}
+HF_INLINE void store_half(void* p, V v) {
+  __m128i* at = static_cast<__m128i*>(p);
+  _mm_storeu_si128(at, _mm256_cvtps_ph(v.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(at + 1, _mm256_cvtps_ph(v.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+HF_INLINE std::uint16_t float_to_half(float f) {
+  return static_cast<std::uint16_t>(_cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+HF_INLINE V load_bf16(const void* p) {
+  const __m128i* at = static_cast<const __m128i*>(p);
+  return floats(shl<16>(I{_mm256_cvtepu16_epi32(_mm_loadu_si128(at)),
+                          _mm256_cvtepu16_epi32(_mm_loadu_si128(at + 1))}));
+}
+HF_INLINE void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+}  // namespace holdfast::cpu::avx2

@@ -1,0 +1,48 @@
+// The avx512 family. Everything after the includes is compiled for it, so nothing that other units
+// share (inline functions, templates of the library) may be defined below them.
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "worker/backend/cpu/kernels.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(                                                    \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
+    apply_to = function)
+#else
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++'s own AVX-512 headers
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
+
+#include "worker/backend/cpu/avx512/vec.h"
+
+namespace holdfast::cpu::avx512 {
+namespace {
+#include "worker/backend/cpu/matmul.inc"
+
+#include "worker/backend/cpu/rows.inc"
+
+#include "worker/backend/cpu/attention.inc"
+
+constexpr Kernels kKernels = {"avx512",     &matmul,    &unpack_row, &rmsnorm,
+                              &add_row,     &silu_mul,  &rope,       &store_key,
+                              &store_value, &attention, &exp_row,    &all_finite};
+}  // namespace
+}  // namespace holdfast::cpu::avx512
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+// Reached by every machine: it must not use the family's instructions.
+#pragma GCC reset_options
+#endif
+
+namespace holdfast::cpu {
+const Kernels& avx512_kernels() {
+  return avx512::kKernels;
+}
+}  // namespace holdfast::cpu

@@ -1,0 +1,155 @@
+#pragma once
+// Sixteen float lanes in one 512-bit register. Include inside the target region, after
+// <immintrin.h>. See scalar/vec.h for what each function means.
+
+namespace holdfast::cpu::avx512 {
+
+#define HF_INLINE inline __attribute__((always_inline))
+#define HF_INLINE_METHOD inline __attribute__((always_inline))
+#if defined(__clang__)
+#define HF_UNROLL _Pragma("unroll")
+#else
+#define HF_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+using V = __m512;
+using I = __m512i;
+using Table = __m512;
+
+inline constexpr int kFusedPanels = 4;
+inline constexpr int kTileRows = 12;
+inline constexpr int kTileWide = 2;
+inline constexpr int kQueries = 4;
+
+HF_INLINE float fma1(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+HF_INLINE V zero() {
+  return _mm512_setzero_ps();
+}
+HF_INLINE V set1(float x) {
+  return _mm512_set1_ps(x);
+}
+HF_INLINE V load(const float* p) {
+  return _mm512_loadu_ps(p);
+}
+HF_INLINE void store(float* p, V v) {
+  _mm512_storeu_ps(p, v);
+}
+HF_INLINE V fma(V a, V b, V c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+HF_INLINE V add(V a, V b) {
+  return _mm512_add_ps(a, b);
+}
+HF_INLINE V sub(V a, V b) {
+  return _mm512_sub_ps(a, b);
+}
+HF_INLINE V mul(V a, V b) {
+  return _mm512_mul_ps(a, b);
+}
+HF_INLINE V div(V a, V b) {
+  return _mm512_div_ps(a, b);
+}
+HF_INLINE V max(V a, V b) {
+  return _mm512_max_ps(a, b);
+}
+HF_INLINE V min(V a, V b) {
+  return _mm512_min_ps(a, b);
+}
+HF_INLINE V keep_nan(V x, V r) {
+  return _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
+}
+HF_INLINE V first_lanes(V v, int n, V other) {
+  return _mm512_mask_mov_ps(other, static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1), v);
+}
+
+HF_INLINE I load_int(const void* p) {
+  return _mm512_loadu_si512(p);
+}
+HF_INLINE I bits(V v) {
+  return _mm512_castps_si512(v);
+}
+HF_INLINE V floats(I v) {
+  return _mm512_castsi512_ps(v);
+}
+HF_INLINE I set1_int(std::uint32_t x) {
+  return _mm512_set1_epi32(static_cast<int>(x));
+}
+HF_INLINE I add_int(I a, I b) {
+  return _mm512_add_epi32(a, b);
+}
+HF_INLINE I sub_int(I a, I b) {
+  return _mm512_sub_epi32(a, b);
+}
+template <int n>
+HF_INLINE I shl(I a) {
+  if constexpr (n == 0) return a;
+  return _mm512_slli_epi32(a, n);
+}
+template <int n>
+HF_INLINE I shr(I a) {
+  if constexpr (n == 0) return a;
+  return _mm512_srli_epi32(a, n);
+}
+template <int n>
+HF_INLINE I sar(I a) {
+  return _mm512_srai_epi32(a, n);
+}
+HF_INLINE I and_int(I a, std::uint32_t m) {
+  return _mm512_and_si512(a, set1_int(m));
+}
+HF_INLINE I mix(I a, I b, std::uint32_t from_a, std::uint32_t keep) {
+  return and_int(_mm512_ternarylogic_epi32(set1_int(from_a), a, b, 0xca), keep);
+}
+template <int n>
+HF_INLINE V byte_float(I a) {
+  const I pick =
+      _mm512_set4_epi32(static_cast<int>(0x8080800cu + n), static_cast<int>(0x80808008u + n),
+                        static_cast<int>(0x80808004u + n), static_cast<int>(0x80808000u + n));
+  return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(a, pick));
+}
+HF_INLINE Table load_table(const float* p) {
+  return _mm512_loadu_ps(p);
+}
+template <int n>
+HF_INLINE V look_up(I a, Table t) {
+  return _mm512_permutexvar_ps(shr<n>(a), t);  // only the low 4 bits of an index count
+}
+template <int n>
+HF_INLINE V nibble_float(I a, Table identity) {
+  return look_up<n>(a, identity);
+}
+HF_INLINE __m128i load_bytes(const std::uint8_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+HF_INLINE V signed_bytes(const std::uint8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_bytes(p)));
+}
+HF_INLINE V unsigned_bytes(const std::uint8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_bytes(p)));
+}
+HF_INLINE V low_nibbles(const std::uint8_t* p) {
+  return _mm512_cvtepi32_ps(and_int(_mm512_cvtepu8_epi32(load_bytes(p)), 15));
+}
+HF_INLINE V high_nibbles(const std::uint8_t* p) {
+  return _mm512_cvtepi32_ps(shr<4>(_mm512_cvtepu8_epi32(load_bytes(p))));
+}
+HF_INLINE V load_half(const void* p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+}
+HF_INLINE void store_half(void* p, V v) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+HF_INLINE std::uint16_t float_to_half(float f) {
+  return static_cast<std::uint16_t>(_cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+HF_INLINE V load_bf16(const void* p) {
+  return floats(shl<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)))));
+}
+HF_INLINE void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+
+}  // namespace holdfast::cpu::avx512

@@ -1,0 +1,137 @@
+#pragma once
+// The program as compiled for this machine's processor: packed weights, KV pages, scratch, threads.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/base/thread_pool.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/kernels.h"
+#include "worker/backend/cpu/memory.h"
+
+namespace holdfast::cpu {
+
+/// Changed whenever the bits of any family change on any model (DESIGN: kernels-rev).
+inline constexpr char kKernelsRev[] = "r1";
+
+/// Rows up to this many are normalised by every thread for itself, which saves a barrier.
+inline constexpr std::int64_t kPrivateRows = 4;
+
+/// One operation with its weights in place. Vectors are padded like the rows that they meet.
+struct PackedOp {
+  model::OpKind kind = model::OpKind::kEmbed;
+  std::int32_t layer = -1;
+  PackedMatrix matrix[3];
+  const float* norm = nullptr;
+  const float* bias[3] = {};
+  const float* head_norm[2] = {};  // q, k
+};
+
+/// Where the embedding's rows come from: packed panels shared with the output, or the file's rows.
+struct Embedding {
+  const PackedMatrix* packed = nullptr;
+  const std::uint8_t* rows = nullptr;
+  std::size_t row_bytes = 0;
+  gguf::TensorType type = gguf::TensorType::kF32;
+};
+
+/// Memory of one thread.
+struct WorkerScratch {
+  float* unpack = nullptr;  // kUnpackFloats
+  float* tile = nullptr;    // [batch][tile_cols]
+  float* rows = nullptr;    // [kPrivateRows][x_stride]
+  float* attention = nullptr;
+  float* row = nullptr;  // one embedding row
+};
+
+/// A token of the running batch.
+struct Token {
+  std::int32_t id;
+  std::int32_t segment;
+  std::int64_t position;
+};
+
+/// Attention work: consecutive tokens of one segment.
+struct TokenRun {
+  std::int32_t first;  // in the batch
+  std::int32_t count;
+  std::int32_t segment;
+};
+
+class CpuExecutor final : public backend::Executor {
+ public:
+  static Result<std::unique_ptr<CpuExecutor>> load(const model::Program& program,
+                                                   const backend::LoadOptions& options);
+
+  Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  backend::Memory memory() const override;
+  std::string class_prefix() const override;
+  std::uint64_t allocations() const override { return region_count(); }
+
+ private:
+  CpuExecutor(const model::Program& program, const backend::LoadOptions& options,
+              const Kernels& kernels);
+  friend class Loader;
+
+  // forward.cpp: one method an operation, run by every worker.
+  void plan_batch(const std::vector<backend::Segment>& segments);
+  void run_worker(int worker);
+  void embed(int worker);
+  const float* normed(const PackedOp& op, const float* x, std::int64_t rows, int worker);
+  void qkv(const PackedOp& op, int worker);
+  void qkv_head(const PackedOp& op, int which, std::int64_t head, const float* h, int worker);
+  void finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
+                   std::int64_t stride);
+  void attend(const PackedOp& op, int worker);
+  void add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker);
+  void gate_up(const PackedOp& op, int worker);
+  void logits(const PackedOp& op, int worker);
+  std::uint8_t* page_of(std::int32_t layer, bool value, std::int64_t head) const;
+  MatmulArgs product(const PackedMatrix& w, const float* x, std::int64_t stride, std::int64_t rows,
+                     int worker) const;
+  template <class F>
+  void for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker, F f);
+
+  const Kernels& kernels_;
+  plan::ModelShape shape_;
+  backend::Limits limits_;
+  ThreadPool pool_;
+  bool half_ = true;
+
+  std::vector<PackedOp> ops_;
+  Embedding embedding_;
+  Region weights_;
+  Region kv_;
+  Region scratch_;
+  Region rope_;
+  std::uint64_t weights_used_ = 0, kv_used_ = 0, scratch_used_ = 0;
+
+  std::int64_t head_pad_ = 0;
+  std::int64_t x_stride_ = 0, a_stride_ = 0, f_stride_ = 0, q_stride_ = 0, logit_stride_ = 0;
+  std::int64_t tile_cols_ = 0;
+  std::int64_t page_bytes_ = 0, layer_bytes_ = 0;  // of k or of v
+  std::int64_t pairs_ = 0;
+  float* cos_ = nullptr;  // [context][pairs]
+  float* sin_ = nullptr;
+
+  float* x_ = nullptr;       // [batch][x_stride]
+  float* h_ = nullptr;       // [batch][x_stride]
+  float* q_ = nullptr;       // [batch][q_stride], heads head_pad apart
+  float* a_ = nullptr;       // [batch][a_stride]
+  float* f_ = nullptr;       // [batch][f_stride]
+  float* wanted_ = nullptr;  // [logit_rows][x_stride]: rows of x that want logits
+  float* logits_ = nullptr;  // [logit_rows][logit_stride], compacted to vocab at the end
+  std::vector<WorkerScratch> workers_;
+
+  // The running batch; capacity is reserved at load.
+  const std::vector<backend::Segment>* segments_ = nullptr;
+  std::vector<Token> tokens_;
+  std::vector<TokenRun> runs_;
+  std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
+  std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
+  std::atomic<std::int32_t> bad_row_{-1};
+};
+
+}  // namespace holdfast::cpu

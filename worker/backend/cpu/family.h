@@ -1,0 +1,19 @@
+#pragma once
+// Which kernel families this processor and operating system can run.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "worker/backend/cpu/kernels.h"
+
+namespace holdfast::cpu {
+
+/// Best first, "scalar" always last. From CPUID and the register state that the system saves.
+std::vector<std::string> runnable_families();
+
+/// The forced family, or the best one for "". kUnsupported: unknown, or what the processor lacks.
+Result<const Kernels*> select_family(std::string_view forced);
+
+}  // namespace holdfast::cpu

@@ -1,0 +1,351 @@
+// One forward pass: every worker walks the program, with a barrier after each operation.
+
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "shared/gguf/quants.h"
+#include "worker/backend/cpu/executor.h"
+
+namespace holdfast::cpu {
+namespace {
+
+constexpr unsigned kMxcsrDefault = 0x1f80;  // round to nearest, subnormals kept, no traps
+constexpr unsigned kMxcsrFlags = 0x3f;      // sticky exception flags
+
+/// The thread's floating-point mode for the time of a forward: a library may have changed it.
+class FloatMode {
+ public:
+  FloatMode() : before_(_mm_getcsr()) {
+    _mm_setcsr(kMxcsrDefault);
+    CHECK((_mm_getcsr() & ~kMxcsrFlags) == kMxcsrDefault);
+  }
+  ~FloatMode() { _mm_setcsr(before_); }
+  FloatMode(const FloatMode&) = delete;
+  FloatMode& operator=(const FloatMode&) = delete;
+
+ private:
+  unsigned before_;
+};
+
+}  // namespace
+
+backend::Memory CpuExecutor::memory() const {
+  return {weights_used_, kv_used_, scratch_used_};
+}
+
+std::string CpuExecutor::class_prefix() const {
+  return std::string("cpu/") + kernels_.name + "/" + kKernelsRev;
+}
+
+void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
+  CHECK(static_cast<std::int32_t>(segments.size()) <= limits_.batch_segments);
+  segments_ = &segments;
+  tokens_.clear();
+  runs_.clear();
+  logit_tokens_.clear();
+  bad_row_.store(-1, std::memory_order_relaxed);
+  for (auto& ticket : tickets_) ticket.store(0, std::memory_order_relaxed);
+  const auto group = static_cast<std::int32_t>(shape_.heads / shape_.kv_heads);
+  const std::int32_t per_run = std::max(1, kAttentionQueries / group);
+  for (std::int32_t s = 0; s < static_cast<std::int32_t>(segments.size()); ++s) {
+    const backend::Segment& segment = segments[static_cast<std::size_t>(s)];
+    CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
+    CHECK(segment.start + segment.n <= limits_.context);
+    const auto first = static_cast<std::int32_t>(tokens_.size());
+    CHECK(first + segment.n <= limits_.batch_tokens);
+    for (std::int32_t i = 0; i < segment.n; ++i) {
+      CHECK(segment.tokens[i] >= 0 && segment.tokens[i] < shape_.vocab);
+      tokens_.push_back({segment.tokens[i], s, segment.start + i});
+      if (i >= segment.n - segment.n_logits) logit_tokens_.push_back(first + i);
+    }
+    for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
+      CHECK(segment.pages[p] >= 0 && segment.pages[p] < limits_.pages);
+    }
+    // Late runs see most tokens: handing them out first keeps the end of the pass short.
+    for (std::int32_t at = (segment.n - 1) / per_run * per_run; at >= 0; at -= per_run) {
+      runs_.push_back({first + at, std::min(per_run, segment.n - at), s});
+    }
+  }
+  CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.logit_rows);
+}
+
+Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& segments) {
+  plan_batch(segments);
+  if (tokens_.empty()) return static_cast<const float*>(logits_);
+  pool_.run([this](int worker) { run_worker(worker); });
+  const std::int32_t bad = bad_row_.load(std::memory_order_relaxed);
+  if (bad >= 0) {
+    const Token& token =
+        tokens_[static_cast<std::size_t>(logit_tokens_[static_cast<std::size_t>(bad)])];
+    return Error{Errc::kNumericsNan, "forward: segment " + std::to_string(token.segment) +
+                                         ", position " + std::to_string(token.position) +
+                                         ": a logit is NaN or infinite"};
+  }
+  if (logit_stride_ != shape_.vocab) {
+    for (std::size_t i = 1; i < logit_tokens_.size(); ++i) {
+      std::memmove(logits_ + static_cast<std::int64_t>(i) * shape_.vocab,
+                   logits_ + static_cast<std::int64_t>(i) * logit_stride_,
+                   static_cast<std::size_t>(shape_.vocab) * sizeof(float));
+    }
+  }
+  return static_cast<const float*>(logits_);
+}
+
+void CpuExecutor::run_worker(int worker) {
+  const FloatMode mode;
+  for (const PackedOp& op : ops_) {
+    switch (op.kind) {
+      case model::OpKind::kEmbed:
+        embed(worker);
+        break;
+      case model::OpKind::kNormQkv:
+        qkv(op, worker);
+        break;
+      case model::OpKind::kAttention:
+        attend(op, worker);
+        break;
+      case model::OpKind::kOutAdd:
+        add_product(op, a_, a_stride_, worker);
+        break;
+      case model::OpKind::kNormGateUp:
+        gate_up(op, worker);
+        break;
+      case model::OpKind::kDownAdd:
+        add_product(op, f_, f_stride_, worker);
+        break;
+      case model::OpKind::kNormLogits:
+        logits(op, worker);
+        break;
+    }
+    pool_.barrier();
+  }
+}
+
+void CpuExecutor::embed(int worker) {
+  const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
+  float* row = workers_[static_cast<std::size_t>(worker)].row;
+  const auto row_bytes = static_cast<std::size_t>(shape_.width) * sizeof(float);
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    const std::int64_t id = tokens_[static_cast<std::size_t>(i)].id;
+    if (embedding_.packed != nullptr) {
+      kernels_.unpack_row(*embedding_.packed, id, row);
+    } else {
+      const auto done = gguf::dequantize_row(
+          embedding_.type, embedding_.rows + static_cast<std::size_t>(id) * embedding_.row_bytes,
+          row, static_cast<std::uint64_t>(shape_.width));
+      CHECK(done.has_value());  // the loader has read every row
+    }
+    std::memcpy(x_ + i * x_stride_, row, row_bytes);
+  }
+}
+
+/// RMS norm of every row. Few rows: each thread has its own copy, which is cheaper than a barrier.
+const float* CpuExecutor::normed(const PackedOp& op, const float* x, std::int64_t rows,
+                                 int worker) {
+  const auto eps = static_cast<float>(shape_.norm_eps);
+  if (rows <= kPrivateRows) {
+    float* out = workers_[static_cast<std::size_t>(worker)].rows;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      kernels_.rmsnorm(x + i * x_stride_, op.norm, shape_.width, eps, out + i * x_stride_);
+    }
+    return out;
+  }
+  const Share share = share_of(rows, worker, pool_.size());
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    kernels_.rmsnorm(x + i * x_stride_, op.norm, shape_.width, eps, h_ + i * x_stride_);
+  }
+  pool_.barrier();
+  return h_;
+}
+
+MatmulArgs CpuExecutor::product(const PackedMatrix& w, const float* x, std::int64_t stride,
+                                std::int64_t rows, int worker) const {
+  MatmulArgs args;
+  args.w = &w;
+  args.x = x;
+  args.x_stride = stride;
+  args.rows = rows;
+  args.scratch = workers_[static_cast<std::size_t>(worker)].unpack;
+  return args;
+}
+
+/// f(p0, p1) over pieces of at most `per` panels. A wide batch draws pieces as it goes, so that a
+/// thread that was held up does less; a small one keeps to its own, whose pages it touched first.
+/// Which thread computes a panel changes no bits.
+template <class F>
+void CpuExecutor::for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker,
+                            F f) {
+  if (static_cast<std::int64_t>(tokens_.size()) > kPrivateRows) {
+    std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
+    for (;;) {
+      const std::int64_t p = ticket.fetch_add(per, std::memory_order_relaxed);
+      if (p >= panels) return;
+      f(p, std::min(p + per, panels));
+    }
+  }
+  const Share share = share_of(panels, worker, pool_.size());
+  for (std::int64_t p = share.first; p < share.last; p += per) {
+    f(p, std::min(p + per, share.last));
+  }
+}
+
+std::uint8_t* CpuExecutor::page_of(std::int32_t layer, bool value, std::int64_t head) const {
+  const std::int64_t head_bytes = page_bytes_ / shape_.kv_heads;
+  return kv_.data() + (2 * layer + (value ? 1 : 0)) * layer_bytes_ + head * head_bytes;
+}
+
+void CpuExecutor::qkv(const PackedOp& op, int worker) {
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  const float* h = normed(op, x_, rows, worker);
+  const std::int64_t heads = shape_.heads + 2 * shape_.kv_heads;
+  for_tiles(heads, 1, op, worker, [&](std::int64_t first, std::int64_t) {
+    const std::int64_t after_q = first - shape_.heads;
+    if (after_q < 0) {
+      qkv_head(op, 0, first, h, worker);
+    } else {
+      qkv_head(op, after_q < shape_.kv_heads ? 1 : 2, after_q % shape_.kv_heads, h, worker);
+    }
+  });
+}
+
+/// One head of q (0), k (1) or v (2): product, bias, norm, rotation, and its way into the pages.
+void CpuExecutor::qkv_head(const PackedOp& op, int which, std::int64_t head, const float* h,
+                           int worker) {
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  MatmulArgs args = product(op.matrix[which], h, x_stride_, rows, worker);
+  args.p0 = head * head_pad_ / kLanes;
+  args.p1 = (head + 1) * head_pad_ / kLanes;
+  args.y = which == 0 ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
+  args.y_stride = which == 0 ? q_stride_ : tile_cols_;
+  kernels_.matmul(args);
+  finish_head(op, which, head, args.y, args.y_stride);
+}
+
+void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
+                              std::int64_t stride) {
+  const auto head_dim = static_cast<std::int32_t>(shape_.head_dim);
+  for (std::size_t i = 0; i < tokens_.size(); ++i, values += stride) {
+    const Token& token = tokens_[i];
+    if (op.bias[which] != nullptr) {
+      kernels_.add(values, op.bias[which] + head * head_pad_, head_pad_);
+    }
+    if (which < 2 && op.head_norm[which] != nullptr) {
+      kernels_.rmsnorm(values, op.head_norm[which], head_dim, static_cast<float>(shape_.norm_eps),
+                       values);
+    }
+    if (which < 2 && shape_.rope_style != plan::RopeStyle::kNone) {
+      kernels_.rope(
+          values, {cos_ + token.position * pairs_, sin_ + token.position * pairs_,
+                   static_cast<std::int32_t>(pairs_), shape_.rope_style == plan::RopeStyle::kNeox});
+    }
+    if (which == 0) continue;
+    const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(token.segment)];
+    const std::int64_t page = segment.pages[token.position / kPageTokens];
+    std::uint8_t* at = page_of(op.layer, which == 2, head) + page * page_bytes_;
+    const auto slot = static_cast<std::int32_t>(token.position % kPageTokens);
+    if (which == 1) {
+      kernels_.store_key(values, head_dim, slot, half_, at);
+    } else {
+      kernels_.store_value(values, static_cast<std::int32_t>(head_pad_), slot, half_, at);
+    }
+  }
+}
+
+void CpuExecutor::attend(const PackedOp& op, int worker) {
+  const auto group = static_cast<std::int32_t>(shape_.heads / shape_.kv_heads);
+  std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
+  const auto work = static_cast<std::int64_t>(runs_.size()) * shape_.kv_heads;
+  for (;;) {
+    const std::int64_t at = ticket.fetch_add(1, std::memory_order_relaxed);
+    if (at >= work) return;
+    const TokenRun& run = runs_[static_cast<std::size_t>(at / shape_.kv_heads)];
+    const std::int64_t head = at % shape_.kv_heads;
+    AttentionArgs args;
+    args.k = page_of(op.layer, false, head);
+    args.v = page_of(op.layer, true, head);
+    args.page_bytes = page_bytes_;
+    args.pages = (*segments_)[static_cast<std::size_t>(run.segment)].pages;
+    args.half = half_;
+    args.q = q_ + run.first * q_stride_ + head * group * head_pad_;
+    args.q_stride = q_stride_;
+    args.out = a_ + run.first * a_stride_ + head * group * shape_.head_dim;
+    args.out_stride = a_stride_;
+    args.start = tokens_[static_cast<std::size_t>(run.first)].position;
+    args.tokens = run.count;
+    args.group = group;
+    args.head_dim = static_cast<std::int32_t>(shape_.head_dim);
+    args.head_pad = static_cast<std::int32_t>(head_pad_);
+    args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+    args.scratch = workers_[static_cast<std::size_t>(worker)].attention;
+    kernels_.attention(args);
+  }
+}
+
+void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker) {
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  MatmulArgs args = product(op.matrix[0], x, stride, rows, worker);
+  args.y = workers_[static_cast<std::size_t>(worker)].tile;
+  args.y_stride = tile_cols_;
+  for_tiles(op.matrix[0].panels, kTilePanels, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    args.p0 = p0;
+    args.p1 = p1;
+    kernels_.matmul(args);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      kernels_.add(x_ + i * x_stride_ + p0 * kLanes, args.y + i * tile_cols_, (p1 - p0) * kLanes);
+    }
+  });
+}
+
+void CpuExecutor::gate_up(const PackedOp& op, int worker) {
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  const float* h = normed(op, x_, rows, worker);
+  float* tile = workers_[static_cast<std::size_t>(worker)].tile;
+  MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
+  for_tiles(op.matrix[0].panels, kTilePanels, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    args.p0 = p0;
+    args.p1 = p1;
+    args.w = &op.matrix[0];
+    args.y = f_ + p0 * kLanes;
+    args.y_stride = f_stride_;
+    kernels_.matmul(args);
+    args.w = &op.matrix[1];
+    args.y = tile;
+    args.y_stride = tile_cols_;
+    kernels_.matmul(args);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      kernels_.silu_mul(f_ + i * f_stride_ + p0 * kLanes, tile + i * tile_cols_,
+                        (p1 - p0) * kLanes);
+    }
+  });
+}
+
+void CpuExecutor::logits(const PackedOp& op, int worker) {
+  const auto rows = static_cast<std::int64_t>(logit_tokens_.size());
+  if (rows == 0) return;
+  const Share share = share_of(rows, worker, pool_.size());
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    std::memcpy(wanted_ + i * x_stride_,
+                x_ + logit_tokens_[static_cast<std::size_t>(i)] * x_stride_,
+                static_cast<std::size_t>(x_stride_) * sizeof(float));
+  }
+  pool_.barrier();
+  const float* h = normed(op, wanted_, rows, worker);
+  MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
+  args.y_stride = logit_stride_;
+  for_tiles(op.matrix[0].panels, 8 * kTilePanels, op, worker,
+            [&](std::int64_t p0, std::int64_t p1) {
+              args.p0 = p0;
+              args.p1 = p1;
+              args.y = logits_ + p0 * kLanes;
+              kernels_.matmul(args);
+              for (std::int64_t i = 0; i < rows; ++i) {
+                if (kernels_.all_finite(args.y + i * logit_stride_, (p1 - p0) * kLanes)) continue;
+                bad_row_.store(static_cast<std::int32_t>(i), std::memory_order_relaxed);
+              }
+            });
+}
+
+}  // namespace holdfast::cpu

@@ -1,0 +1,101 @@
+#pragma once
+// The kernels of one instruction set behind function pointers. All families are compiled from the
+// same sources (matmul.inc, attention.inc, rows.inc) over a 16-lane vector type, so they perform
+// the same operations in the same order: their results are equal bit for bit.
+//
+// Thread rule: every function is pure apart from its outputs; callers give threads disjoint ones.
+// Activation rows are zero-padded to a multiple of 32 floats.
+
+#include <cstdint>
+
+#include "worker/backend/cpu/layout.h"
+
+namespace holdfast::cpu {
+
+inline constexpr std::int64_t kPageTokens = 64;
+inline constexpr std::int64_t kSplitTokens = 512;  // attention splits, at absolute positions
+inline constexpr int kTilePanels = 8;              // panels that a wide product unpacks at once
+inline constexpr int kTileK = 256;                 // k that it unpacks at once
+
+/// Floats of scratch that matmul needs for a wide product (one thread).
+inline constexpr std::int64_t kUnpackFloats =
+    static_cast<std::int64_t>(kTilePanels) * kTileK * kLanes;
+
+/// One matrix product: y[m][ (p - p0) * 16 + lane ] for panels [p0, p1), each output a chain of
+/// fused multiply-adds over k in order from +0.
+struct MatmulArgs {
+  const PackedMatrix* w = nullptr;
+  std::int64_t p0 = 0;
+  std::int64_t p1 = 0;
+  const float* x = nullptr;  // [rows][x_stride]
+  std::int64_t x_stride = 0;
+  std::int64_t rows = 0;
+  float* y = nullptr;  // [rows][y_stride], column 0 is panel p0
+  std::int64_t y_stride = 0;
+  float* scratch = nullptr;  // kUnpackFloats, 64-byte aligned
+};
+
+/// Attention of `tokens` consecutive tokens for the `group` query heads of one kv head.
+struct AttentionArgs {
+  const std::uint8_t* k = nullptr;  // this layer's and head's part of page 0: [head_dim][64]
+  const std::uint8_t* v = nullptr;  // [64][head_pad]
+  std::int64_t page_bytes = 0;      // from page to page, both for k and v
+  const std::int32_t* pages = nullptr;
+  bool half = false;
+  const float* q = nullptr;  // [tokens][q_stride], heads head_pad apart
+  std::int64_t q_stride = 0;
+  float* out = nullptr;  // [tokens][out_stride], heads head_dim apart
+  std::int64_t out_stride = 0;
+  std::int64_t start = 0;  // position of the first token
+  std::int32_t tokens = 0;
+  std::int32_t group = 0;
+  std::int32_t head_dim = 0;
+  std::int32_t head_pad = 0;  // head_dim rounded up to 16
+  float scale = 0;
+  float* scratch = nullptr;  // attention_scratch_floats
+};
+
+/// Queries (tokens x group) of one call are at most this many, or one token's group if larger.
+inline constexpr std::int32_t kAttentionQueries = 32;
+
+constexpr std::int64_t attention_scratch_floats(std::int64_t queries, std::int64_t head_pad) {
+  return queries * (2 * head_pad + 4) + 2 * kPageTokens * head_pad + 8 * kPageTokens + 64;
+}
+
+/// The rotary table rows of one position: cos[pairs], sin[pairs].
+struct RopeRow {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  std::int32_t pairs = 0;
+  bool neox = false;
+};
+
+struct Kernels {
+  const char* name;
+  void (*matmul)(const MatmulArgs& args);
+  /// out[cols] of one row.
+  void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);
+  /// out = x / sqrt(mean(x^2) + eps) * w; all zero-padded to 16.
+  void (*rmsnorm)(const float* x, const float* w, std::int64_t n, float eps, float* out);
+  /// y += b over n floats, n a multiple of 16.
+  void (*add)(float* y, const float* b, std::int64_t n);
+  /// gate = silu(gate) * up over n floats, n a multiple of 16.
+  void (*silu_mul)(float* gate, const float* up, std::int64_t n);
+  void (*rope)(float* head, const RopeRow& row);
+  /// One token of one head into its page: k_page[d][slot], v_page[slot][d].
+  void (*store_key)(const float* k, std::int32_t head_dim, std::int32_t slot, bool half,
+                    std::uint8_t* k_page);
+  void (*store_value)(const float* v, std::int32_t head_pad, std::int32_t slot, bool half,
+                      std::uint8_t* v_page);
+  void (*attention)(const AttentionArgs& args);
+  /// e^x, the only one that attention and silu use; in place of tests' eyes.
+  void (*exp)(const float* x, float* out, std::int64_t n);
+  /// False if a value is NaN or infinite.
+  bool (*all_finite)(const float* x, std::int64_t n);
+};
+
+const Kernels& scalar_kernels();
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+
+}  // namespace holdfast::cpu

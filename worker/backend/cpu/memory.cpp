@@ -1,0 +1,70 @@
+#include "worker/backend/cpu/memory.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdio>
+#include <utility>
+
+namespace holdfast::cpu {
+namespace {
+
+std::atomic<std::uint64_t> g_taken{0};
+
+constexpr std::size_t kHuge = std::size_t{2} << 20;
+
+/// MemAvailable of /proc/meminfo in bytes; 0 if unknown.
+std::size_t available_bytes() {
+  std::FILE* f = std::fopen("/proc/meminfo", "re");
+  if (f == nullptr) return 0;
+  char line[128];
+  unsigned long long kib = 0;
+  while (std::fgets(line, sizeof line, f) != nullptr) {
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
+  }
+  std::fclose(f);
+  return static_cast<std::size_t>(kib) * 1024;
+}
+
+Error exhausted(const std::string& what, std::size_t bytes, std::size_t free) {
+  return {Errc::kMemoryExhausted, "take memory for " + what + ": needs " + std::to_string(bytes) +
+                                      " bytes, " + std::to_string(free) +
+                                      " are available; unload a model or lower context or slots"};
+}
+
+}  // namespace
+
+Result<Region> Region::take(std::size_t bytes, const std::string& what) {
+  const std::size_t rounded = (bytes + kHuge - 1) / kHuge * kHuge;
+  const std::size_t free = available_bytes();
+  if (free != 0 && rounded > free) return exhausted(what, bytes, free);
+  Region r;
+  if (rounded == 0) return r;
+  void* at = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return exhausted(what, bytes, free);
+  madvise(at, rounded, MADV_HUGEPAGE);  // a wish: without it everything still works
+  r.data_ = static_cast<std::uint8_t*>(at);
+  r.bytes_ = rounded;
+  g_taken.fetch_add(1, std::memory_order_relaxed);
+  return r;
+}
+
+Region::Region(Region&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Region& Region::operator=(Region&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Region::~Region() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+std::uint64_t region_count() {
+  return g_taken.load(std::memory_order_relaxed);
+}
+
+}  // namespace holdfast::cpu

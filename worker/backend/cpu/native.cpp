@@ -1,0 +1,162 @@
+#include "worker/backend/cpu/native.h"
+
+#include <cstring>
+
+#include "shared/base/check.h"
+
+namespace holdfast::cpu {
+namespace {
+
+std::uint16_t half_at(const std::uint8_t* p) {
+  return static_cast<std::uint16_t>(p[0] | p[1] << 8);
+}
+
+std::uint32_t word_at(const std::uint8_t* p) {
+  std::uint32_t w = 0;
+  std::memcpy(&w, p, 4);
+  return w;
+}
+
+// Low nibbles are elements 0..n, high nibbles n..2n.
+void nibble_halves(const std::uint8_t* q, int n, std::uint8_t* out) {
+  for (int i = 0; i < n; ++i) {
+    out[i] = q[i] & 15;
+    out[n + i] = q[i] >> 4;
+  }
+}
+
+void fifth_bits(const std::uint8_t* src, std::uint8_t* code) {
+  const std::uint32_t high = word_at(src);
+  for (int i = 0; i < 32; ++i) code[i] |= static_cast<std::uint8_t>((high >> i & 1) << 4);
+}
+
+// The 12 bytes of Q4_K and Q5_K: eight 6-bit scales and eight 6-bit minima.
+void k4_scales(const std::uint8_t* s, Codes& out) {
+  for (int j = 0; j < 4; ++j) {
+    out.scale[j] = s[j] & 63;
+    out.minimum[j] = s[j + 4] & 63;
+    out.scale[j + 4] = static_cast<std::uint8_t>((s[j + 8] & 15) | (s[j] >> 6) << 4);
+    out.minimum[j + 4] = static_cast<std::uint8_t>((s[j + 8] >> 4) | (s[j + 4] >> 6) << 4);
+  }
+}
+
+void read_q2_k(const std::uint8_t* src, Codes& out) {
+  const std::uint8_t* q = src + 16;
+  std::memcpy(out.scale, src, 16);  // scale | minimum << 4, as packed
+  for (int e = 0; e < 256; ++e) {
+    out.code[e] = q[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
+  }
+  out.d = half_at(src + 80);
+  out.m = half_at(src + 82);
+}
+
+void read_q3_k(const std::uint8_t* src, Codes& out) {
+  const std::uint8_t* mask = src;
+  const std::uint8_t* q = src + 32;
+  const std::uint8_t* s = src + 96;
+  for (int e = 0; e < 256; ++e) {
+    const int two = q[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
+    const int top = mask[e % 32] >> (e / 32) & 1;
+    out.code[e] = static_cast<std::uint8_t>(two | top << 2);
+  }
+  for (int i = 0; i < 16; ++i) {
+    const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
+    const int high = s[8 + i % 4] >> (i / 4 * 2) & 3;
+    out.scale[i] = static_cast<std::uint8_t>((low | high << 4) - 32);
+  }
+  out.d = half_at(src + 108);
+}
+
+void read_q4_k(const std::uint8_t* src, Codes& out) {
+  out.d = half_at(src);
+  out.m = half_at(src + 2);
+  k4_scales(src + 4, out);
+  for (int j = 0; j < 4; ++j) nibble_halves(src + 16 + 32 * j, 32, out.code + 64 * j);
+}
+
+void read_q5_k(const std::uint8_t* src, Codes& out) {
+  out.d = half_at(src);
+  out.m = half_at(src + 2);
+  k4_scales(src + 4, out);
+  const std::uint8_t* high = src + 16;
+  for (int j = 0; j < 4; ++j) nibble_halves(src + 48 + 32 * j, 32, out.code + 64 * j);
+  for (int e = 0; e < 256; ++e) {
+    out.code[e] |= static_cast<std::uint8_t>((high[e % 32] >> (e / 32) & 1) << 4);
+  }
+}
+
+void read_q6_k(const std::uint8_t* src, Codes& out) {
+  for (int e = 0; e < 256; ++e) {
+    const int n = e / 128;
+    const int quarter = e % 128 / 32;
+    const std::uint8_t low = src[64 * n + quarter % 2 * 32 + e % 32];
+    const std::uint8_t high = src[128 + 32 * n + e % 32];
+    const int four = quarter < 2 ? low & 15 : low >> 4;
+    out.code[e] = static_cast<std::uint8_t>(four | (high >> (2 * quarter) & 3) << 4);
+  }
+  std::memcpy(out.scale, src + 192, 16);
+  out.d = half_at(src + 208);
+}
+
+void read_iq4_xs(const std::uint8_t* src, Codes& out) {
+  out.d = half_at(src);
+  const std::uint16_t high = half_at(src + 2);
+  for (int i = 0; i < 8; ++i) {
+    const int low = src[4 + i / 2] >> (4 * (i % 2)) & 15;
+    out.scale[i] = static_cast<std::uint8_t>((low | (high >> (2 * i) & 3) << 4) - 32);
+    nibble_halves(src + 8 + 16 * i, 16, out.code + 32 * i);
+  }
+}
+
+}  // namespace
+
+void read_block(Format format, const std::uint8_t* src, Codes& out) {
+  switch (format) {
+    case Format::kQ4_0:
+    case Format::kIQ4_NL:
+      out.d = half_at(src);
+      return nibble_halves(src + 2, 16, out.code);
+    case Format::kQ4_1:
+      out.d = half_at(src);
+      out.m = half_at(src + 2);
+      return nibble_halves(src + 4, 16, out.code);
+    case Format::kQ5_0:
+      out.d = half_at(src);
+      nibble_halves(src + 6, 16, out.code);
+      return fifth_bits(src + 2, out.code);
+    case Format::kQ5_1:
+      out.d = half_at(src);
+      out.m = half_at(src + 2);
+      nibble_halves(src + 8, 16, out.code);
+      return fifth_bits(src + 4, out.code);
+    case Format::kQ8_0:
+      out.d = half_at(src);
+      std::memcpy(out.code, src + 2, 32);
+      return;
+    case Format::kQ2_K:
+      return read_q2_k(src, out);
+    case Format::kQ3_K:
+      return read_q3_k(src, out);
+    case Format::kQ4_K:
+      return read_q4_k(src, out);
+    case Format::kQ5_K:
+      return read_q5_k(src, out);
+    case Format::kQ6_K:
+      return read_q6_k(src, out);
+    case Format::kIQ4_XS:
+      return read_iq4_xs(src, out);
+    case Format::kF32:
+    case Format::kF16:
+    case Format::kBF16:
+    case Format::kCount:
+      break;
+  }
+  CHECK_MSG(false, "read_block: not a quantised format");
+}
+
+bool is_finite(Format format, const Codes& codes) {
+  const auto finite = [](std::uint16_t h) { return (h & 0x7c00) != 0x7c00; };
+  return finite(codes.d) && (!layout_of(format).has_m || finite(codes.m));
+}
+
+}  // namespace holdfast::cpu

@@ -1,0 +1,26 @@
+#pragma once
+// Blocks of the file taken apart into codes and scales, one format at a time. The packer puts them
+// together again in the panels' order. Source of layouts: ggml-common.h (format facts).
+
+#include <cstdint>
+
+#include "worker/backend/cpu/layout.h"
+
+namespace holdfast::cpu {
+
+/// One block of one row. Codes are as Layout says (offset not yet subtracted; Q8_0: signed bytes).
+struct Codes {
+  std::uint16_t d = 0;  // half
+  std::uint16_t m = 0;  // half: m or dmin
+  std::uint8_t scale[16] = {};
+  std::uint8_t minimum[16] = {};
+  std::uint8_t code[256] = {};
+};
+
+/// Reads one block of a quantised format at `src` (unaligned).
+void read_block(Format format, const std::uint8_t* src, Codes& out);
+
+/// True unless one of the block's halves is infinite or NaN.
+bool is_finite(Format format, const Codes& codes);
+
+}  // namespace holdfast::cpu

@@ -1,0 +1,98 @@
+#include "worker/backend/cpu/pack.h"
+
+#include <cstring>
+
+#include "worker/backend/cpu/native.h"
+
+namespace holdfast::cpu {
+namespace {
+
+void or_dword(std::uint8_t* plane, int dword, int lane, std::uint32_t bits) {
+  std::uint8_t* at = plane + (dword * kLanes + lane) * 4;
+  std::uint32_t w = 0;
+  std::memcpy(&w, at, 4);
+  w |= bits;
+  std::memcpy(at, &w, 4);
+}
+
+// One code into the low and high planes of a zeroed block.
+void place_code(const Layout& l, std::uint8_t* block, int k, int lane, std::uint32_t code) {
+  std::uint8_t* low = block + low_offset(l);
+  std::uint8_t* high = block + high_offset(l);
+  const int unit = k / kUnit;
+  const int half = k % kUnit / 4;
+  const int byte = 8 * (k % 4);
+  if (l.low_bits == 8) low[k * kLanes + lane] = static_cast<std::uint8_t>(code);
+  if (l.low_bits == 4) or_dword(low, unit, lane, (code & 15) << (byte + 4 * half));
+  if (l.low_bits == 2) {
+    or_dword(low, unit / 2, lane, (code & 3) << (byte + crumb_shift(unit, half)));
+  }
+  const std::uint32_t top = code >> l.low_bits;
+  if (l.high_bits == 1) or_dword(high, unit / 4, lane, top << (byte + bit_shift(unit, half)));
+  if (l.high_bits == 2) or_dword(high, unit / 2, lane, top << (byte + crumb_shift(unit, half)));
+}
+
+void place_block(const Layout& l, const Codes& codes, int lane, std::uint8_t* block) {
+  std::memcpy(block + 2 * lane, &codes.d, 2);
+  if (l.has_m) std::memcpy(block + 32 + 2 * lane, &codes.m, 2);
+  for (int g = 0; g < groups_of(l); ++g) {
+    if (l.has_scale) block[scale_offset(l) + g * kLanes + lane] = codes.scale[g];
+    if (l.has_minimum && !l.nibbles)
+      block[minimum_offset(l) + g * kLanes + lane] = codes.minimum[g];
+  }
+  for (int k = 0; k < l.block; ++k) place_code(l, block, k, lane, codes.code[k]);
+}
+
+bool float_is_finite(Format format, std::uint32_t bits) {
+  if (format == Format::kF32) return (bits & 0x7f800000u) != 0x7f800000u;
+  if (format == Format::kF16) return (bits & 0x7c00u) != 0x7c00u;
+  return (bits & 0x7f80u) != 0x7f80u;
+}
+
+bool pack_float_row(const PackedMatrix& m, const std::uint8_t* src, int lane, std::uint8_t* panel) {
+  const int width = layout_of(m.format).low_bits / 8;
+  bool finite = true;
+  for (std::int64_t k = 0; k < m.cols; ++k) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, src + k * width, static_cast<std::size_t>(width));
+    finite = finite && float_is_finite(m.format, bits);
+    std::memcpy(panel + (k * kLanes + lane) * width, &bits, static_cast<std::size_t>(width));
+  }
+  return finite;
+}
+
+bool pack_quantised_row(const PackedMatrix& m, const std::uint8_t* src, std::size_t row_bytes,
+                        int lane, std::uint8_t* panel) {
+  const Layout& l = layout_of(m.format);
+  const std::size_t native = row_bytes / static_cast<std::size_t>(m.blocks);
+  bool finite = true;
+  Codes codes;
+  for (std::int64_t b = 0; b < m.blocks; ++b) {
+    read_block(m.format, src + static_cast<std::size_t>(b) * native, codes);
+    finite = finite && is_finite(m.format, codes);
+    place_block(l, codes, lane, panel + b * block_bytes(l));
+  }
+  return finite;
+}
+
+}  // namespace
+
+std::int64_t pack_panels(const PackedMatrix& out, const std::uint8_t* src, std::size_t row_bytes,
+                         std::int64_t p0, std::int64_t p1) {
+  std::int64_t bad = -1;
+  for (std::int64_t p = p0; p < p1; ++p) {
+    std::uint8_t* panel = out.data + static_cast<std::size_t>(p) * out.panel_bytes;
+    std::memset(panel, 0, out.panel_bytes);
+    for (int lane = 0; lane < out.valid_lanes(p); ++lane) {
+      const std::int64_t row = out.first_row(p) + lane;
+      const std::uint8_t* from = src + static_cast<std::size_t>(row) * row_bytes;
+      const bool finite = layout_of(out.format).has_d
+                              ? pack_quantised_row(out, from, row_bytes, lane, panel)
+                              : pack_float_row(out, from, lane, panel);
+      if (!finite && bad < 0) bad = row;
+    }
+  }
+  return bad;
+}
+
+}  // namespace holdfast::cpu

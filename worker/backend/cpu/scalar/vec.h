@@ -1,0 +1,224 @@
+#pragma once
+// Sixteen float lanes in plain C++: the meaning that the other families repeat in hardware.
+// Include after <cmath>, <cstdint>, <cstring>.
+
+namespace holdfast::cpu::scalar {
+
+// Functions, not inlined: sixteen scalar lanes times an unrolled span would be megabytes of code.
+#define HF_INLINE [[maybe_unused]] __attribute__((noinline)) static
+#define HF_INLINE_METHOD __attribute__((noinline))
+#define HF_UNROLL
+
+struct V {
+  float f[16];
+};
+struct I {
+  std::uint32_t u[16];
+};
+
+inline constexpr int kFusedPanels = 1;  // panels of a fused unpack-and-multiply
+inline constexpr int kTileRows = 4;     // rows of a register tile
+inline constexpr int kTileWide = 1;     // its panels
+inline constexpr int kQueries = 1;      // queries that share a loaded attention page
+
+template <class F>
+inline V each(F f) {
+  V r;
+  for (int i = 0; i < 16; ++i) r.f[i] = f(i);
+  return r;
+}
+template <class F>
+inline I each_int(F f) {
+  I r;
+  for (int i = 0; i < 16; ++i) r.u[i] = f(i);
+  return r;
+}
+
+HF_INLINE float fma1(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+HF_INLINE V zero() {
+  return each([](int) { return 0.0f; });
+}
+HF_INLINE V set1(float x) {
+  return each([=](int) { return x; });
+}
+HF_INLINE V load(const float* p) {
+  return each([=](int i) { return p[i]; });
+}
+HF_INLINE void store(float* p, const V& v) {
+  std::memcpy(p, v.f, sizeof v.f);
+}
+HF_INLINE V fma(const V& a, const V& b, const V& c) {
+  return each([&](int i) { return __builtin_fmaf(a.f[i], b.f[i], c.f[i]); });
+}
+HF_INLINE V add(const V& a, const V& b) {
+  return each([&](int i) { return a.f[i] + b.f[i]; });
+}
+HF_INLINE V sub(const V& a, const V& b) {
+  return each([&](int i) { return a.f[i] - b.f[i]; });
+}
+HF_INLINE V mul(const V& a, const V& b) {
+  return each([&](int i) { return a.f[i] * b.f[i]; });
+}
+HF_INLINE V div(const V& a, const V& b) {
+  return each([&](int i) { return a.f[i] / b.f[i]; });
+}
+/// As MAXPS and MINPS: the second operand when either is NaN.
+HF_INLINE V max(const V& a, const V& b) {
+  return each([&](int i) { return a.f[i] > b.f[i] ? a.f[i] : b.f[i]; });
+}
+HF_INLINE V min(const V& a, const V& b) {
+  return each([&](int i) { return a.f[i] < b.f[i] ? a.f[i] : b.f[i]; });
+}
+/// `r`, but NaN lanes of `x` stay NaN.
+HF_INLINE V keep_nan(const V& x, const V& r) {
+  return each([&](int i) { return x.f[i] == x.f[i] ? r.f[i] : x.f[i]; });
+}
+/// Lanes below n of v, `other` above.
+HF_INLINE V first_lanes(const V& v, int n, const V& other) {
+  return each([&](int i) { return i < n ? v.f[i] : other.f[i]; });
+}
+
+HF_INLINE I load_int(const void* p) {
+  I r;
+  std::memcpy(r.u, p, sizeof r.u);
+  return r;
+}
+HF_INLINE I bits(const V& v) {
+  I r;
+  std::memcpy(r.u, v.f, sizeof r.u);
+  return r;
+}
+HF_INLINE V floats(const I& v) {
+  V r;
+  std::memcpy(r.f, v.u, sizeof r.f);
+  return r;
+}
+HF_INLINE I set1_int(std::uint32_t x) {
+  return each_int([=](int) { return x; });
+}
+HF_INLINE I add_int(const I& a, const I& b) {
+  return each_int([&](int i) { return a.u[i] + b.u[i]; });
+}
+HF_INLINE I sub_int(const I& a, const I& b) {
+  return each_int([&](int i) { return a.u[i] - b.u[i]; });
+}
+template <int n>
+HF_INLINE I shl(const I& a) {
+  return each_int([&](int i) { return a.u[i] << n; });
+}
+template <int n>
+HF_INLINE I shr(const I& a) {
+  return each_int([&](int i) { return a.u[i] >> n; });
+}
+template <int n>
+HF_INLINE I sar(const I& a) {
+  return each_int(
+      [&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.u[i]) >> n); });
+}
+HF_INLINE I and_int(const I& a, std::uint32_t m) {
+  return each_int([=](int i) { return a.u[i] & m; });
+}
+/// (a where `from_a` is set, else b) & keep.
+HF_INLINE I mix(const I& a, const I& b, std::uint32_t from_a, std::uint32_t keep) {
+  return each_int([=](int i) { return ((a.u[i] & from_a) | (b.u[i] & ~from_a)) & keep; });
+}
+/// Byte n of each lane as a float.
+template <int n>
+HF_INLINE V byte_float(const I& a) {
+  return each([&](int i) { return static_cast<float>(a.u[i] >> (8 * n) & 255); });
+}
+/// table[4 bits from bit n of each lane].
+struct Table {
+  float f[16];
+};
+HF_INLINE Table load_table(const float* p) {
+  Table t;
+  std::memcpy(t.f, p, sizeof t.f);
+  return t;
+}
+template <int n>
+HF_INLINE V look_up(const I& a, const Table& t) {
+  return each([&](int i) { return t.f[a.u[i] >> n & 15]; });
+}
+/// The 4 bits from bit n of each lane as a float. `identity` is the table 0..15.
+template <int n>
+HF_INLINE V nibble_float(const I& a, const Table& identity) {
+  return look_up<n>(a, identity);
+}
+HF_INLINE V signed_bytes(const std::uint8_t* p) {
+  return each([=](int i) { return static_cast<float>(static_cast<std::int8_t>(p[i])); });
+}
+HF_INLINE V unsigned_bytes(const std::uint8_t* p) {
+  return each([=](int i) { return static_cast<float>(p[i]); });
+}
+HF_INLINE V low_nibbles(const std::uint8_t* p) {
+  return each([=](int i) { return static_cast<float>(p[i] & 15); });
+}
+HF_INLINE V high_nibbles(const std::uint8_t* p) {
+  return each([=](int i) { return static_cast<float>(p[i] >> 4); });
+}
+
+HF_INLINE float half_to_float(std::uint16_t h) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000) << 16;
+  const std::uint32_t rest = h & 0x7fff;
+  std::uint32_t u = 0;
+  if (rest >= 0x7c00) {
+    u = sign | 0x7f800000 | rest << 13 | (rest > 0x7c00 ? 0x400000 : 0);  // NaN turns quiet
+  } else if (rest >= 0x400) {
+    u = sign | ((rest << 13) + (112u << 23));
+  } else {  // subnormal: exact in float
+    float f = static_cast<float>(rest) * 0x1p-24f;
+    std::memcpy(&u, &f, 4);
+    u |= sign;
+  }
+  float f = 0;
+  std::memcpy(&f, &u, 4);
+  return f;
+}
+/// Round to nearest even, as VCVTPS2PH does.
+HF_INLINE std::uint16_t float_to_half(float f) {
+  std::uint32_t u = 0;
+  std::memcpy(&u, &f, 4);
+  const std::uint32_t sign = u >> 16 & 0x8000;
+  u &= 0x7fffffff;
+  std::uint32_t h = 0;
+  if (u > 0x7f800000) {
+    h = 0x7e00 | (u >> 13 & 0x3ff);
+  } else if (u >= 0x477ff000) {  // 65520 and more round to infinity
+    h = 0x7c00;
+  } else if (u >= 0x38800000) {
+    h = (u - (112u << 23) + 0xfff + (u >> 13 & 1)) >> 13;
+  } else {  // subnormal result: adding 0.5 lets the adder round at 2^-24
+    float a = 0;
+    std::memcpy(&a, &u, 4);
+    a += 0.5f;
+    std::memcpy(&h, &a, 4);
+    h -= 0x3f000000;
+  }
+  return static_cast<std::uint16_t>(sign | h);
+}
+HF_INLINE V load_half(const void* p) {
+  return each([=](int i) {
+    std::uint16_t h = 0;
+    std::memcpy(&h, static_cast<const std::uint8_t*>(p) + 2 * i, 2);
+    return half_to_float(h);
+  });
+}
+HF_INLINE void store_half(void* p, const V& v) {
+  for (int i = 0; i < 16; ++i) {
+    const std::uint16_t h = float_to_half(v.f[i]);
+    std::memcpy(static_cast<std::uint8_t*>(p) + 2 * i, &h, 2);
+  }
+}
+HF_INLINE V load_bf16(const void* p) {
+  return floats(each_int([=](int i) {
+    std::uint16_t h = 0;
+    std::memcpy(&h, static_cast<const std::uint8_t*>(p) + 2 * i, 2);
+    return static_cast<std::uint32_t>(h) << 16;
+  }));
+}
+HF_INLINE void prefetch(const void*) {}
+
+}  // namespace holdfast::cpu::scalar

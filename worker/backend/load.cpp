@@ -1,0 +1,22 @@
+// Which backend a device name means. A backend that is not built answers for itself.
+
+#include "worker/backend/cpu/load.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/family.h"
+#include "worker/backend/opencl.h"
+
+namespace holdfast::backend {
+
+Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Program& program,
+                                       const LoadOptions& options) {
+  if (device.empty() || device == "cpu") return cpu::load(program, options);
+  if (device.substr(0, 6) == "opencl") return opencl::load(device, program, options);
+  return Error{Errc::kUnsupported,
+               "load: device " + std::string(device) + " is unknown; expected cpu or opencl:N"};
+}
+
+std::vector<std::string> cpu_families() {
+  return cpu::runnable_families();
+}
+
+}  // namespace holdfast::backend
