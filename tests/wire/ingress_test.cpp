@@ -1,0 +1,279 @@
+// Goal: every prompt becomes the model's own token ids or a typed refusal that says why; a model
+// file is read or refused with a reason that tells the cases apart. Method: the repository's demo
+// model; the helper against a scripted daemon; damaged copies of a file.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "control/ingress/chat.h"
+#include "control/ingress/helper.h"
+#include "control/ingress/inspect.h"
+#include "control/ingress/prepare.h"
+#include "scripted_daemon.h"
+#include "shared/gguf/gguf.h"
+#include "shared/plan/plan.h"
+
+namespace holdfast::ingress {
+namespace {
+
+using wire::testing::ScriptedDaemon;
+
+const std::string kDemo = HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf";
+const std::string kProgram = HOLDFAST_BIN_DIR "/holdfast-ingress";
+
+std::string demo_blob() {
+  const auto file = gguf::File::open(kDemo).value();
+  return plan::tokenizer_blob(*file).value();
+}
+
+TokenizerPtr demo_tokenizer() {
+  TokenizerCache cache(1);
+  cache.put("demo", demo_blob());
+  return cache.find("demo")->tokenizer;
+}
+
+wire::Prepare job_of(const wire::Prompt& prompt) {
+  wire::Prepare job;
+  job.job = 7;
+  job.model_sha = "demo";
+  job.prompts = {prompt};
+  return job;
+}
+
+wire::Prompt text_prompt(std::string text) {
+  wire::Prompt prompt;
+  prompt.text = std::move(text);
+  return prompt;
+}
+
+TEST(Prepare, TextBecomesTheModelsIds) {
+  const TokenizerPtr tokenizer = demo_tokenizer();
+  ASSERT_NE(tokenizer, nullptr);
+  wire::Prepare job = job_of(text_prompt("To be, or not to be"));
+  job.echo = true;
+  const wire::Prepared out = prepare(job, tokenizer.get(), {});
+  ASSERT_TRUE(out.ok) << out.refusal.message;
+  EXPECT_EQ(out.job, 7u);
+  EXPECT_EQ(out.ids.at(0), tokenizer->encode("To be, or not to be", {true, true}).value());
+  EXPECT_EQ(out.text.at(0), "To be, or not to be");
+}
+
+TEST(Prepare, IdsAreCheckedAndEchoed) {
+  const TokenizerPtr tokenizer = demo_tokenizer();
+  wire::Prompt prompt;
+  prompt.ids = tokenizer->encode("To be", {false, false}).value();
+  wire::Prepare job = job_of(prompt);
+  job.echo = true;
+  wire::Prepared out = prepare(job, tokenizer.get(), {});
+  ASSERT_TRUE(out.ok) << out.refusal.message;
+  EXPECT_EQ(out.ids.at(0), *prompt.ids);
+  EXPECT_EQ(out.text.at(0), "To be");
+  for (const text::TokenId bad : {-1, tokenizer->vocab_size()}) {
+    prompt.ids = {1, bad};
+    out = prepare(job_of(prompt), tokenizer.get(), {});
+    EXPECT_FALSE(out.ok);
+    EXPECT_EQ(out.refusal.code, Errc::kInvalidRequest);
+    EXPECT_NE(out.refusal.message.find("at index 1"), std::string::npos) << out.refusal.message;
+  }
+}
+
+void expect_refused(const wire::Prompt& prompt, const text::Tokenizer* tokenizer, Errc code,
+                    const std::string& part) {
+  const wire::Prepared out = prepare(job_of(prompt), tokenizer, {});
+  EXPECT_FALSE(out.ok);
+  EXPECT_TRUE(out.ids.empty());
+  EXPECT_EQ(out.refusal.code, code) << out.refusal.message;
+  EXPECT_NE(out.refusal.message.find(part), std::string::npos) << out.refusal.message;
+}
+
+TEST(Prepare, RefusalsSayWhy) {
+  const TokenizerPtr tokenizer = demo_tokenizer();
+  const text::Tokenizer* t = tokenizer.get();
+  expect_refused({}, t, Errc::kInvalidRequest, "exactly one");
+  wire::Prompt both = text_prompt("x");
+  both.ids = {1};
+  expect_refused(both, t, Errc::kInvalidRequest, "exactly one");
+  expect_refused(text_prompt(std::string((1 << 20) + 1, 'a')), t, Errc::kInvalidRequest, "1048577");
+  expect_refused(text_prompt("abc\xff"), t, Errc::kInvalidRequest, "byte 3");
+  expect_refused(text_prompt("x"), nullptr, Errc::kInvalidRequest, "no tokenizer");
+  wire::Prompt chat;
+  chat.messages_json = "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}";
+  expect_refused(chat, nullptr, Errc::kNoChatTemplate, "no tokenizer");
+  chat.messages_json = "[[[";
+  expect_refused(chat, t, Errc::kInvalidRequest, "JSON");
+  wire::Prompt empty;
+  empty.ids = std::vector<wire::TokenId>{};
+  expect_refused(empty, t, Errc::kInvalidRequest, "empty");
+}
+
+TEST(Prepare, TheOffsetOfBadUtf8IsExact) {
+  const TokenizerPtr tokenizer = demo_tokenizer();
+  const std::string good = "é漢🙂a";
+  for (std::size_t length = 0; length < 40; ++length) {
+    std::string text;
+    while (text.size() < length) text += good.substr(0, 2) + good.substr(2, 3) + "z";
+    const std::size_t at = text.size();
+    for (const char* bad : {"\xff", "\xc3(", "\xe6\xbc", "\xed\xa0\x80", "\xf0\x9f\x99z"}) {
+      expect_refused(text_prompt(text + bad), tokenizer.get(), Errc::kInvalidRequest,
+                     "at byte " + std::to_string(at));
+      expect_refused(text_prompt(text + bad + good), tokenizer.get(), Errc::kInvalidRequest,
+                     "at byte " + std::to_string(at));
+    }
+  }
+}
+
+TEST(Chat, PlainFormat) {
+  const auto render = [](const std::string& json) { return render_plain_chat(json); };
+  EXPECT_EQ(render(R"({"messages":[{"role":"system","content":"Be brief."},
+                      {"role":"user","content":[{"type":"text","text":"Hi "},
+                                                {"type":"text","text":"there"}]}]})")
+                .value(),
+            "system: Be brief.\nuser: Hi there\nassistant:");
+  EXPECT_NE(
+      render(R"({"messages":[{"role":"user","content":7}]})").error().what.find("messages[0]"),
+      std::string::npos);
+  EXPECT_FALSE(render(R"({"messages":[]})").has_value());
+  EXPECT_FALSE(render(R"({"messages":[{"content":"x"}]})").has_value());
+  EXPECT_FALSE(
+      render(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").has_value());
+}
+
+TEST(Inspect, ReadsTheDemoModel) {
+  const wire::Inspected out = inspect_file(kDemo);
+  ASSERT_TRUE(out.ok) << out.refusal.message;
+  EXPECT_EQ(out.model_sha.size(), 64u);
+  EXPECT_EQ(out.size, static_cast<std::int64_t>(std::filesystem::file_size(kDemo)));
+  EXPECT_TRUE(plan::shape_from_json(out.shape).has_value());
+  EXPECT_GT(text::PieceTable::parse(out.pieces).value().size(), 0);
+  EXPECT_EQ(out.tokenizer, demo_blob());
+}
+
+struct Files : ::testing::Test {
+  std::string folder;
+  void SetUp() override {
+    char name[] = "/tmp/holdfast-inspect-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+  std::string write(const std::string& name, const std::string& content) {
+    std::ofstream(folder + "/" + name, std::ios::binary) << content;
+    return folder + "/" + name;
+  }
+};
+
+TEST_F(Files, DamagedFilesHaveDifferentReasons) {
+  std::stringstream demo;
+  demo << std::ifstream(kDemo, std::ios::binary).rdbuf();
+  const std::string whole = demo.str();
+  std::vector<std::string> reasons;
+  for (const std::string& path : {folder + "/missing.gguf", folder, write("empty.gguf", ""),
+                                  write("text.gguf", "this is no model at all, only text"),
+                                  write("header.gguf", whole.substr(0, 1000)),
+                                  write("cut.gguf", whole.substr(0, whole.size() - 1000))}) {
+    const wire::Inspected out = inspect_file(path);
+    ASSERT_FALSE(out.ok) << path;
+    EXPECT_NE(out.refusal.message.find(path), std::string::npos) << out.refusal.message;
+    EXPECT_TRUE(out.refusal.code == Errc::kIo || out.refusal.code == Errc::kFileInvalid);
+    std::string reason = out.refusal.message;
+    reason.replace(reason.find(path), path.size(), "");
+    EXPECT_EQ(std::find(reasons.begin(), reasons.end(), reason), reasons.end()) << reason;
+    reasons.push_back(reason);
+  }
+}
+
+TEST_F(Files, TheChildAnswersForTheFile) {
+  if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
+  const wire::Inspected direct = inspect_file(kDemo);
+  const wire::Inspected child = inspect_in_child(kProgram, {9, kDemo});
+  ASSERT_TRUE(child.ok) << child.refusal.message;
+  EXPECT_EQ(child.job, 9u);
+  EXPECT_EQ(child.model_sha, direct.model_sha);
+  EXPECT_EQ(child.pieces, direct.pieces);
+  const wire::Inspected missing = inspect_in_child(kProgram, {1, folder + "/none"});
+  EXPECT_EQ(missing.refusal.code, Errc::kIo);
+}
+
+TEST_F(Files, ChildThatDiesIsARefusal) {
+  const std::string crash = write("crash.sh", "#!/bin/sh\nkill -SEGV $$\n");
+  const std::string silent = write("silent.sh", "#!/bin/sh\nexit 3\n");
+  for (const std::string& script : {crash, silent}) {
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  }
+  wire::Inspected out = inspect_in_child(crash, {1, "/x.gguf"});
+  EXPECT_EQ(out.refusal.code, Errc::kFileInvalid);
+  EXPECT_NE(out.refusal.message.find("signal 11"), std::string::npos) << out.refusal.message;
+  out = inspect_in_child(silent, {1, "/x.gguf"});
+  EXPECT_NE(out.refusal.message.find("status 3"), std::string::npos) << out.refusal.message;
+  out = inspect_in_child(folder + "/no-such-program", {1, "/x.gguf"});
+  EXPECT_FALSE(out.ok);
+}
+
+struct HelperTest : ::testing::Test {
+  ScriptedDaemon daemon;
+  std::unique_ptr<Helper> helper;
+  std::thread thread;
+  void SetUp() override {
+    HelperOptions options;
+    options.endpoint = daemon.endpoint();
+    options.program = kProgram;
+    helper = std::make_unique<Helper>(options);
+    thread = std::thread([this] { EXPECT_TRUE(helper->run().has_value()); });
+    daemon.expect<wire::IngressHello>();
+  }
+  void TearDown() override {
+    helper->request_stop();
+    thread.join();
+  }
+};
+
+TEST_F(HelperTest, AsksForATokenizerOnceAndAnswersInOrder) {
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    wire::Prepare job = job_of(text_prompt("To be"));
+    job.job = i;
+    daemon.send(job);
+  }
+  EXPECT_EQ(daemon.expect<wire::NeedTokenizer>().model_sha, "demo");
+  daemon.send(wire::TokenizerBlob{"demo", demo_blob()});
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    const auto prepared = daemon.expect<wire::Prepared>();
+    EXPECT_EQ(prepared.job, i);
+    EXPECT_TRUE(prepared.ok) << prepared.refusal.message;
+  }
+  wire::Prepare job = job_of(text_prompt("again"));
+  daemon.send(job);
+  EXPECT_TRUE(daemon.expect<wire::Prepared>().ok) << "from the cache";
+}
+
+TEST_F(HelperTest, UnknownAndBrokenTokenizersAreRefusals) {
+  daemon.send(job_of(text_prompt("x")));
+  daemon.expect<wire::NeedTokenizer>();
+  daemon.send(wire::TokenizerBlob{"demo", ""});
+  EXPECT_EQ(daemon.expect<wire::Prepared>().refusal.code, Errc::kInvalidRequest);
+  wire::Prepare other = job_of(text_prompt("x"));
+  other.model_sha = "broken";
+  daemon.send(other);
+  daemon.expect<wire::NeedTokenizer>();
+  daemon.send(wire::TokenizerBlob{"broken", "no gguf"});
+  EXPECT_EQ(daemon.expect<wire::Prepared>().refusal.code, Errc::kFileInvalid);
+}
+
+TEST_F(HelperTest, JobsOfALostConnectionAreNotAnswered) {
+  daemon.send(job_of(text_prompt("x")));
+  daemon.expect<wire::NeedTokenizer>();
+  daemon.stop();
+  daemon.start();
+  daemon.expect<wire::IngressHello>();
+  daemon.send(wire::TokenizerBlob{"demo", demo_blob()});
+  EXPECT_FALSE(daemon.next(std::chrono::milliseconds(200)).has_value());
+  daemon.send(job_of(text_prompt("x")));
+  EXPECT_TRUE(daemon.expect<wire::Prepared>().ok);
+}
+
+}  // namespace
+}  // namespace holdfast::ingress
