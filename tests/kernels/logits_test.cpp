@@ -1,0 +1,150 @@
+// Goal: every weight type and architecture computes what other implementations compute, and every
+// family, batch split, thread count and neighbour gives the same bits.
+// Method: the small models of the conformance data; their expected logits come from the dequantised
+// weights in float32, so float32 activations must agree closely (README there).
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "worker/backend/backend.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path logits_dir() {
+  const char* env = std::getenv("HOLDFAST_CONFORMANCE_DIR");
+  return fs::path(env != nullptr ? env : HOLDFAST_SOURCE_DIR "/../shared/conformance") / "logits";
+}
+
+struct Case {
+  std::shared_ptr<const gguf::File> file;
+  model::Program program;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int64_t> positions;
+  std::vector<std::vector<double>> logits;
+};
+
+Case load_case(const std::string& name) {
+  Case c;
+  c.file = gguf::File::open((logits_dir() / (name + ".gguf")).string()).value();
+  const plan::ModelShape shape = plan::read_shape(*c.file).value();
+  c.program = model::build_program(*c.file, shape).value();
+  std::ifstream in(logits_dir() / (name + ".json"));
+  const nlohmann::json j = nlohmann::json::parse(in);
+  c.tokens = j.at("tokens").get<std::vector<std::int32_t>>();
+  c.positions = j.at("positions").get<std::vector<std::int64_t>>();
+  c.logits = j.at("logits").get<std::vector<std::vector<double>>>();
+  return c;
+}
+
+std::unique_ptr<backend::Executor> open(const Case& c, const std::string& family, int threads,
+                                        const std::string& kv) {
+  backend::LoadOptions options;
+  options.limits.context = static_cast<std::int64_t>(c.tokens.size()) + 64;
+  options.limits.pages = static_cast<std::int32_t>(c.tokens.size()) / 64 * 3 + 6;
+  options.limits.batch_tokens = static_cast<std::int32_t>(c.tokens.size()) * 2;
+  options.limits.batch_segments = 4;
+  options.limits.logit_rows = options.limits.batch_tokens;
+  options.limits.kv_type = kv;
+  options.threads = threads;
+  options.kernels = family;
+  auto executor = backend::load("cpu", c.program, options);
+  EXPECT_TRUE(executor.has_value()) << (executor.has_value() ? "" : executor.error().what);
+  return executor.has_value() ? std::move(executor).value() : nullptr;
+}
+
+/// Logits of every token, fed in chunks; pages start at `page` so that neighbours can have others.
+std::vector<float> run_chunks(backend::Executor& executor, const Case& c, std::int32_t chunk) {
+  std::vector<std::int32_t> pages;
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(c.tokens.size()) / 64 + 1; ++p) {
+    pages.push_back(p * 2 + 1);
+  }
+  std::vector<float> out;
+  const auto n = static_cast<std::int32_t>(c.tokens.size());
+  for (std::int32_t at = 0; at < n; at += chunk) {
+    backend::Segment s;
+    s.tokens = c.tokens.data() + at;
+    s.n = std::min(chunk, n - at);
+    s.start = at;
+    s.pages = pages.data();
+    s.n_logits = s.n;
+    const auto rows = executor.forward({s});
+    EXPECT_TRUE(rows.has_value()) << rows.error().what;
+    if (!rows.has_value()) return {};
+    out.insert(out.end(), *rows, *rows + static_cast<std::size_t>(s.n) * c.logits[0].size());
+  }
+  return out;
+}
+
+double relative_error(const std::vector<float>& all, const Case& c) {
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < c.positions.size(); ++i) {
+    const std::size_t vocab = c.logits[i].size();
+    for (std::size_t v = 0; v < vocab; ++v) {
+      const double have = all[static_cast<std::size_t>(c.positions[i]) * vocab + v];
+      error += (have - c.logits[i][v]) * (have - c.logits[i][v]);
+      norm += c.logits[i][v] * c.logits[i][v];
+    }
+  }
+  return std::sqrt(error / norm);
+}
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> names;
+  if (!fs::exists(logits_dir())) return names;
+  for (const auto& entry : fs::directory_iterator(logits_dir())) {
+    if (entry.path().extension() == ".gguf") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Logits, AgreeWithOtherImplementationsForEveryTypeAndArchitecture) {
+  const auto names = case_names();
+  if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
+  for (const std::string& name : names) {
+    const Case c = load_case(name);
+    const auto executor = open(c, "", 2, "f32");
+    ASSERT_NE(executor, nullptr) << name;
+    const double error = relative_error(run_chunks(*executor, c, 64), c);
+    const double allowed = name.rfind("qwen3", 0) == 0 ? 2e-3 : 2e-5;
+    EXPECT_LT(error, allowed) << name << " with " << executor->class_prefix();
+    std::printf("%-16s %.2e\n", name.c_str(), error);
+  }
+}
+
+TEST(Logits, SameBitsForEveryFamilyChunkThreadCount) {
+  const auto names = case_names();
+  if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
+  for (const std::string& name : names) {
+    const Case c = load_case(name);
+    std::vector<float> first;
+    for (const std::string& family : backend::cpu_families()) {
+      for (const int threads : {1, 2}) {
+        if (family == "scalar" && threads == 1) continue;
+        const auto executor = open(c, family, threads, "f16");
+        ASSERT_NE(executor, nullptr);
+        for (const std::int32_t chunk : {1, 2, 3, 5, 33, 128}) {
+          if (family == "scalar" && chunk != 2 && chunk != 33) continue;
+          const auto rows = run_chunks(*executor, c, chunk);
+          if (first.empty()) first = rows;
+          ASSERT_EQ(rows.size(), first.size());
+          EXPECT_EQ(std::memcmp(rows.data(), first.data(), rows.size() * sizeof(float)), 0)
+              << name << " " << executor->class_prefix() << " threads " << threads << " chunk "
+              << chunk;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast
