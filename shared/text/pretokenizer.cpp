@@ -117,6 +117,7 @@ constexpr WordRule kQwen2Rule{.family = Family::kLlama3, .digits = 1};
 constexpr WordRule kQwen35Rule{.family = Family::kLlama3, .digits = 1, .marks_are_letters = true};
 constexpr WordRule kNoContractionRule{
     .family = Family::kLlama3, .digits = 1, .contractions = false};
+constexpr WordRule kDeepSeekRule{.family = Family::kDeepSeek};
 constexpr WordRule kSeedCoderRule{.family = Family::kLlama3, .digits = 1, .newline_tail = false};
 
 // One way of splitting, and the names that mean it (source: tokenizer_pre in llama-vocab.cpp).
@@ -152,7 +153,7 @@ const std::vector<Scheme>& schemes() {
        kStarcoderRule,
        {kDigit, kGpt2}},
       {{"deepseek-llm"},
-       kNoRule,
+       kDeepSeekRule,
        {kNewline, kDeepSeekLetters, kDeepSeekSymbols, kTrailingSpace, kDeepSeekCjk, kNumbers}},
       {{"deepseek-coder"},
        kNoRule,

@@ -154,6 +154,7 @@ void split_around_digits(const WordRule& rule, std::string_view text, std::uint3
 
 void split_words(const WordRule& rule, std::string_view text, std::uint32_t base,
                  std::vector<std::uint32_t>& ends) {
+  if (rule.family == WordRule::Family::kDeepSeek) return split_deepseek_words(text, base, ends);
   if (rule.digits_first) return split_around_digits(rule, text, base, ends);
   const Words words(rule, text);
   const bool gpt2 = rule.family == WordRule::Family::kGpt2;

@@ -1,5 +1,5 @@
 #pragma once
-// Hand-written forms of the two patterns that most models use; regular expressions are five times
+// Hand-written forms of the patterns that most models use; regular expressions are five times
 // slower. Each rule states the pattern that it equals, and tests hold it to that.
 
 #include <cstdint>
@@ -16,6 +16,8 @@ struct WordRule {
     // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,DIGITS}
     // | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
     kLlama3,
+    // deepseek-llm's list of six patterns (pretokenizer.cpp)
+    kDeepSeek,
   };
   Family family = Family::kNone;
   std::uint32_t digits = 0;        // kLlama3: at most so many digits in a word; 0 any number
@@ -28,5 +30,9 @@ struct WordRule {
 /// Appends the ends of the words of `text` (valid UTF-8) to `ends`, each plus `base`.
 void split_words(const WordRule& rule, std::string_view text, std::uint32_t base,
                  std::vector<std::uint32_t>& ends);
+
+/// The same for Family::kDeepSeek.
+void split_deepseek_words(std::string_view text, std::uint32_t base,
+                          std::vector<std::uint32_t>& ends);
 
 }  // namespace holdfast::text

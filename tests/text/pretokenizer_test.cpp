@@ -26,11 +26,13 @@ Ends split(const PreTokenizer& pre, const std::string& text) {
 // Letters, digits, marks, symbols and spaces of several planes; contractions in all their cases.
 std::string random_text(std::mt19937& random) {
   static const std::vector<std::string> parts = {
-      "a",      "Z",      "é",      "ß",      "世",     "ا",  "ǅ",   "ʰ",    "𝒳",      "1",
-      "९",      "Ⅷ",      "½",      "\u0301", "\u0903", "!",  ".",   "'",    "''",     "€",
-      "🚀",      "_",      " ",      "  ",     "\t",     "\n", "\r",  "\r\n", "\u00a0", "\u3000",
-      "\u2028", "\u0085", "\u180e", "\u200b", "'s",     "'S", "'LL", "'ll",  "'Re",    "'ve",
-      "'d",     "'T",     "'ſ",     "'m ",    "\x01",   "/"};
+      "a",      "Z",      "é",  "ß",    "世",     "ا",      "ǅ",      "ʰ",
+      "𝒳",      "1",      "९",  "Ⅷ",    "½",      "\u0301", "\u0903", "!",
+      ".",      "'",      "''", "€",    "🚀",      "_",      " ",      "  ",
+      "\t",     "\n",     "\r", "\r\n", "\u00a0", "\u3000", "\u2028", "\u0085",
+      "\u180e", "\u200b", "'s", "'S",   "'LL",    "'ll",    "'Re",    "'ve",
+      "'d",     "'T",     "'ſ", "'m ",  "\x01",   "/",      "\u2003", "\u1680",
+      "、",     "！",     "К",  "Ა",  "Ḁ",      "한",     "‘",      "\ufb01"};
   std::string text;
   std::uniform_int_distribution<std::size_t> pick(0, parts.size() - 1);
   std::uniform_int_distribution<int> length(0, 30);
