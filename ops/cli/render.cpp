@@ -21,12 +21,14 @@ bool ends_with(std::string_view text, std::string_view end) {
 /// Memory reports name their byte counts without a suffix.
 bool is_bytes(std::string_view key) {
   return ends_with(key, "_bytes") || key == "bytes" || key == "rss" || key == "weights" ||
-         key == "kv" || key == "scratch" || key == "memory";
+         key == "kv" || key == "scratch" || key == "memory" || key == "memory_total" ||
+         key == "memory_free";
 }
 
 /// A point in time, not a duration: "created_ms", "ended_ms", …
 bool is_wall_time(std::string_view key) {
-  return ends_with(key, "ed_ms") || ends_with(key, "_at_ms") || key == "ready_ms" || key == "at_ms";
+  return ends_with(key, "ed_ms") || ends_with(key, "_at_ms") || key == "ready_ms" ||
+         key == "at_ms" || key == "since_ms";
 }
 
 std::string cell_text(const std::string& key, const json& value) {
@@ -137,10 +139,14 @@ std::string render_object(const json& object, const RenderOptions& options) {
   for (const std::string& key : reading_order(object)) {
     const json& value = object[key];
     if (value.is_object() && !value.empty()) {
-      sections += title_of(key) + ":\n" + indent(render_object(value, {options.colour, {}, {}}));
+      sections +=
+          title_of(key) + ":\n" + indent(render_object(value, {options.colour, {}, {}, {}}));
     } else if (is_table(value)) {
       sections += title_of(key) + ":\n";
-      sections += indent(render_table(value, options.columns, options.colour));
+      const auto columns = options.nested.find(key);
+      const bool chosen = columns != options.nested.end();
+      sections += indent(render_table(value, chosen ? columns->second : std::vector<std::string>(),
+                                      options.colour));
     } else if (!value.is_object()) {
       const std::string text = value.is_array() && value.empty() ? "none" : cell_text(key, value);
       const std::string title = title_of(key);

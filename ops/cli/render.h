@@ -3,6 +3,7 @@
 // arrays of objects as tables, nested parts under their own title. Names tell units: `…_bytes`
 // become GiB, `…_ms` that are wall times become dates.
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ struct RenderOptions {
   bool colour = false;
   std::vector<std::string> columns;  // of the top table: order, and nothing else; empty = all
   std::string when_empty;            // one line in place of an empty table
+  std::map<std::string, std::vector<std::string>> nested;  // columns of tables inside, by their key
 };
 
 std::string render_human(const nlohmann::json& value, const RenderOptions& options);

@@ -6,11 +6,22 @@
 #include "ops/cli/verb_functions.h"
 
 namespace holdfast::cli {
+namespace {
 
 using nlohmann::json;
 
+const std::vector<std::string> kWorkerColumns = {
+    "key",     "state",  "pid",        "device", "kernels",      "threads",     "engine",
+    "running", "models", "pages_used", "pages",  "memory_total", "memory_free", "reason"};
+
+}  // namespace
+
 int status(const Call& call) {
-  return operate_and_print(call, "status", json::object());
+  RenderOptions options;
+  options.nested["workers"] = kWorkerColumns;
+  options.nested["models"] = {"name",          "state",    "context", "slots",
+                              "weights_bytes", "kv_bytes", "reason"};
+  return operate_and_print(call, "status", json::object(), options);
 }
 
 int queue_stats(const Call& call) {
@@ -27,14 +38,13 @@ int queue_resume(const Call& call) {
 
 int config_list(const Call& call) {
   RenderOptions options;
-  options.columns = {"name", "value", "default", "unit", "source", "help"};
+  options.columns = {"name", "value", "default", "min", "max", "unit", "source", "help"};
   return operate_and_print(call, "config.list", json::object(), options);
 }
 
 int workers_list(const Call& call) {
   RenderOptions options;
-  options.columns = {"key",     "id",      "state",  "pid",     "host",  "device",
-                     "kernels", "threads", "engine", "running", "models"};
+  options.columns = kWorkerColumns;
   options.when_empty = "no workers";
   return operate_and_print(call, "workers.list", json::object(), options);
 }
