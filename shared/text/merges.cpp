@@ -50,7 +50,10 @@ void merge_long(const MergeTable& table, std::vector<std::int32_t>& symbols, std
                 MergeScratch& scratch) {
   std::int32_t* const ids = symbols.data() + first;
   const auto count = static_cast<std::int32_t>(symbols.size() - first);
-  auto& [merges, next, previous, heap] = scratch;
+  auto& merges = scratch.merges;
+  auto& next = scratch.next;
+  auto& previous = scratch.previous;
+  auto& heap = scratch.heap;
   merges.assign(static_cast<std::size_t>(count), Merge{kNoRank, -1});
   next.resize(static_cast<std::size_t>(count));
   previous.resize(static_cast<std::size_t>(count));
