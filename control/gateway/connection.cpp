@@ -1,5 +1,8 @@
 #include "control/gateway/connection.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
@@ -24,6 +27,9 @@ constexpr std::size_t kPipelinedBytesMax = 16 * 1024;  // read ahead while an an
 constexpr std::size_t kKeptBufferBytes = 16 * 1024;    // larger buffers are given back when empty
 constexpr std::size_t kLingerBytesMax = 2 * 1024 * 1024;
 constexpr std::chrono::milliseconds kLingerTime{1'000};
+// The kernel would let this grow to megabytes: memory for each slow reader, and a measure of
+// progress that moves only every few hundred kilobytes.
+constexpr int kSocketSendBytes = 128 * 1024;
 
 }  // namespace
 
@@ -153,6 +159,7 @@ void Connection::start() {
   net::dispatch(executor(), [self = shared_from_this()] {
     error_code ec;
     self->socket_.set_option(net::ip::tcp::no_delay(true), ec);
+    self->socket_.set_option(net::socket_base::send_buffer_size(kSocketSendBytes), ec);
     self->read_due_ = Clock::now() + self->shared_->limits.header_time;
     self->arm();
     self->read();
@@ -298,8 +305,15 @@ void Connection::on_written(const error_code& ec, std::size_t n) {
   sent_ += n;
   write_progress_ = Clock::now();
   write();
+  if (pending_bytes() > 0) queued_ = kernel_queue();
   arm();
   if (drain_work_ && pending_bytes() <= drain_low_) std::exchange(drain_work_, nullptr)();
+}
+
+/// Bytes that the peer has not acknowledged yet.
+int Connection::kernel_queue() {
+  int bytes = 0;
+  return ::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
 void Connection::begin_keep_alive(std::string comment) {
@@ -393,12 +407,19 @@ void Connection::on_timer() {
                                                        : "the request body took too long");
   }
   if (now >= next_due()) {
-    if (pending_bytes() > 0) {
+    // The socket takes more only when a good part of it is free: a slow reader may still take
+    // bytes.
+    const int queued = kernel_queue();
+    if (pending_bytes() > 0 && queued < queued_) {
+      queued_ = queued;
+      write_progress_ = now;
+    } else if (pending_bytes() > 0) {
       log::info("client takes no bytes: closed",
                 {{"pending", static_cast<std::int64_t>(pending_bytes())}});
       return close();
+    } else {
+      send(keep_alive_);
     }
-    send(keep_alive_);
   }
   arm();
 }

@@ -66,6 +66,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close();
   void arm();
   void on_timer();
+  int kernel_queue();
   Time next_due() const;
 
   Socket socket_;
@@ -87,6 +88,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t sent_ = 0;
   bool writing_ = false;
   Time write_progress_{};
+  int queued_ = 0;  // in the kernel's buffer when a write last ended with more to send
   std::string keep_alive_;  // as sent, empty = off
 
   std::shared_ptr<ConnectionExchange> active_;

@@ -21,7 +21,8 @@ constexpr Route kRoutes[] = {
 
 void answer(Context& context, const ExchangePtr& exchange) {
   const Request& request = exchange->request();
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  std::string_view method = request.method;
+  if (method == "HEAD") method = "GET";
   std::string allow;
   for (const Route& route : kRoutes) {
     const auto captures = match_path(route.pattern, request.path);

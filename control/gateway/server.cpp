@@ -90,8 +90,12 @@ std::string text_of(const tcp::endpoint& endpoint) {
 /// "HOST:PORT", "[V6]:PORT".
 Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port) {
   const std::size_t colon = host_port.rfind(':');
-  if (colon == std::string::npos || colon + 1 == host_port.size()) {
-    return Error{Errc::kUsage, "--http " + host_port + ": expected HOST:PORT"};
+  const std::string port = colon == std::string::npos ? "" : host_port.substr(colon + 1);
+  // The resolver would take 99999 modulo 65536.
+  if (port.empty() || port.size() > 5 ||
+      port.find_first_not_of("0123456789") != std::string::npos || std::stoi(port) > 65'535) {
+    return Error{Errc::kUsage,
+                 "--http " + host_port + ": expected HOST:PORT with a port from 0 to 65535"};
   }
   std::string host = host_port.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
@@ -99,8 +103,8 @@ Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port)
   }
   error_code ec;
   tcp::resolver resolver(io);
-  const auto found = resolver.resolve(host.empty() ? "0.0.0.0" : host, host_port.substr(colon + 1),
-                                      tcp::resolver::passive, ec);
+  const auto found =
+      resolver.resolve(host.empty() ? "0.0.0.0" : host, port, tcp::resolver::passive, ec);
   if (ec || found.empty()) {
     return Error{Errc::kUsage, "--http " + host_port + ": no such address: " + ec.message()};
   }

@@ -165,7 +165,7 @@ void check_resume(const Case& c, const std::vector<SseEvent>& events, std::size_
 }
 
 TEST(Resume, FromEveryEventGivesTheRestOfTheText) {
-  for (unsigned seed = 0; seed < 1500; ++seed) {
+  for (unsigned seed = 0; seed < 400; ++seed) {
     const Case c = random_case(seed);
     Random random(seed + 1'000'000);
     const auto events = parse_events(run(c, {}, random));
@@ -180,7 +180,7 @@ TEST(Resume, FromEveryEventGivesTheRestOfTheText) {
 }
 
 TEST(Resume, TwiceOverIsAsGoodAsOnce) {
-  for (unsigned seed = 0; seed < 1000; ++seed) {
+  for (unsigned seed = 0; seed < 500; ++seed) {
     const Case c = random_case(seed);
     Random random(seed);
     std::vector<SseEvent> got;
