@@ -129,11 +129,12 @@ TEST(Logits, SameBitsForEveryFamilyChunkThreadCount) {
     std::vector<float> first;
     for (const std::string& family : backend::cpu_families()) {
       for (const int threads : {1, 2}) {
+        // The scalar family is slow: once is enough to compare the others with.
         if (family == "scalar" && threads == 1) continue;
         const auto executor = open(c, family, threads, "f16");
         ASSERT_NE(executor, nullptr);
         for (const std::int32_t chunk : {1, 2, 3, 5, 33, 128}) {
-          if (family == "scalar" && chunk != 2 && chunk != 33) continue;
+          if (family == "scalar" && chunk != 33) continue;
           const auto rows = run_chunks(*executor, c, chunk);
           if (first.empty()) first = rows;
           ASSERT_EQ(rows.size(), first.size());

@@ -43,8 +43,8 @@ void k4_scales(const std::uint8_t* s, Codes& out) {
 void read_q2_k(const std::uint8_t* src, Codes& out) {
   const std::uint8_t* q = src + 16;
   std::memcpy(out.scale, src, 16);  // scale | minimum << 4, as packed
-  for (int e = 0; e < 256; ++e) {
-    out.code[e] = q[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
+  for (int j = 0; j < 8; ++j) {     // 32 codes each
+    for (int i = 0; i < 32; ++i) out.code[32 * j + i] = q[j / 4 * 32 + i] >> (j % 4 * 2) & 3;
   }
   out.d = half_at(src + 80);
   out.m = half_at(src + 82);
@@ -54,10 +54,11 @@ void read_q3_k(const std::uint8_t* src, Codes& out) {
   const std::uint8_t* mask = src;
   const std::uint8_t* q = src + 32;
   const std::uint8_t* s = src + 96;
-  for (int e = 0; e < 256; ++e) {
-    const int two = q[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
-    const int top = mask[e % 32] >> (e / 32) & 1;
-    out.code[e] = static_cast<std::uint8_t>(two | top << 2);
+  for (int j = 0; j < 8; ++j) {
+    for (int i = 0; i < 32; ++i) {
+      const int two = q[j / 4 * 32 + i] >> (j % 4 * 2) & 3;
+      out.code[32 * j + i] = static_cast<std::uint8_t>(two | (mask[i] >> j & 1) << 2);
+    }
   }
   for (int i = 0; i < 16; ++i) {
     const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
@@ -80,19 +81,22 @@ void read_q5_k(const std::uint8_t* src, Codes& out) {
   k4_scales(src + 4, out);
   const std::uint8_t* high = src + 16;
   for (int j = 0; j < 4; ++j) nibble_halves(src + 48 + 32 * j, 32, out.code + 64 * j);
-  for (int e = 0; e < 256; ++e) {
-    out.code[e] |= static_cast<std::uint8_t>((high[e % 32] >> (e / 32) & 1) << 4);
+  for (int j = 0; j < 8; ++j) {
+    for (int i = 0; i < 32; ++i) {
+      out.code[32 * j + i] |= static_cast<std::uint8_t>((high[i] >> j & 1) << 4);
+    }
   }
 }
 
 void read_q6_k(const std::uint8_t* src, Codes& out) {
-  for (int e = 0; e < 256; ++e) {
-    const int n = e / 128;
-    const int quarter = e % 128 / 32;
-    const std::uint8_t low = src[64 * n + quarter % 2 * 32 + e % 32];
-    const std::uint8_t high = src[128 + 32 * n + e % 32];
-    const int four = quarter < 2 ? low & 15 : low >> 4;
-    out.code[e] = static_cast<std::uint8_t>(four | (high >> (2 * quarter) & 3) << 4);
+  for (int j = 0; j < 8; ++j) {
+    const int quarter = j % 4;
+    const std::uint8_t* low = src + 64 * (j / 4) + quarter % 2 * 32;
+    const std::uint8_t* high = src + 128 + 32 * (j / 4);
+    for (int i = 0; i < 32; ++i) {
+      const int four = low[i] >> (quarter / 2 * 4) & 15;
+      out.code[32 * j + i] = static_cast<std::uint8_t>(four | (high[i] >> (2 * quarter) & 3) << 4);
+    }
   }
   std::memcpy(out.scale, src + 192, 16);
   out.d = half_at(src + 208);

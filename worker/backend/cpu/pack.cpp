@@ -15,21 +15,30 @@ void or_dword(std::uint8_t* plane, int dword, int lane, std::uint32_t bits) {
   std::memcpy(at, &w, 4);
 }
 
-// One code into the low and high planes of a zeroed block.
-void place_code(const Layout& l, std::uint8_t* block, int k, int lane, std::uint32_t code) {
+/// Codes of one unit (8 k) of one lane into the planes of a zeroed block. Four codes read as one
+/// dword already lie as the planes want them: byte i belongs to k = i (mod 4).
+void place_unit(const Layout& l, std::uint8_t* block, int unit, int lane,
+                const std::uint8_t* code) {
+  constexpr std::uint32_t kEach = 0x01010101;
   std::uint8_t* low = block + low_offset(l);
   std::uint8_t* high = block + high_offset(l);
-  const int unit = k / kUnit;
-  const int half = k % kUnit / 4;
-  const int byte = 8 * (k % 4);
-  if (l.low_bits == 8) low[k * kLanes + lane] = static_cast<std::uint8_t>(code);
-  if (l.low_bits == 4) or_dword(low, unit, lane, (code & 15) << (byte + 4 * half));
-  if (l.low_bits == 2) {
-    or_dword(low, unit / 2, lane, (code & 3) << (byte + crumb_shift(unit, half)));
+  if (l.low_bits == 8) {
+    for (int j = 0; j < kUnit; ++j) low[(unit * kUnit + j) * kLanes + lane] = code[j];
+    return;
   }
-  const std::uint32_t top = code >> l.low_bits;
-  if (l.high_bits == 1) or_dword(high, unit / 4, lane, top << (byte + bit_shift(unit, half)));
-  if (l.high_bits == 2) or_dword(high, unit / 2, lane, top << (byte + crumb_shift(unit, half)));
+  for (int half = 0; half < 2; ++half) {
+    std::uint32_t four = 0;
+    std::memcpy(&four, code + 4 * half, 4);
+    const std::uint32_t top = four >> l.low_bits;
+    if (l.low_bits == 4) or_dword(low, unit, lane, (four & 15 * kEach) << (4 * half));
+    if (l.low_bits == 2) {
+      or_dword(low, unit / 2, lane, (four & 3 * kEach) << crumb_shift(unit, half));
+    }
+    if (l.high_bits == 1) or_dword(high, unit / 4, lane, (top & kEach) << bit_shift(unit, half));
+    if (l.high_bits == 2) {
+      or_dword(high, unit / 2, lane, (top & 3 * kEach) << crumb_shift(unit, half));
+    }
+  }
 }
 
 void place_block(const Layout& l, const Codes& codes, int lane, std::uint8_t* block) {
@@ -40,7 +49,7 @@ void place_block(const Layout& l, const Codes& codes, int lane, std::uint8_t* bl
     if (l.has_minimum && !l.nibbles)
       block[minimum_offset(l) + g * kLanes + lane] = codes.minimum[g];
   }
-  for (int k = 0; k < l.block; ++k) place_code(l, block, k, lane, codes.code[k]);
+  for (int u = 0; u < l.block / kUnit; ++u) place_unit(l, block, u, lane, codes.code + u * kUnit);
 }
 
 bool float_is_finite(Format format, std::uint32_t bits) {
