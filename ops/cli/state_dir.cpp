@@ -156,7 +156,11 @@ std::string last_log_line(const std::string& path, std::int64_t offset) {
     if (!line.empty()) last = line;
   }
   const auto parsed = nlohmann::json::parse(last, nullptr, false);
-  if (!parsed.is_object()) return last;
+  if (!parsed.is_object()) {  // "program: reason", for people
+    const std::size_t colon = last.find(": ");
+    const bool named = last.rfind("holdfast", 0) == 0 && colon < last.find(' ');
+    return named ? last.substr(colon + 2) : last;
+  }
   std::string text = parsed.value("event", "");
   for (const auto& [key, value] : parsed.items()) {
     if (key == "time" || key == "level" || key == "program" || key == "event") continue;

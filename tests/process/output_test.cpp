@@ -81,7 +81,7 @@ TEST(LastLogLine, IsTheReasonInWords) {
                                   "\"pid 7 has it\"}\n");
   EXPECT_EQ(last_log_line(log, static_cast<std::int64_t>(old.size())),
             "no start; what=pid 7 has it");
-  EXPECT_EQ(last_log_line(dir.write("plain", "holdfastd: why\n"), 0), "holdfastd: why");
+  EXPECT_EQ(last_log_line(dir.write("plain", "holdfastd: why: so\n"), 0), "why: so");
   EXPECT_EQ(last_log_line(log, 1'000'000), "");
   EXPECT_EQ(last_log_line(dir.path() + "/absent", 0), "");
 }
