@@ -46,7 +46,9 @@ TEST(Table, AlignsTextLeftAndNumbersRight) {
 
 TEST(Render, AnyShape) {
   const auto show = [](const char* text) {
-    return render_human(nlohmann::json::parse(text), RenderOptions{false, {}, "nothing"});
+    RenderOptions options;
+    options.when_empty = "nothing";
+    return render_human(nlohmann::json::parse(text), options);
   };
   EXPECT_EQ(show("{\"models\": []}"), "nothing\n");
   EXPECT_EQ(show("null"), "");
