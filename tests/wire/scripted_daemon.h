@@ -24,7 +24,7 @@ class ScriptedDaemon {
 
   void send(const Message& message);  // to the peer heard last
 
-  /// The next message of type T within 20 s; PINGs are answered, types in `ignore_stats` skipped.
+  /// The next message of type T within 20 s; PINGs are answered, STATS skipped.
   template <class T>
   T expect() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -83,10 +83,12 @@ TEST_F(Table, SendsEachTokenOnceAndFreesWhatIsAcknowledged) {
 
 TEST_F(Table, FinishWithoutATokenIsSent) {
   start(dispatch(1, {7}));
-  table.produced(produced(key, 1, {}, wire::FinishReason::kLength));
+  table.produced(produced(key, 1, {8}));
+  EXPECT_EQ(send().events.size(), 1u);
+  table.produced(produced(key, 2, {}, wire::FinishReason::kLength));
   const wire::Tokens sent = send();
   ASSERT_EQ(sent.events.size(), 1u);
-  EXPECT_EQ(sent.events[0].start, 1);
+  EXPECT_EQ(sent.events[0].start, 2);
   EXPECT_TRUE(send().events.empty());
 }
 
@@ -106,6 +108,11 @@ TEST_F(Table, AdoptionStampsTheRingAnewAndSendsItAgain) {
   EXPECT_EQ(kinds(table.take_orders()), "") << "nothing is computed again";
   table.ack({"r", 0, {1, 1}, 4, true});
   EXPECT_FALSE(table.empty()) << "an acknowledgement under the old fence";
+  table.adopt({"r", 0, {1, 9}, 0});  // late, of the daemon before
+  table.adopt({"r", 0, {1, 9}, 9});
+  EXPECT_TRUE(table.take_returned().empty());
+  ASSERT_EQ(table.active().size(), 1u);
+  EXPECT_EQ(table.active()[0].fence, (wire::Fence{2, 1}));
 }
 
 TEST_F(Table, AdoptionThatTheRingDoesNotReachIsReturned) {

@@ -186,7 +186,9 @@ TEST_F(WorkerLink, OlderDaemonIsRefused) {
   start_worker();
   greet(7);
   ASSERT_EQ(load_model(load()).state, "ready");
-  daemon.send(dispatch({6, 9}, 10));  // an older epoch than the WELCOME
+  wire::Dispatch old = dispatch({6, 9}, 10);  // an older epoch than the WELCOME
+  old.request_id = "old";
+  daemon.send(old);
   daemon.send(dispatch({7, 1}, 4000));
   commit(daemon.find<wire::Tokens>(), {7, 1});
   daemon.stop();
