@@ -52,7 +52,7 @@ struct SendFailed {
 struct FromWorker {
   PeerId peer = 0;
   std::variant<wire::Hello, wire::Tokens, wire::Returned, wire::StateReport, wire::WorkerStats,
-               wire::Drained>
+               wire::Drain, wire::Drained>
       message;
 };
 /// How a worker process ended, from the supervisor. The connection is usually gone already.

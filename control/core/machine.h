@@ -54,6 +54,12 @@ class Machine {
     return requests_.by_key(tenant, key) != nullptr || pending_by_key_.count({tenant, key}) > 0;
   }
 
+  /// What was asked when this inspect job was made; nullptr if it is not known (any more).
+  const OpAddModel* inspect_wish(std::uint64_t job) const {
+    const auto it = jobs_.find(job);
+    return it == jobs_.end() || !it->second.inspect ? nullptr : &it->second.add;
+  }
+
   // ---- views for status, metrics and operator verbs
   const Config& config() const { return config_; }
   const std::map<std::string, Model>& models() const { return models_; }
@@ -146,6 +152,7 @@ class Machine {
   void worker_message(PeerId peer, const wire::Returned& m);
   void worker_message(PeerId peer, const wire::StateReport& m);
   void worker_message(PeerId peer, const wire::WorkerStats& m);
+  void worker_message(PeerId peer, const wire::Drain& m);
   void worker_message(PeerId peer, const wire::Drained& m);
   void token_event(Worker& worker, const wire::TokenEvent& event, wire::Ack& ack);
   bool same_as_stored(const Request& request, const Choice& choice,

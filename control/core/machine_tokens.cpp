@@ -181,6 +181,12 @@ void Machine::worker_message(PeerId peer, const wire::WorkerStats& m) {
   if (m.memory.total > 0) worker.hello.memory = m.memory;
 }
 
+/// The worker was told to end: what it runs goes on for a while, it gets nothing new.
+void Machine::worker_message(PeerId peer, const wire::Drain& m) {
+  workers_.at(peer).draining = !m.resume;
+  want_dispatch_ = m.resume;
+}
+
 void Machine::worker_message(PeerId peer, const wire::Drained&) {
   out_->note("worker drained", {{"worker", workers_.at(peer).hello.worker_key}});
 }

@@ -11,6 +11,11 @@ constexpr std::size_t kRememberedDeaths = 64;
 }  // namespace
 
 void Machine::worker_message(PeerId peer, const wire::Hello& m) {
+  const auto known = workers_.find(peer);
+  if (known != workers_.end() && known->second.hello.incarnation == m.incarnation) {
+    out_->send(peer, wire::Welcome{fences_.epoch(), m.worker_key});  // it crossed our answer
+    return;
+  }
   // The newest HELLO of a key is the worker: an older connection of it has lost its rights.
   for (auto it = workers_.begin(); it != workers_.end();) {
     Worker& other = (it++)->second;

@@ -1,0 +1,129 @@
+// Effects as messages, after the commit that justifies them.
+#include "control/link/daemon.h"
+
+#include "shared/base/log.h"
+#include "shared/wire/frame.h"
+
+namespace holdfast::link {
+namespace {
+
+/// The RequestInfo of a message that has one.
+wire::RequestInfo* info_of(wire::Message& message) {
+  if (auto* m = std::get_if<wire::Accepted>(&message)) return &m->info;
+  if (auto* m = std::get_if<wire::Attached>(&message)) return &m->info;
+  if (auto* m = std::get_if<wire::StatusReply>(&message)) return &m->info;
+  if (auto* m = std::get_if<wire::Fin>(&message)) return &m->info;
+  return nullptr;
+}
+
+void write_note(const core::Note& note) {
+  std::string text;
+  for (const auto& [key, value] : note.fields) {
+    text += (text.empty() ? "" : " ") + key + "=" + value;
+  }
+  log::write(note.alarm ? log::Level::kWarn : log::Level::kInfo, note.event, {{"detail", text}});
+}
+
+}  // namespace
+
+void Daemon::release() {
+  core::Effects group = std::exchange(pending_, {});
+  for (const core::Note& note : group.notes) write_note(note);
+  for (core::Outgoing& out : group.messages) {
+    std::visit([this](auto& o) { release_one(o); }, out);
+    if (failure_) return;
+  }
+  for (const Deferral& d : std::exchange(deferred_, {})) answer_op(d.peer, d.tag, d.verb, d.args);
+  outbox_waits_ = false;
+  for (Door& door : doors_) {
+    outbox_waits_ = door.flush() || outbox_waits_;
+    for (const core::PeerId peer : door.take_gone()) {
+      roles_.erase(peer);
+      again_.emplace_back(core::PeerGone{peer});
+    }
+  }
+  stopped_ = stopped_ || group.stop;
+}
+
+wire::SendStatus Daemon::send(core::PeerId peer, const std::string& frame) {
+  const auto role = roles_.find(peer);
+  if (role == roles_.end()) return wire::SendStatus::kGone;
+  return doors_[static_cast<std::size_t>(role->second)].send(peer, frame);
+}
+
+void Daemon::reply(core::PeerId peer, const wire::Message& message) {
+  // A client whose socket is full asks again; workers and helpers have an outbox.
+  (void)send(peer, wire::encode(message));
+}
+
+void Daemon::release_one(core::SendMessage& out) {
+  if (wire::RequestInfo* info = info_of(out.message); info != nullptr && info->echo) {
+    auto found = store_->find_by_id(info->request_id);
+    if (found && *found) {
+      auto text = store_->prompt_text((*found)->row.seq);
+      if (text) info->prompt_text = std::move(text).value();
+    }
+  }
+  const wire::SendStatus status = send(out.to, wire::encode(out.message));
+  const auto* fin = std::get_if<wire::Fin>(&out.message);
+  if (fin != nullptr && status == wire::SendStatus::kFull) {
+    again_.emplace_back(core::SendFailed{out.to, fin->tag, fin->info.request_id, -1, 0});
+  }
+}
+
+void Daemon::release_one(core::SendDispatch& out) {
+  auto ids = store_->prompt_ids(out.seq, out.prompt);
+  if (!ids) {
+    // A damaged row costs one request, not the service: it stays with its fence until the worker's
+    // silence ends it. The operator sees why.
+    log::error("dispatch", {{"request", out.dispatch.request_id}, {"why", ids.error().what}});
+    if (ids.error().code != Errc::kCorrupt) failure_ = ids.error();
+    return;
+  }
+  out.dispatch.prompt_ids = std::move(ids).value();
+  reply(out.to, std::move(out.dispatch));
+}
+
+void Daemon::release_one(core::SendEvent& out) {
+  wire::Event event;
+  event.tag = out.tag;
+  event.request_id = out.request_id;
+  event.choice = out.choice;
+  event.start = out.start;
+  if (out.ids.empty()) {
+    auto span = store_->tokens(out.seq, out.choice, out.start, out.end);
+    if (!span) {
+      log::error("stream", {{"request", out.request_id}, {"why", span.error().what}});
+      if (span.error().code != Errc::kCorrupt) failure_ = span.error();
+      return;
+    }
+    event.ids = std::move(span->ids);
+    event.extra = std::move(span->extra);
+  } else {
+    event.ids = std::move(out.ids);
+  }
+  pieces_->fill(out.model_sha, event);
+  if (send(out.to, wire::encode(event)) == wire::SendStatus::kFull) {
+    again_.emplace_back(core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start});
+  }
+}
+
+void Daemon::release_one(core::SendOpResult& out) {
+  if (out.ok) {
+    answer_op(out.to, out.tag, out.verb, out.key);
+  } else {
+    reply(out.to, wire::OpResult{out.tag, false, out.refusal, {}});
+  }
+}
+
+void Daemon::answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
+                       const std::string& key) {
+  auto text = render_op(verb, key, machine_, *store_, facts());
+  if (text) {
+    reply(peer, wire::OpResult{tag, true, {}, std::move(text).value()});
+  } else {
+    reply(peer, wire::OpResult{tag, false, core::refuse(text.error().code, text.error().what), {}});
+  }
+}
+
+}  // namespace holdfast::link

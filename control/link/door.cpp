@@ -1,0 +1,122 @@
+#include "control/link/door.h"
+
+#include <algorithm>
+
+#include "shared/base/log.h"
+
+namespace holdfast::link {
+namespace {
+
+constexpr std::int32_t kMalformedMax = 8;
+// The monitor reports a lost connection before the socket itself has noticed.
+constexpr std::int64_t kProbeDelaysUs[] = {0, 2'000, 10'000, 50'000, 200'000};
+
+}  // namespace
+
+Result<Door> Door::open(const wire::Context& context, Options options) {
+  HF_TRY(wire::Socket socket,
+         wire::Socket::open(context, wire::SocketKind::kRouter, options.socket));
+  HF_CHECKED(socket.start_monitor(context));
+  HF_CHECKED(socket.bind(options.endpoint));
+  return Door(std::move(options), std::move(socket));
+}
+
+std::optional<Incoming> Door::receive(PeerId& last_peer) {
+  while (auto received = socket_.receive()) {
+    auto known = by_routing_.find(received->peer);
+    if (known == by_routing_.end()) {
+      known = by_routing_.emplace(received->peer, ++last_peer).first;
+      by_id_[last_peer].routing_id = received->peer;
+    }
+    Peer& peer = by_id_.at(known->second);
+    if (peer.malformed >= kMalformedMax) continue;
+    auto message = wire::decode(received->frame);
+    if (message) return Incoming{known->second, std::move(message).value()};
+    ++malformed_;
+    ++peer.malformed;
+    log::warn(
+        "malformed message",
+        {{"endpoint", options_.endpoint}, {"peer", known->second}, {"why", message.error().what}});
+  }
+  return std::nullopt;
+}
+
+wire::SendStatus Door::send(PeerId id, std::string_view frame) {
+  const auto it = by_id_.find(id);
+  if (it == by_id_.end()) return wire::SendStatus::kGone;
+  Peer& peer = it->second;
+  if (peer.outbox.empty()) {
+    const wire::SendStatus status = socket_.send_to(peer.routing_id, frame);
+    if (status == wire::SendStatus::kSent) return status;
+    if (status == wire::SendStatus::kGone) {
+      forget(id);
+      return status;
+    }
+  }
+  if (options_.outbox_max == 0) return wire::SendStatus::kFull;
+  if (peer.outbox.size() >= options_.outbox_max) {
+    // It takes nothing any more: the same as gone, for who must not lose messages.
+    forget(id);
+    return wire::SendStatus::kGone;
+  }
+  peer.outbox.emplace_back(frame);
+  return wire::SendStatus::kSent;
+}
+
+bool Door::flush() {
+  bool waits = false;
+  std::vector<PeerId> gone;
+  for (auto& [id, peer] : by_id_) {
+    while (!peer.outbox.empty()) {
+      const wire::SendStatus status = socket_.send_to(peer.routing_id, peer.outbox.front());
+      if (status == wire::SendStatus::kGone) gone.push_back(id);
+      if (status != wire::SendStatus::kSent) break;
+      peer.outbox.pop_front();
+    }
+    waits = waits || !peer.outbox.empty();
+  }
+  for (const PeerId id : gone) forget(id);
+  return waits;
+}
+
+void Door::forget(PeerId id) {
+  const auto it = by_id_.find(id);
+  if (it == by_id_.end()) return;
+  by_routing_.erase(it->second.routing_id);
+  by_id_.erase(it);
+  gone_.push_back(id);
+}
+
+void Door::watch_links(std::int64_t now_us) {
+  while (const auto event = socket_.next_link_event()) {
+    if (*event != wire::LinkEvent::kDisconnected) continue;
+    probes_us_.clear();
+    for (const std::int64_t delay : kProbeDelaysUs) probes_us_.push_back(now_us + delay);
+  }
+}
+
+void Door::probe(std::int64_t now_us) {
+  bool due = false;
+  while (!probes_us_.empty() && probes_us_.front() <= now_us) {
+    probes_us_.erase(probes_us_.begin());
+    due = true;
+  }
+  if (!due) return;
+  const std::string ping = wire::encode(wire::Ping{});
+  std::vector<PeerId> gone;
+  for (const auto& [id, peer] : by_id_) {
+    if (socket_.send_to(peer.routing_id, ping) == wire::SendStatus::kGone) gone.push_back(id);
+  }
+  for (const PeerId id : gone) forget(id);
+}
+
+std::optional<std::int64_t> Door::next_probe_us() const {
+  if (probes_us_.empty()) return std::nullopt;
+  return probes_us_.front();
+}
+
+std::vector<PeerId> Door::take_gone() {
+  return std::exchange(gone_, {});
+}
+
+}  // namespace holdfast::link

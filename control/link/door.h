@@ -1,0 +1,78 @@
+#pragma once
+// One ROUTER socket of the daemon with the peers behind it: numbers for routing ids, bounded
+// outboxes for those that must not lose messages, and pings that find out who is gone.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "control/core/types.h"
+#include "shared/wire/frame.h"
+#include "shared/wire/socket.h"
+
+namespace holdfast::link {
+
+using core::PeerId;
+
+enum class Role : std::uint8_t { kWorker, kOperator, kIngress, kClient };
+
+struct Incoming {
+  PeerId peer = 0;
+  wire::Message message;
+};
+
+class Door {
+ public:
+  struct Options {
+    Role role = Role::kClient;
+    std::string endpoint;
+    wire::SocketOptions socket;
+    std::size_t outbox_max = 0;  // messages kept for a full peer; 0 = none, send() says kFull
+  };
+  static Result<Door> open(const wire::Context& context, Options options);
+
+  Role role() const { return options_.role; }
+  const wire::Socket& socket() const { return socket_; }
+
+  /// The next decoded message, if there is one. Malformed frames are counted and dropped; a peer
+  /// with eight of them is not listened to any more. `last_peer` numbers new connections.
+  std::optional<Incoming> receive(PeerId& last_peer);
+  /// kGone: the peer is forgotten (and listed by take_gone). kFull: not sent (no outbox here).
+  wire::SendStatus send(PeerId peer, std::string_view frame);
+  /// Sends what waits in outboxes. True if something still waits.
+  bool flush();
+
+  /// Handles connection events; `now_us` starts a series of pings when one was lost.
+  void watch_links(std::int64_t now_us);
+  /// Pings everybody when it is time: a ROUTER knows only then who is gone.
+  void probe(std::int64_t now_us);
+  std::optional<std::int64_t> next_probe_us() const;
+  /// Peers that are gone since the last call.
+  std::vector<PeerId> take_gone();
+  std::uint64_t malformed() const { return malformed_; }
+  std::size_t peers() const { return by_id_.size(); }
+
+ private:
+  struct Peer {
+    std::string routing_id;
+    std::deque<std::string> outbox;
+    std::int32_t malformed = 0;
+  };
+  Door(Options options, wire::Socket socket)
+      : options_(std::move(options)), socket_(std::move(socket)) {}
+  void forget(PeerId id);
+
+  Options options_;
+  wire::Socket socket_;
+  std::unordered_map<std::string, PeerId> by_routing_;
+  std::map<PeerId, Peer> by_id_;
+  std::vector<PeerId> gone_;
+  std::vector<std::int64_t> probes_us_;  // ascending
+  std::uint64_t malformed_ = 0;
+};
+
+}  // namespace holdfast::link

@@ -1,0 +1,43 @@
+#include "control/link/names.h"
+
+#include <sodium.h>
+
+#include <array>
+
+#include "shared/base/bytes.h"
+#include "shared/base/check.h"
+#include "shared/wire/frame.h"
+
+namespace holdfast::link {
+
+std::string new_request_id(std::int64_t wall_ms) {
+  constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";
+  std::string id(26, '0');
+  auto time = static_cast<std::uint64_t>(wall_ms);
+  for (std::size_t i = 10; i-- > 0; time >>= 5) id[i] = kDigits[time & 31];
+  for (std::size_t i = 10; i < id.size(); ++i) id[i] = kDigits[randombytes_uniform(32)];
+  return id;
+}
+
+std::uint64_t random_u64() {
+  std::uint64_t value = 0;
+  randombytes_buf(&value, sizeof value);
+  return value;
+}
+
+std::string body_hash(const wire::Submit& submit) {
+  wire::Submit body = submit;
+  body.tag = 0;
+  body.request_id.clear();
+  body.idem_key.clear();
+  body.body_hash.clear();
+  if (!body.seed_given) body.sampling.seed = 0;
+  const std::string frame = wire::encode(body);
+  std::array<std::byte, 16> hash{};
+  CHECK(crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),
+                           reinterpret_cast<const unsigned char*>(frame.data()), frame.size(),
+                           nullptr, 0) == 0);
+  return to_hex(hash);
+}
+
+}  // namespace holdfast::link

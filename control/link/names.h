@@ -1,0 +1,17 @@
+#pragma once
+// What the machine gets from outside because it draws nothing itself.
+
+#include <cstdint>
+#include <string>
+
+#include "shared/wire/messages.h"
+
+namespace holdfast::link {
+
+/// 26 characters of Crockford's base 32 in lower case: 48 bits of time, 80 random bits.
+std::string new_request_id(std::int64_t wall_ms);
+std::uint64_t random_u64();
+/// BLAKE2b-128 of what makes two submissions the same: everything but tag, id and key, hex.
+std::string body_hash(const wire::Submit& submit);
+
+}  // namespace holdfast::link

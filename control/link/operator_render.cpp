@@ -1,0 +1,322 @@
+// Documents that operator verbs answer with.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control/link/operator_verbs.h"
+
+namespace holdfast::link {
+namespace {
+
+using nlohmann::json;
+
+json model_json(const core::Machine& machine, const core::Model& model) {
+  const core::ModelRow& r = model.row;
+  json loads = json::array();
+  double progress = -1;
+  for (const auto& [id, load] : machine.loads()) {
+    if (load.row.model != r.name) continue;
+    progress = std::max(progress, load.progress);
+    loads.push_back({{"load_id", id},
+                     {"worker", load.row.worker_key},
+                     {"connected", load.worker != 0},
+                     {"state", core::model_state_name(load.row.state)},
+                     {"class", load.row.numerics_class},
+                     {"slots", load.row.slots},
+                     {"pages", load.row.pages},
+                     {"pages_used", load.pages_used},
+                     {"running", load.running.size()},
+                     {"reserved_bytes", load.row.bytes},
+                     {"weights_bytes", load.memory.weights},
+                     {"kv_bytes", load.memory.kv},
+                     {"scratch_bytes", load.memory.scratch},
+                     {"progress", load.progress},
+                     {"reason", load.row.reason}});
+  }
+  json j = {{"name", r.name},
+            {"state", core::model_state_name(r.state)},
+            {"reason", r.reason},
+            {"architecture", r.architecture},
+            {"context", r.context},
+            {"slots", r.slots},
+            {"pages", r.pages},
+            {"kv_type", r.kv_type},
+            {"vocab", r.vocab},
+            {"chat", r.chat},
+            {"size_bytes", r.size},
+            {"weights_bytes", r.weights_bytes},
+            {"kv_bytes", r.kv_bytes},
+            {"scratch_bytes", r.scratch_bytes},
+            {"sha", r.sha},
+            {"path", r.path},
+            {"wanted", r.wanted},
+            {"failures", model.failures},
+            {"created_ms", r.created_ms},
+            {"last_used_ms", r.last_used_ms},
+            {"loads", std::move(loads)}};
+  if (progress >= 0) j["progress"] = progress;
+  return j;
+}
+
+json models_json(const core::Machine& machine) {
+  json list = json::array();
+  for (const auto& [name, model] : machine.models()) list.push_back(model_json(machine, model));
+  return list;
+}
+
+json worker_json(const core::Machine& machine, const core::Worker& worker) {
+  std::int64_t running = 0;
+  std::int64_t pages_used = 0;
+  std::int64_t pages = 0;
+  json models = json::array();
+  for (const std::string& id : worker.loads) {
+    const auto load = machine.loads().find(id);
+    if (load == machine.loads().end()) continue;
+    running += static_cast<std::int64_t>(load->second.running.size());
+    pages_used += load->second.pages_used;
+    pages += load->second.row.pages;
+    models.push_back(load->second.row.model);
+  }
+  const wire::Hello& h = worker.hello;
+  return {
+      {"key", h.worker_key},
+      {"id", h.worker_key},
+      {"state", worker.quarantined ? "quarantined" : (worker.draining ? "draining" : "connected")},
+      {"reason", worker.quarantine_reason},
+      {"pid", h.pid},
+      {"host", h.host},
+      {"device", h.device},
+      {"kernels", h.kernels},
+      {"threads", h.threads},
+      {"engine", h.engine},
+      {"incarnation", h.incarnation},
+      {"since_ms", worker.since_ms},
+      {"running", running},
+      {"pages", pages},
+      {"pages_used", pages_used},
+      {"models", std::move(models)},
+      {"memory_total", h.memory.total},
+      {"memory_free", h.memory.free},
+      {"rss_bytes", h.memory.rss},
+      {"steps", worker.stats.steps},
+      {"tokens", worker.stats.tokens},
+      {"allocations", worker.stats.allocations},
+      {"step_ms", worker.stats.step_ms}};
+}
+
+json workers_json(const core::Machine& machine) {
+  json list = json::array();
+  for (const auto& [peer, worker] : machine.workers()) list.push_back(worker_json(machine, worker));
+  return list;
+}
+
+json counters_json(const core::Counters& c) {
+  return {{"accepted", c.accepted},
+          {"duplicates", c.duplicates},
+          {"refused", c.refused},
+          {"succeeded", c.succeeded},
+          {"failed", c.failed},
+          {"cancelled", c.cancelled},
+          {"expired", c.expired},
+          {"tokens", c.tokens},
+          {"duplicate_tokens", c.duplicate_tokens},
+          {"stale_events", c.stale_events},
+          {"determinism_violations", c.violations},
+          {"dispatched", c.dispatched},
+          {"resumed", c.resumed},
+          {"adopted", c.adopted},
+          {"returned", c.returned},
+          {"requeued", c.requeued},
+          {"workers_lost", c.workers_lost}};
+}
+
+json queue_json(const core::Machine& machine) {
+  const core::Config& config = machine.config();
+  return {{"paused", machine.paused()},
+          {"queued_choices", machine.queued_choices()},
+          {"running_choices", machine.running_choices()},
+          {"live_requests", machine.requests().live()},
+          {"live_bytes", machine.requests().live_bytes()},
+          {"preparing", machine.preparing()},
+          {"max_requests", config.queue_max_requests},
+          {"max_tenant_requests", config.queue_max_tenant_requests},
+          {"max_bytes", config.queue_max_bytes}};
+}
+
+json status_json(const core::Machine& machine, const store::Store& store,
+                 const ProcessFacts& facts) {
+  return {{"pid", facts.pid},
+          {"daemon",
+           {{"pid", facts.pid},
+            {"epoch", machine.epoch()},
+            {"uptime_ms", (facts.now_us - facts.started_us) / 1000},
+            {"draining", machine.draining()},
+            {"storage_low", machine.storage_low()},
+            {"ingress_helpers", machine.helpers()},
+            {"streams", machine.streams()},
+            {"malformed_messages", facts.malformed}}},
+          {"queue", queue_json(machine)},
+          {"counters", counters_json(machine.counters())},
+          {"workers", workers_json(machine)},
+          {"models", models_json(machine)},
+          {"storage",
+           {{"commits", facts.commits},
+            {"synced_commits", facts.full_commits},
+            {"longest_commit_us", facts.commit_us_max},
+            {"wal_pages", store.wal_pages()},
+            {"disk_free_bytes", store.disk_free()}}}};
+}
+
+json config_json(const core::Machine& machine) {
+  const core::Config defaults;
+  json list = json::array();
+  for (const core::Knob& knob : core::knobs()) {
+    const std::int64_t value = machine.config().*knob.field;
+    const std::int64_t standard = defaults.*knob.field;
+    list.push_back({{"name", knob.name},
+                    {"value", value},
+                    {"default", standard},
+                    {"min", knob.min},
+                    {"max", knob.max},
+                    {"unit", knob.unit},
+                    {"source", value == standard ? "default" : "command line"},
+                    {"restart", knob.restart},
+                    {"help", knob.doc}});
+  }
+  return list;
+}
+
+json request_json(const core::RequestRow& r) {
+  return {{"id", r.id},
+          {"seq", r.seq},
+          {"state", wire::state_name(r.state)},
+          {"model", r.model},
+          {"model_sha", r.model_sha},
+          {"tenant", r.tenant},
+          {"class", r.numerics_class},
+          {"priority", static_cast<int>(r.priority)},
+          {"n", r.n},
+          {"max_tokens", r.max_tokens},
+          {"created_ms", r.created_ms},
+          {"started_ms", r.started_ms},
+          {"finished_ms", r.finished_ms},
+          {"error_code", r.error_code},
+          {"error", r.error}};
+}
+
+/// Row, choices, sums and attempts.
+Result<json> request_details(const core::RequestRow& row, core::Machine& machine,
+                             store::Store& store, bool full) {
+  json j = request_json(row);
+  HF_TRY(const auto found, store.find_by_id(row.id));
+  HF_TRY(const auto attempts, store.attempts(row.seq));
+  std::int64_t tokens = 0;
+  std::int64_t prompt_tokens = 0;
+  json choices = json::array();
+  if (found) {
+    for (const core::BootChoice& c : found->choices) {
+      const std::int64_t prompt = found->prompt_tokens[static_cast<std::size_t>(c.row.prompt)];
+      tokens += c.row.next_index;
+      prompt_tokens += prompt;
+      choices.push_back({{"choice", c.row.choice},
+                         {"prompt", c.row.prompt},
+                         {"prompt_tokens", prompt},
+                         {"next_index", c.row.next_index},
+                         {"finish", wire::finish_name(c.row.finish)},
+                         {"error_code", c.row.error_code},
+                         {"error", c.row.error},
+                         {"deaths", c.row.deaths}});
+    }
+  }
+  j["tokens"] = tokens;
+  j["prompt_tokens"] = prompt_tokens;
+  j["attempts"] = attempts.size();
+  if (!full) return j;
+  j["choices"] = std::move(choices);
+  if (const core::Request* live = machine.request(row.id); live != nullptr) {
+    const wire::RequestInfo info = machine.info(*live);
+    j["queue_position"] = info.queue_position;
+    j["eta_ms"] = info.eta_ms;
+    j["subscribers"] = live->subscribers;
+  }
+  j["attempts"] = json::array();
+  for (const store::Store::Attempt& a : attempts) {
+    json item = {{"choice", a.choice},
+                 {"fence_epoch", a.fence.epoch},
+                 {"fence_counter", a.fence.counter},
+                 {"worker_key", a.worker_key},
+                 {"load_id", a.load_id},
+                 {"start_index", a.start_index},
+                 {"end_index", nullptr},
+                 {"adopted", a.adopted ? 1 : 0},
+                 {"started_ms", a.started_ms},
+                 {"ended_ms", nullptr},
+                 {"reason", a.reason}};
+    if (a.ended_ms != 0) {
+      item["ended_ms"] = a.ended_ms;
+      item["end_index"] = a.end_index;
+    }
+    j["attempts"].push_back(std::move(item));
+  }
+  return j;
+}
+
+Result<json> requests_json(const json& args, core::Machine& machine, store::Store& store) {
+  const std::int64_t limit =
+      std::clamp<std::int64_t>(args.value("limit", std::int64_t{50}), 1, 10'000);
+  HF_TRY(const auto rows, store.list_requests(args.value("state", std::string()), limit));
+  json list = json::array();
+  for (const core::RequestRow& row : rows) {
+    HF_TRY(json one, request_details(row, machine, store, false));
+    list.push_back(std::move(one));
+  }
+  return json{{"requests", std::move(list)}};
+}
+
+Result<json> show_request(const std::string& id, core::Machine& machine, store::Store& store) {
+  HF_TRY(const auto found, store.find_by_id(id));
+  if (!found) return Error{Errc::kNotFound, "no request with id " + id};
+  return request_details(found->row, machine, store, true);
+}
+
+Result<json> show_model(const std::string& name, const core::Machine& machine) {
+  const auto model = machine.models().find(name);
+  if (model == machine.models().end()) {
+    return Error{Errc::kModelNotFound, "model \"" + name + "\" is not registered"};
+  }
+  return model_json(machine, model->second);
+}
+
+Result<json> document(const std::string& verb, const std::string& text, core::Machine& machine,
+                      store::Store& store, const ProcessFacts& facts) {
+  if (verb == "status") return status_json(machine, store, facts);
+  if (verb == "models.list") return json{{"models", models_json(machine)}};
+  if (verb == "workers.list") return json{{"workers", workers_json(machine)}};
+  if (verb == "config.list") return json{{"config", config_json(machine)}};
+  if (verb == "queue.stats" || verb == "queue.pause" || verb == "queue.resume") {
+    return queue_json(machine);
+  }
+  if (verb == "models.remove") return json{{"name", text}, {"removed", true}};
+  if (verb.starts_with("models.") && verb != "models.show") return show_model(text, machine);
+  if (verb == "requests.cancel") return show_request(text, machine, store);
+  const json args = text.empty() ? json::object() : json::parse(text, nullptr, false);
+  if (verb == "models.show") return show_model(args.value("name", std::string()), machine);
+  if (verb == "requests.list") return requests_json(args, machine, store);
+  if (verb == "requests.show") return show_request(args.value("id", std::string()), machine, store);
+  return json::object();
+}
+
+}  // namespace
+
+Result<std::string> render_op(const std::string& verb, const std::string& key_or_args,
+                              core::Machine& machine, store::Store& store,
+                              const ProcessFacts& facts) {
+  try {
+    HF_TRY(const json j, document(verb, key_or_args, machine, store, facts));
+    // Names and paths are what the operator sent; JSON text must be UTF-8.
+    return j.dump(-1, ' ', false, json::error_handler_t::replace);
+  } catch (const json::exception& e) {
+    return Error{Errc::kUsage, verb + ": arguments: " + e.what()};
+  }
+}
+
+}  // namespace holdfast::link

@@ -1,0 +1,102 @@
+// Arguments of operator verbs. operator_render.cpp has their answers.
+#include "control/link/operator_verbs.h"
+
+#include <nlohmann/json.hpp>
+
+namespace holdfast::link {
+namespace {
+
+using nlohmann::json;
+
+wire::Refusal usage(const std::string& verb, const std::string& why) {
+  return core::refuse(Errc::kUsage, verb + ": " + why);
+}
+
+/// Typed reads: a field of another type is the caller's mistake, not a default.
+struct Args {
+  const json& j;
+  std::string wrong;  // first field of the wrong type
+  std::string text(const char* key) {
+    const auto it = j.find(key);
+    if (it == j.end() || it->is_null()) return {};
+    if (it->is_string()) return it->get<std::string>();
+    if (it->is_object()) return it->dump();  // options may be given as an object
+    wrong = wrong.empty() ? std::string(key) + ": expected a text" : wrong;
+    return {};
+  }
+  std::int64_t integer(const char* key, std::int64_t fallback, std::int64_t low,
+                       std::int64_t high) {
+    const auto it = j.find(key);
+    if (it == j.end() || it->is_null()) return fallback;
+    if (it->is_number_integer()) {
+      const auto value = it->get<std::int64_t>();
+      if (value >= low && value <= high) return value;
+    }
+    if (wrong.empty()) {
+      wrong = std::string(key) + ": expected a whole number from " + std::to_string(low) + " to " +
+              std::to_string(high);
+    }
+    return fallback;
+  }
+  bool flag(const char* key) {
+    const auto it = j.find(key);
+    if (it == j.end() || it->is_null()) return false;
+    if (it->is_boolean()) return it->get<bool>();
+    wrong = wrong.empty() ? std::string(key) + ": expected true or false" : wrong;
+    return false;
+  }
+};
+
+OpAction add_model(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpAddModel e;
+  e.peer = peer;
+  e.tag = op.tag;
+  e.name = args.text("name");
+  e.path = args.text("path");
+  e.context = args.integer("context", 0, 0, 1LL << 31);
+  e.slots = static_cast<std::int32_t>(args.integer("slots", 0, 0, 65'536));
+  e.kv_type = args.text("kv_type");
+  e.options = args.text("options");
+  e.load = args.flag("load");
+  return core::Event(std::move(e));
+}
+
+OpAction worker_exit(Args& args) {
+  core::WorkerExit e;
+  e.pid = args.integer("pid", 0, 0, 1LL << 31);
+  e.status = static_cast<std::int32_t>(args.integer("status", 0, -1024, 1024));
+  e.signal = static_cast<std::int32_t>(args.integer("signal", 0, 0, 128));
+  e.oom = args.flag("oom");
+  return core::Event(e);
+}
+
+}  // namespace
+
+OpAction read_op(core::PeerId peer, const wire::Op& op) {
+  const json j = op.args.empty() ? json::object() : json::parse(op.args, nullptr, false);
+  if (!j.is_object()) return usage(op.verb, "arguments are not a JSON object");
+  Args args{j, {}};
+  OpAction action = usage(op.verb, "no such verb");
+  if (op.verb == "models.add") {
+    action = add_model(peer, op, args);
+  } else if (op.verb == "models.remove" || op.verb == "models.load" || op.verb == "models.unload") {
+    action = core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
+  } else if (op.verb == "requests.cancel") {
+    action = core::Event(core::OpCancel{peer, op.tag, args.text("id")});
+  } else if (op.verb == "queue.pause" || op.verb == "queue.resume") {
+    action = core::Event(core::OpPause{peer, op.tag, op.verb == "queue.pause"});
+  } else if (op.verb == "supervisor.worker_exit") {
+    action = worker_exit(args);
+  } else if (op.verb == "shutdown") {
+    action = core::Event(core::Shutdown{args.integer("limit_ms", 10'000, 0, 86'400'000)});
+  } else {
+    for (const char* verb : {"status", "models.list", "models.show", "workers.list",
+                             "requests.list", "requests.show", "queue.stats", "config.list"}) {
+      if (op.verb == verb) action = Deferred{op.verb, op.args};
+    }
+  }
+  if (!args.wrong.empty()) return usage(op.verb, args.wrong);
+  return action;
+}
+
+}  // namespace holdfast::link

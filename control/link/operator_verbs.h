@@ -1,0 +1,38 @@
+#pragma once
+// Operator verbs: JSON arguments in, JSON documents out (schema/protocol.md, "Operator verbs").
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "control/core/machine.h"
+#include "control/store/store.h"
+
+namespace holdfast::link {
+
+/// Facts of the process that status shows beside the machine's.
+struct ProcessFacts {
+  std::int64_t pid = 0;
+  std::int64_t started_us = 0;
+  std::int64_t now_us = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t full_commits = 0;
+  std::int64_t commit_us_max = 0;
+  std::uint64_t malformed = 0;
+};
+
+/// What a verb asks for: an event for the machine, a document to be rendered after the commit of
+/// the group, or a refusal.
+struct Deferred {
+  std::string verb;
+  std::string args;
+};
+using OpAction = std::variant<core::Event, Deferred, wire::Refusal>;
+OpAction read_op(core::PeerId peer, const wire::Op& op);
+
+/// The document of a read-only verb, or of a change that was committed (`key` names its subject).
+Result<std::string> render_op(const std::string& verb, const std::string& key_or_args,
+                              core::Machine& machine, store::Store& store,
+                              const ProcessFacts& facts);
+
+}  // namespace holdfast::link

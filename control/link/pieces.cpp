@@ -1,0 +1,36 @@
+#include "control/link/pieces.h"
+
+#include "shared/base/log.h"
+
+namespace holdfast::link {
+
+const text::PieceTable* PieceCache::table(const std::string& model_sha) {
+  const auto known = tables_.find(model_sha);
+  if (known != tables_.end()) return known->second.get();
+  std::unique_ptr<text::PieceTable> table;
+  auto blobs = store_.model_blobs(model_sha);
+  if (!blobs) {
+    log::error("read pieces", {{"model_sha", model_sha}, {"why", blobs.error().what}});
+  } else if (!blobs->pieces.empty()) {
+    auto parsed = text::PieceTable::parse(std::move(blobs->pieces));
+    if (parsed) {
+      table = std::make_unique<text::PieceTable>(std::move(parsed).value());
+    } else {
+      log::error("read pieces", {{"model_sha", model_sha}, {"why", parsed.error().what}});
+    }
+  }
+  return (tables_[model_sha] = std::move(table)).get();
+}
+
+void PieceCache::fill(const std::string& model_sha, wire::Event& event) {
+  const text::PieceTable* pieces = table(model_sha);
+  event.bytes.clear();
+  event.ends.clear();
+  event.ends.reserve(event.ids.size());
+  for (const wire::TokenId id : event.ids) {
+    if (pieces != nullptr) event.bytes += pieces->piece(id);
+    event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
+  }
+}
+
+}  // namespace holdfast::link

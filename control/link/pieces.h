@@ -1,0 +1,29 @@
+#pragma once
+// The bytes of tokens, per model file, for EVENT.
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "control/store/store.h"
+#include "shared/text/tokenizer.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::link {
+
+class PieceCache {
+ public:
+  explicit PieceCache(store::Store& store) : store_(store) {}
+  /// Fills bytes and ends from ids. A model without a tokenizer has empty pieces.
+  void fill(const std::string& model_sha, wire::Event& event);
+  /// The file was registered again.
+  void forget(const std::string& model_sha) { tables_.erase(model_sha); }
+
+ private:
+  const text::PieceTable* table(const std::string& model_sha);
+  store::Store& store_;
+  std::unordered_map<std::string, std::unique_ptr<text::PieceTable>> tables_;
+};
+
+}  // namespace holdfast::link

@@ -1,0 +1,2 @@
+set(libs hf_core)
+set(timeout_s 60)

@@ -1,0 +1,400 @@
+// Goal: an accepted request is finished exactly once, each index is committed once, under one
+// fence, whatever workers, clients and restarts do. Method: events by hand into the machine alone;
+// effects and rows are looked at. Tokens are chosen freely: the machine must not care which they
+// are, only where they stand and under which fence.
+#include <gtest/gtest.h>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+constexpr PeerId kW2 = 102;
+constexpr PeerId kClient = Bench::kClient;
+
+struct MachineTest : testing::Test {
+  Bench bench;
+  void ready(PeerId peer = kW1, const std::string& key = "w1") {
+    bench.boot();
+    bench.add_model();
+    bench.connect_worker(peer, key);
+  }
+};
+
+TEST_F(MachineTest, PlainPathCommitsBeforeItAnswers) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  EXPECT_EQ(bench.durability, Durability::kFull);  // the promise is synced
+  const auto accepted = bench.messages<wire::Accepted>(kClient);
+  ASSERT_EQ(accepted.size(), 1u);
+  EXPECT_FALSE(accepted[0].duplicate);
+  EXPECT_EQ(accepted[0].info.sampling.seed, 42u);  // drawn and kept
+  const wire::Dispatch d = bench.dispatch(kW1);
+  EXPECT_EQ(d.max_tokens, 8);
+  bench.tokens(kW1, d, 0, {11, 12});
+  EXPECT_EQ(bench.durability, Durability::kNormal);
+  ASSERT_EQ(bench.messages<wire::Ack>(kW1).size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Ack>(kW1)[0].items[0].upto, 2);
+  bench.tokens(kW1, d, 2, {13}, FinishReason::kStop);
+  EXPECT_EQ(bench.durability, Durability::kFull);
+  EXPECT_TRUE(bench.messages<wire::Ack>(kW1)[0].items[0].finished);
+  EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
+  EXPECT_EQ(bench.stored_ids("r1"), (std::vector<TokenId>{11, 12, 13}));
+}
+
+TEST_F(MachineTest, SameIdAndSameKeyAreOneRequest) {
+  ready();
+  wire::Submit submit = bench.submission("r1");
+  submit.idem_key = "k";
+  bench.submit(submit);
+  bench.submit(submit);
+  ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
+  EXPECT_TRUE(bench.messages<wire::Accepted>()[0].duplicate);
+  EXPECT_TRUE(bench.dispatches().empty());
+  submit.request_id = "r2";  // another id, the same key and body
+  bench.submit(submit);
+  ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Accepted>()[0].info.request_id, "r1");
+  submit.body_hash = "another body";
+  bench.submit(submit);
+  ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kIdempotencyMismatch);
+  EXPECT_EQ(bench.written<InsertRequest>().size(), 1u);
+}
+
+TEST_F(MachineTest, RepeatWhilePreparingStartsNothingNew) {
+  ready();
+  wire::Submit submit = bench.submission("r1");
+  submit.prompts[0].ids.reset();
+  submit.prompts[0].text = "hello";
+  bench.submit(submit, 1);
+  const auto jobs = bench.messages<wire::Prepare>(Bench::kHelper);
+  ASSERT_EQ(jobs.size(), 1u);
+  bench.submit(submit, 2);
+  EXPECT_TRUE(bench.messages<wire::Prepare>().empty());
+  wire::Prepared prepared;
+  prepared.job = jobs[0].job;
+  prepared.ok = true;
+  prepared.ids = {{1, 2, 3}};
+  bench.step(PreparedEvent{Bench::kHelper, prepared});
+  EXPECT_EQ(bench.messages<wire::Accepted>(1).size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Accepted>(2).size(), 1u);
+  EXPECT_EQ(bench.written<InsertRequest>().size(), 1u);
+}
+
+TEST_F(MachineTest, HelperThatDiesIsReplacedAFewTimes) {
+  ready();
+  wire::Submit submit = bench.submission("r1");
+  submit.prompts[0].ids.reset();
+  submit.prompts[0].text = "hello";
+  bench.submit(submit);
+  for (PeerId helper = Bench::kHelper; helper < Bench::kHelper + 2; ++helper) {
+    bench.step(PeerGone{helper});
+    EXPECT_TRUE(bench.messages<wire::Refused>().empty());
+    bench.step(IngressUp{helper + 1});
+    EXPECT_EQ(bench.messages<wire::Prepare>(helper + 1).size(), 1u);
+  }
+  bench.step(PeerGone{Bench::kHelper + 2});  // the third one
+  ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kTimeout);
+}
+
+TEST_F(MachineTest, TokensOfAnotherFenceChangeNothing) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  wire::Dispatch d = bench.dispatch();
+  bench.step(PeerGone{kW1});  // the worker is suspected: its fence is worth nothing from here on
+  bench.step(FromWorker{kW2, bench.hello("w2")});
+  bench.make_ready(kW2);
+  const wire::Dispatch d2 = bench.dispatch(kW2);
+  EXPECT_GT(d2.fence, d.fence);
+  // The old worker wakes up on a new connection and sends what it has.
+  bench.step(FromWorker{kW1, bench.hello("w1", "i2")});
+  bench.tokens(kW1, d, 0, {66});
+  EXPECT_EQ(bench.messages<wire::Drop>(kW1).size(), 1u);
+  EXPECT_TRUE(bench.stored_ids("r1").empty());
+  bench.tokens(kW2, d2, 0, {1});
+  EXPECT_EQ(bench.stored_ids("r1"), std::vector<TokenId>{1});
+  // A forged current fence from a worker that does not hold the choice is refused as well.
+  bench.tokens(kW1, d2, 1, {67});
+  EXPECT_EQ(bench.stored_ids("r1"), std::vector<TokenId>{1});
+}
+
+TEST_F(MachineTest, StaleFenceFromTheHolderDoesNotDropTheNewAttempt) {
+  // DROP names no fence: sent to the worker that runs the choice again, it would kill that attempt.
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.step(FromWorker{kW1, wire::Returned{"r1", 0, d.fence, "no pages"}});
+  bench.advance_ms(60);
+  const wire::Dispatch d2 = bench.dispatch(kW1);
+  bench.tokens(kW1, d, 0, {66});
+  EXPECT_TRUE(bench.messages<wire::Drop>().empty());
+  EXPECT_TRUE(bench.stored_ids("r1").empty());
+  bench.tokens(kW1, d2, 0, {1});
+  EXPECT_EQ(bench.stored_ids("r1"), std::vector<TokenId>{1});
+}
+
+TEST_F(MachineTest, EqualDuplicatesAreDroppedAndAcknowledged) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.tokens(kW1, d, 0, {1, 2, 3});
+  bench.tokens(kW1, d, 1, {2, 3, 4});  // overlaps by two
+  EXPECT_EQ(bench.stored_ids("r1"), (std::vector<TokenId>{1, 2, 3, 4}));
+  EXPECT_EQ(bench.messages<wire::Ack>()[0].items[0].upto, 4);
+  bench.tokens(kW1, d, 0, {1, 2});
+  EXPECT_EQ(bench.messages<wire::Ack>()[0].items[0].upto, 4);
+  EXPECT_EQ(bench.stored_ids("r1").size(), 4u);
+}
+
+TEST_F(MachineTest, DifferentDuplicateIsAViolationAndWorkGoesOnElsewhere) {
+  ready();
+  bench.connect_worker(kW2, "w2");
+  bench.submit(bench.submission("r1"));
+  const bool first = !bench.dispatches(kW1).empty();
+  const PeerId bad = first ? kW1 : kW2;
+  const PeerId good = first ? kW2 : kW1;
+  const wire::Dispatch d = bench.dispatch(bad);
+  bench.tokens(bad, d, 0, {1, 2});
+  bench.tokens(bad, d, 1, {9});
+  EXPECT_EQ(bench.machine.counters().violations, 1u);
+  EXPECT_TRUE(bench.machine.workers().at(bad).quarantined);
+  EXPECT_EQ(bench.messages<wire::Drop>(bad).size(), 1u);
+  const wire::Dispatch d2 = bench.dispatch(good);
+  EXPECT_EQ(d2.committed_ids, (std::vector<TokenId>{1, 2}));
+  bench.submit(bench.submission("r2"));
+  EXPECT_TRUE(bench.dispatches(bad).empty());  // it gets no new work
+}
+
+TEST_F(MachineTest, GapEndsTheAttempt) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.tokens(kW1, d, 1, {9});
+  EXPECT_TRUE(bench.stored_ids("r1").empty());
+  EXPECT_GT(bench.dispatch().fence, d.fence);
+}
+
+TEST_F(MachineTest, MaxTokensIsAlsoTheDaemonsPromise) {
+  ready();
+  bench.submit(bench.submission("r1", 2));
+  const wire::Dispatch d = bench.dispatch();
+  bench.tokens(kW1, d, 0, {1, 2, 3, 4});
+  EXPECT_EQ(bench.stored_ids("r1"), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
+  EXPECT_EQ(bench.machine.request("r1")->choices[0].row.finish, FinishReason::kLength);
+}
+
+TEST_F(MachineTest, MaxTokensZeroEndsAtOnce) {
+  ready();
+  bench.submit(bench.submission("r1", 0));
+  const auto accepted = bench.messages<wire::Accepted>();
+  ASSERT_EQ(accepted.size(), 1u);
+  EXPECT_EQ(accepted[0].info.state, RequestState::kSucceeded);
+  EXPECT_EQ(accepted[0].info.choices[0].finish, FinishReason::kLength);
+  EXPECT_TRUE(bench.dispatches().empty());
+  EXPECT_EQ(bench.database().requests.size(), 0u);  // terminal in the same transaction
+}
+
+TEST_F(MachineTest, CancelFreezesTheIndex) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.tokens(kW1, d, 0, {1});
+  bench.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
+  EXPECT_EQ(bench.durability, Durability::kFull);
+  EXPECT_EQ(bench.messages<wire::CancelWork>(kW1).size(), 1u);
+  ASSERT_EQ(bench.messages<wire::StatusReply>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::StatusReply>()[0].info.choices[0].next_index, 1);
+  bench.tokens(kW1, d, 1, {2}, FinishReason::kStop);  // it was on its way
+  EXPECT_EQ(bench.stored_ids("r1"), std::vector<TokenId>{1});
+  EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
+  EXPECT_TRUE(bench.messages<wire::Ack>()[0].items[0].finished);  // the worker may forget it
+  bench.step(FromClient{kClient, wire::Cancel{10, "r1", ""}});
+  EXPECT_EQ(bench.messages<wire::StatusReply>().size(), 1u);
+  EXPECT_EQ(bench.durability, Durability::kNone);  // twice changes nothing
+}
+
+TEST_F(MachineTest, FinishBeforeCancelWins) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  bench.tokens(kW1, bench.dispatch(), 0, {1}, FinishReason::kStop);
+  bench.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
+  EXPECT_EQ(bench.messages<wire::StatusReply>()[0].info.state, RequestState::kSucceeded);
+}
+
+TEST_F(MachineTest, DeadlinesOfQueueAndTotal) {
+  bench.boot();
+  bench.add_model();
+  wire::Submit waits = bench.submission("r1");
+  waits.queue_timeout_ms = 100;
+  bench.submit(waits);
+  bench.advance_ms(99);
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  bench.advance_ms(1);
+  EXPECT_EQ(bench.state("r1"), RequestState::kExpired);
+  bench.connect_worker(kW1, "w1");
+  wire::Submit runs = bench.submission("r2");
+  runs.queue_timeout_ms = 100;
+  runs.total_timeout_ms = 500;
+  bench.submit(runs);
+  const wire::Dispatch d = bench.dispatch();
+  EXPECT_EQ(d.time_left_ms, 500);
+  bench.advance_ms(499);
+  EXPECT_EQ(bench.state("r2"), RequestState::kRunning);  // the queue limit is over for it
+  bench.advance_ms(1);
+  EXPECT_EQ(bench.state("r2"), RequestState::kExpired);
+  EXPECT_EQ(bench.messages<wire::CancelWork>(kW1).size(), 1u);
+  bench.tokens(kW1, d, 0, {1});
+  EXPECT_TRUE(bench.stored_ids("r2").empty());
+}
+
+TEST_F(MachineTest, DeadWorkersWorkResumesWithItsTokens) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.tokens(kW1, d, 0, {1, 2});
+  bench.step(PeerGone{kW1});
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  const auto ended = bench.written<EndAttempt>();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].fence, d.fence);
+  bench.submit(bench.submission("r2"));  // new work does not pass resumed work
+  bench.step(FromWorker{kW2, bench.hello("w1", "i2")});
+  bench.make_ready(kW2);
+  const auto again = bench.dispatches(kW2);
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(again[0].request_id, "r1");
+  EXPECT_EQ(again[0].committed_ids, (std::vector<TokenId>{1, 2}));
+}
+
+TEST_F(MachineTest, EveryChoiceEndsBeforeTheRequestDoes) {
+  ready();
+  wire::Submit submit = bench.submission("r1");
+  submit.prompts.push_back(submit.prompts[0]);
+  submit.n = 2;
+  bench.submit(submit);
+  const auto all = bench.dispatches();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(bench.machine.request("r1")->choices[3].row.prompt, 1);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+    bench.tokens(kW1, all[i], 0, {1}, FinishReason::kStop);
+  }
+  EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
+}
+
+TEST_F(MachineTest, FailedChoiceFailsTheRequest) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  wire::TokenEvent event{"r1", 0, d.fence, 0, {}, FinishReason::kError, "numerics_nan", "NaN", {}};
+  wire::Tokens tokens;
+  tokens.events = {event};
+  bench.step(FromWorker{kW1, tokens});
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+  EXPECT_EQ(bench.machine.request("r1")->row.error_code, "numerics_nan");
+}
+
+TEST_F(MachineTest, WorkerOfAnotherClassDoesNotContinue) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  bench.tokens(kW1, bench.dispatch(), 0, {1});
+  bench.step(PeerGone{kW1});
+  bench.step(FromWorker{kW2, bench.hello("w2")});
+  bench.make_ready(kW2, "class-b");
+  EXPECT_TRUE(bench.dispatches().empty());
+  bench.submit(bench.submission("r2"));  // not bound yet: it may run there
+  EXPECT_EQ(bench.dispatch(kW2).request_id, "r2");
+  bench.advance_ms(60'000);
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+  EXPECT_EQ(bench.machine.request("r1")->row.error_code, "determinism_class_unavailable");
+}
+
+TEST_F(MachineTest, ClientGoneCancelsOnlyWhoAskedForIt) {
+  ready();
+  wire::Submit submit = bench.submission("r1");
+  submit.on_disconnect = wire::OnDisconnect::kCancel;
+  bench.submit(submit);
+  bench.step(FromClient{kClient, wire::Attach{3, "r1", "", "", {}, 16}});
+  bench.advance_ms(60'000);
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+  bench.step(PeerGone{kClient});
+  bench.advance_ms(29'999);
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+  bench.advance_ms(1);
+  EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
+}
+
+TEST_F(MachineTest, RunsAloneAfterTwoCrashesAndIsQuarantinedAfterThreeMore) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  bench.submit(bench.submission("r2"));
+  for (int death = 1; death <= 5; ++death) {
+    const wire::Hello hello = bench.hello("w1", "i" + std::to_string(death));
+    bench.step(WorkerExit{hello.pid, 0, 11, false});
+    if (death == 1) {  // r2 makes progress between its deaths, so it is never to blame
+      EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+    }
+    bench.step(FromWorker{kW1, bench.hello("w1", "i" + std::to_string(death + 1))});
+    bench.make_ready(kW1);
+    for (const wire::Dispatch& d : bench.dispatches()) {
+      if (d.request_id == "r2") {
+        bench.tokens(kW1, d, static_cast<std::int64_t>(d.committed_ids.size()), {death});
+      }
+    }
+    if (death == 2) EXPECT_EQ(bench.machine.running_choices(), 1);  // the suspect runs alone
+  }
+  EXPECT_EQ(bench.state("r1"), RequestState::kQuarantined);
+  EXPECT_NE(bench.state("r2"), RequestState::kQuarantined);
+}
+
+TEST_F(MachineTest, KillsFromOutsideNeverCount) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  for (int death = 1; death <= 20; ++death) {
+    bench.step(PeerGone{kW1});
+    bench.step(WorkerExit{bench.hello("w1").pid, 0, 9, false});
+    bench.step(FromWorker{kW1, bench.hello("w1", "i" + std::to_string(death + 1))});
+    bench.make_ready(kW1);
+    ASSERT_EQ(bench.dispatches().size(), 1u);
+  }
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+}
+
+TEST_F(MachineTest, DrainStopsAdmissionAndLetsRunningWorkEnd) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.step(Shutdown{10'000});
+  EXPECT_FALSE(bench.stop);
+  bench.submit(bench.submission("r2"));
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kDraining);
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_TRUE(bench.stop);
+}
+
+TEST_F(MachineTest, DrainHasALimitAndLeavesTheRestForTheNextStart) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  bench.step(Shutdown{1'000});
+  bench.advance_ms(1'000);
+  EXPECT_TRUE(bench.stop);
+  EXPECT_EQ(bench.database().requests.size(), 1u);
+}
+
+TEST_F(MachineTest, FullDiskStopsAdmissionOnly) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.step(StorageLevel{true, 0});
+  bench.submit(bench.submission("r2"));
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kStorageFull);
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
+}
+
+}  // namespace
+}  // namespace holdfast::core
