@@ -1,0 +1,156 @@
+// Goal: attention over pages is softmax attention, whatever else lies in the pages, and a token's
+// bits do not depend on how many tokens are computed with it or on where its pages lie.
+// Method: against float64 over lengths around page (64) and split (512) borders; bitwise between
+// chunkings, families and page tables. What lies behind the sequence's end is NaN.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/random_matrix.h"
+#include "worker/backend/cpu/family.h"
+
+namespace holdfast::cpu {
+namespace {
+
+constexpr std::int32_t kPages = 12;
+
+/// One kv head's keys and values of a sequence, and its queries.
+struct Sequence {
+  std::int32_t head_dim, head_pad, group, n;
+  bool half;
+  std::vector<float> q, k, v;  // q [n][group * head_pad]; k, v [n][head_pad]
+};
+
+Sequence random_sequence(std::int32_t head_dim, std::int32_t group, std::int32_t n, bool half) {
+  Sequence s{head_dim, static_cast<std::int32_t>(round_up(head_dim, 16)), group, n, half, {}, {},
+             {}};
+  s.k = random_rows(n, head_dim, s.head_pad, 31);
+  s.v = random_rows(n, head_dim, s.head_pad, 32);
+  for (std::int32_t g = 0; g < group; ++g) {
+    const std::vector<float> q =
+        random_rows(n, head_dim, s.head_pad, 40 + static_cast<std::uint32_t>(g));
+    if (g == 0) s.q.assign(q.size() * static_cast<std::size_t>(group), 0);
+    for (std::int32_t t = 0; t < n; ++t) {
+      std::copy_n(q.data() + t * s.head_pad, s.head_pad, s.q.data() + (t * group + g) * s.head_pad);
+    }
+  }
+  return s;
+}
+
+/// Pages as the executor fills them; all else in the pool is NaN.
+struct Pool {
+  std::vector<std::uint8_t> k, v;
+  std::int64_t page_bytes;
+  std::vector<std::int32_t> table;
+};
+
+Pool fill_pool(const Kernels& kernels, const Sequence& s, std::int32_t first_page) {
+  Pool pool;
+  pool.page_bytes = static_cast<std::int64_t>(s.head_pad) * kPageTokens * (s.half ? 2 : 4);
+  pool.k.assign(static_cast<std::size_t>(pool.page_bytes * kPages), 0xff);
+  pool.v.assign(static_cast<std::size_t>(pool.page_bytes * kPages), 0xff);
+  for (std::int32_t p = 0; p < kPages; ++p) pool.table.push_back((p * 5 + first_page) % kPages);
+  for (std::int32_t t = 0; t < s.n; ++t) {
+    const std::int64_t at = pool.table[static_cast<std::size_t>(t / kPageTokens)] * pool.page_bytes;
+    const auto slot = static_cast<std::int32_t>(t % kPageTokens);
+    kernels.store_key(s.k.data() + t * s.head_pad, s.head_dim, slot, s.half, pool.k.data() + at);
+    kernels.store_value(s.v.data() + t * s.head_pad, s.head_pad, slot, s.half, pool.v.data() + at);
+  }
+  return pool;
+}
+
+std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool& pool,
+                          std::int32_t chunk) {
+  std::vector<float> out(static_cast<std::size_t>(s.n * s.group * s.head_dim));
+  std::vector<float> scratch(static_cast<std::size_t>(
+      attention_scratch_floats(static_cast<std::int64_t>(chunk) * s.group, s.head_pad)));
+  for (std::int32_t at = 0; at < s.n; at += chunk) {
+    AttentionArgs args;
+    args.k = pool.k.data();
+    args.v = pool.v.data();
+    args.page_bytes = pool.page_bytes;
+    args.pages = pool.table.data();
+    args.half = s.half;
+    args.q_stride = static_cast<std::int64_t>(s.group) * s.head_pad;
+    args.q = s.q.data() + at * args.q_stride;
+    args.out_stride = static_cast<std::int64_t>(s.group) * s.head_dim;
+    args.out = out.data() + at * args.out_stride;
+    args.start = at;
+    args.tokens = std::min(chunk, s.n - at);
+    args.group = s.group;
+    args.head_dim = s.head_dim;
+    args.head_pad = s.head_pad;
+    args.scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
+    args.scratch = scratch.data();
+    kernels.attention(args);
+  }
+  return out;
+}
+
+/// Softmax attention of one query in float64.
+std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int32_t g) {
+  const auto value = [&](float f) {
+    return static_cast<double>(s.half ? gguf::half_to_float(gguf::float_to_half(f)) : f);
+  };
+  std::vector<double> score(static_cast<std::size_t>(t) + 1);
+  double top = -1e300;
+  for (std::size_t j = 0; j < score.size(); ++j) {
+    for (std::int32_t d = 0; d < s.head_dim; ++d) {
+      score[j] +=
+          static_cast<double>(s.q[static_cast<std::size_t>((t * s.group + g) * s.head_pad + d)]) *
+          value(s.k[j * static_cast<std::size_t>(s.head_pad) + static_cast<std::size_t>(d)]);
+    }
+    score[j] /= std::sqrt(static_cast<double>(s.head_dim));
+    top = std::max(top, score[j]);
+  }
+  double sum = 0;
+  for (double& x : score) sum += x = std::exp(x - top);
+  std::vector<double> out(static_cast<std::size_t>(s.head_dim));
+  for (std::size_t j = 0; j < score.size(); ++j) {
+    for (std::size_t d = 0; d < out.size(); ++d) {
+      out[d] += score[j] / sum * value(s.v[j * static_cast<std::size_t>(s.head_pad) + d]);
+    }
+  }
+  return out;
+}
+
+TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
+  const Kernels& kernels = *select_family("").value();
+  for (const std::int32_t head_dim : {16, 40, 64, 80, 128}) {
+    const Sequence s = random_sequence(head_dim, 3, 600, head_dim != 64);
+    const std::vector<float> out = attend(kernels, s, fill_pool(kernels, s, 1), 10);
+    for (const std::int32_t t : {0, 1, 62, 63, 64, 65, 127, 128, 511, 512, 513, 599}) {
+      for (std::int32_t g = 0; g < s.group; ++g) {
+        const std::vector<double> exact = exact_attention(s, t, g);
+        for (std::size_t d = 0; d < exact.size(); ++d) {
+          const std::size_t at = static_cast<std::size_t>((t * s.group + g) * head_dim) + d;
+          ASSERT_NEAR(out[at], exact[d], 5e-6) << head_dim << " token " << t << " d " << d;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
+  for (const std::int32_t head_dim : {40, 64}) {
+    for (const std::int32_t group : {1, 4, 7}) {
+      const Sequence s = random_sequence(head_dim, group, 530, head_dim == 64);
+      std::vector<float> first;
+      for (const std::string& name : runnable_families()) {
+        const Kernels& kernels = *select_family(name).value();
+        for (const std::int32_t chunk : {1, 3, 32}) {
+          if (name == "scalar" && (chunk != 32 || group != 4)) continue;
+          const std::vector<float> out = attend(kernels, s, fill_pool(kernels, s, chunk), chunk);
+          if (first.empty()) first = out;
+          ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
+              << name << " chunk " << chunk << " group " << group;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::cpu
