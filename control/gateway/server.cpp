@@ -108,6 +108,10 @@ Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port)
   if (ec || found.empty()) {
     return Error{Errc::kUsage, "--http " + host_port + ": no such address: " + ec.message()};
   }
+  // "localhost" is both ::1 and 127.0.0.1: take what clients without IPv6 reach too.
+  for (const auto& entry : found) {
+    if (entry.endpoint().address().is_v4()) return entry.endpoint();
+  }
   return found.begin()->endpoint();
 }
 
