@@ -12,6 +12,14 @@
 namespace holdfast::cpu {
 namespace {
 
+/// Panels in a piece of work: as many as unpack at once, fewer where the threads would end
+/// unevenly.
+std::int64_t piece_panels(std::int64_t panels, int threads) {
+  std::int64_t per = kTilePanels;
+  while (per > 2 && panels / per < 6 * threads) per /= 2;
+  return per;
+}
+
 constexpr unsigned kMxcsrDefault = 0x1f80;  // round to nearest, subnormals kept, no traps
 constexpr unsigned kMxcsrFlags = 0x3f;      // sticky exception flags
 
@@ -289,14 +297,16 @@ void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t s
   MatmulArgs args = product(op.matrix[0], x, stride, rows, worker);
   args.y = workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = tile_cols_;
-  for_tiles(op.matrix[0].panels, kTilePanels, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-    args.p0 = p0;
-    args.p1 = p1;
-    kernels_.matmul(args);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      kernels_.add(x_ + i * x_stride_ + p0 * kLanes, args.y + i * tile_cols_, (p1 - p0) * kLanes);
-    }
-  });
+  for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
+            [&](std::int64_t p0, std::int64_t p1) {
+              args.p0 = p0;
+              args.p1 = p1;
+              kernels_.matmul(args);
+              for (std::int64_t i = 0; i < rows; ++i) {
+                kernels_.add(x_ + i * x_stride_ + p0 * kLanes, args.y + i * tile_cols_,
+                             (p1 - p0) * kLanes);
+              }
+            });
 }
 
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
@@ -304,22 +314,23 @@ void CpuExecutor::gate_up(const PackedOp& op, int worker) {
   const float* h = normed(op, x_, rows, worker);
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
-  for_tiles(op.matrix[0].panels, kTilePanels, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-    args.p0 = p0;
-    args.p1 = p1;
-    args.w = &op.matrix[0];
-    args.y = f_ + p0 * kLanes;
-    args.y_stride = f_stride_;
-    kernels_.matmul(args);
-    args.w = &op.matrix[1];
-    args.y = tile;
-    args.y_stride = tile_cols_;
-    kernels_.matmul(args);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      kernels_.silu_mul(f_ + i * f_stride_ + p0 * kLanes, tile + i * tile_cols_,
-                        (p1 - p0) * kLanes);
-    }
-  });
+  for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
+            [&](std::int64_t p0, std::int64_t p1) {
+              args.p0 = p0;
+              args.p1 = p1;
+              args.w = &op.matrix[0];
+              args.y = f_ + p0 * kLanes;
+              args.y_stride = f_stride_;
+              kernels_.matmul(args);
+              args.w = &op.matrix[1];
+              args.y = tile;
+              args.y_stride = tile_cols_;
+              kernels_.matmul(args);
+              for (std::int64_t i = 0; i < rows; ++i) {
+                kernels_.silu_mul(f_ + i * f_stride_ + p0 * kLanes, tile + i * tile_cols_,
+                                  (p1 - p0) * kLanes);
+              }
+            });
 }
 
 void CpuExecutor::logits(const PackedOp& op, int worker) {

@@ -118,16 +118,17 @@ HF_INLINE I and_int(I a, std::uint32_t m) {
 HF_INLINE V to_float(I a) {
   return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
-HF_INLINE I mix(I a, I b, std::uint32_t from_a, std::uint32_t keep) {
-  const I x = and_int(a, from_a & keep);
-  const I y = and_int(b, ~from_a & keep);
+template <std::uint32_t from_a>
+HF_INLINE I mix(I a, I b) {
+  const I x = and_int(a, from_a);
+  const I y = and_int(b, ~from_a);
   return {_mm256_or_si256(x.lo, y.lo), _mm256_or_si256(x.hi, y.hi)};
 }
-template <int n>
-HF_INLINE V byte_float(I a) {
-  if constexpr (n == 3) return to_float(shr<24>(a));
-  return to_float(and_int(shr<8 * n>(a), 255));
+template <int bits>
+HF_INLINE I clean(I a) {
+  return a;
 }
+template <int bits>
 HF_INLINE Table load_table(const float* p) {
   return {p};
 }
@@ -142,10 +143,10 @@ HF_INLINE V look_up(I a, Table t) {
           _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index.hi),
                            _mm256_permutevar8x32_ps(high, index.hi), _mm256_castsi256_ps(top.hi))};
 }
-template <int n>
-HF_INLINE V nibble_float(I a, Table) {
-  if constexpr (n == 28) return to_float(shr<28>(a));
-  return to_float(and_int(shr<n>(a), 15));
+template <int bits, int n>
+HF_INLINE V code_float(I a, Table) {
+  if constexpr (n + bits == 32) return to_float(shr<n>(a));
+  return to_float(and_int(shr<n>(a), (1u << bits) - 1));
 }
 HF_INLINE I widen(const std::uint8_t* p) {
   const __m128i* low = reinterpret_cast<const __m128i*>(p);

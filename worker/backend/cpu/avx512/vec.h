@@ -14,7 +14,9 @@ namespace holdfast::cpu::avx512 {
 
 using V = __m512;
 using I = __m512i;
-using Table = __m512;
+struct Table {
+  __m512 low, high;  // entries 0..15, 16..31
+};
 
 inline constexpr int kFusedPanels = 4;
 inline constexpr int kTileRows = 12;
@@ -99,26 +101,37 @@ HF_INLINE I sar(I a) {
 HF_INLINE I and_int(I a, std::uint32_t m) {
   return _mm512_and_si512(a, set1_int(m));
 }
-HF_INLINE I mix(I a, I b, std::uint32_t from_a, std::uint32_t keep) {
-  return and_int(_mm512_ternarylogic_epi32(set1_int(from_a), a, b, 0xca), keep);
+template <std::uint32_t from_a>
+HF_INLINE I mix(I a, I b) {
+  return _mm512_ternarylogic_epi32(set1_int(from_a), a, b, 0xca);
 }
-template <int n>
-HF_INLINE V byte_float(I a) {
-  const I pick =
-      _mm512_set4_epi32(static_cast<int>(0x8080800cu + n), static_cast<int>(0x80808008u + n),
-                        static_cast<int>(0x80808004u + n), static_cast<int>(0x80808000u + n));
-  return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(a, pick));
+template <int bits>
+HF_INLINE I clean(I a) {
+  if constexpr (bits <= 5) return a;  // a permute looks at 4 or 5 bits only
+  return and_int(a, ((1u << bits) - 1) * 0x01010101u);
 }
+template <int bits>
 HF_INLINE Table load_table(const float* p) {
-  return _mm512_loadu_ps(p);
+  if constexpr (bits == 5) return {_mm512_loadu_ps(p), _mm512_loadu_ps(p + 16)};
+  if constexpr (bits < 5) return {_mm512_loadu_ps(p), _mm512_setzero_ps()};
+  return {_mm512_setzero_ps(), _mm512_setzero_ps()};
 }
 template <int n>
 HF_INLINE V look_up(I a, Table t) {
-  return _mm512_permutexvar_ps(shr<n>(a), t);  // only the low 4 bits of an index count
+  return _mm512_permutexvar_ps(shr<n>(a), t.low);
 }
-template <int n>
-HF_INLINE V nibble_float(I a, Table identity) {
-  return look_up<n>(a, identity);
+template <int bits, int n>
+HF_INLINE V code_float(I a, Table t) {
+  if constexpr (bits <= 4) {
+    return look_up<n>(a, t);
+  } else if constexpr (bits == 5) {
+    return _mm512_permutex2var_ps(t.low, shr<n>(a), t.high);
+  } else {  // a whole clean byte, moved down and widened by one shuffle
+    const I pick = _mm512_set4_epi32(
+        static_cast<int>(0x8080800cu + n / 8), static_cast<int>(0x80808008u + n / 8),
+        static_cast<int>(0x80808004u + n / 8), static_cast<int>(0x80808000u + n / 8));
+    return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(a, pick));
+  }
 }
 HF_INLINE __m128i load_bytes(const std::uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));

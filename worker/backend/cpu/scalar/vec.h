@@ -117,35 +117,33 @@ HF_INLINE I sar(const I& a) {
   return each_int(
       [&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.u[i]) >> n); });
 }
-HF_INLINE I and_int(const I& a, std::uint32_t m) {
-  return each_int([=](int i) { return a.u[i] & m; });
+/// a where `from_a` is set, else b.
+template <std::uint32_t from_a>
+HF_INLINE I mix(const I& a, const I& b) {
+  return each_int([&](int i) { return (a.u[i] & from_a) | (b.u[i] & ~from_a); });
 }
-/// (a where `from_a` is set, else b) & keep.
-HF_INLINE I mix(const I& a, const I& b, std::uint32_t from_a, std::uint32_t keep) {
-  return each_int([=](int i) { return ((a.u[i] & from_a) | (b.u[i] & ~from_a)) & keep; });
+/// Whatever code_float<bits> needs done to four codes in bytes before it picks one.
+template <int bits>
+HF_INLINE I clean(const I& a) {
+  return a;
 }
-/// Byte n of each lane as a float.
-template <int n>
-HF_INLINE V byte_float(const I& a) {
-  return each([&](int i) { return static_cast<float>(a.u[i] >> (8 * n) & 255); });
+/// A table of float values; only the family knows how long and where.
+struct Table {
+  const float* values;
+};
+template <int bits>
+HF_INLINE Table load_table(const float* p) {
+  return {p};
 }
 /// table[4 bits from bit n of each lane].
-struct Table {
-  float f[16];
-};
-HF_INLINE Table load_table(const float* p) {
-  Table t;
-  std::memcpy(t.f, p, sizeof t.f);
-  return t;
-}
 template <int n>
 HF_INLINE V look_up(const I& a, const Table& t) {
-  return each([&](int i) { return t.f[a.u[i] >> n & 15]; });
+  return each([&](int i) { return t.values[a.u[i] >> n & 15]; });
 }
-/// The 4 bits from bit n of each lane as a float. `identity` is the table 0..15.
-template <int n>
-HF_INLINE V nibble_float(const I& a, const Table& identity) {
-  return look_up<n>(a, identity);
+/// The code of `bits` bits from bit n of each lane as a float; t counts (see matmul.inc).
+template <int bits, int n>
+HF_INLINE V code_float(const I& a, const Table&) {
+  return each([&](int i) { return static_cast<float>(a.u[i] >> n & ((1 << bits) - 1)); });
 }
 HF_INLINE V signed_bytes(const std::uint8_t* p) {
   return each([=](int i) { return static_cast<float>(static_cast<std::int8_t>(p[i])); });

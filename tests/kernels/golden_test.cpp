@@ -1,0 +1,115 @@
+// Goal: nobody changes a kernel's bits without changing kKernelsRev (executor.h), to which running
+// requests are bound.
+// Method: hashes of outputs for fixed inputs made of integers alone. If this fails because a change
+// of bits is wanted: raise kKernelsRev and write the new numbers here, in one commit.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "worker/backend/cpu/executor.h"
+#include "worker/backend/cpu/family.h"
+
+namespace holdfast::cpu {
+namespace {
+
+struct Integers {
+  std::uint32_t state = 1;
+  std::uint32_t next() { return state = state * 1664525u + 1013904223u, state >> 8; }
+  float number() { return (static_cast<float>(next() & 0xffff) - 32768.0f) * 0x1p-14f; }
+};
+
+std::uint64_t hash_of(const std::vector<float>& values) {
+  std::uint64_t h = 1469598103934665603u;
+  for (const float f : values) {
+    std::uint32_t u = 0;
+    std::memcpy(&u, &f, 4);
+    h = (h ^ u) * 1099511628211u;
+  }
+  return h;
+}
+
+/// A product with every format: bytes at random, scales from a few exact halves.
+std::uint64_t products_hash(const Kernels& kernels) {
+  std::uint64_t all = 0;
+  Integers in;
+  for (int f = 0; f < static_cast<int>(Format::kCount); ++f) {
+    const auto format = static_cast<Format>(f);
+    const Layout& layout = layout_of(format);
+    PackedMatrix m = packed_geometry(format, 32, 256, 32);
+    const Region weights = Region::take(m.bytes(), "test").value();
+    const Region scratch = Region::take(kUnpackFloats * sizeof(float), "test").value();
+    m.data = weights.data();
+    for (std::size_t i = 0; i < m.bytes(); ++i) m.data[i] = static_cast<std::uint8_t>(in.next());
+    for (std::int64_t b = 0; b < m.panels * m.blocks; ++b) {
+      std::uint8_t* block = m.data + b / m.blocks * static_cast<std::int64_t>(m.panel_bytes) +
+                            b % m.blocks * block_bytes(layout);
+      for (int i = 1; layout.has_d && i < scale_offset(layout); i += 2) {
+        block[i] = static_cast<std::uint8_t>(0x20 | (block[i] & 0x83));  // small, of either sign
+      }
+      // Float formats: a byte of exponent that is neither subnormal nor infinite.
+      const int width = layout.low_bits / 8;
+      for (int i = width - 1; !layout.has_d && i < block_bytes(layout); i += width) block[i] = 0x3a;
+    }
+    std::vector<float> x(3 * 272), y(3 * 32);
+    for (float& v : x) v = in.number();
+    kernels.matmul({&m, 0, 2, x.data(), 272, 3, y.data(), 32, scratch.floats()});
+    EXPECT_TRUE(kernels.all_finite(y.data(), 96)) << f;  // else the hash would mean little
+    all = all * 31 + hash_of(y);
+  }
+  return all;
+}
+
+std::uint64_t rows_hash(const Kernels& kernels) {
+  Integers in;
+  std::vector<float> x(512), w(512), out(512);
+  for (float& v : x) v = in.number() * 20;
+  for (float& v : w) v = in.number();
+  kernels.exp(x.data(), out.data(), 512);
+  std::uint64_t all = hash_of(out);
+  kernels.rmsnorm(x.data(), w.data(), 512, 1e-6f, out.data());
+  all = all * 31 + hash_of(out);
+  kernels.silu_mul(x.data(), w.data(), 512);
+  return all * 31 + hash_of(x);
+}
+
+std::uint64_t attention_hash(const Kernels& kernels) {
+  constexpr std::int32_t kDim = 64, kTokens = 600;
+  Integers in;
+  std::vector<float> k(kDim * 640), v(kDim * 640), q(2 * 2 * kDim), out(2 * 2 * kDim);
+  for (float& f : k) f = in.number();
+  for (float& f : v) f = in.number();
+  for (float& f : q) f = in.number();
+  std::vector<float> scratch(static_cast<std::size_t>(attention_scratch_floats(4, kDim)));
+  const std::int32_t pages[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  AttentionArgs args;
+  args.k = reinterpret_cast<const std::uint8_t*>(k.data());
+  args.v = reinterpret_cast<const std::uint8_t*>(v.data());
+  args.page_bytes = kDim * kPageTokens * 4;
+  args.pages = pages;
+  args.q = q.data();
+  args.q_stride = 2 * kDim;
+  args.out = out.data();
+  args.out_stride = 2 * kDim;
+  args.start = kTokens - 2;
+  args.tokens = 2;
+  args.group = 2;
+  args.head_dim = args.head_pad = kDim;
+  args.scale = 0.125f;
+  args.scratch = scratch.data();
+  kernels.attention(args);
+  return hash_of(out);
+}
+
+TEST(Golden, BitsOfThisKernelsRev) {
+  ASSERT_STREQ(kKernelsRev, "r1");
+  for (const std::string& name : runnable_families()) {
+    const Kernels& kernels = *select_family(name).value();
+    EXPECT_EQ(products_hash(kernels), 7093626188283730726u) << name;
+    EXPECT_EQ(rows_hash(kernels), 13375214565494981221u) << name;
+    EXPECT_EQ(attention_hash(kernels), 3826396074641930809u) << name;
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::cpu
