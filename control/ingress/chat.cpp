@@ -2,10 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/text/chat_template.h"
+
 namespace holdfast::ingress {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 Error invalid(const std::string& what) {
   return {Errc::kInvalidRequest, "chat: " + what};
@@ -16,10 +18,10 @@ const std::string* string_field(const json& object, const char* key) {
   return it == object.end() ? nullptr : it->get_ptr<const std::string*>();
 }
 
-Result<std::string> content_text(const json& message, const std::string& name) {
+/// Templates expect text; clients may send it in parts. Anything but text is refused by name.
+Result<void> flatten_content(json& message, const std::string& name) {
   const auto content = message.find("content");
-  if (content == message.end() || content->is_null()) return std::string();
-  if (const auto* text = content->get_ptr<const std::string*>()) return *text;
+  if (content == message.end() || content->is_null() || content->is_string()) return {};
   if (!content->is_array()) return invalid(name + ".content: expected text or an array of parts");
   std::string out;
   for (const json& part : *content) {
@@ -28,30 +30,54 @@ Result<std::string> content_text(const json& message, const std::string& name) {
     if (type == nullptr || *type != "text" || text == nullptr) {
       return invalid(name + ".content: only parts of type \"text\" are understood");
     }
+    if (!out.empty()) out += "\n";
     out += *text;
   }
-  return out;
+  *content = std::move(out);
+  return {};
 }
 
-}  // namespace
-
-Result<std::string> render_plain_chat(std::string_view text) {
-  const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return invalid("not a JSON object");
+Result<void> check_messages(json& root) {
   const auto messages = root.find("messages");
   if (messages == root.end() || !messages->is_array() || messages->empty()) {
     return invalid("messages: expected a list with at least one message");
   }
-  std::string out;
   std::size_t i = 0;
-  for (const json& message : *messages) {
+  for (json& message : *messages) {
     const std::string name = "messages[" + std::to_string(i++) + "]";
     const std::string* role = message.is_object() ? string_field(message, "role") : nullptr;
     if (role == nullptr || role->empty()) return invalid(name + ".role: expected text");
-    HF_TRY(const std::string content, content_text(message, name));
-    out += *role + ": " + content + "\n";
+    HF_CHECKED(flatten_content(message, name));
   }
-  return out + "assistant:";
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> render_chat(std::string_view text, const text::Tokenizer& tokenizer,
+                                const std::string& date) {
+  json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object()) return invalid("not a JSON object");
+  HF_CHECKED(check_messages(root));
+  if (tokenizer.chat_template().empty()) {
+    return Error{Errc::kNoChatTemplate,
+                 "chat: the model's file holds no chat template; send a prompt instead"};
+  }
+  HF_TRY(const auto chat_template, text::ChatTemplate::parse(tokenizer.chat_template()));
+  text::ChatInput input;
+  input.messages_json = root.at("messages").dump();
+  const auto tools = root.find("tools");
+  if (tools != root.end() && tools->is_array() && !tools->empty()) input.tools_json = tools->dump();
+  const auto extra = root.find("chat_template_kwargs");
+  if (extra != root.end() && extra->is_object()) input.extra_json = extra->dump();
+  const auto generation = root.find("add_generation_prompt");
+  if (generation != root.end() && generation->is_boolean()) {
+    input.add_generation_prompt = generation->get<bool>();
+  }
+  if (tokenizer.bos() >= 0) input.bos_token = tokenizer.piece(tokenizer.bos(), true);
+  if (tokenizer.eos() >= 0) input.eos_token = tokenizer.piece(tokenizer.eos(), true);
+  input.date = date;
+  return chat_template->render(input);
 }
 
 }  // namespace holdfast::ingress

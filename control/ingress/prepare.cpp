@@ -1,6 +1,7 @@
 #include "control/ingress/prepare.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "control/ingress/chat.h"
 #include "shared/base/bytes.h"
@@ -73,14 +74,24 @@ Result<Rendered> from_text(std::string_view prompt, const text::Tokenizer* token
   return Rendered{std::move(ids), std::string(prompt)};
 }
 
-Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokenizer,
-                           const wire::Prepare& job) {
+/// UTC. A template may write it into the prompt; the prompt's ids are stored at acceptance.
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char buffer[16];
+  std::strftime(buffer, sizeof buffer, "%Y-%m-%d", &utc);
+  return buffer;
+}
+
+Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokenizer) {
   if (tokenizer == nullptr) {
     return Error{Errc::kNoChatTemplate,
                  "chat: the model's file holds no tokenizer; send a prompt of token ids"};
   }
-  HF_TRY(const std::string text, render_plain_chat(json));
-  return from_text(text, tokenizer, job.add_special, /*parse_special=*/false);
+  HF_TRY(const std::string text, render_chat(json, *tokenizer, today()));
+  // The template writes BOS and the like itself, as text.
+  return from_text(text, tokenizer, /*special=*/false, /*parse_special=*/true);
 }
 
 Result<void> check_bytes(std::string_view prompt, const PrepareLimits& limits) {
@@ -100,7 +111,7 @@ Result<Rendered> render(const wire::Prompt& prompt, const text::Tokenizer* token
   if (prompt.ids.has_value()) return from_ids(*prompt.ids, tokenizer, job, limits);
   const std::string& bytes = prompt.text.has_value() ? *prompt.text : *prompt.messages_json;
   HF_CHECKED(check_bytes(bytes, limits));
-  if (prompt.messages_json.has_value()) return from_chat(bytes, tokenizer, job);
+  if (prompt.messages_json.has_value()) return from_chat(bytes, tokenizer);
   return from_text(bytes, tokenizer, job.add_special, /*parse_special=*/true);
 }
 

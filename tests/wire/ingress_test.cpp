@@ -127,13 +127,16 @@ TEST(Prepare, TheOffsetOfBadUtf8IsExact) {
   }
 }
 
-TEST(Chat, PlainFormat) {
-  const auto render = [](const std::string& json) { return render_plain_chat(json); };
+TEST(Chat, GoesThroughTheModelsTemplate) {
+  const TokenizerPtr tokenizer = demo_tokenizer();  // its template: each content on a line
+  const auto render = [&](const std::string& json) {
+    return render_chat(json, *tokenizer, "2026-01-15");
+  };
   EXPECT_EQ(render(R"({"messages":[{"role":"system","content":"Be brief."},
-                      {"role":"user","content":[{"type":"text","text":"Hi "},
+                      {"role":"user","content":[{"type":"text","text":"Hi"},
                                                 {"type":"text","text":"there"}]}]})")
                 .value(),
-            "system: Be brief.\nuser: Hi there\nassistant:");
+            "Be brief.\nHi\nthere\n");
   EXPECT_NE(
       render(R"({"messages":[{"role":"user","content":7}]})").error().what.find("messages[0]"),
       std::string::npos);
