@@ -10,6 +10,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "worker/backend/backend.h"
@@ -149,6 +151,75 @@ TEST(Logits, SameBitsForEveryFamilyChunkThreadCount) {
       for (const std::int32_t chunk : {7, 64}) compare(family, 2, chunk, n);
     }
   }
+}
+
+TEST(Executor, NeighboursChangeNoBitsAndForwardTakesNoMemory) {
+  const auto names = case_names();
+  if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
+  const Case c = load_case("llama-Q4_K_M");
+  const auto n = static_cast<std::int32_t>(c.tokens.size());
+  const auto executor = open(c, "", 2, "f16");
+  const std::vector<float> alone = run_chunks(*executor, c, 7, n);
+  const std::uint64_t before = executor->allocations();
+  const std::int32_t mine[] = {1, 4, 5}, other[] = {0, 2, 3};
+  const std::size_t vocab = c.logits[0].size();
+  for (std::int32_t at = 0; at + 9 <= n; at += 9) {
+    // The neighbour walks through the same text backwards, in front of our segment in the batch.
+    std::vector<std::int32_t> theirs(c.tokens.rbegin() + at, c.tokens.rbegin() + at + 5);
+    const std::int64_t start = at / 9 * 5;
+    const auto rows = executor->forward(
+        {{theirs.data(), 5, start, other, 2}, {c.tokens.data() + at, 9, at, mine, 9}});
+    ASSERT_TRUE(rows.has_value());
+    EXPECT_EQ(std::memcmp(*rows + 2 * vocab, alone.data() + static_cast<std::size_t>(at) * vocab,
+                          9 * vocab * sizeof(float)),
+              0)
+        << at;
+  }
+  EXPECT_EQ(executor->allocations(), before);
+}
+
+TEST(Executor, RefusesWhatItCannotRunAndSaysWhy) {
+  const auto names = case_names();
+  if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
+  const Case c = load_case("llama-Q8_0");
+  backend::LoadOptions options;
+  options.limits = {64, 4, 8, 2, 8, "f16"};
+  options.kernels = "neon";
+  auto refused = backend::load("cpu", c.program, options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kUnsupported);
+  options.kernels.clear();
+  options.limits.kv_type = "q8";
+  EXPECT_EQ(backend::load("cpu", c.program, options).error().code, Errc::kUnsupported);
+  options.limits.kv_type = "f16";
+  EXPECT_EQ(backend::load("opencl:0", c.program, options).error().code, Errc::kUnsupported);
+  EXPECT_EQ(backend::load("abacus", c.program, options).error().code, Errc::kUnsupported);
+  options.limits.pages = 1 << 30;
+  options.limits.kv_type = "f32";
+  EXPECT_EQ(backend::load("cpu", c.program, options).error().code, Errc::kMemoryExhausted);
+}
+
+TEST(Executor, NamesTheTensorThatHoldsInfinity) {
+  const auto names = case_names();
+  if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
+  std::ifstream in(logits_dir() / "llama-F32.gguf", std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const auto whole = gguf::File::from_bytes(bytes, "whole").value();
+  const gguf::TensorInfo* tensor = whole->tensor("blk.1.ffn_up.weight");
+  ASSERT_NE(tensor, nullptr);
+  const std::string original(reinterpret_cast<const char*>(tensor->data.data()), 4096);
+  const std::size_t at = bytes.find(original);
+  ASSERT_NE(at, std::string::npos);
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::memcpy(bytes.data() + at + 400, &infinity, 4);
+  const auto broken = gguf::File::from_bytes(bytes, "broken").value();
+  const auto program = model::build_program(*broken, plan::read_shape(*broken).value()).value();
+  backend::LoadOptions options;
+  options.limits = {64, 4, 8, 2, 8, "f16"};
+  const auto refused = backend::load("cpu", program, options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kFileInvalid);
+  EXPECT_NE(refused.error().what.find("blk.1.ffn_up.weight"), std::string::npos);
 }
 
 }  // namespace
