@@ -24,6 +24,10 @@ std::vector<std::pair<std::string, json>> top_of(const json& extra) {
   std::vector<std::pair<std::string, json>> out;
   if (!extra.is_object() || !extra.contains("top") || !extra["top"].is_array()) return out;
   for (const json& entry : extra["top"]) {
+    if (entry.is_array() && entry.size() == 2 && entry[0].is_number_integer()) {
+      out.emplace_back("token_id:" + std::to_string(entry[0].get<std::int64_t>()), entry[1]);
+      continue;
+    }
     if (!entry.is_object()) continue;
     std::string token;
     if (entry.contains("token") && entry["token"].is_string()) {

@@ -9,8 +9,10 @@
 
 namespace holdfast::gateway {
 
-/// The value of "logprobs". TokenLog::extra is {"logprob": x, "top": [{"id": t, "token": "…"?,
-/// "logprob": y}, …]}; what is missing in it is null or absent in the answer.
+/// The value of "logprobs". TokenLog::extra is what the worker's sampler makes: {"logprob": x,
+/// "top":
+/// [[id, y], …]}, or with objects {"id", "token", "logprob"} in "top". What is missing in it is
+/// null or absent in the answer; an alternative without text is called "token_id:7".
 std::string logprobs_json(Api api, const std::vector<TokenLog>& logs);
 
 }  // namespace holdfast::gateway

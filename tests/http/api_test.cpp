@@ -138,13 +138,15 @@ TEST(Api, ChatAnswerAndStream) {
 TEST(Api, Logprobs) {
   Gateway gateway;
   gateway.client.script.pieces = {{"a", "\xc3", "\xa9"}};
-  gateway.client.script.extra = {R"({"logprob":-0.5,"top":[{"id":3,"logprob":-0.5}]})", "", "{}"};
+  gateway.client.script.extra = {R"({"logprob":-0.5,"top":[[3,-0.5],[4,-1.5]]})", "",
+                                 R"({"top":[{"id":5,"token":"x","logprob":-2}]})"};
   const json body = json::parse(
       gateway.ask(post(kCompletions, R"({"model":"m","prompt":"a","logprobs":1})")).body);
   const json& logs = body["choices"][0]["logprobs"];
   EXPECT_EQ(logs["token_logprobs"][0], -0.5);
   EXPECT_TRUE(logs["token_logprobs"][1].is_null());
   EXPECT_EQ(logs["top_logprobs"][0]["token_id:3"], -0.5);
+  EXPECT_EQ(logs["top_logprobs"][2]["x"], -2);
   EXPECT_EQ(logs["text_offset"], json::parse("[0,1,2]"));
   const json chat =
       json::parse(gateway.ask(post(kChats, kChat + R"(,"logprobs":true,"top_logprobs":1})")).body);
