@@ -142,6 +142,35 @@ TEST_F(EndToEnd, SixtyFourAtOnceGetTheTextThatEachGetsAlone) {
   }
 }
 
+TEST_F(EndToEnd, AKilledGatewayRefusesNobody) {
+  ASSERT_NE(http_get(house_->url(), "/v1/models").find(" 200 "), std::string::npos);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(house_->kill_child("gateway"));
+    // The kill may hit while our connection waits; then it is cut, which HTTP clients repeat. But
+    // the socket is the supervisor's: connecting never fails.
+    std::string answer;
+    for (int tries = 0; tries < 100 && answer.empty(); ++tries) {
+      answer = http_get(house_->url(), "/v1/models");
+    }
+    EXPECT_NE(answer.find(" 200 "), std::string::npos) << answer;
+    EXPECT_NE(answer.find("demo"), std::string::npos) << answer;
+  }
+}
+
+TEST_F(EndToEnd, AnOrderlyStopLetsRunningWorkFinish) {
+  const Heard expected = quiet();
+  wire::Submit submit = make_submit(kPrompt, kTokens, kSeed);
+  submit.request_id = client::new_request_id();
+  ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client_->submit(submit)));
+  EXPECT_EQ(house_->stop(), 0);
+  // From the database alone: the request is there, and nothing of it was lost.
+  const Ended shown = house_->cli({"--json", "requests", "show", submit.request_id});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("\"attempts\""), std::string::npos) << shown.out;
+  ASSERT_TRUE(house_->start({"--model", "demo=" + demo_model()})) << house_->errors();
+  expect_same(hear(*client_, submit), expected);
+}
+
 TEST_F(EndToEnd, TheSameIdIsOneRequest) {
   wire::Submit submit = make_submit(kPrompt, 32, kSeed);
   submit.request_id = client::new_request_id();

@@ -1,9 +1,11 @@
 #include "tests/process/house.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -221,6 +223,30 @@ Ended House::cli(std::vector<std::string> args) const {
   all.insert(all.end(), globals.begin(), globals.end());
   all.insert(all.end(), args.begin(), args.end());
   return run_program(all);
+}
+
+std::string http_get(const std::string& url, const std::string& path) {
+  const std::string address = url.substr(std::string("http://").size());
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  where.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{30, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  std::string answer;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) {
+    const std::string request =
+        "GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\nConnection: close\r\n\r\n";
+    char buffer[4096];
+    ssize_t n = send(fd, request.data(), request.size(), MSG_NOSIGNAL);
+    while (n > 0 && (n = recv(fd, buffer, sizeof buffer, 0)) > 0) {
+      answer.append(buffer, static_cast<std::size_t>(n));
+    }
+  }
+  close(fd);
+  return answer;
 }
 
 wire::Submit make_submit(const std::string& prompt, std::int64_t tokens, std::uint64_t seed) {

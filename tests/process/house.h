@@ -89,6 +89,9 @@ struct Heard {
 Heard hear(client::Client& client, const wire::Submit& submit,
            const std::function<void(std::size_t)>& on_progress = {});
 
+/// One GET, the whole answer with its header; empty if the connection was refused or cut.
+std::string http_get(const std::string& url, const std::string& path);
+
 /// A seeded request for a fixed number of tokens.
 wire::Submit make_submit(const std::string& prompt, std::int64_t tokens, std::uint64_t seed);
 
