@@ -33,4 +33,7 @@ int tokenize(const Call& call);
 int detokenize(const Call& call);
 int synth_model(const Call& call);
 
+// render_chat.cpp
+int render_chat(const Call& call);
+
 }  // namespace holdfast::cli

@@ -80,6 +80,13 @@ const Verb kDetokenize = {"detokenize",
                            {"--no-special", kSwitch, "leave control tokens out"}},
                           &detokenize};
 
+const Verb kRender = {
+    "render",
+    "what a chat template makes of messages, byte for byte",
+    {{"TEMPLATE", kText, "a Jinja file, or a GGUF file with a template", false},
+     {"--input", kText, "CASE.json: messages, tools, add_generation_prompt, bos_token, …"}},
+    &render_chat};
+
 const Verb kSynth = {"synth",
                      "write a model with random weights in a known shape; `synth list` names them",
                      {{"SHAPE", kText, "shape, or list", false},
@@ -122,6 +129,7 @@ const std::vector<Verb>& verb_table() {
       kInspect,
       kTokenize,
       kDetokenize,
+      kRender,
       kSynth,
   };
   return table;
