@@ -25,12 +25,12 @@ struct Segment {
 };
 
 struct Limits {
-  std::int64_t context = 0;        // longest sequence
-  std::int32_t pages = 0;          // KV pages in the pool
-  std::int32_t batch_tokens = 0;   // most tokens in one forward (all segments)
+  std::int64_t context = 0;       // longest sequence
+  std::int32_t pages = 0;         // KV pages in the pool
+  std::int32_t batch_tokens = 0;  // most tokens in one forward (all segments)
   std::int32_t batch_segments = 0;
-  std::int32_t logit_rows = 0;     // most logit rows in one forward
-  std::string kv_type = "f16";     // "f32", "f16"
+  std::int32_t logit_rows = 0;  // most logit rows in one forward
+  std::string kv_type = "f16";  // "f32", "f16"
 };
 
 struct Memory {  // bytes, exactly what was taken
@@ -57,13 +57,13 @@ class Executor {
 struct LoadOptions {
   Limits limits;
   std::int32_t threads = 1;
-  std::string kernels;  // forced family, empty = best that runs here
+  std::string kernels;                   // forced family, empty = best that runs here
   std::function<void(double)> progress;  // 0..1, may be empty
 };
 
-/// "cpu": packs the weights for the kernel family and takes all memory. Errors: kUnsupported (forced
-/// family cannot run here, weight type unknown), kFileInvalid (NaN or infinity in a tensor: names
-/// it), kMemoryExhausted (needed and free bytes). `device`: "cpu"; "opencl:N" elsewhere.
+/// "cpu": packs the weights for the kernel family and takes all memory. Errors: kUnsupported
+/// (forced family cannot run here, weight type unknown), kFileInvalid (NaN or infinity in a tensor:
+/// names it), kMemoryExhausted (needed and free bytes). `device`: "cpu"; "opencl:N" elsewhere.
 Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Program& program,
                                        const LoadOptions& options);
 

@@ -242,6 +242,7 @@ class Loader {
     to_.layer_bytes_ = to_.page_bytes_ * l.pages;
     const std::int64_t layers = to_.shape_.layers;
     HF_TRY(to_.kv_, Region::take(static_cast<std::size_t>(2 * layers * to_.layer_bytes_), "KV"));
+    to_.kv_.populate();
     to_.kv_used_ = to_.kv_.bytes();
     return {};
   }
@@ -275,6 +276,7 @@ class Loader {
     Carver probe(nullptr);
     carve_scratch(probe);
     HF_TRY(to_.scratch_, Region::take(probe.used(), "scratch"));
+    to_.scratch_.populate();
     to_.scratch_used_ = to_.scratch_.bytes();
     Carver carver(to_.scratch_.data());
     carve_scratch(carver);

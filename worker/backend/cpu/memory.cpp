@@ -63,6 +63,12 @@ Region::~Region() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
+void Region::populate() {
+#ifdef MADV_POPULATE_WRITE
+  if (data_ != nullptr) madvise(data_, bytes_, MADV_POPULATE_WRITE);
+#endif
+}
+
 std::uint64_t region_count() {
   return g_taken.load(std::memory_order_relaxed);
 }

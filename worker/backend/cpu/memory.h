@@ -20,6 +20,10 @@ class Region {
   Region& operator=(Region&& other) noexcept;
   ~Region();
 
+  /// Gives every page its memory now, so that a machine that runs out does so while loading. A
+  /// wish: systems before Linux 5.14 do it on first touch.
+  void populate();
+
   std::uint8_t* data() const { return data_; }
   float* floats() const { return reinterpret_cast<float*>(data_); }
   std::size_t bytes() const { return bytes_; }

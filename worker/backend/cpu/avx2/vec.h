@@ -185,8 +185,5 @@ HF_INLINE V load_bf16(const void* p) {
   return floats(shl<16>(I{_mm256_cvtepu16_epi32(_mm_loadu_si128(at)),
                           _mm256_cvtepu16_epi32(_mm_loadu_si128(at + 1))}));
 }
-HF_INLINE void prefetch(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
-}
 
 }  // namespace holdfast::cpu::avx2

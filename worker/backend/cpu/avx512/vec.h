@@ -161,8 +161,5 @@ HF_INLINE std::uint16_t float_to_half(float f) {
 HF_INLINE V load_bf16(const void* p) {
   return floats(shl<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)))));
 }
-HF_INLINE void prefetch(const void* p) {
-  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
-}
 
 }  // namespace holdfast::cpu::avx512

@@ -217,6 +217,5 @@ HF_INLINE V load_bf16(const void* p) {
     return static_cast<std::uint32_t>(h) << 16;
   }));
 }
-HF_INLINE void prefetch(const void*) {}
 
 }  // namespace holdfast::cpu::scalar
