@@ -113,6 +113,11 @@ struct OpPause {
 };
 
 // ---- the process itself
+/// Stored rows of a request cannot be read: it ends, the others go on.
+struct RowsDamaged {
+  Seq seq = 0;
+  std::string why;
+};
 struct Timer {};
 /// Free space of the disk crossed the admission threshold.
 struct StorageLevel {
@@ -123,8 +128,9 @@ struct Shutdown {
   std::int64_t limit_ms = 10'000;
 };
 
-using Event = std::variant<Boot, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
-                           WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
-                           OpAddModel, OpModel, OpCancel, OpPause, Timer, StorageLevel, Shutdown>;
+using Event =
+    std::variant<Boot, Recall, SubmitEvent, FromClient, SendFailed, FromWorker, WorkerExit,
+                 IngressUp, PreparedEvent, InspectedEvent, PeerGone, OpAddModel, OpModel, OpCancel,
+                 OpPause, Timer, RowsDamaged, StorageLevel, Shutdown>;
 
 }  // namespace holdfast::core

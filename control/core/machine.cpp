@@ -45,7 +45,11 @@ void Machine::on(const Boot& event) {
     load.deadline_us = adoption_until_us_;
     loads_[row.load_id] = std::move(load);
   }
-  for (const BootRequest& request : event.requests) arm_request(take_in(request));
+  for (const BootRequest& request : event.requests) {
+    Request& in = take_in(request);
+    arm_request(in);
+    if (!request.damaged.empty()) on(RowsDamaged{in.row.seq, request.damaged});
+  }
   for (auto& [name, model] : models_) refresh_model(model, "daemon started");
   timers_.add({adoption_until_us_, TimerKind::kAdoption, 0, 0, {}});
   out_->note("booted", {{"epoch", std::to_string(event.epoch)},
@@ -95,8 +99,6 @@ Request& Machine::take_in(const BootRequest& boot) {
 void Machine::boot_choice(Request& request, Choice& choice, const BootChoice& boot) {
   if (choice.row.finish != FinishReason::kNone) return;
   choice.ids = boot.ids;
-  CHECK_MSG(static_cast<std::int64_t>(choice.ids.size()) == choice.row.next_index,
-            "chunks of a choice are whole");
   if (request.row.state == RequestState::kQuarantined) {
     choice.phase = ChoicePhase::kQueued;
     return;
@@ -113,6 +115,15 @@ void Machine::boot_choice(Request& request, Choice& choice, const BootChoice& bo
   choice.load_id = boot.load_id;
   ++request.running;
   ++running_;
+}
+
+void Machine::on(const RowsDamaged& event) {
+  Request* request = requests_.by_seq(event.seq);
+  if (request == nullptr || request->terminal()) return;
+  out_->note("stored rows of a request are damaged",
+             {{"request", request->row.id}, {"why", event.why}}, true);
+  end_request(*request, FinishReason::kError, std::string(errc_name(Errc::kCorrupt)), event.why,
+              true);
 }
 
 void Machine::on(const StorageLevel& event) {

@@ -100,6 +100,7 @@ class Machine {
   // machine.cpp
   void on(const Boot& event);
   void on(const Recall& event);
+  void on(const RowsDamaged& event);
   void on(const StorageLevel& event);
   void on(const Shutdown& event);
   void on(const Timer& event);

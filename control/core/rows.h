@@ -201,6 +201,7 @@ struct BootRequest {
   bool echo = false;
   std::string meta;
   std::vector<std::int64_t> prompt_tokens;
+  std::string damaged;  // why its committed tokens could not be read; empty = all is well
 };
 
 }  // namespace holdfast::core

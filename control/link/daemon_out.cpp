@@ -74,10 +74,9 @@ void Daemon::release_one(core::SendMessage& out) {
 void Daemon::release_one(core::SendDispatch& out) {
   auto ids = store_->prompt_ids(out.seq, out.prompt);
   if (!ids) {
-    // A damaged row costs one request, not the service: it stays with its fence until the worker's
-    // silence ends it. The operator sees why.
-    log::error("dispatch", {{"request", out.dispatch.request_id}, {"why", ids.error().what}});
+    // A damaged row costs one request, not the service.
     if (ids.error().code != Errc::kCorrupt) failure_ = ids.error();
+    again_.emplace_back(core::RowsDamaged{out.seq, ids.error().what});
     return;
   }
   out.dispatch.prompt_ids = std::move(ids).value();
@@ -95,6 +94,9 @@ void Daemon::release_one(core::SendEvent& out) {
     if (!span) {
       log::error("stream", {{"request", out.request_id}, {"why", span.error().what}});
       if (span.error().code != Errc::kCorrupt) failure_ = span.error();
+      // A live request ends with this; one that has ended keeps what can be read.
+      again_.emplace_back(core::RowsDamaged{out.seq, span.error().what});
+      reply(out.to, wire::Refused{out.tag, core::refuse(Errc::kCorrupt, span.error().what)});
       return;
     }
     event.ids = std::move(span->ids);

@@ -163,7 +163,13 @@ Result<std::vector<BootRequest>> SqliteStore::load_live() {
     BootRequest request;
     request.row = request_row(use);
     HF_CHECKED(read_details(request));
-    HF_CHECKED(load_committed(request));
+    // A damaged chunk costs one request, not the service.
+    if (Result<void> read = load_committed(request); !read) {
+      if (read.error().code != Errc::kCorrupt || sqlite3_errcode(db_.get()) == SQLITE_CORRUPT) {
+        return read.error();
+      }
+      request.damaged = read.error().what;
+    }
     requests.push_back(std::move(request));
   }
 }

@@ -345,7 +345,9 @@ TEST_F(MachineTest, RunsAloneAfterTwoCrashesAndIsQuarantinedAfterThreeMore) {
         bench.tokens(kW1, d, static_cast<std::int64_t>(d.committed_ids.size()), {death});
       }
     }
-    if (death == 2) EXPECT_EQ(bench.machine.running_choices(), 1);  // the suspect runs alone
+    if (death == 2) {
+      EXPECT_EQ(bench.machine.running_choices(), 1);  // the suspect runs alone
+    }
   }
   EXPECT_EQ(bench.state("r1"), RequestState::kQuarantined);
   EXPECT_NE(bench.state("r2"), RequestState::kQuarantined);

@@ -1,0 +1,376 @@
+// Goal: the parts of the machine keep their own rules: order of work, state table, admission
+// numbers, credits, streams, placement, knobs. Method: direct calls, and for streams and placement
+// events into a machine.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "control/core/queue.h"
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+constexpr PeerId kW2 = 102;
+
+QueueItem item(Seq seq, const std::string& tenant = "t",
+               PriorityClass priority = PriorityClass::kNormal, bool resumed = false,
+               std::int64_t cost = 10) {
+  return {{seq, 0}, priority, resumed, tenant, cost};
+}
+
+std::vector<Seq> drain(WorkQueue& queue) {
+  std::vector<Seq> order;
+  while (queue.head() != nullptr) {
+    order.push_back(queue.head()->ref.seq);
+    queue.pop();
+  }
+  return order;
+}
+
+TEST(WorkQueue, ClassThenResumedThenAge) {
+  WorkQueue queue;
+  queue.push(item(1, "t", PriorityClass::kBatch, true));
+  queue.push(item(2));
+  queue.push(item(3, "t", PriorityClass::kNormal, true));
+  queue.push(item(4, "t", PriorityClass::kInteractive));
+  queue.push(item(5));
+  EXPECT_EQ(queue.position({2, 0}), 2);
+  EXPECT_EQ(queue.position({9, 0}), -1);
+  EXPECT_EQ(drain(queue), (std::vector<Seq>{4, 3, 2, 5, 1}));
+}
+
+TEST(WorkQueue, TenantsShareByTokensNotByRequests) {
+  // "a" asks for four times as much with each request: it gets a quarter of the turns.
+  WorkQueue queue;
+  for (Seq seq = 1; seq <= 100; ++seq)
+    queue.push(item(seq, "a", PriorityClass::kNormal, false, 40));
+  for (Seq seq = 101; seq <= 200; ++seq)
+    queue.push(item(seq, "b", PriorityClass::kNormal, false, 10));
+  int a = 0;
+  int b = 0;
+  for (int i = 0; i < 100; ++i) {
+    (queue.head()->tenant == "a" ? a : b) += 1;
+    queue.pop();
+  }
+  EXPECT_NEAR(a, 20, 2);
+  EXPECT_NEAR(b, 80, 2);
+}
+
+TEST(WorkQueue, WhoWasAwayDoesNotSaveUp) {
+  WorkQueue queue;
+  for (Seq seq = 1; seq <= 50; ++seq) queue.push(item(seq, "a"));
+  for (int i = 0; i < 40; ++i) queue.pop();
+  for (Seq seq = 101; seq <= 120; ++seq) queue.push(item(seq, "late"));
+  int late = 0;
+  for (int i = 0; i < 10; ++i) {
+    late += queue.head()->tenant == "late";
+    queue.pop();
+  }
+  EXPECT_LE(late, 6);
+}
+
+TEST(WorkQueue, RandomPushRemovePopKeepsItsCount) {
+  WorkQueue queue;
+  std::mt19937 random(7);
+  std::set<Seq> inside;
+  for (int i = 0; i < 20'000; ++i) {
+    const Seq seq = static_cast<Seq>(random() % 500);
+    if (inside.count(seq) == 0) {
+      queue.push(item(seq, "t" + std::to_string(random() % 5),
+                      static_cast<PriorityClass>(random() % 3), random() % 4 == 0));
+      inside.insert(seq);
+    } else if (random() % 2 == 0) {
+      EXPECT_TRUE(queue.remove({seq, 0}));
+      inside.erase(seq);
+    } else {
+      const Seq head = queue.head()->ref.seq;
+      queue.pop();
+      EXPECT_EQ(inside.erase(head), 1u);
+    }
+    ASSERT_EQ(queue.size(), inside.size());
+  }
+  EXPECT_EQ(drain(queue).size(), inside.size());
+}
+
+TEST(RequestStates, TerminalStatesHaveNoWayOut) {
+  for (int s = 0; s <= static_cast<int>(RequestState::kQuarantined); ++s) {
+    const auto state = static_cast<RequestState>(s);
+    for (int c = 0; c <= static_cast<int>(RequestChange::kReleased); ++c) {
+      const auto next = next_state(state, static_cast<RequestChange>(c));
+      if (wire::is_terminal(state)) {
+        EXPECT_FALSE(next.has_value());
+      }
+    }
+    if (!wire::is_terminal(state)) {
+      EXPECT_TRUE(next_state(state, RequestChange::kCancelled).has_value());
+      EXPECT_TRUE(next_state(state, RequestChange::kExpired).has_value());
+    }
+  }
+}
+
+TEST(Admission, NumbersOfContextExceeded) {
+  EXPECT_FALSE(admit_context({10}, 90, 100, 1000).refusal);
+  const auto too_long = admit_context({10, 20}, 90, 100, 1000);
+  ASSERT_TRUE(too_long.refusal);
+  EXPECT_EQ(too_long.refusal->code, Errc::kContextExceeded);
+  EXPECT_EQ(too_long.refusal->needed, 110);
+  EXPECT_EQ(too_long.refusal->largest, 100);
+  EXPECT_EQ(too_long.refusal->free, 80);
+  EXPECT_EQ(admit_context({10, 20}, std::nullopt, 100, 1000).max_tokens, 80);
+  EXPECT_EQ(admit_context({10}, std::nullopt, 100, 64).max_tokens, 54);  // the pool is smaller
+  EXPECT_TRUE(admit_context({100}, std::nullopt, 100, 1000).refusal);
+  EXPECT_FALSE(admit_context({100}, 0, 100, 1000).refusal);
+}
+
+TEST(Credits, PromptPagesAndOneToGrowForEachThatRuns) {
+  Load load;
+  load.row.slots = 4;
+  load.row.pages = 10;
+  load.row.page_tokens = 64;
+  load.running = {{1, 0}, {2, 0}};
+  load.pages_used = 4;
+  EXPECT_TRUE(fits_now(load, 255));   // 4 pages + 2 to grow = 6 free
+  EXPECT_FALSE(fits_now(load, 256));  // its first token needs a fifth page
+  load.running = {{1, 0}, {2, 0}, {3, 0}, {4, 0}};
+  EXPECT_FALSE(fits_now(load, 1));
+}
+
+TEST(Envelope, ShrinksThePoolDownToOneContext) {
+  ModelRow row;
+  row.context = 640;
+  row.pages = 100;
+  row.kv_bytes = 1000 * 100;
+  row.weights_bytes = 5000;
+  row.scratch_bytes = 500;
+  std::int64_t needed = 0;
+  EXPECT_EQ(fit_envelope(row, 1'000'000, &needed)->pages, 100);
+  EXPECT_EQ(needed, 5500 + 10 * 1000);
+  EXPECT_EQ(fit_envelope(row, 5500 + 25'000, &needed)->pages, 25);
+  EXPECT_FALSE(fit_envelope(row, needed - 1, &needed).has_value());
+}
+
+TEST(Knobs, RangesAndNames) {
+  Config config;
+  EXPECT_TRUE(set_knob(config, "queue.max_requests=5").has_value());
+  EXPECT_EQ(config.queue_max_requests, 5);
+  for (const char* bad : {"queue.max_requests=0", "queue.max_requests=x",
+                          "queue.max_requests=", "queue.max=1", "nonsense"}) {
+    EXPECT_EQ(set_knob(config, bad).error().code, Errc::kUsage) << bad;
+  }
+  const Config defaults;
+  for (const Knob& knob : knobs()) {
+    EXPECT_GE(defaults.*knob.field, knob.min) << knob.name;
+    EXPECT_LE(defaults.*knob.field, knob.max) << knob.name;
+  }
+}
+
+// ---- streams
+
+struct StreamTest : testing::Test {
+  Bench bench;
+  wire::Dispatch d;
+  void SetUp() override {
+    bench.boot();
+    bench.add_model();
+    bench.connect_worker(kW1, "w1");
+    bench.submit(bench.submission("r1", 100));
+    d = bench.dispatch();
+  }
+};
+
+TEST_F(StreamTest, CommittedTokensOnceInOrderThenFin) {
+  bench.tokens(kW1, d, 0, {1, 2, 3});
+  EXPECT_TRUE(bench.events().empty());
+  bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {1}, 64}});
+  ASSERT_EQ(bench.messages<wire::Attached>(1).size(), 1u);
+  ASSERT_EQ(bench.events(1).size(), 1u);
+  EXPECT_EQ(bench.events(1)[0].ids, (std::vector<TokenId>{2, 3}));
+  bench.tokens(kW1, d, 3, {4});
+  EXPECT_EQ(bench.events(1)[0].ids, std::vector<TokenId>{4});
+  bench.tokens(kW1, d, 3, {4});  // the worker repeats itself
+  EXPECT_TRUE(bench.events(1).empty());
+  bench.tokens(kW1, d, 4, {5}, FinishReason::kStop);
+  ASSERT_EQ(bench.events(1).size(), 1u);
+  ASSERT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Fin>(1)[0].info.choices[0].next_index, 5);
+}
+
+TEST_F(StreamTest, WindowHoldsBackAndCreditLetsGo) {
+  bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 2}});
+  bench.tokens(kW1, d, 0, {1, 2, 3, 4, 5}, FinishReason::kStop);
+  ASSERT_EQ(bench.events(1).size(), 1u);
+  EXPECT_EQ(bench.events(1)[0].end, 2);
+  EXPECT_TRUE(bench.messages<wire::Fin>(1).empty());
+  bench.step(FromClient{1, wire::Credit{5, "r1", 0, 1000}});  // more than it got: no wider window
+  ASSERT_EQ(bench.events(1).size(), 1u);
+  EXPECT_EQ(bench.events(1)[0].end, 4);
+  bench.step(FromClient{1, wire::Credit{5, "r1", 0, 4}});
+  EXPECT_EQ(bench.events(1)[0].end, 5);
+  EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
+  bench.step(FromClient{1, wire::Credit{5, "r1", 0, 5}});
+  EXPECT_TRUE(bench.messages<wire::Fin>(1).empty());  // one FIN
+}
+
+TEST_F(StreamTest, FullSocketIsTriedAgainFromThere) {
+  bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
+  bench.tokens(kW1, d, 0, {1, 2, 3});
+  bench.step(SendFailed{1, 5, "r1", 0, 0});
+  bench.tokens(kW1, d, 3, {4}, FinishReason::kStop);
+  EXPECT_TRUE(bench.events(1).empty());
+  bench.advance_ms(20);
+  ASSERT_EQ(bench.events(1).size(), 1u);
+  EXPECT_EQ(bench.events(1)[0].start, 0);
+  EXPECT_EQ(bench.events(1)[0].end, 4);
+  EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
+}
+
+TEST_F(StreamTest, TenantsDoNotSeeEachOther) {
+  bench.step(FromClient{1, wire::Attach{5, "r1", "other", "", {}, 64}});
+  ASSERT_EQ(bench.messages<wire::Refused>(1).size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Refused>(1)[0].refusal.code, Errc::kNotFound);
+  bench.step(FromClient{1, wire::Cancel{6, "r1", "other"}});
+  EXPECT_EQ(bench.messages<wire::Refused>(1)[0].refusal.code, Errc::kNotFound);
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+}
+
+// ---- queue bounds and placement
+
+TEST(Bounds, FullQueueSaysWhenToComeBack) {
+  Config config;
+  config.queue_max_requests = 2;
+  Bench bench(config);
+  bench.boot();
+  bench.add_model();
+  bench.submit(bench.submission("r1"));
+  bench.submit(bench.submission("r2"));
+  bench.submit(bench.submission("r3"));
+  ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  const wire::Refusal refusal = bench.messages<wire::Refused>()[0].refusal;
+  EXPECT_EQ(refusal.code, Errc::kQueueFull);
+  EXPECT_GT(refusal.retry_after_ms, 0);
+  EXPECT_EQ(refusal.queue_position, 2);
+  EXPECT_GT(refusal.eta_ms, 0);
+}
+
+TEST(Placement, RequestLoadsItsModelOnDemand) {
+  Bench bench;
+  bench.boot();
+  bench.add_model(1024, 4, 64, false);
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  EXPECT_TRUE(bench.messages<wire::Load>().empty());
+  bench.submit(bench.submission("r1"));
+  ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
+  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kPlacing);
+  bench.make_ready(kW1);
+  EXPECT_EQ(bench.dispatch(kW1).request_id, "r1");
+  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kReady);
+}
+
+TEST(Placement, FailedLoadsBackOffAndThenFailTheModel) {
+  Config config;
+  config.load_tries = 3;
+  Bench bench(config);
+  bench.boot();
+  bench.add_model();
+  bench.submit(bench.submission("r1"));
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  for (int i = 0; i < 3; ++i) {
+    const auto loads = bench.messages<wire::Load>(kW1);
+    ASSERT_EQ(loads.size(), 1u) << i;
+    wire::StateReport report;
+    report.model.load_id = loads[0].load_id;
+    report.model.state = "failed";
+    report.model.reason = "file_invalid: no";
+    bench.step(FromWorker{kW1, report});
+    if (i < 2) {
+      EXPECT_TRUE(bench.messages<wire::Load>(kW1).empty());
+      bench.advance_ms(500 << i);
+    }
+  }
+  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kFailed);
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+  bench.submit(bench.submission("r2"));
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kModelFailed);
+  bench.step(OpModel{Bench::kOperator, 1, "models.load", "m"});  // an operator may try again
+  EXPECT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
+}
+
+TEST(Placement, TwoLoadsCannotBothPassAndTheIdleOneMakesRoom) {
+  Bench bench;
+  bench.boot();
+  bench.add_model(1024, 4, 64, true, "m");  // 1000 + 64000 + 100 bytes; least 17100
+  wire::Hello hello = bench.hello("w1");
+  hello.memory.total = 72'400;  // 90 % are 65160
+  bench.step(FromWorker{kW1, hello});
+  bench.make_ready(kW1);
+  bench.add_model(1024, 4, 64, true, "other");
+  // No room beside "m", which is idle: it is asked to go first.
+  EXPECT_TRUE(bench.messages<wire::Load>(kW1).empty());
+  const auto unloads = bench.messages<wire::Unload>(kW1);
+  ASSERT_EQ(unloads.size(), 1u);
+  wire::StateReport report;
+  report.model.load_id = unloads[0].load_id;
+  report.model.state = "unloaded";
+  bench.step(FromWorker{kW1, report});
+  ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
+  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kUnloaded);
+  bench.make_ready(kW1);
+  bench.submit(bench.submission("r1"));  // wants "m" back; "other" is idle now
+  EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
+}
+
+TEST(Placement, ModelThatCanNeverFitIsRefusedWithNumbers) {
+  Bench bench;
+  bench.boot();
+  bench.add_model();
+  wire::Hello hello = bench.hello("w1");
+  hello.memory.total = 10'000;
+  bench.step(FromWorker{kW1, hello});
+  const ModelRow& row = bench.machine.models().at("m").row;
+  EXPECT_EQ(row.state, ModelState::kFailed);
+  EXPECT_NE(row.reason.find("memory_exhausted"), std::string::npos);
+  EXPECT_NE(row.reason.find("17100"), std::string::npos) << row.reason;
+}
+
+TEST(Placement, PausedWorkerComesBackWithItsWeights) {
+  Bench bench;
+  bench.boot();
+  bench.add_model();
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  const std::string load_id = bench.messages<wire::Load>(kW1)[0].load_id;
+  bench.make_ready(kW1);
+  bench.step(PeerGone{kW1});
+  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kPlacing);
+  wire::Hello hello = bench.hello("w1");
+  wire::LoadedModel model;
+  model.load_id = load_id;
+  model.model_sha = "sha-m";
+  model.state = "ready";
+  model.slots = 4;
+  model.pages_total = 64;
+  hello.models = {model};
+  bench.step(FromWorker{kW2, hello});
+  EXPECT_TRUE(bench.messages<wire::Load>().empty());
+  EXPECT_TRUE(bench.messages<wire::Unload>().empty());
+  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kReady);
+}
+
+TEST(Placement, FullWorkerGetsNoMoreThanItsSlots) {
+  Bench bench;
+  bench.boot();
+  bench.add_model();
+  bench.connect_worker(kW1, "w1");
+  for (int i = 0; i < 6; ++i) bench.submit(bench.submission("r" + std::to_string(i)));
+  EXPECT_EQ(bench.machine.running_choices(), 4);
+  EXPECT_EQ(bench.machine.queued_choices(), 2);
+  bench.step(OpPause{Bench::kOperator, 1, true});
+  bench.step(FromClient{1, wire::Cancel{1, "r0", ""}});
+  EXPECT_TRUE(bench.dispatches().empty());
+  bench.step(OpPause{Bench::kOperator, 1, false});
+  EXPECT_EQ(bench.dispatch().request_id, "r4");
+}
+
+}  // namespace
+}  // namespace holdfast::core

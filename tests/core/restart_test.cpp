@@ -1,0 +1,207 @@
+// Goal: a restart of the daemon loses nothing, computes nothing twice when the worker is still
+// there, and gives up on it in time when it is not.
+// Method: the rows of one machine are turned into what a database would hold, and a second machine
+// starts from them.
+#include <gtest/gtest.h>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+
+struct RestartTest : testing::Test {
+  Bench before;
+  wire::Dispatch dispatched;
+
+  /// One request runs with two committed tokens.
+  void run_one() {
+    before.boot();
+    before.add_model();
+    before.connect_worker(kW1, "w1");
+    before.submit(before.submission("r1"));
+    dispatched = before.dispatch();
+    before.tokens(kW1, dispatched, 0, {1, 2});
+  }
+  wire::Hello hello_with(std::int64_t first_unacked, std::int64_t next, const Fence& fence,
+                         const std::string& incarnation = "i1") {
+    wire::Hello hello = before.hello("w1", incarnation);
+    wire::LoadedModel model;
+    model.load_id = dispatched.load_id;
+    model.model_sha = "sha-m";
+    model.numerics_class = "class-a";
+    model.state = "ready";
+    model.slots = 4;
+    model.pages_total = 64;
+    hello.models = {model};
+    hello.active = {{"r1", 0, fence, first_unacked, next, false}};
+    return hello;
+  }
+};
+
+TEST_F(RestartTest, WorkerIsAdoptedUnderANewFence) {
+  run_one();
+  Bench after;
+  after.boot(before.database(), 2);
+  EXPECT_EQ(after.state("r1"), RequestState::kRunning);
+  after.step(FromWorker{kW1, hello_with(2, 5, dispatched.fence)});
+  ASSERT_EQ(after.messages<wire::Adopt>(kW1).size(), 1u);
+  const wire::Adopt adopt = after.messages<wire::Adopt>(kW1)[0];
+  EXPECT_GT(adopt.fence, dispatched.fence);
+  EXPECT_EQ(adopt.fence.epoch, 2u);
+  EXPECT_EQ(adopt.ack_upto, 2);
+  EXPECT_TRUE(after.messages<wire::Drop>().empty());
+  EXPECT_TRUE(after.dispatches().empty());  // nothing is computed twice
+  // What was on its way under the old fence changes nothing and kills nothing.
+  after.tokens(kW1, dispatched, 2, {3});
+  EXPECT_TRUE(after.messages<wire::Drop>().empty());
+  EXPECT_TRUE(after.written<InsertChunk>().empty());
+  wire::Dispatch now = dispatched;
+  now.fence = adopt.fence;
+  after.tokens(kW1, now, 2, {3, 4, 5}, FinishReason::kStop);
+  EXPECT_EQ(after.state("r1"), RequestState::kSucceeded);
+  ASSERT_EQ(after.written<InsertChunk>().size(), 1u);
+  EXPECT_EQ(after.written<InsertChunk>()[0].start, 2);
+}
+
+TEST_F(RestartTest, AnotherFenceOrIncarnationIsDropped) {
+  run_one();
+  Fence forged = dispatched.fence;
+  ++forged.counter;
+  for (const wire::Hello& hello :
+       {hello_with(2, 5, forged), hello_with(2, 5, dispatched.fence, "i2")}) {
+    Bench after;
+    after.boot(before.database(), 2);
+    after.step(FromWorker{kW1, hello});
+    EXPECT_TRUE(after.messages<wire::Adopt>().empty());
+    EXPECT_EQ(after.messages<wire::Drop>(kW1).size(), 1u);
+    // Not adopted: it is dispatched again, with what is committed.
+    ASSERT_EQ(after.dispatches().size(), 1u);
+    EXPECT_EQ(after.dispatch().committed_ids, (std::vector<TokenId>{1, 2}));
+  }
+}
+
+TEST_F(RestartTest, RingThatDoesNotReachBackIsNotAdopted) {
+  run_one();
+  Bench after;
+  after.boot(before.database(), 2);
+  after.step(FromWorker{kW1, hello_with(3, 5, dispatched.fence)});
+  EXPECT_TRUE(after.messages<wire::Adopt>().empty());
+  EXPECT_EQ(after.dispatches().size(), 1u);
+}
+
+TEST_F(RestartTest, WhatTheWorkerDoesNotListIsQueuedAtOnce) {
+  run_one();
+  wire::Hello hello = hello_with(0, 0, {});
+  hello.active.clear();
+  Bench after;
+  after.boot(before.database(), 2);
+  after.step(FromWorker{kW1, hello});
+  EXPECT_EQ(after.dispatch(kW1).committed_ids, (std::vector<TokenId>{1, 2}));
+}
+
+TEST_F(RestartTest, WorkerThatNeverComesBackIsGivenUp) {
+  run_one();
+  Bench after;
+  after.boot(before.database(), 2);
+  after.advance_ms(1499);
+  EXPECT_EQ(after.state("r1"), RequestState::kRunning);
+  after.advance_ms(1);
+  EXPECT_EQ(after.state("r1"), RequestState::kQueued);
+  after.step(
+      FromWorker{kW1, hello_with(2, 5, dispatched.fence)});  // too late: nothing is taken back
+  EXPECT_TRUE(after.messages<wire::Adopt>().empty());
+  EXPECT_EQ(after.messages<wire::Drop>(kW1).size(), 1u);
+}
+
+TEST_F(RestartTest, RestartOfARestartAdoptsFromTheNewestFence) {
+  run_one();
+  Bench second;
+  second.rows = before.rows;
+  second.boot(before.database(), 2);
+  second.step(FromWorker{kW1, hello_with(2, 5, dispatched.fence)});
+  const Fence adopted = second.messages<wire::Adopt>()[0].fence;
+  Bench third;
+  third.boot(second.database(), 3);
+  third.step(FromWorker{kW1, hello_with(2, 5, adopted)});
+  ASSERT_EQ(third.messages<wire::Adopt>().size(), 1u);
+  EXPECT_GT(third.messages<wire::Adopt>()[0].fence, adopted);
+}
+
+TEST_F(RestartTest, RepeatedHelloMeansNothingNew) {
+  run_one();
+  before.step(FromWorker{kW1, hello_with(2, 2, dispatched.fence)});
+  EXPECT_EQ(before.messages<wire::Welcome>().size(), 1u);
+  EXPECT_TRUE(before.dispatches().empty());
+  EXPECT_EQ(before.state("r1"), RequestState::kRunning);
+}
+
+TEST_F(RestartTest, SameProcessOnANewConnectionGoesOn) {
+  run_one();
+  constexpr PeerId kAgain = 150;
+  before.step(FromWorker{kAgain, hello_with(2, 5, dispatched.fence)});
+  ASSERT_EQ(before.messages<wire::Adopt>(kAgain).size(), 1u);
+  before.step(PeerGone{kW1});  // the old connection is noticed late and means nothing
+  EXPECT_EQ(before.state("r1"), RequestState::kRunning);
+}
+
+TEST_F(RestartTest, CancelledStaysCancelled) {
+  run_one();
+  before.step(FromClient{1, wire::Cancel{1, "r1", ""}});
+  const Boot boot = before.database();
+  EXPECT_TRUE(boot.requests.empty());
+  Bench after;
+  after.boot(boot, 2);
+  after.step(FromWorker{kW1, hello_with(2, 5, dispatched.fence)});
+  EXPECT_EQ(after.messages<wire::Drop>(kW1).size(), 1u);
+}
+
+TEST_F(RestartTest, DeadlinesGoOnOverTheRestart) {
+  before.boot();
+  before.add_model();
+  wire::Submit submit = before.submission("r1");
+  submit.total_timeout_ms = 1000;
+  before.submit(submit);
+  Bench after;
+  after.now = {5, before.now.wall_ms + 400};  // another monotonic clock
+  after.boot(before.database(), 2);
+  after.advance_ms(599);
+  EXPECT_EQ(after.state("r1"), RequestState::kQueued);
+  after.advance_ms(1);
+  EXPECT_EQ(after.state("r1"), RequestState::kExpired);
+}
+
+TEST_F(RestartTest, EndedRequestsAreRecalled) {
+  run_one();
+  before.tokens(kW1, dispatched, 2, {3}, FinishReason::kStop);
+  BootRequest ended;
+  ended.row = before.machine.request("r1")->row;
+  ended.choices.push_back(
+      {before.machine.request("r1")->choices[0].row, {}, false, {}, {}, {}, {}});
+  ended.prompt_tokens = {4};
+  Bench after;
+  after.boot({}, 2);
+  EXPECT_FALSE(after.machine.knows_id("r1"));
+  after.step(Recall{ended});
+  after.step(FromClient{1, wire::Attach{4, "r1", "", "", {1}, 64}});
+  ASSERT_EQ(after.events(1).size(), 1u);
+  EXPECT_EQ(after.events(1)[0].start, 1);
+  EXPECT_EQ(after.events(1)[0].end, 3);
+  EXPECT_TRUE(after.events(1)[0].ids.empty());  // the shell reads them from the store
+  EXPECT_EQ(after.messages<wire::Fin>(1).size(), 1u);
+}
+
+TEST_F(RestartTest, DamagedRowsCostOneRequest) {
+  run_one();
+  Boot boot = before.database();
+  boot.requests[0].damaged = "read tokens: its checksum is wrong";
+  boot.requests[0].choices[0].ids.clear();
+  Bench after;
+  after.boot(boot, 2);
+  EXPECT_EQ(after.state("r1"), RequestState::kFailed);
+  EXPECT_EQ(after.machine.request("r1")->row.error_code, "corrupt");
+}
+
+}  // namespace
+}  // namespace holdfast::core

@@ -1,0 +1,2 @@
+set(libs hf_store)
+set(timeout_s 120)

@@ -1,0 +1,257 @@
+// Goal: the database keeps what was committed, refuses what it must not open, and says why.
+// Method: real SQLite in a temporary directory; damage and foreign files are made with a second
+// connection.
+#include "control/store/store.h"
+
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "control/store/encode.h"
+#include "control/store/open.h"
+#include "tests/store/temp_state.h"
+
+namespace holdfast::store {
+namespace {
+
+using core::Durability;
+
+void run_sql(const std::string& path, const std::string& sql) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  char* why = nullptr;
+  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &why), SQLITE_OK) << (why ? why : "");
+  sqlite3_free(why);
+  sqlite3_close(db);
+}
+
+std::string read_sql(const std::string& path, const std::string& sql) {
+  sqlite3* db = nullptr;
+  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
+  auto text = query_text(db, sql);
+  sqlite3_close(db);
+  return text ? *text : "error: " + text.error().what;
+}
+
+Errc open_error(const std::string& dir, std::string* what = nullptr) {
+  OpenOptions options;
+  options.state_dir = dir;
+  options.lock_wait_ms = 0;
+  const auto store = Store::open(options);
+  if (store) return Errc::kInternal;
+  if (what != nullptr) *what = store.error().what;
+  return store.error().code;
+}
+
+TEST(Store, PragmasAndIdentityAreWhatTheRulesSay) {
+  const TempState state;
+  auto db = open_database(state.dir());
+  ASSERT_TRUE(db) << db.error().what;
+  const auto pragma = [&](const char* name) {
+    return query_text(db->get(), std::string("PRAGMA ") + name).value();
+  };
+  EXPECT_EQ(pragma("journal_mode"), "wal");
+  EXPECT_EQ(pragma("synchronous"), "2");
+  EXPECT_EQ(pragma("wal_autocheckpoint"), "0");
+  EXPECT_EQ(pragma("foreign_keys"), "1");
+  EXPECT_EQ(pragma("trusted_schema"), "0");
+  EXPECT_EQ(pragma("application_id"), std::to_string(kApplicationId));
+  EXPECT_EQ(pragma("user_version"), std::to_string(schema_version()));
+}
+
+TEST(Store, RequestComesBackWhole) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  core::InsertRequest insert = request_row(1, "key");
+  insert.payload.echo = true;
+  insert.payload.prompt_text = {"héllo"};
+  insert.row.total_deadline_ms = 77;
+  commit(*store,
+         {insert, chunk(1, 0, {10, 11}), progress(1, 2), chunk(1, 2, {12}), progress(1, 3)});
+  store.reset();
+  store = open_store(state.dir());
+  const core::Boot boot = store->load().value();
+  ASSERT_EQ(boot.requests.size(), 1u);
+  const core::BootRequest& r = boot.requests[0];
+  EXPECT_EQ(r.row.id, "r1");
+  EXPECT_EQ(r.row.total_deadline_ms, 77);
+  EXPECT_EQ(r.sampling.seed, 0xFFFF'FFFF'FFFF'FFFFULL);
+  EXPECT_EQ(r.sampling.temperature, 0.7f);
+  EXPECT_EQ(r.stops, insert.payload.stops);
+  EXPECT_EQ(r.prompt_tokens, std::vector<std::int64_t>{4});
+  EXPECT_EQ(r.choices[0].ids, (std::vector<core::TokenId>{10, 11, 12}));
+  EXPECT_EQ(store->prompt_ids(1, 0).value(), insert.payload.prompt_ids[0]);
+  EXPECT_EQ(store->prompt_text(1).value(), insert.payload.prompt_text);
+  EXPECT_TRUE(store->find_by_key("t", "key").value().has_value());
+  EXPECT_FALSE(store->find_by_key("other", "key").value().has_value());
+  EXPECT_FALSE(store->find_by_id("r2").value().has_value());
+}
+
+TEST(Store, TokensOfAnySpan) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  core::InsertChunk with_extra = chunk(1, 5, {5, 6});
+  with_extra.extra = {"{\"a\":1}", std::string("\xc3", 1)};
+  commit(*store, {request_row(1), chunk(1, 0, {0, 1, 2}), chunk(1, 3, {3, 4}), with_extra});
+  for (std::int64_t start = 0; start < 7; ++start) {
+    for (std::int64_t end = start + 1; end <= 7; ++end) {
+      const TokenSpan span = store->tokens(1, 0, start, end).value();
+      ASSERT_EQ(static_cast<std::int64_t>(span.ids.size()), end - start);
+      for (std::int64_t i = start; i < end; ++i) {
+        EXPECT_EQ(span.ids[static_cast<std::size_t>(i - start)], i);
+      }
+      if (end == 7) {
+        EXPECT_EQ(span.extra.back(), std::string("\xc3", 1));
+      }
+    }
+  }
+  EXPECT_EQ(store->tokens(1, 0, 0, 8).error().code, Errc::kCorrupt);  // never a short answer
+}
+
+TEST(Store, DamagedChunkIsSeen) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  commit(*store, {request_row(1), chunk(1, 0, {1, 2})});
+  store.reset();
+  run_sql(state.db(), "UPDATE chunks SET ids = x'0100000003000000'");
+  store = open_store(state.dir());
+  EXPECT_EQ(store->tokens(1, 0, 0, 2).error().code, Errc::kCorrupt);
+}
+
+TEST(Store, GroupIsAllOrNothing) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  commit(*store, {request_row(1, "key")});
+  // The second row breaks UNIQUE(tenant, idem_key): the first must not stay.
+  const std::vector<core::RowChange> rows = {request_row(2), request_row(3, "key")};
+  const Result<void> done = store->apply(rows, Durability::kFull);
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Errc::kStorage);
+  // What the file holds is taken as unknown from here on.
+  EXPECT_FALSE(store->apply(std::vector<core::RowChange>{request_row(4)}, Durability::kFull));
+  store.reset();
+  EXPECT_EQ(read_sql(state.db(), "SELECT group_concat(id) FROM requests"), "r1");
+}
+
+TEST(Store, FullDiskRollsBackAndCanBeTriedAgain) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  commit(*store, {request_row(1)});
+  core::InsertRequest big = request_row(2);
+  big.payload.meta.assign(1 << 20, 'x');
+  store.reset();
+  // A page limit of the connection gives SQLITE_FULL exactly as a full disk does.
+  Db db = open_database(state.dir()).value();
+  ASSERT_TRUE(exec(db.get(), "PRAGMA max_page_count=64"));
+  Statement insert = Statement::prepare(db.get(),
+                                        "INSERT INTO outbox(seq,kind,target,body,created_ms)"
+                                        " VALUES (1,'','',zeroblob(4000000),0)")
+                         .value();
+  const Result<void> done = insert.use().run();
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().code, Errc::kDiskFull);
+}
+
+TEST(Store, EpochsOnlyRise) {
+  const TempState state;
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    EXPECT_EQ(open_store(state.dir())->raise_epoch(5).value(), i);
+  }
+}
+
+TEST(Store, SecondOwnerIsToldWhoTheFirstIs) {
+  const TempState state;
+  const auto store = open_store(state.dir());
+  std::string what;
+  EXPECT_EQ(open_error(state.dir(), &what), Errc::kConflict);
+  EXPECT_NE(what.find("pid=" + std::to_string(getpid()) + " role=daemon"), std::string::npos)
+      << what;
+}
+
+TEST(Store, LockOfADeadOwnerIsFree) {
+  const TempState state;
+  const pid_t child = fork();
+  if (child == 0) {
+    auto lock = StateLock::acquire(state.dir(), "daemon", 0);
+    _exit(lock ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  EXPECT_NE(open_store(state.dir()), nullptr);
+}
+
+TEST(Store, NewerDatabaseIsRefused) {
+  const TempState state;
+  open_store(state.dir()).reset();
+  run_sql(state.db(), "PRAGMA user_version=999");
+  std::string what;
+  EXPECT_EQ(open_error(state.dir(), &what), Errc::kVersionNewer);
+  EXPECT_NE(what.find("999"), std::string::npos) << what;
+}
+
+TEST(Store, ForeignAndDamagedFilesAreRefused) {
+  const TempState foreign;
+  run_sql(foreign.db(), "CREATE TABLE mine(a); PRAGMA user_version=1");
+  EXPECT_EQ(open_error(foreign.dir()), Errc::kCorrupt);
+  const TempState text;
+  std::ofstream(text.db()) << std::string(8192, 'x');
+  EXPECT_EQ(open_error(text.dir()), Errc::kCorrupt);
+}
+
+TEST(Store, UnwritableDirectoryIsNamed) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  const TempState state;
+  ASSERT_EQ(chmod(state.dir().c_str(), 0500), 0);
+  std::string what;
+  EXPECT_EQ(open_error(state.dir(), &what), Errc::kIo);
+  EXPECT_NE(what.find(state.dir()), std::string::npos);
+  chmod(state.dir().c_str(), 0700);
+}
+
+TEST(Store, FailedMigrationLeavesNothingBehind) {
+  // A migration that meets a table of its own name fails as a whole; the file stays at version 0.
+  const TempState state;
+  run_sql(state.db(),
+          "PRAGMA application_id=" + std::to_string(kApplicationId) + "; CREATE TABLE choices(x)");
+  EXPECT_NE(open_error(state.dir()), Errc::kInternal);
+  EXPECT_EQ(read_sql(state.db(), "PRAGMA user_version"), "0");
+  EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM sqlite_schema WHERE name='requests'"), "0");
+}
+
+TEST(Store, ReadersMayLookWhileTheOwnerWrites) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  for (core::Seq seq = 1; seq <= 50; ++seq) {
+    commit(*store, {request_row(seq)}, Durability::kNormal);
+    EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM requests"), std::to_string(seq));
+    ASSERT_TRUE(store->checkpoint_all());
+  }
+}
+
+TEST(Store, CheckpointEmptiesTheLog) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  for (core::Seq seq = 1; seq <= 400; ++seq) {
+    core::InsertRequest insert = request_row(seq);
+    insert.payload.meta.assign(50'000, 'x');
+    commit(*store, {insert}, Durability::kNormal);
+    ASSERT_TRUE(store->checkpoint_if_due(false));
+    ASSERT_LT(store->wal_pages(), 4100);
+  }
+  ASSERT_TRUE(store->checkpoint_all());
+  EXPECT_EQ(store->wal_pages(), 0);
+}
+
+TEST(Store, Crc32cKnownAnswers) {
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(crc32c("56789", crc32c("1234")), 0xE3069283u);
+}
+
+}  // namespace
+}  // namespace holdfast::store

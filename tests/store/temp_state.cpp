@@ -1,0 +1,64 @@
+#include "tests/store/temp_state.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+
+namespace holdfast::store {
+
+TempState::TempState() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "hf-store-XXXXXX").string();
+  CHECK(mkdtemp(pattern.data()) != nullptr);
+  dir_ = pattern;
+}
+
+TempState::~TempState() {
+  std::error_code ignored;
+  std::filesystem::remove_all(dir_, ignored);
+}
+
+std::unique_ptr<Store> open_store(const std::string& dir) {
+  OpenOptions options;
+  options.state_dir = dir;
+  options.lock_wait_ms = 0;
+  auto store = Store::open(options);
+  return std::move(store).value();
+}
+
+core::InsertRequest request_row(core::Seq seq, const std::string& idem_key) {
+  core::InsertRequest insert;
+  insert.row.seq = seq;
+  insert.row.id = "r" + std::to_string(seq);
+  insert.row.tenant = "t";
+  insert.row.idem_key = idem_key;
+  insert.row.body_hash = "h";
+  insert.row.model = "m";
+  insert.row.model_sha = "sha";
+  insert.row.max_tokens = 100;
+  insert.row.created_ms = 1;
+  insert.choices.resize(1);
+  insert.payload.sampling.seed = 0xFFFF'FFFF'FFFF'FFFFULL;
+  insert.payload.sampling.temperature = 0.7f;
+  insert.payload.stops = {"stop", std::string("\xff\x01", 2)};
+  insert.payload.meta = "{}";
+  insert.payload.prompt_ids = {{1, 2, 3, static_cast<core::TokenId>(seq)}};
+  return insert;
+}
+
+core::InsertChunk chunk(core::Seq seq, std::int64_t start, std::vector<core::TokenId> ids) {
+  return {seq, 0, start, std::move(ids), {}};
+}
+
+core::UpdateChoice progress(core::Seq seq, std::int64_t next_index) {
+  core::UpdateChoice update;
+  update.seq = seq;
+  update.row.next_index = next_index;
+  return update;
+}
+
+void commit(Store& store, const std::vector<core::RowChange>& rows, core::Durability durability) {
+  const Result<void> done = store.apply(rows, durability);
+  CHECK_MSG(done.has_value(), done.has_value() ? "" : done.error().what.c_str());
+}
+
+}  // namespace holdfast::store

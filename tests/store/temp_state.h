@@ -1,0 +1,33 @@
+#pragma once
+// A state directory that goes away with the test, and rows to put into it.
+
+#include <string>
+#include <vector>
+
+#include "control/store/store.h"
+
+namespace holdfast::store {
+
+class TempState {
+ public:
+  TempState();
+  ~TempState();
+  TempState(const TempState&) = delete;
+  const std::string& dir() const { return dir_; }
+  std::string db() const { return dir_ + "/control.db"; }
+
+ private:
+  std::string dir_;
+};
+
+std::unique_ptr<Store> open_store(const std::string& dir);
+
+/// A request of one choice with a prompt of four tokens.
+core::InsertRequest request_row(core::Seq seq, const std::string& idem_key = "");
+core::InsertChunk chunk(core::Seq seq, std::int64_t start, std::vector<core::TokenId> ids);
+core::UpdateChoice progress(core::Seq seq, std::int64_t next_index);
+/// CHECKs that it worked.
+void commit(Store& store, const std::vector<core::RowChange>& rows,
+            core::Durability durability = core::Durability::kFull);
+
+}  // namespace holdfast::store
