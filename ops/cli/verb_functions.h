@@ -33,6 +33,11 @@ int tokenize(const Call& call);
 int detokenize(const Call& call);
 int synth_model(const Call& call);
 
+// engine_verbs.cpp
+int logits(const Call& call);
+int perplexity(const Call& call);
+int bench(const Call& call);
+
 // render_chat.cpp
 int render_chat(const Call& call);
 

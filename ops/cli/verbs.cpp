@@ -95,6 +95,50 @@ const Verb kSynth = {"synth",
                       {"--seed", kInteger, "of the random numbers (default 1)"}},
                      &synth_model};
 
+const Argument kThreads = {"-t,--threads", kInteger, "compute threads (default: the cores)"};
+const Argument kDevice = {"--device", kText, "cpu or opencl:N (default cpu)"};
+const Argument kKernels = {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx"};
+const Argument kKvType = {"--kv-type", kText, "type of the KV cache (default f16)"};
+
+const Verb kLogits = {"logits",
+                      "logits of a token sequence, computed by the serving engine",
+                      {kFile,
+                       {"--tokens", kText, "1,2,3 or @FILE"},
+                       {"--positions", kText, "0,5 or all (default all)"},
+                       {"--chunk", kInteger, "tokens of prefill a step (default 512)"},
+                       {"--batch", kInteger, "other random sequences that run beside it"},
+                       {"--decode", kSwitch, "one token at a time"},
+                       kThreads,
+                       kDevice,
+                       kKernels,
+                       kKvType},
+                      &logits};
+
+const Verb kPerplexity = {
+    "perplexity",
+    "perplexity of a text, with its standard error",
+    {kFile,
+     {"--text", kText, "the text's file"},
+     {"--window", kInteger, "tokens of a window (default 256); windows do not overlap"},
+     {"--all-positions", kSwitch, "score whole windows, not their second halves alone"},
+     kThreads,
+     kDevice,
+     kKernels,
+     kKvType},
+    &perplexity};
+
+const Verb kBench = {"bench",
+                     "tokens a second of prefill and decode",
+                     {kFile,
+                      {"-p,--prompt-tokens", kInteger, "tokens of prefill (default 512; 0: none)"},
+                      {"-n,--decode-tokens", kInteger, "tokens to decode (default 64; 0: none)"},
+                      {"-b,--streams", kInteger, "sequences at once (default 1)"},
+                      kThreads,
+                      kDevice,
+                      kKernels,
+                      kKvType},
+                     &bench};
+
 }  // namespace
 
 const std::vector<Verb>& verb_table() {
@@ -130,6 +174,9 @@ const std::vector<Verb>& verb_table() {
       kTokenize,
       kDetokenize,
       kRender,
+      kLogits,
+      kPerplexity,
+      kBench,
       kSynth,
   };
   return table;

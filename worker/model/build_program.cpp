@@ -174,6 +174,10 @@ Result<void> set_frequencies(Taker& take, Program& p, const gguf::File& file) {
   if (llama3 && !factors.present() && s.rope_original_context <= 0) {
     return refuse("llama3 rope scaling without original_context_length");
   }
+  if (factors.present() &&
+      factors.tensor->data.size() < static_cast<std::size_t>(s.rope_dims / 2) * sizeof(float)) {
+    return refuse("rope_freqs.weight has no data");
+  }
   const double log_base = exact_log(s.rope_base);
   for (std::int64_t i = 0; i < s.rope_dims / 2; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(s.rope_dims);

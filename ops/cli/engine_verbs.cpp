@@ -1,0 +1,124 @@
+// The verbs logits, perplexity and bench: arguments in, tables or JSON out.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ops/cli/engine_tools.h"
+#include "ops/cli/output.h"
+#include "ops/cli/tokenize.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+EngineChoice engine_choice(const Call& call) {
+  EngineChoice choice;
+  choice.file = call.text("FILE");
+  choice.device = call.text("device", "cpu");
+  choice.kernels = call.text("kernels");
+  choice.kv_type = call.text("kv-type", "f16");
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  choice.threads =
+      static_cast<std::int32_t>(call.integer("threads", std::max<std::int64_t>(cores, 1)));
+  return choice;
+}
+
+/// "1,2,3", "@FILE" with such a list, or a JSON array.
+Result<std::vector<std::int32_t>> ids_argument(const std::string& argument) {
+  if (argument.empty() || argument[0] != '@') return parse_ids(argument);
+  HF_TRY(const std::string text, read_text_argument(argument.substr(1)));
+  return parse_ids(text);
+}
+
+}  // namespace
+
+int logits(const Call& call) {
+  LogitsCall wanted;
+  wanted.engine = engine_choice(call);
+  wanted.chunk = static_cast<std::int32_t>(call.integer("chunk"));
+  wanted.neighbours = static_cast<std::int32_t>(call.integer("batch"));
+  wanted.decode = call.has("decode");
+  if (wanted.neighbours < 0 || wanted.chunk < 0) {
+    return report_error(call, Errc::kUsage, "logits: --batch and --chunk are 0 or more");
+  }
+  auto tokens = ids_argument(call.text("tokens"));
+  if (!tokens) return report_error(call, tokens.error());
+  wanted.tokens = tokens.value();
+  const std::string positions = call.text("positions", "all");
+  if (positions != "all") {
+    const auto listed = ids_argument(positions);
+    if (!listed) return report_error(call, listed.error());
+    wanted.positions.assign(listed->begin(), listed->end());
+  }
+  if (wanted.tokens.empty() || (positions != "all" && wanted.positions.empty())) {
+    return report_error(call, Errc::kUsage,
+                        "logits: expected --tokens 1,2,3 and --positions 0,5 or all");
+  }
+  const auto text = logits_json(wanted);
+  if (!text) return report_error(call, text.error());
+  std::fputs((text.value() + "\n").c_str(), stdout);
+  return kExitDone;
+}
+
+int perplexity(const Call& call) {
+  PerplexityCall wanted;
+  wanted.engine = engine_choice(call);
+  wanted.text_file = call.text("text");
+  wanted.window = static_cast<std::int32_t>(call.integer("window", 256));
+  wanted.all_positions = call.has("all-positions");
+  if (wanted.text_file.empty()) {
+    return report_error(call, Errc::kUsage, "perplexity: expected --text TEXTFILE");
+  }
+  const auto found = measure_perplexity(wanted);
+  if (!found) return report_error(call, found.error());
+  if (call.json) {
+    const nlohmann::ordered_json document = {{"perplexity", found->value},
+                                             {"standard_error", found->standard_error},
+                                             {"tokens", found->tokens},
+                                             {"windows", found->windows},
+                                             {"class", found->numerics_class}};
+    std::printf("%s\n", document.dump(2).c_str());
+  } else {
+    std::printf("perplexity %.4f ± %.4f over %lld tokens in %lld windows of %d (%s)\n",
+                found->value, found->standard_error, static_cast<long long>(found->tokens),
+                static_cast<long long>(found->windows), wanted.window,
+                found->numerics_class.c_str());
+  }
+  return kExitDone;
+}
+
+int bench(const Call& call) {
+  BenchCall wanted;
+  wanted.engine = engine_choice(call);
+  wanted.prompt_tokens = static_cast<std::int32_t>(call.integer("prompt-tokens", 512));
+  wanted.decode_tokens = static_cast<std::int32_t>(call.integer("decode-tokens", 64));
+  wanted.streams = static_cast<std::int32_t>(call.integer("streams", 1));
+  const auto found = run_bench(wanted);
+  if (!found) return report_error(call, found.error());
+  if (call.json) {
+    const nlohmann::ordered_json document = {{"file", wanted.engine.file},
+                                             {"threads", wanted.engine.threads},
+                                             {"streams", wanted.streams},
+                                             {"prompt_tokens", wanted.prompt_tokens},
+                                             {"decode_tokens", wanted.decode_tokens},
+                                             {"prefill_tok_s", found->prefill_tok_s},
+                                             {"decode_tok_s", found->decode_tok_s},
+                                             {"bytes_per_token", found->bytes_per_token},
+                                             {"decode_gb_s", found->decode_gb_s},
+                                             {"load_s", found->load_s},
+                                             {"kernels", found->kernels},
+                                             {"class", found->numerics_class}};
+    std::printf("%s\n", document.dump(2).c_str());
+    return kExitDone;
+  }
+  std::printf("load     %8.2f s\nprefill  %8.1f tok/s  (%d tokens)\n", found->load_s,
+              found->prefill_tok_s, wanted.prompt_tokens);
+  std::printf("decode   %8.1f tok/s  (%d tokens x %d streams, %.1f GB/s of %s a step)\n",
+              found->decode_tok_s, wanted.decode_tokens, wanted.streams, found->decode_gb_s,
+              human_bytes(found->bytes_per_token).c_str());
+  std::printf("kernels  %s, %d threads\n", found->kernels.c_str(), wanted.engine.threads);
+  return kExitDone;
+}
+
+}  // namespace holdfast::cli

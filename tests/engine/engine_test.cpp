@@ -1,0 +1,349 @@
+// Goal: what a sequence produces depends on its own ids and parameters alone: not on neighbours,
+// chunking, preemption, pauses, or where it was resumed; and nothing is left behind by any end.
+// Method: a device double whose logits hash the token prefix as read back through the page tables,
+// so one wrong page, position or token changes every id after it; a sequence run alone is the
+// truth.
+
+#include <gtest/gtest.h>
+
+#include <malloc.h>
+
+#include "tests/engine/hash_executor.h"
+
+namespace holdfast::engine {
+namespace {
+
+using wire::FinishReason;
+
+/// Runs all specs through one engine, adding each when a slot is free.
+std::vector<Outcome> run_together(TestEngine& t, const std::vector<SequenceSpec>& specs) {
+  std::vector<Outcome> out(specs.size());
+  std::size_t next = 0;
+  for (int steps = 0; steps < 100'000; ++steps) {
+    while (next < specs.size()) {
+      const auto added = t.engine->add(specs[next]);
+      if (!added.has_value()) {
+        EXPECT_EQ(added.error().code, Errc::kRateLimited) << added.error().what;
+        break;
+      }
+      ++next;
+    }
+    if (t.engine->idle()) break;
+    gather(t.engine->step(), specs[0].key, out);
+  }
+  EXPECT_TRUE(t.engine->idle());
+  EXPECT_EQ(t.engine->usage().pages_used, 0);
+  EXPECT_EQ(t.engine->usage().running, 0);
+  return out;
+}
+
+std::vector<SequenceSpec> varied(std::size_t n, std::uint64_t seed = 0) {
+  std::vector<SequenceSpec> specs;
+  for (std::size_t i = 0; i < n; ++i) specs.push_back(varied_spec(100 + i, seed + i));
+  return specs;
+}
+
+TEST(Engine, BatchCompositionChangesNothing) {
+  const auto specs = varied(60);
+  TestEngine t;
+  const auto together = run_together(t, specs);
+  int stopped = 0;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    EXPECT_EQ(together[i], run_alone(specs[i])) << i;
+    EXPECT_FALSE(together[i].ids.empty());
+    stopped += together[i].finish == FinishReason::kStop;
+  }
+  EXPECT_GT(stopped, 5);  // the specs must exercise both ends
+  EXPECT_LT(stopped, 55);
+  EXPECT_EQ(t.engine->usage().preemptions, 0u);
+}
+
+TEST(Engine, ChunkingChangesNothing) {
+  const auto specs = varied(20);
+  TestEngine reference;
+  const auto expected = run_together(reference, specs);
+  for (const std::int32_t chunk : {1, 7, 63, 512}) {
+    ModelEngineConfig config = test_config();
+    config.prefill_chunk = chunk;
+    config.prefill_chunk_busy = std::max(1, chunk / 3);
+    TestEngine t(config);
+    EXPECT_EQ(run_together(t, specs), expected) << chunk;
+  }
+}
+
+TEST(Engine, PreemptionChangesNothing) {
+  const auto specs = varied(40, 500);
+  TestEngine wide;
+  const auto expected = run_together(wide, specs);
+  for (const std::int32_t pages : {5, 6, 8}) {
+    ModelEngineConfig config = test_config();
+    config.pages = pages;
+    TestEngine t(config);
+    EXPECT_EQ(run_together(t, specs), expected) << pages;
+    EXPECT_GT(t.engine->usage().preemptions, 0u) << pages;
+  }
+}
+
+TEST(Engine, PreemptionTakesLowestClassThenYoungest) {
+  ModelEngineConfig config = test_config();
+  config.pages = 4;
+  TestEngine t(config);
+  std::vector<SequenceSpec> specs;
+  for (std::size_t i = 0; i < 3; ++i) {  // one page each, then a second one
+    SequenceSpec s;
+    s.key = i;
+    s.prompt.assign(50, 3);
+    s.max_tokens = 70;
+    s.sampling.ignore_eos = true;
+    s.priority = i == 0 ? 2 : 1;
+    specs.push_back(s);
+  }
+  // 0 is the oldest, but of the lowest class: it goes first, then 2, the younger of the others.
+  std::vector<Outcome> out(3);
+  for (const auto& s : specs) ASSERT_TRUE(t.engine->add(s).has_value());
+  std::vector<SequenceKey> ended;
+  while (!t.engine->idle()) {
+    const auto& produced = t.engine->step();
+    for (const Produced& p : produced) {
+      if (p.finish != FinishReason::kNone) ended.push_back(p.key);
+    }
+    gather(produced, 0, out);
+  }
+  EXPECT_EQ(ended, (std::vector<SequenceKey>{1, 2, 0}));
+  EXPECT_GT(t.engine->usage().preemptions, 0u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i], run_alone(specs[i])) << i;
+}
+
+TEST(Engine, HigherClassGetsPagesOfLowerOne) {
+  ModelEngineConfig config = test_config();
+  config.pages = 5;
+  TestEngine t(config);
+  SequenceSpec low;
+  low.key = 0;
+  low.prompt.assign(250, 3);
+  low.max_tokens = 60;
+  low.priority = 2;
+  low.sampling.ignore_eos = true;
+  SequenceSpec high = low;
+  high.key = 1;
+  high.prompt.assign(200, 4);
+  high.priority = 0;
+  std::vector<Outcome> out(2);
+  ASSERT_TRUE(t.engine->add(low).has_value());
+  for (int i = 0; i < 10; ++i) gather(t.engine->step(), 0, out);
+  EXPECT_FALSE(out[0].ids.empty());
+  ASSERT_TRUE(t.engine->add(high).has_value());
+  while (out[1].finish == FinishReason::kNone) gather(t.engine->step(), 0, out);
+  EXPECT_EQ(out[0].finish, FinishReason::kNone);
+  while (!t.engine->idle()) gather(t.engine->step(), 0, out);
+  EXPECT_EQ(out[0], run_alone(low));
+  EXPECT_EQ(out[1], run_alone(high));
+}
+
+TEST(Engine, EveryRunningSequenceGetsATokenWhileOthersPrefill) {
+  ModelEngineConfig config = test_config();
+  config.prefill_chunk = 64;
+  config.prefill_chunk_busy = 16;
+  TestEngine t(config);
+  SequenceSpec chat;
+  chat.key = 0;
+  chat.prompt = {5};
+  chat.max_tokens = 200;
+  chat.sampling.ignore_eos = true;
+  ASSERT_TRUE(t.engine->add(chat).has_value());
+  t.engine->step();
+  SequenceSpec longer = chat;
+  longer.key = 1;
+  longer.prompt.assign(200, 6);
+  ASSERT_TRUE(t.engine->add(longer).has_value());
+  for (int i = 0; i < 12; ++i) {
+    const auto& produced = t.engine->step();
+    ASSERT_EQ(produced.size(), 1u);
+    EXPECT_EQ(produced[0].key, 0u);
+    EXPECT_EQ(t.log->calls.back().decode, 1);
+    EXPECT_EQ(t.log->calls.back().prefill, 16);
+  }
+  EXPECT_EQ(t.engine->step().size(), 2u);  // 192 + 8: its first token
+}
+
+TEST(Engine, CancelAtEveryStepLeavesNothing) {
+  const auto specs = varied(4, 40);
+  TestEngine reference;
+  const auto expected = run_together(reference, specs);
+  for (int at = 0; at < 40; ++at) {
+    TestEngine t;
+    std::vector<Outcome> out(specs.size());
+    for (const auto& s : specs) ASSERT_TRUE(t.engine->add(s).has_value());
+    for (int i = 0; i < at; ++i) gather(t.engine->step(), specs[0].key, out);
+    t.engine->cancel(specs[0].key);
+    t.engine->cancel(4711);  // unknown: ignored
+    const std::size_t before = out[0].ids.size();
+    while (!t.engine->idle()) gather(t.engine->step(), specs[0].key, out);
+    EXPECT_EQ(out[0].ids.size(), before) << at;
+    EXPECT_EQ(t.engine->usage().pages_used, 0) << at;
+    for (std::size_t i = 1; i < specs.size(); ++i) EXPECT_EQ(out[i], expected[i]) << at;
+  }
+}
+
+TEST(Engine, PausedSequenceWaitsAndGoesOn) {
+  const auto specs = varied(3, 70);
+  TestEngine t;
+  std::vector<Outcome> out(specs.size());
+  for (const auto& s : specs) ASSERT_TRUE(t.engine->add(s).has_value());
+  gather(t.engine->step(), specs[0].key, out);
+  t.engine->pause(specs[1].key, true);
+  const std::size_t held = out[1].ids.size();
+  while (!t.engine->idle()) gather(t.engine->step(), specs[0].key, out);
+  EXPECT_EQ(out[1].ids.size(), held);
+  EXPECT_EQ(out[1].finish, FinishReason::kNone);
+  t.engine->pause(specs[1].key, false);
+  EXPECT_FALSE(t.engine->idle());
+  while (!t.engine->idle()) gather(t.engine->step(), specs[0].key, out);
+  for (std::size_t i = 0; i < specs.size(); ++i) EXPECT_EQ(out[i], run_alone(specs[i])) << i;
+}
+
+TEST(Engine, PausedPagesDoNotStarveOthers) {
+  ModelEngineConfig config = test_config();
+  config.pages = 5;
+  TestEngine t(config);
+  SequenceSpec a = varied_spec(0, 3);
+  a.prompt.assign(250, 9);
+  a.stops.clear();
+  a.max_tokens = 60;
+  a.sampling.ignore_eos = true;
+  a.priority = 0;
+  SequenceSpec b = a;
+  b.key = 1;
+  b.priority = 2;
+  std::vector<Outcome> out(2);
+  ASSERT_TRUE(t.engine->add(a).has_value());
+  for (int i = 0; i < 10; ++i) gather(t.engine->step(), 0, out);
+  t.engine->pause(0, true);
+  ASSERT_TRUE(t.engine->add(b).has_value());
+  for (int i = 0; i < 200 && !t.engine->idle(); ++i) gather(t.engine->step(), 0, out);
+  EXPECT_EQ(out[1], run_alone(b));
+  t.engine->pause(0, false);
+  while (!t.engine->idle()) gather(t.engine->step(), 0, out);
+  EXPECT_EQ(out[0], run_alone(a));
+}
+
+TEST(Engine, ResumeAtEveryIndexGivesTheSameIds) {
+  for (std::uint64_t n = 200; n < 214; ++n) {
+    const SequenceSpec spec = varied_spec(1, n);
+    const Outcome whole = run_alone(spec);
+    for (std::size_t k = 0; k <= whole.ids.size(); ++k) {
+      SequenceSpec resumed = spec;
+      resumed.committed.assign(whole.ids.begin(), whole.ids.begin() + static_cast<long>(k));
+      Outcome rest = run_alone(resumed);
+      for (std::size_t i = 0; i < k; ++i) {
+        ASSERT_EQ(rest.ids[i], -1);  // not produced again
+        rest.ids[i] = whole.ids[i];
+      }
+      ASSERT_EQ(rest, whole) << n << " at " << k;
+    }
+  }
+}
+
+TEST(Engine, EndsAreTyped) {
+  SequenceSpec spec = varied_spec(1, 1);
+  spec.sampling.ignore_eos = true;
+  spec.stops.clear();
+  spec.max_tokens = 0;
+  EXPECT_EQ(run_alone(spec), (Outcome{{}, FinishReason::kLength, {}, {}}));
+  spec.prompt.assign(300, 4);
+  spec.max_tokens = 1000;
+  ModelEngineConfig config = test_config();
+  const Outcome full = run_alone(spec, config);
+  EXPECT_EQ(full.ids.size(), 20u);  // the context's end
+  EXPECT_EQ(full.finish, FinishReason::kLength);
+
+  TestEngine t(config);
+  const auto code = [&](const SequenceSpec& s) {
+    const auto r = t.engine->add(s);
+    return r.has_value() ? Errc::kInternal : r.error().code;
+  };
+  SequenceSpec bad = spec;
+  bad.prompt.assign(320, 4);
+  EXPECT_EQ(code(bad), Errc::kContextExceeded);
+  bad.prompt = {97};
+  EXPECT_EQ(code(bad), Errc::kInvalidRequest);
+  bad.prompt = {};
+  EXPECT_EQ(code(bad), Errc::kInvalidRequest);
+  bad.prompt = {1};
+  bad.sampling.top_p = 1.5f;
+  EXPECT_EQ(code(bad), Errc::kInvalidRequest);
+  bad.sampling.top_p = 1;
+  bad.sampling.extra = "{\"grammar\":\"root ::= x\"}";
+  EXPECT_EQ(code(bad), Errc::kUnsupported);
+  bad.sampling.extra.clear();
+  EXPECT_EQ(code(bad), Errc::kInternal);  // taken
+  EXPECT_EQ(code(bad), Errc::kConflict);
+  for (SequenceKey key = 2; key < 7; ++key) {
+    bad.key = key;
+    EXPECT_EQ(code(bad), Errc::kInternal);
+  }
+  bad.key = 7;
+  EXPECT_EQ(code(bad), Errc::kRateLimited);
+  config.pages = 2;
+  TestEngine small(config);
+  EXPECT_EQ(small.engine->add(spec).error().code, Errc::kMemoryExhausted);
+}
+
+TEST(Engine, StopsWithoutTokenizerAreRefused) {
+  ModelEngineConfig config = test_config();
+  config.vocabulary = {nullptr, kTestEnd};
+  TestEngine t(config);
+  SequenceSpec spec = varied_spec(1, 2);
+  ASSERT_FALSE(spec.stops.empty());
+  EXPECT_EQ(t.engine->add(spec).error().code, Errc::kUnsupported);
+}
+
+TEST(Engine, BadNumbersEndOneSequenceAlone) {
+  for (const bool whole_forward : {false, true}) {
+    auto specs = varied(5, 300);
+    for (auto& s : specs) {
+      for (auto& id : s.prompt) id = id == 60 ? 61 : id;
+    }
+    specs[2].prompt.back() = 60;
+    std::vector<Outcome> expected;
+    for (const auto& s : specs) expected.push_back(run_alone(s));
+    TestEngine t;
+    (whole_forward ? t.log->error_after : t.log->nan_after) = 60;
+    const auto out = run_together(t, specs);
+    EXPECT_EQ(out[2].finish, FinishReason::kError);
+    EXPECT_EQ(out[2].error, Errc::kNumericsNan);
+    EXPECT_TRUE(out[2].ids.empty());
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (i == 2 || out[i].finish == FinishReason::kError) continue;  // may sample 60 themselves
+      EXPECT_EQ(out[i], expected[i]) << i;
+    }
+  }
+}
+
+TEST(Engine, AThousandRequestsLeaveNoMemoryBehind) {
+  ModelEngineConfig config = test_config();
+  config.pages = 6;
+  TestEngine t(config);
+  t.log->calls.reserve(1'000'000);
+  const auto round = [&](std::uint64_t seed) {
+    for (int i = 0; i < 10; ++i)
+      run_together(t, varied(10, seed + static_cast<std::uint64_t>(i) * 10));
+  };
+  round(0);  // whatever libraries keep from their first use
+  const std::uint64_t allocations = t.engine->usage().allocations;
+  const std::size_t heap = mallinfo2().uordblks;
+  for (std::uint64_t i = 0; i < 10; ++i) round(i * 100);
+  EXPECT_EQ(t.engine->usage().allocations, allocations);
+  EXPECT_EQ(mallinfo2().uordblks, heap);
+}
+
+TEST(Engine, LogprobsComeWithEachToken) {
+  SequenceSpec spec = varied_spec(1, 4);
+  spec.sampling.logprobs = 2;
+  const Outcome out = run_alone(spec);
+  ASSERT_EQ(out.extra.size(), out.ids.size());
+  EXPECT_EQ(out.extra[0].rfind("{\"logprob\":-", 0), 0u) << out.extra[0];
+}
+
+}  // namespace
+}  // namespace holdfast::engine

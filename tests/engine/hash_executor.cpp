@@ -1,0 +1,201 @@
+#include "tests/engine/hash_executor.h"
+
+#include <limits>
+#include <set>
+
+#include "worker/engine/philox.h"
+
+namespace holdfast::engine {
+
+namespace {
+
+constexpr std::int64_t kPage = 64;
+
+std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
+  const auto r =
+      philox4x32({static_cast<std::uint32_t>(v), static_cast<std::uint32_t>(v >> 32), 0, 0},
+                 {static_cast<std::uint32_t>(h), static_cast<std::uint32_t>(h >> 32)});
+  return (std::uint64_t{r[0]} << 32) | r[1];
+}
+
+class HashExecutor final : public backend::Executor {
+ public:
+  HashExecutor(const ModelEngineConfig& config, std::shared_ptr<HashLog> log)
+      : limits_(limits_for(config, "f32")),
+        vocab_(config.vocab),
+        log_(std::move(log)),
+        memory_(static_cast<std::size_t>(config.pages * kPage), -777),
+        logits_(static_cast<std::size_t>(limits_.logit_rows * vocab_)) {}
+
+  Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
+    check(segments);
+    for (const backend::Segment& s : segments) {
+      for (std::int32_t i = 0; i < s.n; ++i) cell(s, s.start + i) = s.tokens[i];
+    }
+    std::size_t out = 0;
+    for (const backend::Segment& s : segments) {
+      if (s.n_logits > 0 && s.tokens[s.n - 1] == log_->error_after) {
+        return Error{Errc::kNumericsNan, "forward: segment is not finite"};
+      }
+      for (std::int64_t p = s.start + s.n - s.n_logits; p < s.start + s.n; ++p) {
+        row(s, p, logits_.data() + out);
+        out += static_cast<std::size_t>(vocab_);
+      }
+    }
+    return logits_.data();
+  }
+  backend::Memory memory() const override { return {1, 2, 3}; }
+  std::string class_prefix() const override { return "test/hash/r1"; }
+  std::uint64_t allocations() const override { return 7; }
+
+ private:
+  TokenId& cell(const backend::Segment& s, std::int64_t position) {
+    return memory_[static_cast<std::size_t>(s.pages[position / kPage] * kPage + position % kPage)];
+  }
+  void row(const backend::Segment& s, std::int64_t position, float* out) {
+    std::uint64_t h = 99;
+    for (std::int64_t p = 0; p <= position; ++p) h = mix(h, static_cast<std::uint64_t>(cell(s, p)));
+    for (std::int32_t id = 0; id < vocab_; ++id) {
+      out[id] = static_cast<float>(mix(h, static_cast<std::uint64_t>(id)) >> 54) * 0.01f;
+    }
+    if (cell(s, position) == log_->nan_after) out[5] = std::numeric_limits<float>::quiet_NaN();
+  }
+  void check(const std::vector<backend::Segment>& segments) {
+    HashCall call;
+    std::int32_t tokens = 0;
+    std::int32_t rows = 0;
+    std::set<std::int32_t> held;
+    for (const backend::Segment& s : segments) {
+      CHECK(s.n >= 1 && s.start >= 0 && s.start + s.n <= limits_.context);
+      CHECK(s.n_logits >= 0 && s.n_logits <= s.n);
+      tokens += s.n;
+      rows += s.n_logits;
+      for (std::int64_t p = 0; p * kPage < s.start + s.n; ++p) {
+        CHECK(s.pages[p] >= 0 && s.pages[p] < limits_.pages);
+        CHECK_MSG(held.insert(s.pages[p]).second, "two sequences hold one page");
+      }
+      if (s.n == 1 && s.n_logits == 1) {
+        ++call.decode;
+      } else {
+        call.prefill += s.n;
+      }
+    }
+    call.segments = static_cast<std::int32_t>(segments.size());
+    CHECK(tokens <= limits_.batch_tokens && rows <= limits_.logit_rows);
+    CHECK(call.segments >= 1 && call.segments <= limits_.batch_segments);
+    log_->calls.push_back(call);
+  }
+
+  backend::Limits limits_;
+  std::int64_t vocab_;
+  std::shared_ptr<HashLog> log_;
+  std::vector<TokenId> memory_;
+  std::vector<float> logits_;
+};
+
+class LetterTokenizer final : public text::Tokenizer {
+ public:
+  LetterTokenizer(std::int32_t vocab, TokenId end) : vocab_(vocab), end_(end) {
+    for (char c = 'a'; c <= 'z'; ++c) letters_ += c;
+  }
+  Result<std::vector<TokenId>> encode(std::string_view, const text::EncodeOptions&) const override {
+    return Error{Errc::kUnsupported, "letters are not encoded"};
+  }
+  std::string_view piece(TokenId id, bool) const override {
+    if (id == end_) return {};
+    return std::string_view(letters_).substr(static_cast<std::size_t>(id % 26), 1);
+  }
+  std::int32_t vocab_size() const override { return vocab_; }
+  TokenId bos() const override { return -1; }
+  TokenId eos() const override { return end_; }
+  bool is_end(TokenId id) const override { return id == end_; }
+  bool is_control(TokenId id) const override { return id == end_; }
+  std::string_view model() const override { return "letters"; }
+  std::string_view pre() const override { return ""; }
+  std::string_view chat_template() const override { return ""; }
+
+ private:
+  std::int32_t vocab_;
+  TokenId end_;
+  std::string letters_;
+};
+
+}  // namespace
+
+std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& config,
+                                                      std::shared_ptr<HashLog> log) {
+  return std::make_unique<HashExecutor>(config, std::move(log));
+}
+
+std::shared_ptr<const text::Tokenizer> make_letter_tokenizer(std::int32_t vocab, TokenId end) {
+  return std::make_shared<LetterTokenizer>(vocab, end);
+}
+
+ModelEngineConfig test_config() {
+  ModelEngineConfig c;
+  c.vocab = 97;
+  c.vocabulary.tokenizer = make_letter_tokenizer(c.vocab, kTestEnd);
+  c.context = 320;
+  c.slots = 6;
+  c.pages = 30;
+  c.prefill_chunk = 64;
+  c.prefill_chunk_busy = 64;
+  c.numerics_class = "test/hash/r1/-/f32/single";
+  return c;
+}
+
+TestEngine::TestEngine(ModelEngineConfig config) {
+  config.logit_rows = std::max(config.logit_rows, config.slots);
+  auto executor = make_hash_executor(config, log);
+  engine = std::make_unique<ModelEngine>(std::move(executor), std::move(config));
+}
+
+void gather(const std::vector<Produced>& produced, SequenceKey first, std::vector<Outcome>& out) {
+  for (const Produced& p : produced) {
+    CHECK(p.key >= first && p.key - first < out.size());
+    Outcome& o = out[p.key - first];
+    CHECK_MSG(o.finish == wire::FinishReason::kNone, "produced after its end");
+    if (o.ids.empty()) o.ids.resize(static_cast<std::size_t>(p.start), -1);  // resumed
+    CHECK(p.start == static_cast<std::int64_t>(o.ids.size()));
+    o.ids.insert(o.ids.end(), p.ids.begin(), p.ids.end());
+    o.extra.insert(o.extra.end(), p.extra.begin(), p.extra.end());
+    o.finish = p.finish;
+    if (p.finish == wire::FinishReason::kError) o.error = p.error.code;
+  }
+}
+
+Outcome run_alone(const SequenceSpec& spec, const ModelEngineConfig& config) {
+  TestEngine t(config);
+  std::vector<Outcome> out(1);
+  CHECK(t.engine->add(spec).has_value());
+  while (!t.engine->idle()) gather(t.engine->step(), spec.key, out);
+  CHECK(t.engine->usage().pages_used == 0);
+  return out[0];
+}
+
+SequenceSpec varied_spec(SequenceKey key, std::uint64_t n) {
+  std::int64_t drawn = 0;
+  const auto draw = [&](std::uint64_t below) {
+    return random_bits(n, 0, drawn++, RandomPurpose::kNeighbour) % below;
+  };
+  SequenceSpec spec;
+  spec.key = key;
+  const std::uint64_t length = 1 + draw(n % 3 == 0 ? 200 : 20);
+  for (std::uint64_t i = 0; i < length; ++i) spec.prompt.push_back(static_cast<TokenId>(draw(97)));
+  spec.max_tokens = static_cast<std::int64_t>(1 + draw(100));
+  spec.choice = static_cast<std::int32_t>(draw(3));
+  spec.priority = static_cast<std::int32_t>(draw(3));
+  spec.sampling.seed = draw(1000);
+  spec.sampling.temperature = n % 4 == 0 ? 0.0f : 0.9f;
+  if (n % 5 == 1) spec.sampling.top_k = 10;
+  if (n % 5 == 2) spec.sampling.top_p = 0.8f;
+  if (n % 5 == 3) spec.sampling.min_p = 0.05f;
+  if (n % 7 == 1) spec.sampling.repetition_penalty = 1.3f;
+  if (n % 7 == 2) spec.sampling.presence_penalty = spec.sampling.frequency_penalty = 0.5f;
+  if (n % 2 == 0) spec.stops = {"qx", "zzz", "ee"};
+  spec.sampling.ignore_eos = n % 3 == 1;
+  if (n % 3 == 2) spec.sampling.min_tokens = 30;
+  return spec;
+}
+
+}  // namespace holdfast::engine

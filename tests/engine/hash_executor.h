@@ -1,0 +1,63 @@
+#pragma once
+// Doubles for the engine's tests: a device whose logits are a hash of the token prefix, read back
+// through the page table that the engine hands it, and a tokenizer of single letters.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/engine/model_engine.h"
+
+namespace holdfast::engine {
+
+struct HashCall {
+  std::int32_t segments = 0;
+  std::int32_t decode = 0;   // segments of one token that want logits
+  std::int32_t prefill = 0;  // tokens of the others
+};
+
+/// What the double saw and what it shall do; shared with the test.
+struct HashLog {
+  std::vector<HashCall> calls;
+  TokenId nan_after = -1;    // a row whose last token is this one is NaN
+  TokenId error_after = -1;  // forward fails if a segment that wants logits ends with this one
+};
+
+/// CHECKs every limit, that live segments share no page, and reads nothing but what was written
+/// through the page tables (pages start as garbage).
+std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& config,
+                                                      std::shared_ptr<HashLog> log);
+
+/// Pieces "a".."z" by id % 26; the end token is `end`.
+std::shared_ptr<const text::Tokenizer> make_letter_tokenizer(std::int32_t vocab, TokenId end);
+
+inline constexpr TokenId kTestEnd = 1;
+
+/// vocab 97, context 320, 6 slots, 30 pages, chunks 64 and 64.
+ModelEngineConfig test_config();
+
+struct TestEngine {
+  std::shared_ptr<HashLog> log = std::make_shared<HashLog>();
+  std::unique_ptr<ModelEngine> engine;
+  explicit TestEngine(ModelEngineConfig config = test_config());
+};
+
+/// All that was produced for one sequence; `start` continuity is CHECKed as it comes in.
+struct Outcome {
+  std::vector<TokenId> ids;
+  wire::FinishReason finish = wire::FinishReason::kNone;
+  Errc error = Errc::kInternal;
+  std::vector<std::string> extra;
+  bool operator==(const Outcome& o) const { return ids == o.ids && finish == o.finish; }
+};
+
+/// Adds to `out` (by key - first) what a step produced.
+void gather(const std::vector<Produced>& produced, SequenceKey first, std::vector<Outcome>& out);
+
+/// Runs the sequence alone on a fresh engine.
+Outcome run_alone(const SequenceSpec& spec, const ModelEngineConfig& config = test_config());
+
+/// A varied sequence: prompt, sampling, stops and length drawn from n.
+SequenceSpec varied_spec(SequenceKey key, std::uint64_t n);
+
+}  // namespace holdfast::engine

@@ -1,0 +1,1 @@
+set(libs hf_engine nlohmann_json::nlohmann_json)
