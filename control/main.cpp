@@ -2,7 +2,7 @@
 
 #include <signal.h>
 #include <sodium.h>
-#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -80,6 +80,7 @@ int main(int argc, char** argv) {
       return 0;
     }
   }
+  umask(077);  // prompts and answers are nobody else's business
   holdfast::log::init("holdfastd", isatty(STDERR_FILENO) == 0);
   if (sodium_init() < 0) return fail({Errc::kInternal, "start: libsodium does not start"});
   auto options = read_arguments(argc, argv);

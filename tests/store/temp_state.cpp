@@ -1,13 +1,17 @@
 #include "tests/store/temp_state.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 
 namespace holdfast::store {
 
-TempState::TempState() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "hf-store-XXXXXX").string();
+TempState::TempState(bool in_memory) {
+  const std::filesystem::path memory = "/dev/shm";
+  const bool shm = in_memory && access(memory.c_str(), W_OK) == 0;
+  const auto base = shm ? memory : std::filesystem::temp_directory_path();
+  std::string pattern = (base / "hf-store-XXXXXX").string();
   CHECK(mkdtemp(pattern.data()) != nullptr);
   dir_ = pattern;
 }

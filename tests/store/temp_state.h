@@ -10,7 +10,8 @@ namespace holdfast::store {
 
 class TempState {
  public:
-  TempState();
+  /// On the disk, or (`in_memory`) where a sync costs nothing, for tests of many commits.
+  explicit TempState(bool in_memory = false);
   ~TempState();
   TempState(const TempState&) = delete;
   const std::string& dir() const { return dir_; }
