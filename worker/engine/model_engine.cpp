@@ -35,6 +35,7 @@ backend::Limits limits_for(const ModelEngineConfig& c, const std::string& kv_typ
 
 ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngineConfig config)
     : config_(std::move(config)),
+      chunk_max_(std::max(config_.prefill_chunk, config_.prefill_chunk_busy)),
       executor_(std::move(executor)),
       pool_(config_.pages),
       sampler_(config_.vocab, end_ids(config_.vocabulary, config_.vocab)),
@@ -127,8 +128,7 @@ Result<void> ModelEngine::add_probe(SequenceKey key, Probe probe) {
 
 void ModelEngine::set_prefill_chunk(std::int32_t tokens, std::int32_t tokens_busy) {
   CHECK(tokens > 0 && tokens_busy > 0);
-  CHECK(std::max(tokens, tokens_busy) <=
-        std::max(config_.prefill_chunk, config_.prefill_chunk_busy));
+  CHECK(std::max(tokens, tokens_busy) <= chunk_max_);
   config_.prefill_chunk = tokens;
   config_.prefill_chunk_busy = tokens_busy;
 }

@@ -122,6 +122,7 @@ class ModelEngine final : public Engine {
   void advance_probe(Slot& slot, const backend::Segment& segment, const float* rows);
 
   ModelEngineConfig config_;
+  const std::int32_t chunk_max_;  // what the executor was loaded for
   std::unique_ptr<backend::Executor> executor_;
   PagePool pool_;
   Sampler sampler_;
