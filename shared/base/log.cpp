@@ -16,8 +16,8 @@ struct Sink {
   std::string program = "holdfast";
   bool json = false;
   Sink() {
-    logger = std::make_shared<spdlog::logger>(
-        "holdfast", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    logger = std::make_shared<spdlog::logger>("holdfast",
+                                              std::make_shared<spdlog::sinks::stderr_sink_mt>());
     logger->set_pattern("%v");
     logger->flush_on(spdlog::level::debug);
     const char* wanted = std::getenv("HOLDFAST_LOG");
@@ -55,7 +55,8 @@ constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::l
 std::string time_stamp() {
   const auto now = std::chrono::system_clock::now();
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()) % 1000;
+  const auto ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()) % 1000;
   std::tm utc{};
   gmtime_r(&seconds, &utc);
   char buffer[40];

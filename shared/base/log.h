@@ -32,9 +32,17 @@ void init(std::string_view program, bool json);
 /// Lines are cut at 8 KiB. Before init() lines go to stderr as text.
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 
-inline void debug(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kDebug, e, f); }
-inline void info(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kInfo, e, f); }
-inline void warn(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kWarn, e, f); }
-inline void error(std::string_view e, std::initializer_list<Field> f = {}) { write(Level::kError, e, f); }
+inline void debug(std::string_view e, std::initializer_list<Field> f = {}) {
+  write(Level::kDebug, e, f);
+}
+inline void info(std::string_view e, std::initializer_list<Field> f = {}) {
+  write(Level::kInfo, e, f);
+}
+inline void warn(std::string_view e, std::initializer_list<Field> f = {}) {
+  write(Level::kWarn, e, f);
+}
+inline void error(std::string_view e, std::initializer_list<Field> f = {}) {
+  write(Level::kError, e, f);
+}
 
 }  // namespace holdfast::log

@@ -57,7 +57,8 @@ class Client {
   virtual Answer<std::string> op(const std::string& verb, const std::string& args_json) = 0;
 
   /// The same without blocking; `done` runs on the I/O thread.
-  virtual void submit_async(wire::Submit submit, std::function<void(Answer<wire::Accepted>)> done) = 0;
+  virtual void submit_async(wire::Submit submit,
+                            std::function<void(Answer<wire::Accepted>)> done) = 0;
   virtual void status_async(const std::string& request_id,
                             std::function<void(Answer<wire::RequestInfo>)> done) = 0;
   virtual void cancel_async(const std::string& request_id,
@@ -72,9 +73,9 @@ class Client {
   virtual void close_stream(StreamId id) = 0;
 
   /// Blocking convenience: events on the calling thread, until FIN or a failure.
-  virtual Answer<wire::RequestInfo> stream(const std::string& request_id,
-                                           std::vector<std::int64_t> from,
-                                           const std::function<void(const wire::Event&)>& on_event) = 0;
+  virtual Answer<wire::RequestInfo> stream(
+      const std::string& request_id, std::vector<std::int64_t> from,
+      const std::function<void(const wire::Event&)>& on_event) = 0;
 };
 
 /// A new request id: 26 characters, time-ordered, unguessable ("req" ids of the daemon look alike).

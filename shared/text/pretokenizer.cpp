@@ -35,7 +35,8 @@ constexpr std::string_view kSeedCoder =
     HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\p{wspace}\p{L}\p{N}]+|)" HF_SPACES;
 constexpr std::string_view kExaoneMoe = HF_CONTRACTION
     R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N})"
-    R"(| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]?|\p{wspace}*[\r\n]|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
+    R"(| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]?|\p{wspace}*[\r\n])"
+    R"(|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
 constexpr std::string_view kJais2 = HF_CONTRACTION
     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)" HF_SYMBOLS R"(|\p{wspace}*[\r\n]+)"
     R"(|\p{wspace}{512}(?!\P{wspace})|\p{wspace}{256}(?!\P{wspace})|\p{wspace}{128}(?!\P{wspace}))"

@@ -35,8 +35,8 @@ struct Sampling {
   std::uint64_t seed = 0;    // drawn at acceptance if the client gave none
   bool ignore_eos = false;
   std::int32_t min_tokens = 0;
-  std::int32_t logprobs = -1;          // -1 off, else how many alternatives
-  float repetition_penalty = 1.0f;     // 1 = off
+  std::int32_t logprobs = -1;       // -1 off, else how many alternatives
+  float repetition_penalty = 1.0f;  // 1 = off
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
   std::string extra;  // JSON object: further fields (logit_bias, grammar, …), empty = none
@@ -52,7 +52,13 @@ struct Prompt {
 enum class PriorityClass : std::uint8_t { kInteractive = 0, kNormal = 1, kBatch = 2 };
 enum class OnDisconnect : std::uint8_t { kContinue = 0, kCancel = 1 };
 enum class RequestState : std::uint8_t {
-  kQueued, kRunning, kSucceeded, kFailed, kCancelled, kExpired, kQuarantined
+  kQueued,
+  kRunning,
+  kSucceeded,
+  kFailed,
+  kCancelled,
+  kExpired,
+  kQuarantined
 };
 std::string_view state_name(RequestState state);  // "queued", …
 bool is_terminal(RequestState state);
@@ -66,9 +72,9 @@ std::string_view finish_name(FinishReason reason);  // "stop", "length", …
 struct Submit {
   std::uint64_t tag = 0;
   std::string request_id;
-  std::string tenant;    // empty = "default"
-  std::string idem_key;  // empty = none
-  std::string model;     // name or alias
+  std::string tenant;           // empty = "default"
+  std::string idem_key;         // empty = none
+  std::string model;            // name or alias
   std::vector<Prompt> prompts;  // 1 or more; choices = prompts x n, prompt-major
   std::int32_t n = 1;
   std::optional<std::int64_t> max_tokens;  // absent: what is left of the context
@@ -81,8 +87,9 @@ struct Submit {
   std::int64_t queue_timeout_ms = 0;  // 0 = none
   std::int64_t total_timeout_ms = 0;  // 0 = none
   OnDisconnect on_disconnect = OnDisconnect::kContinue;
-  std::string body_hash;  // client's hash of its body for idem_key; empty: the daemon hashes this message
-  std::string meta;       // opaque to us, handed back with RequestInfo (the gateway's own JSON)
+  std::string
+      body_hash;  // client's hash of its body for idem_key; empty: the daemon hashes this message
+  std::string meta;  // opaque to us, handed back with RequestInfo (the gateway's own JSON)
 };
 
 /// One choice of a request as the client sees it.
@@ -98,7 +105,7 @@ struct ChoiceInfo {
 struct RequestInfo {
   std::string request_id;
   std::string tenant;
-  std::string model;      // as resolved (alias target)
+  std::string model;  // as resolved (alias target)
   std::string model_sha;
   RequestState state = RequestState::kQueued;
   std::int64_t created_ms = 0;
@@ -279,7 +286,7 @@ struct Hello {
   std::string device;   // "cpu", "opencl:0", …
   std::string kernels;  // family in use
   std::int32_t threads = 0;
-  std::string engine;   // "model" | "fake"
+  std::string engine;  // "model" | "fake"
   MemoryReport memory;
   std::vector<LoadedModel> models;
   std::vector<ActiveItem> active;
@@ -307,13 +314,13 @@ struct Load {
   std::string path;
   std::int64_t size = 0;
   std::int64_t mtime_ns = 0;
-  std::int64_t context = 0;   // tokens per sequence at most
-  std::int32_t slots = 0;     // sequences at once
-  std::int32_t pages = 0;     // KV pages of page_tokens tokens
-  std::string kv_type;        // "f16", …
-  std::string kernels;        // empty = the worker's choice
+  std::int64_t context = 0;        // tokens per sequence at most
+  std::int32_t slots = 0;          // sequences at once
+  std::int32_t pages = 0;          // KV pages of page_tokens tokens
+  std::string kv_type;             // "f16", …
+  std::string kernels;             // empty = the worker's choice
   std::int32_t prefill_chunk = 0;  // tokens of prefill per step; 0 = default
-  std::string options;        // JSON for the fake engine and experiments
+  std::string options;             // JSON for the fake engine and experiments
 };
 struct Unload {
   std::string load_id;
@@ -332,10 +339,10 @@ struct Dispatch {
   std::vector<TokenId> committed_ids;
   Sampling sampling;
   std::vector<std::string> stops;
-  std::int64_t max_tokens = 0;    // counted from index 0, committed ones included
-  std::int64_t time_left_ms = -1; // -1 = no deadline
+  std::int64_t max_tokens = 0;     // counted from index 0, committed ones included
+  std::int64_t time_left_ms = -1;  // -1 = no deadline
   std::int32_t priority = 1;
-  std::string state;              // sampler state that ids cannot rebuild
+  std::string state;  // sampler state that ids cannot rebuild
 };
 struct TokenEvent {
   std::string request_id;
@@ -368,8 +375,8 @@ struct CancelWork {
   std::int32_t choice = 0;
   Fence fence;
 };
-/// W→D: this dispatch was not taken or is handed back (no pages, stale load, draining, preempted for
-/// good). No blame; dispatched again elsewhere or later.
+/// W→D: this dispatch was not taken or is handed back (no pages, stale load, draining, preempted
+/// for good). No blame; dispatched again elsewhere or later.
 struct Returned {
   std::string request_id;
   std::int32_t choice = 0;
@@ -428,19 +435,19 @@ struct Inspected {
   std::uint64_t job = 0;
   bool ok = false;
   Refusal refusal;
-  std::string model_sha;    // SHA-256 of the file, hex
+  std::string model_sha;  // SHA-256 of the file, hex
   std::int64_t size = 0;
   std::int64_t mtime_ns = 0;
-  std::string shape;        // JSON: plan::ModelShape
-  std::string tokenizer;    // GGUF without tensors
-  std::string pieces;       // text::encode_pieces: the bytes of every token
+  std::string shape;      // JSON: plan::ModelShape
+  std::string tokenizer;  // GGUF without tensors
+  std::string pieces;     // text::encode_pieces: the bytes of every token
 };
 
 using Message =
     std::variant<Submit, Accepted, Refused, Attach, Attached, Credit, Detach, Event, Fin, Cancel,
-                 StatusQuery, StatusReply, ModelsQuery, ModelsReply, Ping, Pong, Op, OpResult, Hello,
-                 Welcome, Adopt, Drop, Load, Unload, StateReport, Dispatch, Tokens, Ack, CancelWork,
-                 Returned, Drain, Drained, WorkerStats, IngressHello, Prepare, Prepared,
+                 StatusQuery, StatusReply, ModelsQuery, ModelsReply, Ping, Pong, Op, OpResult,
+                 Hello, Welcome, Adopt, Drop, Load, Unload, StateReport, Dispatch, Tokens, Ack,
+                 CancelWork, Returned, Drain, Drained, WorkerStats, IngressHello, Prepare, Prepared,
                  NeedTokenizer, TokenizerBlob, Inspect, Inspected>;
 
 }  // namespace holdfast::wire

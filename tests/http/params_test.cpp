@@ -116,7 +116,8 @@ TEST(Params, NamesTheWrongParameter) {
       {R"({"model":"m","prompt":"a","stop":7})", "stop"},
       {R"({"model":"m","prompt":"a","stop":[""]})", "stop"},
       {R"({"model":"m","prompt":"a","stop":["a",1]})", "stop"},
-      {R"({"model":"m","prompt":"a","stop":["1","2","3","4","5","6","7","8","9","a","b","c","d","e","f","g","h"]})",
+      {R"({"model":"m","prompt":"a","stop":["1","2","3","4","5",)"
+       R"("6","7","8","9","a","b","c","d","e","f","g","h"]})",
        "stop"},
       {R"({"model":"m","prompt":"a","stream":1})", "stream"},
       {R"({"model":"m","prompt":"a","stream_options":{"include_usage":true}})", "stream_options"},

@@ -251,14 +251,13 @@ TEST(TableHistories, EveryTokenIsCommittedOnceInOrder) {
     std::int64_t made = 0;
     bool paused = false;
     const auto carry_out = [&] {
-      for (const Order& order : table.take_orders()) {
-        if (order.kind == Order::Kind::kAdd) {
-          key = order.key;
-          made = static_cast<std::int64_t>(order.spec.committed.size());
+      for (const Order& o : table.take_orders()) {
+        if (o.kind == Order::Kind::kAdd) {
+          key = o.key;
+          made = static_cast<std::int64_t>(o.spec.committed.size());
           paused = false;
         }
-        if (order.kind == Order::Kind::kPause) paused = true;
-        if (order.kind == Order::Kind::kResume) paused = false;
+        paused = o.kind != Order::Kind::kResume && (paused || o.kind == Order::Kind::kPause);
       }
     };
     table.dispatch(dispatch(1), 0);

@@ -23,10 +23,10 @@ struct SequenceSpec {
   std::vector<TokenId> prompt;
   std::vector<TokenId> committed;  // tokens already generated: prefilled, never sampled again
   wire::Sampling sampling;
-  std::int32_t choice = 0;         // enters the random numbers
+  std::int32_t choice = 0;  // enters the random numbers
   std::vector<std::string> stops;
-  std::int64_t max_tokens = 0;     // counted from index 0, committed included
-  std::int32_t priority = 1;       // lower first; preemption takes the highest number, then youngest
+  std::int64_t max_tokens = 0;  // counted from index 0, committed included
+  std::int32_t priority = 1;    // lower first; preemption takes the highest number, then youngest
 };
 
 struct Produced {
@@ -43,10 +43,10 @@ struct Usage {
   std::int32_t pages_total = 0;
   std::int32_t pages_used = 0;
   std::uint64_t steps = 0;
-  std::uint64_t tokens = 0;        // generated
+  std::uint64_t tokens = 0;  // generated
   std::uint64_t prefill_tokens = 0;
   std::uint64_t preemptions = 0;
-  std::uint64_t allocations = 0;   // device + engine allocations since the process started
+  std::uint64_t allocations = 0;  // device + engine allocations since the process started
 };
 
 /// Implementations: the model engine (open_engine) and the fake one (open_fake_engine).
@@ -71,16 +71,17 @@ class Engine {
 
 struct EngineOptions {
   std::string device = "cpu";
-  std::string kernels;       // empty = best
+  std::string kernels;  // empty = best
   std::int32_t threads = 1;
   std::int64_t context = 0;  // 0 = as plan::LoadWish
   std::int32_t slots = 0;
-  std::int32_t pages = 0;    // 0 = by the envelope
+  std::int32_t pages = 0;  // 0 = by the envelope
   std::string kv_type = "f16";
-  std::int32_t prefill_chunk = 0;  // tokens of prefill a step; 0 = 512
+  std::int32_t prefill_chunk = 0;       // tokens of prefill a step; 0 = 512
   std::int32_t prefill_chunk_busy = 0;  // the same while others decode: bounds their gap; 0 = 128
-  std::int32_t logit_rows = 0;     // rows of logits in one forward; 0 = slots (compute_logits: more is faster)
-  std::string model_sha;     // enters the numerics class
+  std::int32_t logit_rows =
+      0;  // rows of logits in one forward; 0 = slots (compute_logits: more is faster)
+  std::string model_sha;  // enters the numerics class
   std::function<void(double)> progress;
 };
 
@@ -91,9 +92,9 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const Engin
 
 /// Raw logits of a token sequence through the same stepping (CLI `logits`, `perplexity`, tests).
 struct LogitsOptions {
-  std::int32_t chunk = 0;      // prefill tokens a step; 0 = default
-  std::int32_t neighbours = 0; // other random sequences that run beside it
-  bool decode = false;         // one token at a time
+  std::int32_t chunk = 0;       // prefill tokens a step; 0 = default
+  std::int32_t neighbours = 0;  // other random sequences that run beside it
+  bool decode = false;          // one token at a time
 };
 /// rows[i] = logits after tokens[0 .. positions[i]], each [vocab]. The engine must be idle; a chunk
 /// is at most the prefill_chunk that it was opened with; logits.h gives rows without copying them.
@@ -103,10 +104,10 @@ Result<std::vector<std::vector<float>>> compute_logits(Engine& engine,
                                                        const LogitsOptions& options);
 
 /// Token = hash of (seed, choice, index, prefix); behaviour from a JSON object, all optional: vocab
-/// (1024), eos (id of the end token, 2), eos_every (mean tokens to an end token, 0 = never), step_us,
-/// step_us_per_sequence, prefill_us_per_token (slept, never spun), load_ms, memory_bytes, fail_load
-/// (true or a message: the load fails with kModelFailed), crash_on_token (abort() when it samples
-/// this id), crash_on_prompt_token (abort() when it starts on a prompt that holds this id),
+/// (1024), eos (id of the end token, 2), eos_every (mean tokens to an end token, 0 = never),
+/// step_us, step_us_per_sequence, prefill_us_per_token (slept, never spun), load_ms, memory_bytes,
+/// fail_load (true or a message: the load fails with kModelFailed), crash_on_token (abort() when it
+/// samples this id), crash_on_prompt_token (abort() when it starts on a prompt that holds this id),
 /// nan_on_token (kNumericsNan instead of this id), slots, pages, context, prefill_chunk (these four
 /// outrank EngineOptions), tokenizer (GGUF whose pieces and end tokens count; without one, stop
 /// strings are kUnsupported). kInvalidRequest for a field of another type.

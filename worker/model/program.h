@@ -48,8 +48,8 @@ struct Program {
   std::vector<double> inv_freq;
 };
 
-/// kUnsupported / kFileInvalid name the tensor, its shape and what was expected. Weights hold no NaN
-/// or infinity: that is found while packing.
+/// kUnsupported / kFileInvalid name the tensor, its shape and what was expected. Weights hold no
+/// NaN or infinity: that is found while packing.
 Result<Program> build_program(const gguf::File& file, const plan::ModelShape& shape);
 
 }  // namespace holdfast::model
