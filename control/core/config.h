@@ -41,11 +41,11 @@ struct Config {
   std::int64_t group_messages_max = 256;
   std::int64_t worker_heartbeat_ms = 20;
   std::int64_t worker_timeout_ms = 60;
-  std::int64_t client_heartbeat_ms = 1000;
-  std::int64_t client_timeout_ms = 5000;
+  std::int64_t client_heartbeat_ms = 500;
+  std::int64_t client_timeout_ms = 2000;
   std::int64_t link_high_water = 4096;
   std::int64_t client_message_bytes_max = 4 << 20;
-  std::int64_t worker_message_bytes_max = 16 << 20;
+  std::int64_t worker_message_bytes_max = 64 << 20;
   std::int64_t ingress_message_bytes_max = 256 << 20;
   std::int64_t outbox_messages_max = 65'536;
   std::int64_t storage_reserve_bytes = 16 << 20;

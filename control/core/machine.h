@@ -81,11 +81,12 @@ class Machine {
 
  private:
   using QueueKey = std::pair<std::string, std::string>;  // model name, numerics class or ""
+  using Waiters = std::vector<std::pair<PeerId, std::uint64_t>>;  // peer and tag
   struct Job {                                           // for an ingress helper
     std::uint64_t id = 0;
     bool inspect = false;
-    SubmitEvent submit;                                     // prepare
-    std::vector<std::pair<PeerId, std::uint64_t>> waiters;  // who gets the answer
+    SubmitEvent submit;  // prepare
+    Waiters waiters;     // who gets the answer
     std::string model_sha;
     OpAddModel add;     // inspect
     PeerId helper = 0;  // 0: waits for one
@@ -118,11 +119,13 @@ class Machine {
   void on(const IngressUp& event);
   bool known_submit(const SubmitEvent& event);
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
-  void accept(const SubmitEvent& event,
-              const std::vector<std::pair<PeerId, std::uint64_t>>& waiters,
+  std::optional<wire::Refusal> refuse_prompts(const SubmitEvent& event, const Model& model,
+                                              const std::vector<std::vector<TokenId>>& ids,
+                                              std::int64_t& max_tokens) const;
+  Request make_request(const SubmitEvent& event, const Model& model, std::int64_t max_tokens);
+  void accept(const SubmitEvent& event, const Waiters& waiters,
               std::vector<std::vector<TokenId>> ids, std::vector<std::string> text);
-  void answer_refused(const std::vector<std::pair<PeerId, std::uint64_t>>& waiters,
-                      wire::Refusal refusal);
+  void answer_refused(const Waiters& waiters, wire::Refusal refusal);
   void start_job(Job job);
   void assign_jobs();
   void job_lost(Job& job, const std::string& why);

@@ -187,8 +187,10 @@ void Machine::refresh_model(Model& model, const std::string& reason) {
   for (const ModelState state : kOrder) {
     const bool any = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
       const Load& load = item.second;
-      // A load whose worker may still come back serves nobody meanwhile.
-      const ModelState now = load.worker == 0 ? ModelState::kPlacing : load.row.state;
+      // A load whose worker may still come back, or may not be believed, serves nobody.
+      const auto worker = workers_.find(load.worker);
+      const bool serves = worker != workers_.end() && !worker->second.quarantined;
+      const ModelState now = serves ? load.row.state : ModelState::kPlacing;
       return load.row.model == model.row.name && now == state;
     });
     if (!any) continue;
@@ -262,7 +264,8 @@ void Machine::load_failed(Load& load, const std::string& reason) {
   for (const ChoiceRef& ref : std::set<ChoiceRef>(load.running)) {
     Request* request = requests_.by_seq(ref.seq);
     CHECK(request != nullptr);
-    requeue(*request, request->choices[static_cast<std::size_t>(ref.choice)], "load failed");
+    Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
+    if (choice.phase == ChoicePhase::kRunning) requeue(*request, choice, "load failed");
   }
   end_load(id, ModelState::kFailed, reason);
   if (model == models_.end()) return;

@@ -144,7 +144,8 @@ void Machine::finish_request_if_done(Request& request) {
     }
     return;
   }
-  RequestChange what = RequestChange::kSucceeded;
+  // Without choices: their rows could not be read.
+  RequestChange what = request.choices.empty() ? RequestChange::kFailed : RequestChange::kSucceeded;
   for (const Choice& choice : request.choices) {
     if (choice.row.finish == FinishReason::kError) {
       what = RequestChange::kFailed;

@@ -31,8 +31,7 @@ std::string tenant_of(const wire::Submit& submit) {
 
 }  // namespace
 
-void Machine::answer_refused(const std::vector<std::pair<PeerId, std::uint64_t>>& waiters,
-                             wire::Refusal refusal) {
+void Machine::answer_refused(const Waiters& waiters, wire::Refusal refusal) {
   ++counters_.refused;
   for (const auto& [peer, tag] : waiters) out_->send(peer, wire::Refused{tag, refusal});
 }
@@ -44,7 +43,7 @@ bool Machine::known_submit(const SubmitEvent& event) {
   const std::string hash = hash_of(event);
   Request* request = submit.request_id.empty() ? nullptr : requests_.by_id(submit.request_id);
   if (request == nullptr) request = requests_.by_key(tenant, submit.idem_key);
-  const std::vector<std::pair<PeerId, std::uint64_t>> waiter = {{event.peer, submit.tag}};
+  const Waiters waiter = {{event.peer, submit.tag}};
   const auto mismatch = [&](const std::string& id) {
     answer_refused(
         waiter, refuse(Errc::kIdempotencyMismatch, "request " + id +
@@ -123,7 +122,7 @@ void Machine::on(const SubmitEvent& original) {
   if (event.submit.request_id.empty()) event.submit.request_id = event.new_id;
   const auto model = models_.find(event.submit.model);
   const Model* found = model == models_.end() ? nullptr : &model->second;
-  const std::vector<std::pair<PeerId, std::uint64_t>> waiter = {{event.peer, event.submit.tag}};
+  const Waiters waiter = {{event.peer, event.submit.tag}};
   if (auto refusal = refuse_early(event, found)) {
     answer_refused(waiter, std::move(*refusal));
     return;
@@ -254,44 +253,44 @@ void Machine::on(const PreparedEvent& event) {
   accept(job.submit, job.waiters, event.prepared.ids, event.prepared.text);
 }
 
-void Machine::accept(const SubmitEvent& event,
-                     const std::vector<std::pair<PeerId, std::uint64_t>>& waiters,
-                     std::vector<std::vector<TokenId>> ids, std::vector<std::string> text) {
-  const wire::Submit& submit = event.submit;
-  const auto found = models_.find(submit.model);
-  const Model* model = found == models_.end() ? nullptr : &found->second;
-  if (auto refusal = refuse_early(event, model))
-    return answer_refused(waiters, std::move(*refusal));
+/// The prompts against the model: known ids, and room for them. Sets max_tokens as resolved.
+std::optional<wire::Refusal> Machine::refuse_prompts(const SubmitEvent& event, const Model& model,
+                                                     const std::vector<std::vector<TokenId>>& ids,
+                                                     std::int64_t& max_tokens) const {
   std::vector<std::int64_t> prompt_tokens;
   for (const auto& prompt : ids) {
-    prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
+    if (prompt.empty()) return refuse(Errc::kInvalidRequest, "the prompt has no tokens");
     const bool known = std::all_of(prompt.begin(), prompt.end(), [&](TokenId id) {
-      return id >= 0 && (model->row.vocab == 0 || id < model->row.vocab);
+      return id >= 0 && (model.row.vocab == 0 || id < model.row.vocab);
     });
-    if (prompt.empty() || !known) {
-      return answer_refused(
-          waiters,
-          refuse(Errc::kInvalidRequest, prompt.empty() ? std::string("the prompt has no tokens")
-                                                       : "prompt ids: expected 0 to " +
-                                                             std::to_string(model->row.vocab - 1)));
+    if (!known) {
+      return refuse(Errc::kInvalidRequest,
+                    "prompt ids: expected 0 to " + std::to_string(model.row.vocab - 1));
     }
+    prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
   }
-  ContextVerdict verdict = admit_context(prompt_tokens, submit.max_tokens, model->row.context,
-                                         std::int64_t{model->row.pages} * 64);
-  if (verdict.refusal) return answer_refused(waiters, std::move(*verdict.refusal));
+  ContextVerdict verdict = admit_context(prompt_tokens, event.submit.max_tokens, model.row.context,
+                                         std::int64_t{model.row.pages} * 64);
+  max_tokens = verdict.max_tokens;
+  return std::move(verdict.refusal);
+}
 
+/// The request as it will be stored, without its choices.
+Request Machine::make_request(const SubmitEvent& event, const Model& model,
+                              std::int64_t max_tokens) {
+  const wire::Submit& submit = event.submit;
   Request request;
   request.row.seq = ++last_seq_;
   request.row.id = submit.request_id;
   request.row.tenant = tenant_of(submit);
   request.row.idem_key = submit.idem_key;
   request.row.body_hash = hash_of(event);
-  request.row.model = model->row.name;
-  request.row.model_sha = model->row.sha;
+  request.row.model = model.row.name;
+  request.row.model_sha = model.row.sha;
   request.row.priority = submit.priority;
   request.row.config_version = config_version_;
   request.row.n = submit.n;
-  request.row.max_tokens = verdict.max_tokens;
+  request.row.max_tokens = max_tokens;
   request.row.on_disconnect = submit.on_disconnect;
   request.row.created_ms = now_.wall_ms;
   const auto deadline = [&](std::int64_t timeout_ms, std::int64_t& wall, std::int64_t& mono) {
@@ -310,14 +309,29 @@ void Machine::accept(const SubmitEvent& event,
   request.stops = submit.stops;
   request.echo = submit.echo;
   request.meta = submit.meta;
-  request.prompt_tokens = prompt_tokens;
   request.payload_bytes = payload_bytes(submit);
+  return request;
+}
+
+void Machine::accept(const SubmitEvent& event, const Waiters& waiters,
+                     std::vector<std::vector<TokenId>> ids, std::vector<std::string> text) {
+  const wire::Submit& submit = event.submit;
+  const auto found = models_.find(submit.model);
+  const Model* model = found == models_.end() ? nullptr : &found->second;
+  std::int64_t max_tokens = 0;
+  auto refusal = refuse_early(event, model);
+  if (!refusal) refusal = refuse_prompts(event, *model, ids, max_tokens);
+  if (refusal) return answer_refused(waiters, std::move(*refusal));
+  Request request = make_request(event, *model, max_tokens);
+  for (const auto& prompt : ids) {
+    request.prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
+  }
   InsertRequest insert;
   for (std::int32_t c = 0; c < submit.n * static_cast<std::int32_t>(ids.size()); ++c) {
     Choice choice;
     choice.row.choice = c;
     choice.row.prompt = c / submit.n;
-    if (verdict.max_tokens == 0) {
+    if (max_tokens == 0) {
       choice.row.finish = FinishReason::kLength;
       choice.phase = ChoicePhase::kEnded;
     }
@@ -330,7 +344,7 @@ void Machine::accept(const SubmitEvent& event,
   out_->write(std::move(insert), Durability::kFull);
   Request& in = *requests_.insert(std::move(request));
   ++counters_.accepted;
-  if (verdict.max_tokens == 0) {
+  if (max_tokens == 0) {
     finish_request_if_done(in);
   } else {
     for (Choice& choice : in.choices) enqueue(in, choice);

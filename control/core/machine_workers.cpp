@@ -165,6 +165,7 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
       CHECK(request != nullptr);
       Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
       lost.running.emplace_back(ref, choice.row.next_index);
+      if (choice.phase != ChoicePhase::kRunning) continue;  // its request was quarantined just now
       requeue(*request, choice, "worker lost: " + why);
     }
     const ModelState state = load->second.row.state;
@@ -251,8 +252,11 @@ void Machine::quarantine_worker(Worker& worker, const std::string& why) {
       CHECK(request != nullptr);
       Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
       out_->send(worker.peer, wire::Drop{request->row.id, ref.choice, "worker quarantined"});
+      if (choice.phase != ChoicePhase::kRunning) continue;
       requeue(*request, choice, "worker quarantined: " + why);
     }
+    const auto model = models_.find(load->second.row.model);
+    if (model != models_.end()) refresh_model(model->second, "worker quarantined: " + why);
   }
   want_place_ = true;
 }

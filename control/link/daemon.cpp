@@ -94,7 +94,7 @@ int Daemon::wait_ms(std::int64_t now_us) const {
   for (const Door& door : doors_) {
     if (const auto probe = door.next_probe_us()) until = std::min(until, *probe);
   }
-  if (store_->wal_pages() > 0) until = std::min(until, now_us + kIdleUs);
+  if (store_->wal_pages() >= store::kIdleCheckpointPages) until = std::min(until, now_us + kIdleUs);
   if (outbox_waits_) until = std::min<std::int64_t>(until, now_us + 5'000);
   // Rounded up: a timer that is nearly due must not make the loop spin.
   return static_cast<int>(std::clamp<std::int64_t>((until - now_us + 999) / 1000, 0, 1000));

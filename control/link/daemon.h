@@ -7,8 +7,10 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "control/core/machine.h"
@@ -89,6 +91,7 @@ class Daemon {
   core::PeerId last_peer_ = 0;
   core::Effects pending_;  // of the group in progress
   std::vector<Deferral> deferred_;
+  std::set<std::pair<core::PeerId, std::uint64_t>> full_;  // streams whose socket was full now
   std::deque<core::Event> again_;  // events that the release of messages caused
   std::atomic<bool> stop_wanted_{false};
   bool more_ready_ = false;

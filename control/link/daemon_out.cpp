@@ -28,6 +28,7 @@ void write_note(const core::Note& note) {
 
 void Daemon::release() {
   core::Effects group = std::exchange(pending_, {});
+  full_.clear();
   for (const core::Note& note : group.notes) write_note(note);
   for (core::Outgoing& out : group.messages) {
     std::visit([this](auto& o) { release_one(o); }, out);
@@ -64,9 +65,11 @@ void Daemon::release_one(core::SendMessage& out) {
       if (text) info->prompt_text = std::move(text).value();
     }
   }
-  const wire::SendStatus status = send(out.to, wire::encode(out.message));
   const auto* fin = std::get_if<wire::Fin>(&out.message);
-  if (fin != nullptr && status == wire::SendStatus::kFull) {
+  // Nothing of a stream may pass what could not be sent of it.
+  const bool blocked = fin != nullptr && full_.count({out.to, fin->tag}) > 0;
+  if (!blocked && send(out.to, wire::encode(out.message)) != wire::SendStatus::kFull) return;
+  if (fin != nullptr) {
     again_.emplace_back(core::SendFailed{out.to, fin->tag, fin->info.request_id, -1, 0});
   }
 }
@@ -105,7 +108,9 @@ void Daemon::release_one(core::SendEvent& out) {
     event.ids = std::move(out.ids);
   }
   pieces_->fill(out.model_sha, event);
-  if (send(out.to, wire::encode(event)) == wire::SendStatus::kFull) {
+  const bool blocked = full_.count({out.to, out.tag}) > 0;
+  if (blocked || send(out.to, wire::encode(event)) == wire::SendStatus::kFull) {
+    full_.insert({out.to, out.tag});
     again_.emplace_back(core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start});
   }
 }

@@ -262,7 +262,7 @@ Result<json> request_details(const core::RequestRow& row, core::Machine& machine
 
 Result<json> requests_json(const json& args, core::Machine& machine, store::Store& store) {
   const std::int64_t limit =
-      std::clamp<std::int64_t>(args.value("limit", std::int64_t{50}), 1, 10'000);
+      std::clamp<std::int64_t>(args.value("limit", std::int64_t{50}), 1, 1'000);
   HF_TRY(const auto rows, store.list_requests(args.value("state", std::string()), limit));
   json list = json::array();
   for (const core::RequestRow& row : rows) {

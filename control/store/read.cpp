@@ -162,14 +162,9 @@ Result<std::vector<BootRequest>> SqliteStore::load_live() {
     if (!more) return requests;
     BootRequest request;
     request.row = request_row(use);
-    HF_CHECKED(read_details(request));
-    // A damaged chunk costs one request, not the service.
-    if (Result<void> read = load_committed(request); !read) {
-      if (read.error().code != Errc::kCorrupt || sqlite3_errcode(db_.get()) == SQLITE_CORRUPT) {
-        return read.error();
-      }
-      request.damaged = read.error().what;
-    }
+    Result<void> read = read_details(request);
+    if (read) read = load_committed(request);
+    if (!read) HF_CHECKED(note_damage(request, read.error()));
     requests.push_back(std::move(request));
   }
 }
@@ -197,6 +192,15 @@ Result<void> SqliteStore::load_committed(BootRequest& request) {
     choice.incarnation = use.text(4);
     choice.load_id = use.text(5);
   }
+}
+
+/// A damaged row costs one request, not the service; a damaged file is another matter.
+Result<void> SqliteStore::note_damage(BootRequest& request, const Error& error) {
+  if (error.code != Errc::kCorrupt || (sqlite3_errcode(db_.get()) & 0xff) == SQLITE_CORRUPT) {
+    return error;
+  }
+  request.damaged = error.what;
+  return {};
 }
 
 /// Parameters and choices of a request whose row was read.
@@ -248,7 +252,8 @@ Result<std::optional<BootRequest>> SqliteStore::read_request(Statement& by, std:
     if (!there) return std::optional<BootRequest>{};
     request.row = request_row(use);
   }
-  HF_CHECKED(read_details(request));
+  const Result<void> read = read_details(request);
+  if (!read) HF_CHECKED(note_damage(request, read.error()));
   return std::optional<BootRequest>(std::move(request));
 }
 

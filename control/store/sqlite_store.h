@@ -61,6 +61,7 @@ class SqliteStore final : public Store {
   Result<std::optional<core::BootRequest>> read_request(Statement& by, std::string_view a,
                                                         std::string_view b);
   Result<void> read_details(core::BootRequest& request);
+  Result<void> note_damage(core::BootRequest& request, const Error& error);
 
   StateLock lock_;  // first in, last out
   Db db_;

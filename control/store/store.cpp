@@ -11,7 +11,6 @@ namespace holdfast::store {
 namespace {
 
 constexpr std::int64_t kBusyPages = 4000;        // checkpoint between two groups
-constexpr std::int64_t kIdlePages = 1000;        // checkpoint when there is nothing else to do
 constexpr std::int64_t kTruncatePages = 16'384;  // 64 MiB: readers kept PASSIVE from ending
 
 int on_wal(void* pages, sqlite3*, const char*, int count) {
@@ -24,6 +23,10 @@ int on_wal(void* pages, sqlite3*, const char*, int count) {
 Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
   HF_TRY(StateLock lock, StateLock::acquire(options.state_dir, options.role, options.lock_wait_ms));
   HF_TRY(Db db, open_database(options.state_dir));
+  if (options.max_pages > 0) {
+    HF_CHECKED(
+        exec(db.get(), ("PRAGMA max_page_count=" + std::to_string(options.max_pages)).c_str()));
+  }
   auto store = std::make_unique<SqliteStore>(std::move(lock), std::move(db), options);
   HF_CHECKED(store->prepare());
   store->restore_reserve();
@@ -101,7 +104,7 @@ Result<void> SqliteStore::checkpoint(int mode) {
 Result<void> SqliteStore::checkpoint_if_due(bool idle) {
   if (failed_) return {};
   if (wal_pages_ >= kTruncatePages) return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
-  if (wal_pages_ >= kBusyPages || (idle && wal_pages_ >= kIdlePages)) {
+  if (wal_pages_ >= kBusyPages || (idle && wal_pages_ >= kIdleCheckpointPages)) {
     return checkpoint(SQLITE_CHECKPOINT_PASSIVE);
   }
   return {};

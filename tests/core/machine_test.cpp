@@ -353,6 +353,26 @@ TEST_F(MachineTest, RunsAloneAfterTwoCrashesAndIsQuarantinedAfterThreeMore) {
   EXPECT_NE(bench.state("r2"), RequestState::kQuarantined);
 }
 
+TEST_F(MachineTest, QuarantineOfOneChoiceTakesItsSiblingsOff) {
+  Config config;
+  config.blame_alone_after = 100;  // so that both choices run together
+  config.blame_quarantine_after = 1;
+  Bench house(config);
+  house.boot();
+  house.add_model();
+  house.connect_worker(kW1, "w1");
+  wire::Submit submit = house.submission("r1");
+  submit.n = 3;
+  house.submit(submit);
+  ASSERT_EQ(house.dispatches().size(), 3u);
+  house.step(WorkerExit{house.hello("w1").pid, 0, 11, false});
+  EXPECT_EQ(house.state("r1"), RequestState::kQuarantined);
+  EXPECT_EQ(house.machine.running_choices(), 0);
+  EXPECT_EQ(house.machine.queued_choices(), 0);
+  house.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
+  EXPECT_EQ(house.state("r1"), RequestState::kCancelled);
+}
+
 TEST_F(MachineTest, KillsFromOutsideNeverCount) {
   ready();
   bench.submit(bench.submission("r1"));

@@ -192,6 +192,16 @@ TEST_F(RestartTest, EndedRequestsAreRecalled) {
   EXPECT_EQ(after.messages<wire::Fin>(1).size(), 1u);
 }
 
+TEST_F(RestartTest, RequestWithoutReadableChoicesFails) {
+  run_one();
+  Boot boot = before.database();
+  boot.requests[0].damaged = "read choices";
+  boot.requests[0].choices.clear();
+  Bench after;
+  after.boot(boot, 2);
+  EXPECT_EQ(after.state("r1"), RequestState::kFailed);
+}
+
 TEST_F(RestartTest, DamagedRowsCostOneRequest) {
   run_one();
   Boot boot = before.database();

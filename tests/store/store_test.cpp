@@ -122,6 +122,23 @@ TEST(Store, DamagedChunkIsSeen) {
   EXPECT_EQ(store->tokens(1, 0, 0, 2).error().code, Errc::kCorrupt);
 }
 
+TEST(Store, DamagedRequestDoesNotHideTheOthers) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  commit(*store,
+         {request_row(1), request_row(2), chunk(2, 0, {1}), progress(2, 1), request_row(3)});
+  store.reset();
+  run_sql(state.db(),
+          "UPDATE payloads SET params = 'no JSON' WHERE seq = 1;"
+          "UPDATE chunks SET crc = 1 WHERE seq = 2");
+  store = open_store(state.dir());
+  const core::Boot boot = store->load().value();
+  ASSERT_EQ(boot.requests.size(), 3u);
+  EXPECT_NE(boot.requests[0].damaged, "");
+  EXPECT_NE(boot.requests[1].damaged, "");
+  EXPECT_EQ(boot.requests[2].damaged, "");
+}
+
 TEST(Store, GroupIsAllOrNothing) {
   const TempState state;
   auto store = open_store(state.dir());
@@ -138,22 +155,20 @@ TEST(Store, GroupIsAllOrNothing) {
 }
 
 TEST(Store, FullDiskRollsBackAndCanBeTriedAgain) {
+  // A cap on the pages gives SQLITE_FULL exactly as a full disk does.
   const TempState state;
-  auto store = open_store(state.dir());
-  commit(*store, {request_row(1)});
+  OpenOptions options;
+  options.state_dir = state.dir();
+  options.max_pages = 100;
+  auto store = Store::open(options).value();
   core::InsertRequest big = request_row(2);
   big.payload.meta.assign(1 << 20, 'x');
-  store.reset();
-  // A page limit of the connection gives SQLITE_FULL exactly as a full disk does.
-  Db db = open_database(state.dir()).value();
-  ASSERT_TRUE(exec(db.get(), "PRAGMA max_page_count=64"));
-  Statement insert = Statement::prepare(db.get(),
-                                        "INSERT INTO outbox(seq,kind,target,body,created_ms)"
-                                        " VALUES (1,'','',zeroblob(4000000),0)")
-                         .value();
-  const Result<void> done = insert.use().run();
-  ASSERT_FALSE(done.has_value());
-  EXPECT_EQ(done.error().code, Errc::kDiskFull);
+  const std::vector<core::RowChange> rows = {request_row(1), big};
+  EXPECT_EQ(store->apply(rows, Durability::kFull).error().code, Errc::kDiskFull);
+  EXPECT_EQ(store->apply(rows, Durability::kNormal).error().code, Errc::kDiskFull);
+  EXPECT_FALSE(store->find_by_id("r1").value().has_value());  // nothing of the group stayed
+  commit(*store, {request_row(1)});
+  EXPECT_TRUE(store->find_by_id("r1").value().has_value());
 }
 
 TEST(Store, EpochsOnlyRise) {
