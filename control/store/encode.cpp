@@ -1,8 +1,10 @@
 #include "control/store/encode.h"
 
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "shared/base/bytes.h"
 
@@ -98,7 +100,56 @@ std::string encode_params(const core::PayloadRow& payload) {
   return j.dump();
 }
 
+namespace {
+
+/// Reads what encode_params writes for a request without stops and extra: a start with many queued
+/// requests spends most of its time here. False for anything else; then the JSON parser decides.
+class PlainParams {
+ public:
+  explicit PlainParams(std::string_view text) : at_(text.data()), end_(at_ + text.size()) {}
+  bool read(Params& p) {
+    wire::Sampling& s = p.sampling;
+    return flag("{\"echo\":", p.echo) && literal(",\"extra\":\"\"") &&
+           number(",\"frequency_penalty\":", s.frequency_penalty) &&
+           flag(",\"ignore_eos\":", s.ignore_eos) && number(",\"logprobs\":", s.logprobs) &&
+           number(",\"min_p\":", s.min_p) && number(",\"min_tokens\":", s.min_tokens) &&
+           number(",\"presence_penalty\":", s.presence_penalty) &&
+           number(",\"repetition_penalty\":", s.repetition_penalty) &&
+           number(",\"seed\":", s.seed) && literal(",\"stops\":[]") &&
+           number(",\"temperature\":", s.temperature) && number(",\"top_k\":", s.top_k) &&
+           number(",\"top_p\":", s.top_p) && literal("}") && at_ == end_;
+  }
+
+ private:
+  bool literal(std::string_view what) {
+    if (static_cast<std::size_t>(end_ - at_) < what.size()) return false;
+    if (std::memcmp(at_, what.data(), what.size()) != 0) return false;
+    at_ += what.size();
+    return true;
+  }
+  bool flag(std::string_view key, bool& value) {
+    if (!literal(key)) return false;
+    value = literal("true");
+    return value || literal("false");
+  }
+  template <class T>
+  bool number(std::string_view key, T& value) {
+    if (!literal(key)) return false;
+    std::conditional_t<std::is_floating_point_v<T>, double, T> wide{};
+    const auto [stop, error] = std::from_chars(at_, end_, wide);
+    if (error != std::errc()) return false;
+    at_ = stop;
+    value = static_cast<T>(wide);
+    return true;
+  }
+  const char* at_;
+  const char* end_;
+};
+
+}  // namespace
+
 Result<Params> decode_params(std::string_view text) {
+  if (Params plain; PlainParams(text).read(plain)) return plain;
   try {
     const auto j = nlohmann::json::parse(text);
     Params p;
