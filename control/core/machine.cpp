@@ -202,6 +202,11 @@ void Machine::timer_due(const TimerEntry& entry) {
       if (request != nullptr) pump_one(*sub, *request);
       return;
     }
+    case TimerKind::kFinished: {
+      const Subscription* sub = streams_.find(static_cast<PeerId>(entry.id), entry.tag);
+      if (sub != nullptr && sub->fin_sent) unsubscribe(streams_.remove(sub->peer, sub->tag));
+      return;
+    }
     case TimerKind::kDrain:
       return;  // step() looks at it after every event
   }

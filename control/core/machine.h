@@ -43,6 +43,9 @@ class Machine {
 
   /// Applies one event. The first one is Boot.
   Effects step(const Event& event, Now now);
+  /// To be called after the commit of everything that was stepped so far: memory may forget now
+  /// what the database has.
+  void committed() { requests_.trim(config_.terminal_cache); }
   /// Monotonic time of the next Timer event that is needed.
   std::optional<std::int64_t> next_deadline_us() const { return timers_.next_us(); }
 
@@ -82,7 +85,7 @@ class Machine {
  private:
   using QueueKey = std::pair<std::string, std::string>;  // model name, numerics class or ""
   using Waiters = std::vector<std::pair<PeerId, std::uint64_t>>;  // peer and tag
-  struct Job {                                           // for an ingress helper
+  struct Job {                                                    // for an ingress helper
     std::uint64_t id = 0;
     bool inspect = false;
     SubmitEvent submit;  // prepare

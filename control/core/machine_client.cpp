@@ -6,6 +6,8 @@
 namespace holdfast::core {
 namespace {
 
+constexpr std::int64_t kFinKeptUs = 1'000'000;
+
 wire::Refusal not_found(const std::string& id) {
   return refuse(Errc::kNotFound,
                 id.empty() ? std::string("no such request") : "no request with id " + id);
@@ -152,6 +154,12 @@ void Machine::pump_one(Subscription& sub, Request& request) {
   if (sub.stalled_until_us > now_.mono_us) return;
   if (!pump(sub, request, config_, *out_) || sub.fin_sent) return;
   sub.fin_sent = true;
+  // A FIN ends the attachment. It is kept for a moment in case the socket was full.
+  timers_.add({now_.mono_us + kFinKeptUs,
+               TimerKind::kFinished,
+               static_cast<std::int64_t>(sub.peer),
+               sub.tag,
+               {}});
   out_->send(sub.peer, wire::Fin{sub.tag, info(request)});
 }
 

@@ -168,7 +168,7 @@ void Machine::finish_request_if_done(Request& request) {
     choice.ids.clear();
     choice.ids.shrink_to_fit();
   }
-  requests_.ended(request, config_.terminal_cache);
+  requests_.ended(request);
 }
 
 /// Ends every open choice the same way: cancel, expiry, failure of the whole.

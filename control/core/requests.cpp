@@ -75,7 +75,7 @@ Request* RequestTable::insert(Request request) {
   return &in;
 }
 
-void RequestTable::ended(Request& request, std::int64_t keep) {
+void RequestTable::ended(Request& request) {
   CHECK(request.terminal());
   --live_;
   live_bytes_ -= request.payload_bytes;
@@ -83,10 +83,13 @@ void RequestTable::ended(Request& request, std::int64_t keep) {
   CHECK(tenant != live_by_tenant_.end());
   if (--tenant->second == 0) live_by_tenant_.erase(tenant);
   ended_.push_back(request.row.seq);
+}
+
+void RequestTable::trim(std::int64_t keep) {
   auto it = ended_.begin();
   while (static_cast<std::int64_t>(ended_.size()) > keep && it != ended_.end()) {
     const Request* oldest = by_seq(*it);
-    if (oldest == &request || (oldest != nullptr && oldest->subscribers > 0)) {
+    if (oldest != nullptr && oldest->subscribers > 0) {
       ++it;
       continue;
     }

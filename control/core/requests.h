@@ -75,9 +75,11 @@ class RequestTable {
   Request* by_key(const std::string& tenant, const std::string& idem_key);
   /// Takes the request in; its id must be new. The pointer stays valid until it is forgotten.
   Request* insert(Request request);
-  /// To be called once when a request has become terminal. Ended ones beyond `keep` that nobody
-  /// streams are forgotten, oldest first (never the one given).
-  void ended(Request& request, std::int64_t keep);
+  /// To be called once when a request has become terminal.
+  void ended(Request& request);
+  /// Forgets ended requests beyond `keep` that nobody streams, oldest first. Only after a commit:
+  /// what is forgotten must be found in the database as it was here.
+  void trim(std::int64_t keep);
   std::int64_t live() const { return live_; }
   std::int64_t live_of(const std::string& tenant) const;
   std::int64_t live_bytes() const { return live_bytes_; }

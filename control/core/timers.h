@@ -18,6 +18,7 @@ enum class TimerKind : std::uint8_t {
   kPlacement,  // look at models again
   kDispatch,   // a held worker may take work again
   kStalled,    // id = peer, tag: socket was full
+  kFinished,   // id = peer, tag: its FIN was sent and has not come back
   kDrain,
 };
 

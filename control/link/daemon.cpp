@@ -160,11 +160,15 @@ void Daemon::step(const core::Event& event) {
 }
 
 Result<void> Daemon::commit() {
-  if (pending_.rows.empty()) return {};
+  if (pending_.rows.empty()) {
+    machine_.committed();
+    return {};
+  }
   const std::int64_t begin_us = clock_.monotonic_us();
   Result<void> done = store_->apply(pending_.rows, pending_.durability);
   if (!done && done.error().code == Errc::kDiskFull) done = commit_when_room();
   if (!done) return done;
+  machine_.committed();
   last_commit_us_ = clock_.monotonic_us();
   ++facts_.commits;
   if (pending_.durability == core::Durability::kFull) ++facts_.full_commits;

@@ -47,7 +47,9 @@ void Daemon::recall(const std::string& id, const std::string& tenant, const std:
   const auto read = [this](auto found) {
     if (!found) {
       failure_ = found.error();
-    } else if (*found && wire::is_terminal((*found)->row.state)) {
+    } else if (*found) {
+      // Live requests are all in memory: this one has ended and was forgotten after its commit.
+      CHECK_MSG(wire::is_terminal((*found)->row.state), "a live request is not in memory");
       step(core::Recall{std::move(**found)});
     }
   };

@@ -226,6 +226,29 @@ TEST_F(StreamTest, FullSocketIsTriedAgainFromThere) {
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
 }
 
+TEST_F(StreamTest, FinishedStreamsLetTheirRequestsBeForgotten) {
+  bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.machine.streams(), 1);
+  bench.advance_ms(1'000);
+  EXPECT_EQ(bench.machine.streams(), 0);
+  EXPECT_EQ(bench.machine.request("r1")->subscribers, 0);
+}
+
+TEST(RequestTable, NothingIsForgottenBeforeItsCommit) {
+  // A request that ends and is asked for inside one group is not in the database as ended yet.
+  Config config;
+  config.terminal_cache = 1;
+  Bench bench(config);
+  bench.boot();
+  bench.add_model();
+  for (int i = 0; i < 5; ++i) bench.submit(bench.submission("r" + std::to_string(i), 0));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(bench.machine.knows_id("r" + std::to_string(i)));
+  bench.machine.committed();
+  EXPECT_FALSE(bench.machine.knows_id("r0"));
+  EXPECT_TRUE(bench.machine.knows_id("r4"));
+}
+
 TEST_F(StreamTest, TenantsDoNotSeeEachOther) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "other", "", {}, 64}});
   ASSERT_EQ(bench.messages<wire::Refused>(1).size(), 1u);

@@ -30,6 +30,7 @@ void ScriptedHouse::start_daemon() {
   store_ = open_store(dir_);
   core::Config config;
   config.class_wait_ms = 1'000'000;
+  config.terminal_cache = 1;  // so that ended requests are forgotten and recalled
   machine_ = std::make_unique<core::Machine>(config);
   const std::uint64_t epoch = store_->raise_epoch(now().wall_ms).value();
   core::Boot boot = store_->load().value();
@@ -77,6 +78,7 @@ void ScriptedHouse::step(core::Event event) {
 void ScriptedHouse::group(bool may_die) {
   if (may_die && draw(40) == 0) return kill_daemon();
   commit(*store_, pending_.rows, pending_.durability);
+  machine_->committed();
   if (may_die && draw(40) == 0) return kill_daemon();
   core::Effects effects = std::exchange(pending_, {});
   for (const core::Outgoing& out : effects.messages) deliver(out);
