@@ -87,8 +87,8 @@ struct Submit {
   std::int64_t queue_timeout_ms = 0;  // 0 = none
   std::int64_t total_timeout_ms = 0;  // 0 = none
   OnDisconnect on_disconnect = OnDisconnect::kContinue;
-  std::string
-      body_hash;  // client's hash of its body for idem_key; empty: the daemon hashes this message
+  /// Client's hash of its body for idem_key; empty: the daemon hashes this message.
+  std::string body_hash;
   std::string meta;  // opaque to us, handed back with RequestInfo (the gateway's own JSON)
 };
 
