@@ -110,7 +110,8 @@ Result<std::vector<std::vector<float>>> compute_logits(Engine& engine,
 /// samples this id), crash_on_prompt_token (abort() when it starts on a prompt that holds this id),
 /// nan_on_token (kNumericsNan instead of this id), slots, pages, context, prefill_chunk (these four
 /// outrank EngineOptions), tokenizer (GGUF whose pieces and end tokens count; without one, stop
-/// strings are kUnsupported). kInvalidRequest for a field of another type.
+/// strings are kUnsupported), stamp_ids (fake_stamp.h: ids are times and no hashes; they do not
+/// repeat). kInvalidRequest for a field of another type.
 Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
                                                  const EngineOptions& options);
 

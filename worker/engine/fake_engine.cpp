@@ -8,10 +8,12 @@
 #include <optional>
 #include <thread>
 
+#include "shared/base/clock.h"
 #include "shared/base/log.h"
 #include "shared/plan/plan.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/fake_stamp.h"
 #include "worker/engine/philox.h"
 
 namespace holdfast::engine {
@@ -36,6 +38,7 @@ struct FakeOptions {
   std::int64_t context = 4096;
   std::int32_t prefill_chunk = 512;
   std::string tokenizer;
+  bool stamp_ids = false;
 };
 
 void sleep_us(std::int64_t us) {
@@ -179,6 +182,7 @@ void FakeEngine::grant_pages() {
 }
 
 TokenId FakeEngine::token_of(const FakeSequence& s) const {
+  if (options_.stamp_ids) return stamp_id(system_clock().monotonic_us());
   const wire::Sampling& p = s.spec.sampling;
   const std::uint64_t bits =
       mix(s.hash, random_bits(p.seed, s.spec.choice, s.generated, RandomPurpose::kFake));
@@ -291,6 +295,7 @@ Result<FakeOptions> parse_options(std::string_view text, const EngineOptions& lo
     o.context = j.value("context", o.context);
     o.prefill_chunk = j.value("prefill_chunk", o.prefill_chunk);
     o.tokenizer = j.value("tokenizer", o.tokenizer);
+    o.stamp_ids = j.value("stamp_ids", o.stamp_ids);
   } catch (const nlohmann::json::exception& e) {
     return Error{Errc::kInvalidRequest, std::string("open fake engine: options: ") + e.what()};
   }

@@ -1,0 +1,115 @@
+// Cancelling under load, and a burst that must leave no trace.
+#include <algorithm>
+
+#include "bench/control_plane/cases.h"
+
+namespace holdfast::bench {
+namespace {
+
+struct Cancelled {
+  Summary ms;
+  std::int64_t running = 0;  // of them
+};
+
+/// Submits `count` requests, waits until the first `running` have a slot, cancels them all.
+Result<std::vector<double>> cancel_all(House& house, std::vector<std::string> ids) {
+  HF_TRY(const auto client, house.connect());
+  std::vector<double> took;
+  for (const std::string& id : ids) {
+    const std::int64_t begin = now_us();
+    const auto answer = client->cancel(id);
+    took.push_back(static_cast<double>(now_us() - begin) / 1000);
+    const auto* info = std::get_if<wire::RequestInfo>(&answer);
+    if (info == nullptr || info->state != wire::RequestState::kCancelled) {
+      return Error{Errc::kInternal, "a cancel was not answered with `cancelled`"};
+    }
+  }
+  return took;
+}
+
+Result<std::vector<std::string>> submit_all(House& house, std::int64_t first, std::int64_t count,
+                                            std::int64_t max_tokens) {
+  std::mutex mutex;
+  std::vector<std::string> ids;
+  const LoadResult result = closed_load(
+      house.clients_endpoint(), 1, 64, count,
+      [&](std::int64_t i) { return ids_submit(first + i, max_tokens); },
+      [&](const wire::RequestInfo& info) {
+        const std::lock_guard lock(mutex);
+        ids.push_back(info.request_id);
+      });
+  if (result.accepted != count) return Error{Errc::kInternal, result.first_failure};
+  return ids;
+}
+
+}  // namespace
+
+Result<void> bench_cancel(const Options& options, Report& report) {
+  HF_TRY(const auto house, make_house(options, "cancel"));
+  const int slots = options.count(64, 4);
+  HF_CHECKED(house->add_model(R"({"step_us":5000,"slots":)" + std::to_string(slots) +
+                                  R"(,"pages":)" + std::to_string(slots * 64) + "}",
+                              slots));
+  HF_CHECKED(house->start_worker("w0"));
+  HF_CHECKED(house->wait_ready(1));
+  HF_TRY(const auto running, submit_all(*house, 0, slots, 4000));
+  sleep_ms(200);
+  HF_TRY(const auto waiting, submit_all(*house, 10'000, options.count(200, 4), 4000));
+  const Figure* rate = report.find("admission.rate_128");
+  const double load = std::min(rate != nullptr ? rate->value / 2 : 1000, 1000.0);
+  PacedLoad beside(house->clients_endpoint(), load,
+                   [](std::int64_t i) { return ids_submit(1'000'000 + i, 1); });
+  HF_TRY(std::vector<double> queued_ms, cancel_all(*house, waiting));
+  HF_TRY(std::vector<double> running_ms, cancel_all(*house, running));
+  const LoadResult admitted = beside.stop();
+  if (admitted.accepted == 0) report.problem("cancel: the load beside it admitted nothing");
+  report.add("cancel.queued_ms", summarize(queued_ms), "ms", "p95", Goal{250, Better::kLower});
+  report.add("cancel.running_ms", summarize(running_ms), "ms", "p95", Goal{250, Better::kLower});
+  report.add("cancel.admissions_beside", admitted.rate(), "1/s");
+  return {};
+}
+
+Result<void> bench_burst(const Options& options, Report& report) {
+  HF_TRY(const auto house, make_house(options, "burst"));
+  constexpr int kSlots = 64;
+  constexpr int kStepUs = 2000;
+  constexpr int kTokens = 4;
+  HF_CHECKED(house->add_model(
+      R"({"slots":64,"pages":4096,"prefill_chunk":4096,"step_us":)" + std::to_string(kStepUs) + "}",
+      kSlots));
+  HF_CHECKED(house->start_worker("w0"));
+  HF_CHECKED(house->wait_ready(1));
+  HF_TRY(const auto warm, submit_all(*house, 0, 500, kTokens));
+  sleep_ms(1000);
+  const std::int64_t rss_before = rss_bytes(house->daemon());
+  const std::int64_t burst = options.count(10'000, 500);
+  const LoadResult sent =
+      closed_load(house->clients_endpoint(), 2, 1024, burst,
+                  [](std::int64_t i) { return ids_submit(1'000'000 + i, kTokens); });
+  if (sent.accepted != burst) return Error{Errc::kInternal, sent.first_failure};
+  const std::int64_t silence = now_us();
+  HF_TRY(const double left, house->status("/queue/live_requests"));
+  double live = left;
+  while (live > 5 && now_us() - silence < 120'000'000) {
+    sleep_ms(10);
+    HF_TRY(live, house->status("/queue/live_requests"));
+  }
+  const double calm_s = static_cast<double>(now_us() - silence) / 1e6;
+  if (live > 5) report.problem("burst: still " + std::to_string(live) + " live after 120 s");
+  // One prefill and its token, then a step a token, for as many batches as the rest needs.
+  const double engine_s = left / kSlots * kTokens * kStepUs / 1e6;
+  sleep_ms(2000);
+  const std::int64_t rss_after = rss_bytes(house->daemon());
+  report.add("burst.requests", static_cast<double>(burst), "requests");
+  report.add("burst.sent_in_s", sent.seconds, "s");
+  report.add("burst.left_at_silence", left, "requests");
+  report.add("burst.silence_to_calm_s", calm_s, "s");
+  report.add("burst.engine_time_s", engine_s, "s", std::nullopt, "of what was left, at best");
+  report.add("burst.calm_beyond_engine_s", std::max(0.0, calm_s - engine_s), "s",
+             Goal{30, Better::kLower});
+  report.add("burst.rss_before_mib", static_cast<double>(rss_before) / (1 << 20), "MiB");
+  report.add("burst.rss_after_mib", static_cast<double>(rss_after) / (1 << 20), "MiB");
+  return {};
+}
+
+}  // namespace holdfast::bench

@@ -1,0 +1,200 @@
+#include "bench/lib/house.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/lib/stats.h"
+
+namespace holdfast::bench {
+namespace {
+
+using nlohmann::json;
+
+Error timed_out(const std::string& what, std::int64_t ms) {
+  return {Errc::kTimeout, what + ": not within " + std::to_string(ms) + " ms"};
+}
+
+}  // namespace
+
+Result<pid_t> spawn(const std::vector<std::string>& args, const std::string& log_path) {
+  std::vector<char*> argv;
+  for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  const int log_fd = open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (log_fd < 0) return Error{Errc::kIo, "open " + log_path + ": " + std::strerror(errno)};
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+    dup2(log_fd, STDOUT_FILENO);
+    dup2(log_fd, STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  close(log_fd);
+  if (pid < 0) return Error{Errc::kIo, "fork: " + std::string(std::strerror(errno))};
+  return pid;
+}
+
+void kill_and_reap(pid_t pid) {
+  if (pid <= 0) return;
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
+
+House::House(HouseOptions options) : options_(std::move(options)) {
+  std::filesystem::create_directories(options_.dir);
+}
+
+House::~House() {
+  operator_.reset();
+  for (const auto& [key, pid] : workers_) kill_and_reap(pid);
+  kill_and_reap(ingress_);
+  kill_and_reap(daemon_);
+}
+
+std::string House::clients_endpoint() const {
+  return "ipc://" + options_.dir + "/run/clients.sock";
+}
+
+Result<void> House::start_daemon() {
+  CHECK(daemon_ == 0);
+  std::vector<std::string> args = {program("holdfastd"), "--state", options_.dir};
+  for (const std::string& config : options_.daemon_config) {
+    args.insert(args.end(), {"--config", config});
+  }
+  HF_TRY(daemon_, spawn(args, log("daemon")));
+  return {};
+}
+
+Result<void> House::wait_daemon(std::int64_t patience_ms) {
+  const std::int64_t until = now_us() + patience_ms * 1000;
+  while (now_us() < until) {
+    if (waitpid(daemon_, nullptr, WNOHANG) == daemon_) {
+      daemon_ = 0;
+      return Error{Errc::kInternal, "the daemon ended: " + log_tail("daemon")};
+    }
+    if (op("status")) return {};
+    sleep_ms(1);
+  }
+  return timed_out("start of the daemon", patience_ms);
+}
+
+Result<void> House::start() {
+  HF_CHECKED(start_daemon());
+  HF_CHECKED(wait_daemon());
+  HF_TRY(ingress_, spawn({program("holdfast-ingress"), "--state", options_.dir}, log("ingress")));
+  return {};
+}
+
+void House::kill_daemon() {
+  kill_and_reap(std::exchange(daemon_, 0));
+}
+
+Result<void> House::add_model(const std::string& engine_options, int slots, int context) {
+  const json args = {{"name", "bench"},    {"path", options_.model}, {"slots", slots},
+                     {"context", context}, {"load", true},           {"options", engine_options}};
+  HF_TRY(const std::string ignored, op("models.add", args.dump()));
+  return {};
+}
+
+Result<void> House::start_worker(const std::string& key, const std::vector<std::string>& flags) {
+  std::vector<std::string> args = {
+      program("holdfast-worker"), "--state", options_.dir, "--engine", "fake", "--key", key};
+  args.insert(args.end(), flags.begin(), flags.end());
+  HF_TRY(workers_[key], spawn(args, log(key)));
+  return {};
+}
+
+pid_t House::worker(const std::string& key) const {
+  const auto it = workers_.find(key);
+  return it == workers_.end() ? 0 : it->second;
+}
+
+void House::kill_worker(const std::string& key) {
+  kill_and_reap(worker(key));
+  workers_.erase(key);
+}
+
+Result<void> House::wait_ready(int workers, std::int64_t patience_ms) {
+  const std::int64_t until = now_us() + patience_ms * 1000;
+  while (now_us() < until) {
+    HF_TRY(const std::string text, op("models.show", R"({"name":"bench"})"));
+    const json model = json::parse(text, nullptr, false);
+    int ready = 0;
+    for (const json& load : model.value("loads", json::array())) {
+      if (load.value("state", "") == "ready" && load.value("connected", false)) ++ready;
+    }
+    if (ready >= workers) return {};
+    sleep_ms(5);
+  }
+  return timed_out("loads on " + std::to_string(workers) + " workers", patience_ms);
+}
+
+Result<std::unique_ptr<client::Client>> House::connect() const {
+  client::Options options;
+  options.timeout = std::chrono::seconds(120);
+  return client::Client::connect(clients_endpoint(), options);
+}
+
+Result<std::string> House::op(const std::string& verb, const std::string& args) {
+  if (operator_ == nullptr) {
+    client::Options options;
+    options.timeout = std::chrono::seconds(60);
+    HF_TRY(operator_,
+           client::Client::connect("ipc://" + options_.dir + "/run/operator.sock", options));
+  }
+  auto answer = operator_->op(verb, args);
+  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+    return Error{failure->code, verb + ": " + failure->message};
+  }
+  return std::move(std::get<std::string>(answer));
+}
+
+Result<double> House::status(const std::string& pointer) {
+  HF_TRY(const std::string text, op("status"));
+  const json document = json::parse(text, nullptr, false);
+  const json::json_pointer at(pointer);
+  if (!document.contains(at) || !document.at(at).is_number()) {
+    return Error{Errc::kInternal, "status: has no number " + pointer};
+  }
+  return document.at(at).get<double>();
+}
+
+std::string House::log_tail(const std::string& name) const {
+  std::ifstream file(log(name), std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  return text.size() <= 600 ? text : text.substr(text.size() - 600);
+}
+
+Result<std::vector<double>> query_numbers(const std::string& state_dir, const std::string& sql) {
+  sqlite3* db = nullptr;
+  const std::string path = state_dir + "/control.db";
+  int rc = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
+  sqlite3_stmt* statement = nullptr;
+  if (rc == SQLITE_OK) rc = sqlite3_busy_timeout(db, 1000);
+  if (rc == SQLITE_OK) rc = sqlite3_prepare_v2(db, sql.c_str(), -1, &statement, nullptr);
+  std::vector<double> values;
+  while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+    rc = sqlite3_step(statement);
+    if (rc == SQLITE_ROW) values.push_back(sqlite3_column_double(statement, 0));
+  }
+  const std::string why = sqlite3_errmsg(db);
+  sqlite3_finalize(statement);
+  sqlite3_close(db);
+  if (rc != SQLITE_DONE) return Error{Errc::kStorage, "read " + path + ": " + why};
+  return values;
+}
+
+}  // namespace holdfast::bench

@@ -1,0 +1,74 @@
+#pragma once
+// The real processes of a house on a state directory of their own, started one by one and not
+// supervised, so that a bench can kill and restart each at the moment that it wants.
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/client/client.h"
+
+namespace holdfast::bench {
+
+/// Starts a program that dies with us, its output appended to a file. kIo.
+Result<pid_t> spawn(const std::vector<std::string>& args, const std::string& log_path);
+/// SIGKILL and wait.
+void kill_and_reap(pid_t pid);
+
+struct HouseOptions {
+  std::string programs;                    // folder of holdfastd, …
+  std::string model;                       // GGUF whose tokenizer the fake engine's model has
+  std::string dir;                         // state directory; made here
+  std::vector<std::string> daemon_config;  // "name=value"
+};
+
+/// Not thread-safe. Everything that it started ends with it.
+class House {
+ public:
+  explicit House(HouseOptions options);
+  ~House();
+  House(const House&) = delete;
+  House& operator=(const House&) = delete;
+
+  /// Daemon and one ingress helper, answering.
+  Result<void> start();
+  Result<void> start_daemon();  // returns when it was spawned
+  Result<void> wait_daemon(std::int64_t patience_ms = 60'000);
+  void kill_daemon();
+  pid_t daemon() const { return daemon_; }
+
+  /// Registers the model "bench" for the fake engine with these options (JSON), and loads it.
+  Result<void> add_model(const std::string& engine_options, int slots, int context = 4096);
+  Result<void> start_worker(const std::string& key, const std::vector<std::string>& flags = {});
+  pid_t worker(const std::string& key) const;
+  void kill_worker(const std::string& key);
+  /// Until this many loads of the model are ready on connected workers.
+  Result<void> wait_ready(int workers, std::int64_t patience_ms = 60'000);
+
+  Result<std::unique_ptr<client::Client>> connect() const;
+  Result<std::string> op(const std::string& verb, const std::string& args = "{}");
+  /// One number of the operator's status document, by JSON pointer ("/counters/accepted").
+  Result<double> status(const std::string& pointer);
+  const std::string& dir() const { return options_.dir; }
+  std::string clients_endpoint() const;
+  /// The end of a process's log, for a report of what went wrong.
+  std::string log_tail(const std::string& name) const;
+
+ private:
+  std::string program(const std::string& name) const { return options_.programs + "/" + name; }
+  std::string log(const std::string& name) const { return options_.dir + "/" + name + ".out"; }
+  HouseOptions options_;
+  pid_t daemon_ = 0;
+  pid_t ingress_ = 0;
+  std::map<std::string, pid_t> workers_;
+  std::unique_ptr<client::Client> operator_;
+};
+
+/// One value of the database, read as a script would: SELECT whose rows' first column is a number.
+Result<std::vector<double>> query_numbers(const std::string& state_dir, const std::string& sql);
+
+}  // namespace holdfast::bench

@@ -1,0 +1,104 @@
+#include "bench/lib/report.h"
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace holdfast::bench {
+namespace {
+
+double rounded(double v) {
+  if (v == 0 || !std::isfinite(v)) return 0;
+  const double scale = std::pow(10.0, 3 - std::floor(std::log10(std::fabs(v))));  // four digits
+  return std::fabs(v) >= 10'000 ? std::round(v) : std::round(v * scale) / scale;
+}
+
+std::string number(double v) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.10g", rounded(v));
+  return text;
+}
+
+}  // namespace
+
+bool Figure::met() const {
+  if (!goal) return true;
+  return goal->better == Better::kLower ? value <= goal->value : value >= goal->value;
+}
+
+void Report::add(Figure figure) {
+  if (!std::isfinite(figure.value)) {
+    problem(figure.name + " is not a number");
+    figure.value = 0;
+  }
+  std::fprintf(stderr, "  %-44s %12s %s\n", figure.name.c_str(), number(figure.value).c_str(),
+               figure.unit.c_str());
+  figures_.push_back(std::move(figure));
+}
+
+void Report::add(const std::string& name, double value, const std::string& unit,
+                 std::optional<Goal> goal, const std::string& note) {
+  add(Figure{name, unit, value, goal, note});
+}
+
+void Report::add(const std::string& name, const Summary& s, const std::string& unit,
+                 const std::string& goal_of, std::optional<Goal> goal) {
+  const std::pair<const char*, double> parts[] = {
+      {"p50", s.p50}, {"p95", s.p95}, {"p99", s.p99}, {"max", s.max}};
+  for (const auto& [part, value] : parts) {
+    add(name + "." + part, value, unit, goal_of == part ? goal : std::nullopt);
+  }
+  add(name + ".n", static_cast<double>(s.n), "samples");
+}
+
+const Figure* Report::find(const std::string& name) const {
+  for (const Figure& figure : figures_) {
+    if (figure.name == name) return &figure;
+  }
+  return nullptr;
+}
+
+std::string Report::json() const {
+  nlohmann::ordered_json document;
+  document["kind"] = kind_;
+  for (const Fact& fact : facts_) document["machine"][fact.name] = fact.value;
+  document["figures"] = nlohmann::ordered_json::array();
+  for (const Figure& figure : figures_) {
+    nlohmann::ordered_json one;
+    one["name"] = figure.name;
+    one["value"] = rounded(figure.value);
+    one["unit"] = figure.unit;
+    if (figure.goal) {
+      one["goal"] = rounded(figure.goal->value);
+      one["better"] = figure.goal->better == Better::kLower ? "lower" : "higher";
+      one["met"] = figure.met();
+    }
+    if (!figure.note.empty()) one["note"] = figure.note;
+    document["figures"].push_back(std::move(one));
+  }
+  document["problems"] = problems_;
+  return document.dump(1);
+}
+
+std::string Report::table() const {
+  std::string out;
+  for (const Fact& fact : facts_) out += fact.name + ": " + fact.value + "\n";
+  char line[256];
+  std::snprintf(line, sizeof line, "%-44s %12s  %-9s %14s\n", "figure", "value", "unit", "goal");
+  out += line;
+  for (const Figure& figure : figures_) {
+    std::string goal;
+    if (figure.goal) {
+      goal = (figure.goal->better == Better::kLower ? "<= " : ">= ") + number(figure.goal->value) +
+             (figure.met() ? "  ok" : "  MISSED");
+    }
+    std::snprintf(line, sizeof line, "%-44s %12s  %-9s %s%s%s", figure.name.c_str(),
+                  number(figure.value).c_str(), figure.unit.c_str(), goal.c_str(),
+                  figure.note.empty() ? "" : "  # ", figure.note.c_str());
+    out += std::string(line) + "\n";
+  }
+  for (const std::string& problem : problems_) out += "PROBLEM: " + problem + "\n";
+  return out;
+}
+
+}  // namespace holdfast::bench
