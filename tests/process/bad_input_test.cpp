@@ -4,12 +4,18 @@
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <cstring>
+#include <filesystem>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "shared/gguf/gguf.h"
 #include "tests/process/house.h"
 
 namespace holdfast::process {
@@ -87,13 +93,81 @@ TEST_F(BadInput, ModelFiles) {
                {"not_found"});
 }
 
+// A flipped bit in a header may make another valid file, so either answer is right; what must not
+// come is a crash, a hang, or a model that nobody can explain.
+TEST_F(BadInput, FilesWithFlippedBits) {
+  const std::string good = read_file(demo_model());
+  std::mt19937_64 random(20'260'101);
+  int refused = 0;
+  for (int i = 0; i < 40; ++i) {
+    std::string bad = good;
+    // The first flips go where the structure is densest: counts, keys and types.
+    const std::size_t range = i < 20 ? 1'500 : 200'000;
+    const std::size_t at = random() % range;
+    bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
+    SCOPED_TRACE("byte " + std::to_string(at));
+    const std::string name = "flip" + std::to_string(i);
+    const Ended ended =
+        house_->cli({"--json", "models", "add", name, dir_.write(name + ".gguf", bad)});
+    if (ended.code == 0) continue;
+    ++refused;
+    expect_error(ended, 1, {"file_invalid", "io", "unsupported"});
+  }
+  EXPECT_GE(refused, 10);
+}
+
+TEST_F(BadInput, AFileThatChangedAfterItsRegistration) {
+  const std::string good = read_file(demo_model());
+  const std::string path = dir_.write("later.gguf", good);
+  ASSERT_EQ(house_->cli({"models", "add", "later", path}).code, 0);
+  std::string bad = good;
+  bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 4);
+  dir_.write("later.gguf", bad);
+  const Ended ended = house_->cli({"--json", "models", "load", "later"});
+  expect_error(ended, 4, {"model_failed"});
+  EXPECT_NE(ended.err.find("changed"), std::string::npos) << ended.err;
+}
+
+TEST_F(BadInput, AModelWithANanIsNeverGarbage) {
+  std::string bytes = read_file(demo_model());
+  const auto file = gguf::File::open(demo_model());
+  ASSERT_TRUE(file.has_value());
+  const gguf::TensorInfo* norm = file.value()->tensor("output_norm.weight");
+  ASSERT_NE(norm, nullptr);
+  ASSERT_EQ(norm->type, gguf::TensorType::kF32);
+  const std::size_t at = bytes.find(
+      std::string_view(reinterpret_cast<const char*>(norm->data.data()), norm->data.size()));
+  ASSERT_NE(at, std::string::npos);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + at, &nan, sizeof nan);
+  const Ended added =
+      house_->cli({"--json", "models", "add", "nan", dir_.write("nan.gguf", bytes), "--load"});
+  if (added.code != 0) return expect_error(added, 4, {"model_failed"});
+  wire::Submit submit = make_submit("To be", 8, 1);
+  submit.model = "nan";
+  const Heard heard = hear(*client_, submit);
+  ASSERT_FALSE(heard.info.choices.empty()) << heard.failure;
+  EXPECT_EQ(heard.info.state, wire::RequestState::kFailed);
+  EXPECT_EQ(heard.info.choices[0].error_code, "numerics_nan") << heard.info.choices[0].error;
+  EXPECT_TRUE(heard.ids.empty());
+}
+
 TEST_F(BadInput, Requests) {
   wire::Submit unknown = make_submit("x", 4, 1);
   unknown.model = "no-such-model";
   EXPECT_EQ(refusal(unknown), "model_not_found");
   std::string long_prompt;
   for (int i = 0; i < 3'000; ++i) long_prompt += "word ";
-  EXPECT_EQ(refusal(make_submit(long_prompt, 4, 1)), "context_exceeded");
+  const auto exceeded = client_->submit(make_submit(long_prompt, 4, 1));
+  ASSERT_TRUE(std::holds_alternative<client::Failure>(exceeded));
+  const auto& numbers = std::get<client::Failure>(exceeded);
+  EXPECT_EQ(errc_name(numbers.code), "context_exceeded");
+  EXPECT_GT(numbers.needed, 3'000);
+  EXPECT_GT(numbers.largest, 0);
+  EXPECT_LT(numbers.largest, numbers.needed);
+  for (const std::int64_t number : {numbers.needed, numbers.largest}) {
+    EXPECT_NE(numbers.message.find(std::to_string(number)), std::string::npos) << numbers.message;
+  }
   EXPECT_EQ(refusal(make_submit("x", 1'000'000, 1)), "context_exceeded");
   EXPECT_EQ(refusal(make_submit("x", -1, 1)), "invalid_request");
   EXPECT_EQ(refusal(make_submit("\xff\xfe broken", 4, 1)), "invalid_request");
@@ -107,6 +181,20 @@ TEST_F(BadInput, Requests) {
   wire::Submit hot = make_submit("x", 4, 1);
   hot.sampling.temperature = -1;
   EXPECT_EQ(refusal(hot), "invalid_request");
+}
+
+// max_tokens 0 is legal: the prompt comes back, nothing is generated.
+TEST_F(BadInput, NoTokensAtAllIsLegal) {
+  wire::Submit submit = make_submit("All that glisters", 0, 1);
+  submit.echo = true;
+  const Heard heard = hear(*client_, submit);
+  EXPECT_EQ(heard.failure, "");
+  EXPECT_EQ(heard.info.state, wire::RequestState::kSucceeded);
+  EXPECT_TRUE(heard.ids.empty());
+  ASSERT_EQ(heard.info.prompt_text.size(), 1U);
+  EXPECT_EQ(heard.info.prompt_text[0], "All that glisters");
+  ASSERT_EQ(heard.info.choices.size(), 1U);
+  EXPECT_EQ(heard.info.choices[0].finish, wire::FinishReason::kLength);
 }
 
 TEST_F(BadInput, CliNames) {
@@ -169,6 +257,22 @@ TEST(BadStart, AStateDirectoryThatCannotBe) {
     EXPECT_EQ(ended.code, 1);
     EXPECT_NE(ended.err.find(state), std::string::npos) << ended.err;
   }
+}
+
+TEST(BadStart, AStateDirectoryOfAnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can run a program as another user";
+  if (!std::filesystem::exists("/usr/bin/setpriv")) GTEST_SKIP() << "setpriv is not installed";
+  const TempDir dir;  // 0700, of root
+  const Ended ended =
+      run_program({"/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                   std::string(HOLDFAST_BIN_DIR) + "/holdfast", "serve", "--state",
+                   dir.path() + "/state", "--http", "127.0.0.1:0"});
+  if (ended.err.rfind("setpriv: ", 0) == 0) {
+    GTEST_SKIP() << "another user cannot run the programs of this build: " << ended.err;
+  }
+  EXPECT_EQ(ended.code, 1) << ended.err;
+  EXPECT_NE(ended.err.find(dir.path()), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("ermission denied"), std::string::npos) << ended.err;
 }
 
 TEST(NoDaemon, IsSaidWithItsExitCode) {

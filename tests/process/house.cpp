@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 using SteadyClock = std::chrono::steady_clock;
 
 std::string program(const std::string& name) {
+  if (name[0] == '/') return name;
   return std::string(HOLDFAST_BIN_DIR) + "/" + name;
 }
 

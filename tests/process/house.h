@@ -20,7 +20,8 @@ struct Ended {
   std::string out;
   std::string err;
 };
-/// Runs a program of bin/ to its end. `patience_s` then SIGKILL: a hanging program fails the test.
+/// Runs a program of bin/ (or one with a whole path) to its end. `patience_s` then SIGKILL: a
+/// hanging program fails the test.
 Ended run_program(const std::vector<std::string>& args, int patience_s = 120);
 
 /// A temporary directory that goes away.

@@ -1,0 +1,258 @@
+#include "tests/process/http_stream.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+namespace holdfast::process {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kPatienceS = 60;  // for the next byte
+constexpr int kConnectionsMax = 2'000;
+
+int connect_to(const std::string& url) {
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  where.sin_port = htons(static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1))));
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{kPatienceS, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+/// The bytes of one connection, with a buffer.
+class Reader {
+ public:
+  explicit Reader(int fd) : fd_(fd) {}
+  bool until(const std::string& mark, std::string* out) {
+    std::size_t at = 0;
+    while ((at = in_.find(mark)) == std::string::npos) {
+      if (!fill()) return false;
+    }
+    *out = in_.substr(0, at);
+    in_.erase(0, at + mark.size());
+    return true;
+  }
+  bool exactly(std::size_t size, std::string* out) {
+    while (in_.size() < size) {
+      if (!fill()) return false;
+    }
+    *out = in_.substr(0, size);
+    in_.erase(0, size);
+    return true;
+  }
+
+ private:
+  bool fill() {
+    char buffer[16'384];
+    const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
+    if (n <= 0) return false;
+    in_.append(buffer, static_cast<std::size_t>(n));
+    return true;
+  }
+  int fd_;
+  std::string in_;
+};
+
+bool read_head(Reader& reader, HttpAnswer* answer) {
+  std::string head;
+  if (!reader.until("\r\n\r\n", &head) || head.size() < 12) return false;
+  std::istringstream lines(head);
+  std::string line;
+  std::getline(lines, line);
+  answer->status = std::stoi(line.substr(9, 3));
+  while (std::getline(lines, line)) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    const std::size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    std::string name = line.substr(0, colon);
+    std::transform(name.begin(), name.end(), name.begin(), ::tolower);
+    answer->headers[name] = line.substr(colon + 2);
+  }
+  return true;
+}
+
+/// Returns when the body has ended or was cut.
+void read_body(Reader& reader, HttpAnswer* answer,
+               const std::function<void(const std::string&)>& on_body) {
+  std::string piece;
+  if (answer->headers.count("content-length") > 0) {
+    if (!reader.exactly(std::stoul(answer->headers["content-length"]), &answer->body)) return;
+    answer->complete = true;
+    if (on_body) on_body(answer->body);
+    return;
+  }
+  for (;;) {
+    std::string size;
+    if (!reader.until("\r\n", &size)) return;
+    const std::size_t bytes = std::stoul(size, nullptr, 16);
+    if (!reader.exactly(bytes + 2, &piece)) return;
+    if (bytes == 0) break;
+    piece.resize(bytes);
+    answer->body += piece;
+    if (on_body) on_body(piece);
+  }
+  answer->complete = true;
+}
+
+std::string header_lines(const std::vector<std::pair<std::string, std::string>>& headers) {
+  std::string out = "Host: house\r\nConnection: close\r\n";
+  for (const auto& [name, value] : headers) out += name + ": " + value + "\r\n";
+  return out;
+}
+
+/// Events of one connection, put together from pieces.
+class SseParser {
+ public:
+  template <class F>
+  void feed(const std::string& piece, F on_event) {
+    in_ += piece;
+    for (std::size_t end = 0; (end = in_.find("\n\n")) != std::string::npos;) {
+      std::istringstream lines(in_.substr(0, end));
+      in_.erase(0, end + 2);
+      std::string id;
+      std::string data;
+      for (std::string line; std::getline(lines, line);) {
+        if (line.rfind("id: ", 0) == 0) id = line.substr(4);
+        if (line.rfind("data: ", 0) == 0) data += line.substr(6);
+      }
+      if (!data.empty()) on_event(id, data);
+    }
+  }
+
+ private:
+  std::string in_;
+};
+
+/// One client's memory over its connections.
+class Hearing {
+ public:
+  explicit Hearing(const std::function<void(std::int64_t)>& on_progress)
+      : on_progress_(on_progress) {}
+  SseHeard heard;
+  std::string last_id;
+  bool done = false;
+
+  void on_event(const std::string& id, const std::string& data) {
+    if (data == "[DONE]") {
+      done = true;
+      return;
+    }
+    const json chunk = json::parse(data, nullptr, false);
+    if (!chunk.is_object()) return fail("an event that is no JSON: " + data);
+    if (chunk.contains("error")) return fail("an error event: " + data);
+    if (!take_id(id)) return;
+    for (const json& choice : chunk.value("choices", json::array())) {
+      if (choice.contains("text")) heard.text += choice["text"].get<std::string>();
+      if (choice.contains("delta")) heard.text += choice["delta"].value("content", "");
+      if (choice.contains("finish_reason") && choice["finish_reason"].is_string()) {
+        heard.finish = choice["finish_reason"];
+      }
+    }
+    heard.text_at[heard.index] = heard.text;
+    if (on_progress_) on_progress_(heard.index);
+  }
+
+  void fail(const std::string& why) {
+    if (heard.failure.empty()) heard.failure = why;
+  }
+
+ private:
+  bool take_id(const std::string& id) {
+    const std::size_t dot = id.rfind('.');
+    if (dot == std::string::npos) return fail("an event without an id"), false;
+    if (heard.request_id.empty()) heard.request_id = id.substr(0, dot);
+    const std::int64_t index = std::stoll(id.substr(dot + 1));
+    if (id.substr(0, dot) != heard.request_id) return fail("another request: " + id), false;
+    if (index < heard.index) return fail("ids go back: " + id + " after " + last_id), false;
+    heard.index = index;
+    last_id = id;
+    return true;
+  }
+
+  const std::function<void(std::int64_t)>& on_progress_;
+};
+
+std::string next_request(const Hearing& hearing, const std::string& path, const std::string& body,
+                         const std::string& key, Resume resume) {
+  std::vector<std::pair<std::string, std::string>> headers;
+  if (hearing.last_id.empty() || resume == Resume::kPost) {
+    headers.emplace_back("Idempotency-Key", key);
+    if (!hearing.last_id.empty()) headers.emplace_back("Last-Event-ID", hearing.last_id);
+    return http_post_text(path, body, headers);
+  }
+  const std::string stream = "/v1/requests/" + hearing.heard.request_id + "/stream";
+  if (resume == Resume::kGetFrom) {
+    return http_get_text(stream + "?from=" + std::to_string(hearing.heard.index));
+  }
+  headers.emplace_back("Last-Event-ID", hearing.last_id);
+  return http_get_text(stream, headers);
+}
+
+}  // namespace
+
+HttpAnswer http_exchange(const std::string& url, const std::string& request,
+                         const std::function<void(const std::string&)>& on_body) {
+  HttpAnswer answer;
+  const int fd = connect_to(url);
+  if (fd < 0) return answer;
+  std::size_t sent = 0;
+  while (sent < request.size()) {
+    const ssize_t n = send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) break;
+    sent += static_cast<std::size_t>(n);
+  }
+  Reader reader(fd);
+  if (read_head(reader, &answer)) read_body(reader, &answer, on_body);
+  close(fd);
+  return answer;
+}
+
+std::string http_post_text(const std::string& path, const std::string& body,
+                           const std::vector<std::pair<std::string, std::string>>& headers) {
+  return "POST " + path + " HTTP/1.1\r\n" + header_lines(headers) +
+         "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
+}
+
+std::string http_get_text(const std::string& path,
+                          const std::vector<std::pair<std::string, std::string>>& headers) {
+  return "GET " + path + " HTTP/1.1\r\n" + header_lines(headers) + "\r\n";
+}
+
+SseHeard hear_sse(const std::string& url, const std::string& path, const std::string& body,
+                  const std::string& key, Resume resume,
+                  const std::function<void(std::int64_t)>& on_progress) {
+  Hearing hearing(on_progress);
+  while (!hearing.done && hearing.heard.failure.empty()) {
+    if (++hearing.heard.connections > kConnectionsMax) {
+      hearing.fail("no end after " + std::to_string(kConnectionsMax) + " connections");
+      break;
+    }
+    SseParser parser;
+    const HttpAnswer answer = http_exchange(
+        url, next_request(hearing, path, body, key, resume), [&](const std::string& piece) {
+          parser.feed(piece, [&](const std::string& id, const std::string& data) {
+            hearing.on_event(id, data);
+          });
+        });
+    if (answer.status != 0 && answer.status != 200) {
+      hearing.fail("status " + std::to_string(answer.status) + ": " + answer.body);
+    }
+    if (!hearing.done) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return hearing.heard;
+}
+
+}  // namespace holdfast::process
