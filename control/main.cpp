@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "control/link/daemon.h"
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 
 namespace {
@@ -74,6 +75,7 @@ int fail(const Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  holdfast::arm_crash_points("daemon");
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--help") {
       std::fputs(kUsage, stdout);

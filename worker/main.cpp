@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "worker/backend/backend.h"
 #include "worker/engine/engine.h"
@@ -89,6 +90,7 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::Li
 }  // namespace
 
 int main(int argc, char** argv) {
+  hf::arm_crash_points("worker");
   hf::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
   hf::worker::LinkOptions options;
   options.ring_tokens = 4096;
@@ -108,6 +110,7 @@ int main(int argc, char** argv) {
   const auto factory = [options](const hf::wire::Load& load, const hf::worker::Progress& progress) {
     return open_engine(options, load, progress);
   };
+  hf::crash_point(hf::CrashPoint::kWorkerStartBegin);
   hf::worker::Link link(options, factory);
   running_link = &link;
   std::signal(SIGTERM, on_stop_signal);

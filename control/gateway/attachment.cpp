@@ -7,6 +7,7 @@
 #include "control/gateway/errors.h"
 #include "control/gateway/render.h"
 #include "control/gateway/sse.h"
+#include "shared/base/crash_point.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -64,8 +65,10 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
 
   void on_event(const wire::Event& event) {
     if (done_) return;
+    crash_point(CrashPoint::kGatewayEventBefore);
     if (whole_) return whole_->on_event(event);
     exchange_->write(stream_->on_event(event));
+    crash_point(CrashPoint::kGatewayEventAfter);
     if (held_ || exchange_->pending_bytes() <= context_.hold_bytes) return;
     held_ = true;
     context_.client.hold_stream(stream_id_, true);
@@ -78,11 +81,14 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   void on_fin(const wire::RequestInfo& info) {
     if (std::exchange(done_, true)) return;
     close_stream();
+    crash_point(CrashPoint::kGatewayFinBefore);
     if (stream_) {
       exchange_->write(stream_->on_fin(info));
-      return exchange_->end();
+      exchange_->end();
+    } else {
+      respond(whole_->on_fin(info));
     }
-    respond(whole_->on_fin(info));
+    crash_point(CrashPoint::kGatewayFinAfter);
   }
 
   void on_failure(const client::Failure& failure) {

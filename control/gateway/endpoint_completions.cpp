@@ -11,6 +11,7 @@
 #include "control/gateway/json_fields.h"
 #include "control/gateway/params.h"
 #include "control/gateway/sse.h"
+#include "shared/base/crash_point.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -111,6 +112,7 @@ void on_accepted(Post& post, client::Answer<wire::Accepted> answer) {
   if (const auto* failure = std::get_if<client::Failure>(&answer)) {
     return post.exchange->respond(error_response(*failure));
   }
+  crash_point(CrashPoint::kGatewaySubmitAfter);
   auto& accepted = std::get<wire::Accepted>(answer);
   if (post.exchange->closed()) {
     // Nobody knows this request's id and nobody was attached, so no disconnect would be noticed.
@@ -124,6 +126,7 @@ void on_accepted(Post& post, client::Answer<wire::Accepted> answer) {
 }
 
 void submit(const std::shared_ptr<Post>& post) {
+  crash_point(CrashPoint::kGatewaySubmitBefore);
   wire::Submit message = std::move(post->generation.submit);
   message.request_id = post->context.new_request_id();
   message.idem_key = post->wishes.idem_key;

@@ -7,6 +7,7 @@
 #include "control/gateway/options.h"
 #include "control/gateway/router.h"
 #include "control/gateway/server.h"
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/client/client.h"
 
@@ -23,6 +24,7 @@ int run(int argc, char** argv) {
   auto options = read_options(argc, argv, &exit_code);
   if (!options) return fail(options.error());
   if (exit_code >= 0) return exit_code;
+  crash_point(CrashPoint::kGatewayStartBegin);
 
   // Signals are taken by sigwait in one thread; all others are born with them blocked.
   sigset_t signals;
@@ -66,6 +68,7 @@ int run(int argc, char** argv) {
 }  // namespace holdfast::gateway
 
 int main(int argc, char** argv) {
+  holdfast::arm_crash_points("gateway");
   holdfast::log::init("holdfast-gateway", true);
   return holdfast::gateway::run(argc, argv);
 }

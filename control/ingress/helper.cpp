@@ -7,6 +7,7 @@
 
 #include "control/ingress/inspect.h"
 #include "shared/base/clock.h"
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/wire/frame.h"
 
@@ -128,6 +129,7 @@ void Helper::drain_link_events() {
   if (hello_due_) {
     hello_due_ =
         socket_->send(wire::encode(wire::IngressHello{getpid()})) != wire::SendStatus::kSent;
+    if (!hello_due_) crash_point(CrashPoint::kIngressHelloSent);
   }
 }
 
@@ -151,7 +153,10 @@ void Helper::on_message(wire::Message message) {
     on_blob(std::move(*blob));
   } else if (auto* inspect = std::get_if<wire::Inspect>(&message)) {
     post(inspect_lane_, [this, connection = connection_, inspect = std::move(*inspect)] {
-      finish(connection, inspect_in_child(options_.program, inspect));
+      crash_point(CrashPoint::kIngressInspectBefore);
+      wire::Inspected inspected = inspect_in_child(options_.program, inspect);
+      crash_point(CrashPoint::kIngressInspectAfter);
+      finish(connection, std::move(inspected));
     });
   }
 }
@@ -173,6 +178,7 @@ void Helper::on_prepare(wire::Prepare job) {
 }
 
 void Helper::on_blob(wire::TokenizerBlob blob) {
+  crash_point(CrashPoint::kIngressBlobRead);
   cache_.put(blob.model_sha, std::move(blob.blob));
   const auto waiting = waiting_.find(blob.model_sha);
   if (waiting == waiting_.end()) return;
@@ -194,7 +200,9 @@ void Helper::start_prepare(wire::Prepare job) {
            running_connection_ = connection;
            running_since_us_ = system_clock().monotonic_us();
          }
+         crash_point(CrashPoint::kIngressPrepareBefore);
          wire::Prepared prepared = prepare(job, tokenizer.get(), options_.limits);
+         crash_point(CrashPoint::kIngressPrepareAfter);
          {
            const std::lock_guard lock(mutex_);
            running_since_us_ = 0;
@@ -212,7 +220,10 @@ void Helper::send_answers() {
       answer = std::move(answers_.front());
       answers_.pop_front();
     }
-    if (socket_->send(wire::encode(answer)) == wire::SendStatus::kSent) continue;
+    if (socket_->send(wire::encode(answer)) == wire::SendStatus::kSent) {
+      crash_point(CrashPoint::kIngressAnswerSent);
+      continue;
+    }
     const std::lock_guard lock(mutex_);
     answers_.push_front(std::move(answer));
     return;

@@ -13,6 +13,7 @@
 
 #include "control/ingress/helper.h"
 #include "control/ingress/inspect.h"
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/wire/frame.h"
 
@@ -57,6 +58,7 @@ int serve(const std::string& endpoint) {
 int main(int argc, char** argv) {
   const std::string flag = argc == 3 ? argv[1] : "";
   if (flag == "--inspect") return inspect(argv[2]);
+  hf::arm_crash_points("ingress");  // not in the child that inspects: it is nobody's promise
   hf::log::init("holdfast-ingress", isatty(STDERR_FILENO) == 0);
   if (flag == "--state") {
     return serve("ipc://" + std::filesystem::absolute(argv[2]).string() + "/run/ingress.sock");

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 
+#include "control/link/commit_points.h"
 #include "control/link/state_dir.h"
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 
 namespace holdfast::link {
@@ -26,8 +28,11 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options, const Clock
   HF_CHECKED(prepare_state_dir(options.state_dir));
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), clock));
   daemon->started_us_ = clock.monotonic_us();
+  crash_point(CrashPoint::kDaemonStartBegin);
   HF_CHECKED(daemon->open_store());
+  crash_point(CrashPoint::kDaemonStartRecovered);
   HF_CHECKED(daemon->open_doors());
+  crash_point(CrashPoint::kDaemonStartBound);
   return daemon;
 }
 
@@ -41,7 +46,9 @@ Result<void> Daemon::open_store() {
   pieces_ = std::make_unique<PieceCache>(*store_);
   // Before the first socket is bound: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_->raise_epoch(clock_.wall_ms()));
+  crash_point(CrashPoint::kDaemonStartEpoch);
   HF_TRY(core::Boot boot, store_->load());
+  crash_point(CrashPoint::kDaemonStartLoaded);
   boot.epoch = epoch;
   step(std::move(boot));
   HF_CHECKED(commit());
@@ -72,6 +79,7 @@ Result<void> Daemon::open_doors() {
   for (const Door::Options& door : doors) {
     HF_TRY(Door open, Door::open(context_, door));
     doors_.push_back(std::move(open));
+    if (door.role == Role::kWorker) crash_point(CrashPoint::kDaemonStartHalfBound);
   }
   return {};
 }
@@ -84,7 +92,10 @@ void Daemon::request_stop() {
 Result<void> Daemon::run() {
   while (!stopped_) HF_CHECKED(loop_once());
   log::info("drained", {{"uptime_ms", (clock_.monotonic_us() - started_us_) / 1000}});
-  return store_->checkpoint_all();
+  crash_point(CrashPoint::kDaemonStopDrained);
+  HF_CHECKED(store_->checkpoint_all());
+  crash_point(CrashPoint::kDaemonStopEnd);
+  return {};
 }
 
 int Daemon::wait_ms(std::int64_t now_us) const {
@@ -117,6 +128,7 @@ Result<void> Daemon::group() {
   if (stop_wanted_.load() && !stopping_) {
     stopping_ = true;
     step(core::Shutdown{options_.config.drain_limit_ms});
+    crash_point(CrashPoint::kDaemonStopAsked);
   }
   while (!again_.empty()) {
     const core::Event event = std::move(again_.front());
@@ -165,9 +177,11 @@ Result<void> Daemon::commit() {
     return {};
   }
   const std::int64_t begin_us = clock_.monotonic_us();
+  if (crash_points_armed()) pass_commit_points(pending_.rows, true);
   Result<void> done = store_->apply(pending_.rows, pending_.durability);
   if (!done && done.error().code == Errc::kDiskFull) done = commit_when_room();
   if (!done) return done;
+  if (crash_points_armed()) pass_commit_points(pending_.rows, false);
   machine_.committed();
   last_commit_us_ = clock_.monotonic_us();
   ++facts_.commits;

@@ -1,6 +1,7 @@
 // Effects as messages, after the commit that justifies them.
 #include "control/link/daemon.h"
 
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/wire/frame.h"
 
@@ -14,6 +15,21 @@ wire::RequestInfo* info_of(wire::Message& message) {
   if (auto* m = std::get_if<wire::StatusReply>(&message)) return &m->info;
   if (auto* m = std::get_if<wire::Fin>(&message)) return &m->info;
   return nullptr;
+}
+
+/// After a message has left.
+void pass_sent_point(const wire::Message& message) {
+  if (std::holds_alternative<wire::Accepted>(message)) {
+    crash_point(CrashPoint::kDaemonSentAccepted);
+  } else if (std::holds_alternative<wire::Adopt>(message)) {
+    crash_point(CrashPoint::kDaemonSentAdopt);
+  } else if (std::holds_alternative<wire::Ack>(message)) {
+    crash_point(CrashPoint::kDaemonSentAck);
+  } else if (std::holds_alternative<wire::Fin>(message)) {
+    crash_point(CrashPoint::kDaemonSentFin);
+  } else if (std::holds_alternative<wire::Refused>(message)) {
+    crash_point(CrashPoint::kDaemonSentRefused);
+  }
 }
 
 void write_note(const core::Note& note) {
@@ -68,7 +84,10 @@ void Daemon::release_one(core::SendMessage& out) {
   const auto* fin = std::get_if<wire::Fin>(&out.message);
   // Nothing of a stream may pass what could not be sent of it.
   const bool blocked = fin != nullptr && full_.count({out.to, fin->tag}) > 0;
-  if (!blocked && send(out.to, wire::encode(out.message)) != wire::SendStatus::kFull) return;
+  if (!blocked && send(out.to, wire::encode(out.message)) != wire::SendStatus::kFull) {
+    if (crash_points_armed()) pass_sent_point(out.message);
+    return;
+  }
   if (fin != nullptr) {
     again_.emplace_back(core::SendFailed{out.to, fin->tag, fin->info.request_id, -1, 0});
   }
@@ -84,6 +103,7 @@ void Daemon::release_one(core::SendDispatch& out) {
   }
   out.dispatch.prompt_ids = std::move(ids).value();
   reply(out.to, std::move(out.dispatch));
+  crash_point(CrashPoint::kDaemonSentDispatch);
 }
 
 void Daemon::release_one(core::SendEvent& out) {
@@ -112,7 +132,9 @@ void Daemon::release_one(core::SendEvent& out) {
   if (blocked || send(out.to, wire::encode(event)) == wire::SendStatus::kFull) {
     full_.insert({out.to, out.tag});
     again_.emplace_back(core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start});
+    return;
   }
+  crash_point(CrashPoint::kDaemonSentEvent);
 }
 
 void Daemon::release_one(core::SendOpResult& out) {

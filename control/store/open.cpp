@@ -10,6 +10,7 @@
 
 #include "control/store/store.h"
 #include "schema_sql.h"
+#include "shared/base/crash_point.h"
 
 namespace holdfast::store {
 namespace {
@@ -98,12 +99,16 @@ Result<void> migrate(sqlite3* db, const std::string& path) {
   for (int v = static_cast<int>(version); v < schema_version(); ++v) {
     const std::string sql = "BEGIN IMMEDIATE;\n" + std::string(kMigrations[v]) +
                             "\nPRAGMA application_id=" + std::to_string(kApplicationId) +
-                            ";\nPRAGMA user_version=" + std::to_string(v + 1) + ";\nCOMMIT;";
-    if (Result<void> done = exec(db, sql.c_str()); !done) {
+                            ";\nPRAGMA user_version=" + std::to_string(v + 1) + ";";
+    Result<void> done = exec(db, sql.c_str());
+    crash_point(CrashPoint::kDaemonMigrateBefore);
+    if (done) done = exec(db, "COMMIT");
+    if (!done) {
       (void)exec(db, "ROLLBACK");
       return Error{done.error().code, "migrate " + path + " to schema " + std::to_string(v + 1) +
                                           ": " + done.error().what};
     }
+    crash_point(CrashPoint::kDaemonMigrateAfter);
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "control/store/sqlite_store.h"
+#include "shared/base/crash_point.h"
 
 namespace holdfast::store {
 namespace {
@@ -22,7 +23,9 @@ int on_wal(void* pages, sqlite3*, const char*, int count) {
 
 Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
   HF_TRY(StateLock lock, StateLock::acquire(options.state_dir, options.role, options.lock_wait_ms));
+  crash_point(CrashPoint::kDaemonStartLocked);
   HF_TRY(Db db, open_database(options.state_dir));
+  crash_point(CrashPoint::kDaemonStartOpened);
   if (options.max_pages > 0) {
     HF_CHECKED(
         exec(db.get(), ("PRAGMA max_page_count=" + std::to_string(options.max_pages)).c_str()));
@@ -82,12 +85,14 @@ Result<void> SqliteStore::begin_write_commit(std::span<const core::RowChange> ro
   for (const core::RowChange& row : rows) {
     HF_CHECKED(std::visit([this](const auto& change) { return write(change); }, row));
   }
+  crash_point(CrashPoint::kDaemonCommitInside);
   return commit_.use().run();
 }
 
 Result<void> SqliteStore::checkpoint(int mode) {
   int log = 0;
   int done = 0;
+  crash_point(CrashPoint::kDaemonCheckpointBefore);
   const int rc = sqlite3_wal_checkpoint_v2(db_.get(), nullptr, mode, &log, &done);
   if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) return {};  // a reader; the next one will do
   if (rc != SQLITE_OK) {
@@ -98,6 +103,7 @@ Result<void> SqliteStore::checkpoint(int mode) {
   }
   // When all of the log is in the file the next commit starts it again from its beginning.
   if (log == done) wal_pages_ = 0;
+  crash_point(CrashPoint::kDaemonCheckpointAfter);
   return {};
 }
 

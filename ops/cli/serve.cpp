@@ -12,6 +12,7 @@
 #include "ops/cli/serve_control.h"
 #include "ops/cli/state_dir.h"
 #include "ops/cli/supervisor.h"
+#include "shared/base/crash_point.h"
 
 namespace holdfast::cli {
 namespace {
@@ -30,6 +31,7 @@ struct Plan {
   std::vector<ModelWish> models;
   std::string device, kernels, engine;
   std::int64_t workers = 1, threads = 1, ingress = 1;
+  std::int64_t restart_max_ms = RestartPolicy::kMaxMs;
   bool verbose = false;
   bool quiet = false;
 
@@ -68,6 +70,11 @@ Result<Plan> make_plan(const Call& call) {
   const std::int64_t cpus = usable_cpus();
   HF_TRY(plan.threads, at_least(call, "threads", std::max<std::int64_t>(cpus / plan.workers, 1)));
   HF_TRY(plan.ingress, at_least(call, "ingress", 2));
+  plan.restart_max_ms = call.integer("restart-max-ms", plan.restart_max_ms);
+  if (plan.restart_max_ms < 0 || plan.restart_max_ms > 60'000) {
+    return Error{Errc::kUsage, "--restart-max-ms " + std::to_string(plan.restart_max_ms) +
+                                   ": expected 0 to 60000"};
+  }
   plan.device = call.text("device");
   plan.kernels = call.text("kernels");
   plan.verbose = call.has("verbose");
@@ -88,6 +95,7 @@ ChildSpec make_child(const Plan& plan, const std::string& role, const std::strin
   spec.name = name;
   spec.argv = {plan.folder + "/" + program, "--state", plan.state};
   spec.argv.insert(spec.argv.end(), flags.begin(), flags.end());
+  spec.restart_max_ms = plan.restart_max_ms;
   if (!plan.verbose) spec.log_path = plan.state + "/logs/" + name + ".log";
   return spec;
 }
@@ -180,6 +188,7 @@ void Serve::on_change() {
   const std::string url = plan_.http.fd >= 0 ? plan_.http.url : "";
   const auto written = write_file_atomically(path, supervisor_json(url, supervisor_->children()));
   if (!written) std::fprintf(stderr, "holdfast: %s\n", written.error().what.c_str());
+  crash_point(CrashPoint::kSupervisorFileWritten);
 }
 
 bool Serve::start() {
@@ -187,6 +196,7 @@ bool Serve::start() {
       Supervisor::create({[this](const ChildExit& e) { on_exit(e); }, [this] { on_change(); }});
   if (!created) return fail(created.error().code, created.error().what), false;
   supervisor_ = std::move(created).value();
+  crash_point(CrashPoint::kSupervisorStartBegin);
   std::error_code absent;
   const auto size = fs::file_size(plan_.state + "/logs/daemon.log", absent);
   log_offset_ = absent ? 0 : static_cast<std::int64_t>(size);
@@ -212,11 +222,13 @@ bool Serve::on_phase(const ServeControl::Report& report) {
   const bool daemon_came_up = phase_ == Phase::kDaemonStarting;
   phase_ = report.phase;
   if (daemon_came_up) {
+    crash_point(CrashPoint::kSupervisorDaemonUp);
     if (const auto up = start_peers(*supervisor_, plan_); !up) {
       return fail(up.error().code, up.error().what), false;
     }
   }
   if (phase_ == Phase::kReady) {
+    crash_point(CrashPoint::kSupervisorReady);
     std::printf("ready %s\n", plan_.door().c_str());
     std::fflush(stdout);
   }
@@ -246,7 +258,9 @@ int Serve::leave() {
   if (!failed_ && !plan_.quiet)
     std::fprintf(stderr, "holdfast: stopping (a second signal stops at once)\n");
   supervisor_->stop_role("gateway", kGatewayStopMs);
+  crash_point(CrashPoint::kSupervisorStopGateway);
   supervisor_->stop_role("daemon", failed_ ? kGatewayStopMs : kDaemonStopMs);
+  crash_point(CrashPoint::kSupervisorStopDaemon);
   supervisor_->stop_role("worker", kWorkerStopMs);
   supervisor_->stop_role("ingress", kWorkerStopMs);
   if (phase_ != ServeControl::Phase::kDaemonStarting) {
@@ -279,6 +293,7 @@ int Serve::run() {
 }  // namespace
 
 int serve(const Call& call) {
+  arm_crash_points("supervisor");
   auto plan = make_plan(call);
   if (!plan) {
     // A taken port is a failed start, not a refusal of the daemon.

@@ -17,6 +17,7 @@
 
 #include "shared/base/check.h"
 #include "shared/base/clock.h"
+#include "shared/base/crash_point.h"
 
 extern char** environ;
 
@@ -147,6 +148,7 @@ Supervisor::~Supervisor() {
 
 Result<void> Supervisor::add(ChildSpec spec) {
   auto child = std::make_unique<Child>();
+  child->policy = RestartPolicy(spec.restart_max_ms);
   child->spec = std::move(spec);
   HF_CHECKED(spawn(*child));
   children_.push_back(std::move(child));
@@ -179,6 +181,7 @@ Result<void> Supervisor::spawn(Child& child) {
     return Error{Errc::kIo, "start " + child.spec.name + ": cannot execute " + child.spec.argv[0] +
                                 ": " + std::strerror(error)};
   }
+  crash_point(CrashPoint::kSupervisorSpawned);
   child.pid = pid;
   child.started_ms = now_ms();
   child.restart_at_ms = -1;
@@ -212,6 +215,7 @@ void Supervisor::reap() {
   for (const auto& child : children_) {
     int status = 0;
     if (child->pid <= 0 || waitpid(child->pid, &status, WNOHANG) != child->pid) continue;
+    crash_point(CrashPoint::kSupervisorReaped);
     ChildExit exit;
     exit.role = child->spec.role;
     exit.name = child->spec.name;

@@ -25,6 +25,7 @@ struct ChildSpec {
   std::vector<std::string> env;   // "NAME=value", added to our own environment
   std::vector<int> keep_fds;      // open in the child under the same numbers
   std::string log_path;           // stdout and stderr are appended to it; empty = our stderr
+  std::int64_t restart_max_ms = RestartPolicy::kMaxMs;
 };
 
 /// How a child ended.

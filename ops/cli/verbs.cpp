@@ -28,6 +28,7 @@ const Verb kServe = {
      {"--engine-options", kText, "JSON for the fake engine"},
      {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx"},
      {"--ingress", kInteger, "helper processes that read prompts and files (default 2)"},
+     {"--restart-max-ms", kInteger, "longest pause before a dead child's restart (default 1000)"},
      {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"},
      {"--quiet", kSwitch, "say nothing but errors and the ready line"}},
     &serve};

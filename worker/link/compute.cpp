@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shared/base/clock.h"
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 
 namespace holdfast::worker {
@@ -155,7 +156,9 @@ void Compute::step_all() {
     if (engine->idle()) continue;
     const std::int64_t begin = system_clock().monotonic_us();
     step_since_us_.store(begin, std::memory_order_relaxed);
+    crash_point(CrashPoint::kWorkerStepBefore);
     const std::vector<holdfast::engine::Produced>& produced = engine->step();
+    crash_point(CrashPoint::kWorkerStepAfter);
     step_since_us_.store(0, std::memory_order_relaxed);
     const double ms = static_cast<double>(system_clock().monotonic_us() - begin) / 1000.0;
     {
@@ -209,6 +212,7 @@ void Compute::load_one(const wire::Load& load) {
     emit(LoadChanged{std::move(model)});
   };
   Result<std::unique_ptr<engine::Engine>> opened = factory_(load, progress);
+  crash_point(CrashPoint::kWorkerLoadOpened);
   wire::LoadedModel model;
   if (opened.has_value()) {
     model = opened.value()->describe();

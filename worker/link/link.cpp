@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shared/base/clock.h"
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/wire/frame.h"
 #include "worker/link/host.h"
@@ -103,7 +104,9 @@ void Link::send_hello(std::int64_t now_us) {
   for (const auto& [id, model] : loads_) hello.models.push_back(model);
   hello.active = table_.active();
   hello.epoch_seen = epoch_seen_;
-  if (send(hello)) hello_us_ = now_us;  // else at the next turn
+  if (!send(hello)) return;  // again at the next turn
+  hello_us_ = now_us;
+  crash_point(CrashPoint::kWorkerHelloSent);
 }
 
 void Link::drain_messages(std::int64_t now_us) {
@@ -129,14 +132,18 @@ void Link::on_message(const wire::Message& message, std::int64_t now_us) {
     // Meant for the connection before, or from a daemon that we did not accept.
     log::debug("message before WELCOME ignored", {{"type", wire::message_name(message)}});
   } else if (const auto* ack = std::get_if<wire::Ack>(&message)) {
+    crash_point(CrashPoint::kWorkerAckRead);
     for (const wire::AckItem& item : ack->items) table_.ack(item);
   } else if (const auto* dispatch = std::get_if<wire::Dispatch>(&message)) {
     on_dispatch(*dispatch, now_us);
   } else if (const auto* adopt = std::get_if<wire::Adopt>(&message)) {
+    crash_point(CrashPoint::kWorkerAdoptRead);
     if (!is_stale(adopt->fence)) table_.adopt(*adopt);
+    crash_point(CrashPoint::kWorkerAdopted);
   } else if (const auto* drop = std::get_if<wire::Drop>(&message)) {
     table_.drop(*drop);
   } else if (const auto* cancel = std::get_if<wire::CancelWork>(&message)) {
+    crash_point(CrashPoint::kWorkerCancelRead);
     if (!is_stale(cancel->fence)) table_.cancel(*cancel);
   } else if (const auto* load = std::get_if<wire::Load>(&message)) {
     on_load(*load);
@@ -160,6 +167,7 @@ void Link::on_welcome(const wire::Welcome& welcome) {
   phase_ = Phase::kWelcome;
   was_welcome_ = true;
   log::info("welcome", {{"epoch", welcome.epoch}, {"worker", welcome.worker_id}});
+  crash_point(CrashPoint::kWorkerWelcome);
 }
 
 bool Link::is_stale(const wire::Fence& fence) {
@@ -180,10 +188,12 @@ void Link::on_load(const wire::Load& load) {
   model.model_sha = load.model_sha;
   model.state = "loading";
   log::info("loading", {{"load", load.load_id}, {"path", load.path}});
+  crash_point(CrashPoint::kWorkerLoadBegin);
   compute_->load(load);
 }
 
 void Link::on_unload(const wire::Unload& unload) {
+  crash_point(CrashPoint::kWorkerUnloadRead);
   table_.hand_back(unload.load_id, "the model is being unloaded");
   if (loads_.find(unload.load_id) != loads_.end()) {
     compute_->order(table_.take_orders());  // cancels go before the engine does
@@ -196,6 +206,7 @@ void Link::on_unload(const wire::Unload& unload) {
 }
 
 void Link::on_dispatch(const wire::Dispatch& dispatch, std::int64_t now_us) {
+  crash_point(CrashPoint::kWorkerDispatchRead);
   if (is_stale(dispatch.fence)) return;
   const auto load = loads_.find(dispatch.load_id);
   if (load == loads_.end() || load->second.state != "ready") {
@@ -245,6 +256,7 @@ void Link::flush() {
   }
   while (!states_unsent_.empty() && send(wire::StateReport{states_unsent_.begin()->second})) {
     states_unsent_.erase(states_unsent_.begin());
+    crash_point(CrashPoint::kWorkerLoadReported);
   }
   const bool draining = stop_.load() || daemon_drains_us_;
   if (stop_.load() && !drain_announced_) drain_announced_ = send(wire::Drain{});
@@ -257,7 +269,9 @@ void Link::flush_tokens() {
     if (shape.events.empty()) return;
     wire::Tokens tokens = shape;
     tokens.step = compute_->status().usage.steps;
+    crash_point(CrashPoint::kWorkerTokensBefore);
     if (!send(tokens)) return;
+    crash_point(CrashPoint::kWorkerTokensSent);
     table_.mark_sent(tokens);
   }
 }
@@ -270,7 +284,10 @@ void Link::on_tick(std::int64_t now_us) {
     send_stats();
   }
   if (!stop_.load()) return;
-  if (stop_since_us_ == 0) stop_since_us_ = now_us;
+  if (stop_since_us_ == 0) {
+    stop_since_us_ = now_us;
+    crash_point(CrashPoint::kWorkerStopAsked);
+  }
   if (handed_back_us_ == 0 && now_us - stop_since_us_ > options_.drain_ms * 1000) {
     handed_back_us_ = now_us;
     table_.hand_back("", "the worker ends");

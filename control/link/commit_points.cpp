@@ -1,0 +1,60 @@
+#include "control/link/commit_points.h"
+
+#include <optional>
+
+#include "shared/base/crash_point.h"
+
+namespace holdfast::link {
+namespace {
+
+/// What a row change is to the outside; `before` of the pair comes first in the enumeration.
+std::optional<CrashPoint> kind_of(const core::RowChange& row) {
+  if (std::holds_alternative<core::InsertRequest>(row)) {
+    return CrashPoint::kDaemonCommitAcceptBefore;
+  }
+  if (std::holds_alternative<core::InsertChunk>(row)) return CrashPoint::kDaemonCommitTokensBefore;
+  if (const auto* begun = std::get_if<core::BeginAttempt>(&row)) {
+    return begun->adopted ? CrashPoint::kDaemonCommitAdoptBefore
+                          : CrashPoint::kDaemonCommitDispatchBefore;
+  }
+  if (const auto* ended = std::get_if<core::EndAttempt>(&row)) {
+    if (ended->reason.rfind("worker lost", 0) == 0) return CrashPoint::kDaemonCommitRequeueBefore;
+    return std::nullopt;
+  }
+  if (const auto* changed = std::get_if<core::UpdateRequest>(&row)) {
+    if (changed->state == core::RequestState::kCancelled) {
+      return CrashPoint::kDaemonCommitCancelBefore;
+    }
+    if (wire::is_terminal(changed->state)) return CrashPoint::kDaemonCommitEndBefore;
+    return std::nullopt;
+  }
+  if (std::holds_alternative<core::PutModel>(row) || std::holds_alternative<core::PutLoad>(row)) {
+    return CrashPoint::kDaemonCommitModelBefore;
+  }
+  return std::nullopt;
+}
+
+CrashPoint after(CrashPoint before) {
+  return static_cast<CrashPoint>(static_cast<int>(before) + 1);
+}
+
+static_assert(static_cast<int>(CrashPoint::kDaemonCommitAcceptBefore) + 1 ==
+              static_cast<int>(CrashPoint::kDaemonCommitAcceptAfter));
+static_assert(static_cast<int>(CrashPoint::kDaemonCommitModelBefore) + 1 ==
+              static_cast<int>(CrashPoint::kDaemonCommitModelAfter));
+
+}  // namespace
+
+void pass_commit_points(std::span<const core::RowChange> rows, bool before) {
+  std::uint64_t passed = 0;  // a group passes a point once, however many rows say so
+  for (const core::RowChange& row : rows) {
+    const auto kind = kind_of(row);
+    if (!kind) continue;
+    const std::uint64_t bit = std::uint64_t{1} << static_cast<int>(*kind);
+    if ((passed & bit) != 0) continue;
+    passed |= bit;
+    crash_point(before ? *kind : after(*kind));
+  }
+}
+
+}  // namespace holdfast::link

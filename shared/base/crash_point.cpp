@@ -1,0 +1,107 @@
+#include "shared/base/crash_point.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace holdfast {
+namespace crash_detail {
+
+bool armed = false;
+
+}  // namespace crash_detail
+
+namespace {
+
+constexpr CrashPointInfo kPoints[] = {
+#define HOLDFAST_CRASH_POINT(id, name, place) {CrashPoint::id, name, place},
+#include "shared/base/crash_points.inc"
+#undef HOLDFAST_CRASH_POINT
+};
+
+struct Armed {
+  CrashPoint point{};
+  std::string_view name;
+  std::string fired_path;  // empty: nobody is told
+  std::atomic<long> passes_left{0};
+};
+Armed g_armed;
+
+[[noreturn]] void refuse(const std::string& text, const char* why) {
+  std::fprintf(stderr, "HOLDFAST_CRASH_AT=%s: %s; expected NAME, NAME:N or @FILE\n", text.c_str(),
+               why);
+  std::_Exit(64);
+}
+
+std::string read_small_file(const std::string& path) {
+  char buffer[256];
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  const ssize_t n = read(fd, buffer, sizeof buffer);
+  close(fd);
+  std::string text(buffer, static_cast<std::size_t>(n > 0 ? n : 0));
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+const CrashPointInfo* find_point(const std::string& text, long* passes) {
+  const std::size_t colon = text.rfind(':');
+  *passes = 1;
+  if (colon != std::string::npos) {
+    char* end = nullptr;
+    *passes = std::strtol(text.c_str() + colon + 1, &end, 10);
+    if (*end != '\0' || *passes < 1) refuse(text, "not a count from 1");
+  }
+  const std::string name = text.substr(0, colon);
+  for (const CrashPointInfo& info : kPoints) {
+    if (info.name == name) return &info;
+  }
+  refuse(text, "no such crash point");
+}
+
+}  // namespace
+
+std::span<const CrashPointInfo> crash_points() {
+  return kPoints;
+}
+
+void arm_crash_points(std::string_view program) {
+  const char* wish = std::getenv("HOLDFAST_CRASH_AT");
+  if (wish == nullptr || wish[0] == '\0') return;
+  const std::string base = wish[0] == '@' ? wish + 1 : "";
+  const std::string file = base.empty() ? "" : base + "." + std::string(program);
+  const std::string text = file.empty() ? wish : read_small_file(file);
+  if (text.empty()) return;  // nothing (any more) to die at
+  long passes = 0;
+  const CrashPointInfo* info = find_point(text, &passes);
+  if (info->name.substr(0, info->name.find('.')) != program) return;
+  // Only one process can take the file away: that one dies.
+  if (!file.empty() && unlink(file.c_str()) != 0) return;
+  g_armed.point = info->point;
+  g_armed.name = info->name;
+  if (!file.empty()) g_armed.fired_path = base + ".fired";
+  g_armed.passes_left.store(passes);
+  crash_detail::armed = true;
+}
+
+void crash_detail::pass(CrashPoint point) {
+  if (point != g_armed.point || g_armed.passes_left.fetch_sub(1) != 1) return;
+  if (!g_armed.fired_path.empty()) {
+    const std::string line = std::string(g_armed.name) + " " + std::to_string(getpid()) + "\n";
+    const int fd =
+        open(g_armed.fired_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+      [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());
+      close(fd);
+    }
+  }
+  kill(getpid(), SIGKILL);
+  for (;;) pause();  // the signal is on its way
+}
+
+}  // namespace holdfast
