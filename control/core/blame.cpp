@@ -1,9 +1,11 @@
 #include "control/core/blame.h"
 
+#include "control/core/planted.h"
+
 namespace holdfast::core {
 
 bool death_counts(const WorkerExit& exit) {
-  if (exit.oom) return true;
+  if (exit.oom || planted(Bug::kBlameAnyDeath)) return true;
   switch (exit.signal) {  // Linux numbers, as the supervisor reports them
     case 4:               // SIGILL
     case 6:               // SIGABRT

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "control/core/planted.h"
+
 namespace holdfast::core {
 
 void Effects::merge(Effects&& other) {
@@ -150,6 +152,11 @@ void Machine::check_drained() {
 }
 
 void Machine::on(const Timer&) {
+  if (planted(Bug::kDeadlineFromWall)) {
+    for (auto& [seq, request] : requests_.all()) {
+      if (request.row.total_deadline_ms != 0) timers_.add({1, TimerKind::kRequest, seq, 0, {}});
+    }
+  }
   while (auto entry = timers_.take_due(now_.mono_us)) timer_due(*entry);
 }
 
@@ -161,7 +168,8 @@ void Machine::timer_due(const TimerEntry& entry) {
     case TimerKind::kAdoption:
       for (auto& [seq, request] : requests_.all()) {
         for (Choice& choice : request.choices) {
-          if (choice.phase == ChoicePhase::kAdopting) requeue(request, choice, "not adopted");
+          if (choice.phase != ChoicePhase::kAdopting) continue;
+          if (!planted(Bug::kAdoptionNeverEnds)) requeue(request, choice, "not adopted");
         }
       }
       for (auto it = loads_.begin(); it != loads_.end();) {
@@ -223,7 +231,9 @@ void Machine::check_request(Seq seq) {
   Request* request = requests_.by_seq(seq);
   if (request == nullptr || request->terminal()) return;
   const auto due = [&](std::int64_t at) { return at != 0 && at <= now_.mono_us; };
-  if (due(request->total_deadline_us)) {
+  const std::int64_t wall = request->row.total_deadline_ms;
+  const bool late = planted(Bug::kDeadlineFromWall) && wall != 0 && wall <= now_.wall_ms;
+  if (late || due(request->total_deadline_us)) {
     end_request(*request, FinishReason::kExpired, "expired", "total time limit reached", true);
     return;
   }

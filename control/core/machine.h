@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -69,6 +70,8 @@ class Machine {
   const std::map<PeerId, Worker>& workers() const { return workers_; }
   const std::map<std::string, Load>& loads() const { return loads_; }
   const Counters& counters() const { return counters_; }
+  /// How often each of request_arrows() was taken.
+  std::span<const std::uint64_t> arrow_counts() const { return arrow_counts_; }
   const RequestTable& requests() const { return requests_; }
   Request* request(const std::string& id) { return requests_.by_id(id); }
   wire::RequestInfo info(const Request& request) const;
@@ -234,6 +237,7 @@ class Machine {
   StreamHub streams_;
   Timers timers_;
   Counters counters_;
+  std::vector<std::uint64_t> arrow_counts_ = std::vector<std::uint64_t>(request_arrows().size());
   std::map<QueueKey, WorkQueue> queues_;
   std::map<std::string, Model> models_;  // by name
   std::map<std::string, Load> loads_;    // by load id

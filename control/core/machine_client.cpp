@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "control/core/machine.h"
+#include "control/core/planted.h"
 
 namespace holdfast::core {
 namespace {
@@ -28,7 +29,8 @@ Request* Machine::find_request(const std::string& id, const std::string& tenant,
     request = requests_.by_key(tenant.empty() ? "default" : tenant, key);
   }
   // Another tenant's request does not exist for this one.
-  if (request != nullptr && !tenant.empty() && request->row.tenant != tenant) return nullptr;
+  const bool other = request != nullptr && !tenant.empty() && request->row.tenant != tenant;
+  if (other && !planted(Bug::kTenantIgnored)) return nullptr;
   return request;
 }
 
@@ -53,7 +55,7 @@ void Machine::client_message(PeerId peer, const wire::Attach& m) {
   sub.peer = peer;
   sub.tag = m.tag;
   sub.seq = request->row.seq;
-  sub.next = m.from;
+  if (!planted(Bug::kFromIgnored)) sub.next = m.from;
   sub.next.resize(choices, 0);
   sub.credited = sub.next;
   sub.window = std::min(m.window, config_.stream_window_max);
@@ -112,6 +114,10 @@ void Machine::client_message(PeerId peer, const wire::Cancel& m) {
 
 /// Idempotent: a terminal request stays what it is.
 void Machine::cancel_request(Request& request) {
+  if (request.terminal() && planted(Bug::kTerminalCancelled)) {
+    request.row.state = RequestState::kCancelled;
+    write_request(request, Durability::kFull);
+  }
   end_request(request, FinishReason::kCancelled, std::string(errc_name(Errc::kCancelled)),
               "cancelled", true);
 }
@@ -196,7 +202,9 @@ void Machine::on(const OpCancel& event) {
 
 void Machine::on(const OpPause& event) {
   paused_ = event.paused;
-  out_->write(PutFlag{"queue.paused", paused_ ? "1" : "0"}, Durability::kFull);
+  if (!planted(Bug::kPauseForgotten)) {
+    out_->write(PutFlag{"queue.paused", paused_ ? "1" : "0"}, Durability::kFull);
+  }
   want_dispatch_ = true;
   op_done(event.peer, event.tag, paused_ ? "queue.pause" : "queue.resume", {});
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "control/core/machine.h"
+#include "control/core/planted.h"
 
 namespace holdfast::core {
 
@@ -29,7 +30,8 @@ void Machine::dispatch() {
         load.held_until_us > now_.mono_us) {
       continue;
     }
-    const auto free = load.row.slots - static_cast<std::int64_t>(load.running.size());
+    const std::int64_t extra = planted(Bug::kSlotsMiscounted) ? 1 : 0;
+    const auto free = load.row.slots + extra - static_cast<std::int64_t>(load.running.size());
     if (free > 0) ready.emplace_back(-free, &load);
   }
   const auto by_free = [](const auto& a, const auto& b) {
@@ -110,13 +112,23 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   d.fence = choice.fence;
   d.load_id = load.row.load_id;
   d.model_sha = request.row.model_sha;
-  d.committed_ids = choice.ids;
+  if (!planted(Bug::kCommittedNotSent)) d.committed_ids = choice.ids;
   d.sampling = request.sampling;
   d.stops = request.stops;
   d.max_tokens = request.row.max_tokens;
   d.priority = static_cast<std::int32_t>(request.row.priority);
   if (request.total_deadline_us != 0) {
     d.time_left_ms = std::max<std::int64_t>((request.total_deadline_us - now_.mono_us) / 1000, 0);
+  }
+  if (planted(Bug::kDoubleDispatch)) {
+    for (const auto& [id, other] : loads_) {
+      if (other.worker == 0 || other.worker == send.to || other.row.model != request.row.model)
+        continue;
+      SendDispatch twice = send;
+      twice.to = other.worker;
+      twice.dispatch.load_id = id;
+      out_->messages.emplace_back(std::move(twice));
+    }
   }
   out_->messages.emplace_back(std::move(send));
 }

@@ -1,6 +1,7 @@
 // Life of requests and choices: every change of a state goes through change(), every way off a
 // worker through end_attempt().
 #include "control/core/machine.h"
+#include "control/core/planted.h"
 
 #include <algorithm>
 
@@ -11,19 +12,25 @@ Machine::QueueKey Machine::queue_key(const Request& request) {
 }
 
 void Machine::change(Request& request, RequestChange what) {
-  const std::optional<RequestState> to = next_state(request.row.state, what);
-  CHECK_MSG(to.has_value(), "a change of state that the table does not have");
-  request.row.state = *to;
+  const std::optional<std::size_t> arrow = find_arrow(request.row.state, what);
+  CHECK_MSG(arrow.has_value(), "a change of state that the table does not have");
+  ++arrow_counts_[*arrow];
+  request.row.state = request_arrows()[*arrow].to;
 }
 
 void Machine::write_request(const Request& request, Durability durability) {
   const RequestRow& row = request.row;
+  if (row.state == RequestState::kCancelled && planted(Bug::kCancelNotWritten)) return;
+  if (request.terminal() && planted(Bug::kTerminalNormal)) durability = Durability::kNormal;
   out_->write(UpdateRequest{row.seq, row.state, row.numerics_class, row.started_ms, row.finished_ms,
                             row.error_code, row.error},
               durability);
 }
 
 void Machine::write_choice(const Request& request, const Choice& choice, Durability durability) {
+  const FinishReason finish = choice.row.finish;
+  if (finish == FinishReason::kCancelled && planted(Bug::kCancelNotWritten)) return;
+  if (planted(Bug::kTerminalNormal)) durability = Durability::kNormal;
   out_->write(UpdateChoice{request.row.seq, choice.row}, durability);
 }
 
@@ -69,9 +76,11 @@ void Machine::leave_worker(Choice& choice, ChoiceRef ref) {
 
 void Machine::end_attempt(Request& request, Choice& choice, const std::string& reason) {
   CHECK(choice.phase == ChoicePhase::kRunning || choice.phase == ChoicePhase::kAdopting);
-  out_->write(EndAttempt{request.row.seq, choice.row.choice, choice.fence, now_.wall_ms,
-                         choice.row.next_index, reason},
-              Durability::kNormal);
+  if (!planted(Bug::kAttemptNotEnded)) {
+    out_->write(EndAttempt{request.row.seq, choice.row.choice, choice.fence, now_.wall_ms,
+                           choice.row.next_index, reason},
+                Durability::kNormal);
+  }
   leave_worker(choice, {request.row.seq, choice.row.choice});
   --request.running;
   --running_;
@@ -88,7 +97,11 @@ void Machine::requeue(Request& request, Choice& choice, const std::string& reaso
     quarantine(request);
     return;
   }
-  enqueue(request, choice);
+  if (planted(Bug::kRequeueLost)) {
+    choice.phase = ChoicePhase::kQueued;
+  } else {
+    enqueue(request, choice);
+  }
   if (request.running == 0 && request.row.state == RequestState::kRunning) {
     change(request, RequestChange::kRequeued);
     write_request(request, Durability::kNormal);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "control/core/machine.h"
+#include "control/core/planted.h"
 
 namespace holdfast::core {
 namespace {
@@ -52,8 +53,8 @@ bool Machine::known_submit(const SubmitEvent& event) {
     return true;
   };
   if (request != nullptr) {
-    if (request->row.body_hash != hash || request->row.tenant != tenant)
-      return mismatch(request->row.id);
+    const bool same_body = request->row.body_hash == hash || planted(Bug::kBodyNotCompared);
+    if (!same_body || request->row.tenant != tenant) return mismatch(request->row.id);
     ++counters_.duplicates;
     out_->send(event.peer, wire::Accepted{submit.tag, true, info(*request)});
     return true;
@@ -341,7 +342,10 @@ void Machine::accept(const SubmitEvent& event, const Waiters& waiters,
   insert.row = request.row;
   insert.payload = {request.sampling, request.stops,  request.echo,
                     request.meta,     std::move(ids), std::move(text)};
-  out_->write(std::move(insert), Durability::kFull);
+  if (planted(Bug::kKeyNotStored)) insert.row.idem_key.clear();
+  if (planted(Bug::kSeedNotStored)) insert.payload.sampling.seed = 0;
+  out_->write(std::move(insert),
+              planted(Bug::kAcceptNormal) ? Durability::kNormal : Durability::kFull);
   Request& in = *requests_.insert(std::move(request));
   ++counters_.accepted;
   if (max_tokens == 0) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "control/core/machine.h"
+#include "control/core/planted.h"
 
 namespace holdfast::core {
 
@@ -34,7 +35,7 @@ void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::A
   if (!known) return drop("unknown request");
   Choice& choice = request->choices[static_cast<std::size_t>(event.choice)];
   const bool mine = choice.phase == ChoicePhase::kRunning && choice.worker == worker.peer;
-  if (choice.fence != event.fence) {
+  if (choice.fence != event.fence && !planted(Bug::kFenceNotCompared)) {
     // DROP names no fence: it must not reach a newer attempt on the same worker, whose ADOPT or
     // DISPATCH is on its way.
     if (mine) {
@@ -45,12 +46,20 @@ void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::A
   }
   if (choice.phase == ChoicePhase::kEnded) {
     // Our ACK was lost, or a cancel met the last token. Either way the worker may forget it.
+    if (planted(Bug::kTokensAfterCancel) && choice.row.finish == FinishReason::kCancelled &&
+        event.start == choice.row.next_index && !event.ids.empty()) {
+      choice.row.next_index += static_cast<std::int64_t>(event.ids.size());
+      out_->write(InsertChunk{request->row.seq, event.choice, event.start, event.ids, {}},
+                  Durability::kNormal);
+      write_choice(*request, choice, Durability::kNormal);
+    }
     ack.items.push_back({event.request_id, event.choice, event.fence, choice.row.next_index, true});
     ++counters_.duplicate_tokens;
     return;
   }
   if (!mine) return drop("not running here");
-  if (event.start < 0 || event.start > choice.row.next_index) {
+  const bool gap = event.start < 0 || event.start > choice.row.next_index;
+  if (gap && !planted(Bug::kGapAccepted)) {
     out_->note("gap in tokens",
                {{"request", request->row.id},
                 {"start", std::to_string(event.start)},
@@ -64,20 +73,24 @@ void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::A
     determinism_violation(worker, *request, choice, event);
     return;
   }
-  const std::int64_t skip = std::min<std::int64_t>(choice.row.next_index - event.start,
-                                                   static_cast<std::int64_t>(event.ids.size()));
+  const std::int64_t skip =
+      gap ? 0
+          : std::min<std::int64_t>(choice.row.next_index - event.start,
+                                   static_cast<std::int64_t>(event.ids.size()));
   counters_.duplicate_tokens += static_cast<std::uint64_t>(skip);
   const Fence fence = choice.fence;
   const Seq seq = request->row.seq;
   commit_tokens(*request, choice, event, skip);
   request = requests_.by_seq(seq);
   const Choice& after = request->choices[static_cast<std::size_t>(event.choice)];
-  ack.items.push_back({event.request_id, event.choice, fence, after.row.next_index,
+  ack.items.push_back({event.request_id, event.choice, fence,
+                       after.row.next_index + (planted(Bug::kAckTooFar) ? 1 : 0),
                        after.phase == ChoicePhase::kEnded});
 }
 
 bool Machine::same_as_stored(const Request&, const Choice& choice,
                              const wire::TokenEvent& event) const {
+  if (planted(Bug::kDuplicateNotCompared)) return true;
   const auto committed = static_cast<std::int64_t>(choice.ids.size());
   for (std::size_t i = 0; i < event.ids.size(); ++i) {
     const std::int64_t index = event.start + static_cast<std::int64_t>(i);
@@ -108,7 +121,7 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
   InsertChunk chunk;
   chunk.seq = request.row.seq;
   chunk.choice = choice.row.choice;
-  chunk.start = choice.row.next_index;
+  chunk.start = planted(Bug::kChunkStartWrong) ? event.start : choice.row.next_index;
   chunk.ids.assign(event.ids.begin() + skip, event.ids.end());
   FinishReason finish = event.finish;
   const std::int64_t room = request.row.max_tokens - choice.row.next_index;
@@ -147,7 +160,9 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
       choice.pages = pages;
     }
     out_->write(std::move(chunk), Durability::kNormal);
-    if (finish == FinishReason::kNone) write_choice(request, choice, Durability::kNormal);
+    if (finish == FinishReason::kNone && !planted(Bug::kNextIndexNotWritten)) {
+      write_choice(request, choice, Durability::kNormal);
+    }
   }
   if (finish == FinishReason::kNone) {
     pump_request(request);

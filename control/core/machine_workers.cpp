@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "control/core/machine.h"
+#include "control/core/planted.h"
 
 namespace holdfast::core {
 namespace {
@@ -98,7 +99,7 @@ void Machine::adopt(Worker& worker, const wire::Hello& hello) {
     if (request.running == 0) continue;
     for (Choice& choice : request.choices) {
       if (choice.phase == ChoicePhase::kAdopting && choice.worker_key == hello.worker_key &&
-          listed.count({seq, choice.row.choice}) == 0) {
+          listed.count({seq, choice.row.choice}) == 0 && !planted(Bug::kUnlistedKept)) {
         requeue(request, choice, "not listed by its worker");
       }
     }
@@ -120,10 +121,13 @@ bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
       load->second.worker != worker.peer || item.first_unacked > choice.row.next_index) {
     return false;
   }
-  out_->write(EndAttempt{request->row.seq, choice.row.choice, choice.fence, now_.wall_ms,
-                         choice.row.next_index, "adopted"},
-              Durability::kNormal);
-  choice.fence = fences_.next();
+  const bool same_fence = planted(Bug::kAdoptWithoutFence);
+  if (!same_fence) {
+    out_->write(EndAttempt{request->row.seq, choice.row.choice, choice.fence, now_.wall_ms,
+                           choice.row.next_index, "adopted"},
+                Durability::kNormal);
+    choice.fence = fences_.next();
+  }
   choice.phase = ChoicePhase::kRunning;
   choice.worker = worker.peer;
   choice.started_us = 0;  // its time on the worker is not known any more
@@ -138,10 +142,12 @@ bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
     change(*request, RequestChange::kDispatched);
     write_request(*request, Durability::kNormal);
   }
-  out_->write(
-      BeginAttempt{request->row.seq, choice.row.choice, choice.fence, choice.worker_key,
-                   choice.incarnation, choice.load_id, choice.row.next_index, true, now_.wall_ms},
-      Durability::kNormal);
+  if (!same_fence) {
+    out_->write(
+        BeginAttempt{request->row.seq, choice.row.choice, choice.fence, choice.worker_key,
+                     choice.incarnation, choice.load_id, choice.row.next_index, true, now_.wall_ms},
+        Durability::kNormal);
+  }
   out_->send(worker.peer,
              wire::Adopt{item.request_id, item.choice, choice.fence, choice.row.next_index});
   return true;
@@ -220,7 +226,7 @@ void Machine::on(const WorkerExit& event) {
 }
 
 void Machine::blame(const WorkerExit& exit, const Lost& lost) {
-  if (!death_counts(exit)) return;
+  if (!death_counts(exit) || planted(Bug::kLossReportLost)) return;
   for (const auto& [ref, index] : lost.running) {
     Request* request = requests_.by_seq(ref.seq);
     if (request == nullptr || request->terminal() ||

@@ -23,30 +23,6 @@ ModelState model_state_from_name(std::string_view name) {
   return ModelState::kFailed;
 }
 
-bool legal_change(ModelState from, ModelState to) {
-  using M = ModelState;
-  if (from == to) return false;
-  switch (to) {
-    case M::kRegistered:
-      return from == M::kUnloaded || from == M::kFailed;  // the file was replaced
-    case M::kPlacing:
-      return true;  // a new load, a retry, a lost worker
-    case M::kLoading:
-      return from == M::kPlacing;
-    case M::kWarming:
-      return from == M::kPlacing || from == M::kLoading;
-    case M::kReady:
-      return from != M::kRegistered;
-    case M::kDraining:
-      return from == M::kReady || from == M::kPlacing || from == M::kLoading || from == M::kWarming;
-    case M::kUnloaded:
-      return true;
-    case M::kFailed:
-      return from != M::kUnloaded;
-  }
-  return false;
-}
-
 std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_bytes,
                                      std::int64_t* needed) {
   const std::int64_t wished = std::max<std::int64_t>(row.pages, 1);

@@ -8,6 +8,7 @@
 
 #include "control/core/config.h"
 #include "control/core/rows.h"
+#include "control/core/transitions.h"
 #include "control/core/workers.h"
 
 namespace holdfast::core {
@@ -18,10 +19,6 @@ struct Model {
   std::int64_t retry_at_us = 0;  // no load before
   double service_ms = 0;         // mean time of a choice on a worker, recent; 0 = unknown
 };
-
-/// registered → placing → loading → warming → ready → draining → unloaded | failed, and the ways
-/// back (a lost worker, a retry, a new load).
-bool legal_change(ModelState from, ModelState to);
 
 /// What a load of this model reserves at least and at most on a device.
 struct Envelope {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "control/core/planted.h"
 #include "shared/base/check.h"
 
 namespace holdfast::core {
 namespace {
 
 std::size_t class_index(PriorityClass priority) {
+  if (planted(Bug::kPriorityIgnored)) return 1;
   return std::min<std::size_t>(static_cast<std::size_t>(priority), 2);
 }
 
@@ -61,7 +63,8 @@ const QueueItem* WorkQueue::head() const {
   for (const Class& in : classes_) {
     if (!in.resumed.empty()) return &items_.at(*in.resumed.begin());
     if (in.active.empty()) continue;
-    return &items_.at(*in.tenants.at(in.active.begin()->second).waiting.begin());
+    const std::set<ChoiceRef>& waiting = in.tenants.at(in.active.begin()->second).waiting;
+    return &items_.at(planted(Bug::kNewestFirst) ? *waiting.rbegin() : *waiting.begin());
   }
   return nullptr;
 }

@@ -4,38 +4,6 @@
 
 namespace holdfast::core {
 
-std::optional<RequestState> next_state(RequestState state, RequestChange change) {
-  using S = RequestState;
-  using C = RequestChange;
-  struct Arrow {
-    S from;
-    C change;
-    S to;
-  };
-  static constexpr Arrow kArrows[] = {
-      {S::kQueued, C::kDispatched, S::kRunning},
-      {S::kQueued, C::kSucceeded, S::kSucceeded},  // max_tokens 0: nothing to run
-      {S::kQueued, C::kFailed, S::kFailed},
-      {S::kQueued, C::kCancelled, S::kCancelled},
-      {S::kQueued, C::kExpired, S::kExpired},
-      {S::kQueued, C::kQuarantined, S::kQuarantined},
-      {S::kRunning, C::kDispatched, S::kRunning},  // another choice
-      {S::kRunning, C::kRequeued, S::kQueued},
-      {S::kRunning, C::kSucceeded, S::kSucceeded},
-      {S::kRunning, C::kFailed, S::kFailed},
-      {S::kRunning, C::kCancelled, S::kCancelled},
-      {S::kRunning, C::kExpired, S::kExpired},
-      {S::kRunning, C::kQuarantined, S::kQuarantined},
-      {S::kQuarantined, C::kReleased, S::kQueued},
-      {S::kQuarantined, C::kCancelled, S::kCancelled},
-      {S::kQuarantined, C::kExpired, S::kExpired},
-  };
-  for (const Arrow& arrow : kArrows) {
-    if (arrow.from == state && arrow.change == change) return arrow.to;
-  }
-  return std::nullopt;
-}
-
 std::int32_t Request::open_choices() const {
   return static_cast<std::int32_t>(
       std::count_if(choices.begin(), choices.end(),

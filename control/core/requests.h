@@ -1,31 +1,17 @@
 #pragma once
-// Requests and their choices in memory, and the one table of legal state changes.
+// Requests and their choices in memory.
 
 #include <list>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "control/core/rows.h"
+#include "control/core/transitions.h"
 
 namespace holdfast::core {
-
-/// What can happen to a request as a whole.
-enum class RequestChange : std::uint8_t {
-  kDispatched,  // a choice went to a worker
-  kRequeued,    // its last running choice came back
-  kSucceeded,   // every choice ended well
-  kFailed,
-  kCancelled,
-  kExpired,
-  kQuarantined,
-  kReleased,  // an operator let it out of quarantine
-};
-/// The state after `change`, nullopt where the table has no such arrow. Terminal states have none.
-std::optional<RequestState> next_state(RequestState state, RequestChange change);
 
 enum class ChoicePhase : std::uint8_t {
   kQueued,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "control/core/planted.h"
+
 namespace holdfast::core {
 
 Subscription& StreamHub::add(Subscription subscription) {
@@ -48,7 +50,9 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
   for (const Choice& choice : request.choices) {
     const auto c = static_cast<std::size_t>(choice.row.choice);
     const std::int64_t committed = choice.row.next_index;
-    const std::int64_t limit = std::min(committed, sub.credited[c] + sub.window);
+    const bool unbounded = planted(Bug::kWindowIgnored);
+    const std::int64_t limit =
+        unbounded ? committed : std::min(committed, sub.credited[c] + sub.window);
     while (sub.next[c] < limit) {
       SendEvent event;
       event.to = sub.peer;
@@ -67,7 +71,7 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
       sub.next[c] = event.end;
       out.messages.emplace_back(std::move(event));
     }
-    all_sent = all_sent && sub.next[c] >= committed;
+    all_sent = all_sent && (sub.next[c] >= committed || planted(Bug::kFinEarly));
   }
   return all_sent;
 }

@@ -1,13 +1,9 @@
 #include "control/store/open.h"
 
-#include <fcntl.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
 #include <string>
 
+#include "control/core/planted.h"
 #include "control/store/store.h"
 #include "schema_sql.h"
 #include "shared/base/crash_point.h"
@@ -50,7 +46,8 @@ Result<void> set_pragmas(sqlite3* db, const std::string& path) {
 }
 
 /// A copy that a backup program or a CLI reads may hold the file for a moment.
-Result<void> retry_busy(const std::string& what, sqlite3* db, Result<void> (*action)(sqlite3*)) {
+Result<void> retry_busy(Disk& disk, const std::string& what, sqlite3* db,
+                        Result<void> (*action)(sqlite3*)) {
   constexpr int kTries = 100;
   for (int i = 0;; ++i) {
     Result<void> done = action(db);
@@ -59,18 +56,8 @@ Result<void> retry_busy(const std::string& what, sqlite3* db, Result<void> (*act
       return Error{Errc::kConflict,
                    what + ": " + done.error().what + "; another program writes to this database"};
     }
-    const timespec pause{0, 20'000'000};
-    nanosleep(&pause, nullptr);
+    disk.pause_ms(20);
   }
-}
-
-Result<void> sync_directory(const std::string& dir) {
-  const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool ok = fd >= 0 && fsync(fd) == 0;
-  const int why = errno;
-  if (fd >= 0) close(fd);
-  if (ok) return {};
-  return Error{Errc::kIo, "sync directory " + dir + ": " + std::strerror(why)};
 }
 
 Result<std::int64_t> query_int(sqlite3* db, const std::string& sql) {
@@ -121,25 +108,27 @@ int schema_version() {
   return count;
 }
 
-Result<Db> open_database(const std::string& state_dir) {
+Result<Db> open_database(Disk& disk, const std::string& state_dir) {
   const std::string path = state_dir + "/control.db";
-  const bool fresh = access(path.c_str(), F_OK) != 0;
+  const bool fresh = !disk.exists(path);
   sqlite3* raw = nullptr;
   const int rc = sqlite3_open_v2(
       path.c_str(), &raw,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-      nullptr);
+      disk.vfs());
   Db db(raw);
   if (rc != SQLITE_OK) {
     Error error = sqlite_error(raw, rc, "open " + path);
     error.what += "; is the state directory writable for this user?";
     return error;
   }
-  HF_CHECKED(retry_busy("open " + path, db.get(),
+  HF_CHECKED(retry_busy(disk, "open " + path, db.get(),
                         [](sqlite3* d) { return set_pragmas(d, "control.db"); }));
   HF_CHECKED(migrate(db.get(), path));
   // SQLite does not report a failed sync of the directory that has the new names in it.
-  if (fresh) HF_CHECKED(sync_directory(state_dir));
+  if (fresh && !core::planted(core::Bug::kDirectoryNotSynced)) {
+    HF_CHECKED(disk.sync_directory(state_dir));
+  }
   return db;
 }
 

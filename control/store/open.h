@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "control/store/disk.h"
 #include "control/store/sqlite.h"
 
 namespace holdfast::store {
@@ -14,7 +15,7 @@ struct CloseDb {
 using Db = std::unique_ptr<sqlite3, CloseDb>;
 
 /// Opens (or makes) DIR/control.db for the owner of its lock. Errors as Store::open.
-Result<Db> open_database(const std::string& state_dir);
+Result<Db> open_database(Disk& disk, const std::string& state_dir);
 
 /// Number of migrations in this program = user_version of a current database.
 int schema_version();

@@ -10,7 +10,7 @@ namespace holdfast::store {
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(StateLock lock, Db db, OpenOptions options);
+  SqliteStore(std::optional<StateLock> lock, Disk& disk, Db db, OpenOptions options);
   ~SqliteStore() override;
   Result<void> prepare();
 
@@ -63,7 +63,8 @@ class SqliteStore final : public Store {
   Result<void> read_details(core::BootRequest& request);
   Result<void> note_damage(core::BootRequest& request, const Error& error);
 
-  StateLock lock_;  // first in, last out
+  std::optional<StateLock> lock_;  // first in, last out
+  Disk& disk_;
   Db db_;
   OpenOptions options_;
   core::Durability synchronous_ = core::Durability::kFull;

@@ -1,10 +1,9 @@
 // Life of the store: open, group commit, checkpoints, disk space.
 #include "control/store/store.h"
 
-#include <fcntl.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "control/core/planted.h"
 #include "control/store/sqlite_store.h"
 #include "shared/base/crash_point.h"
 
@@ -22,22 +21,31 @@ int on_wal(void* pages, sqlite3*, const char*, int count) {
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
-  HF_TRY(StateLock lock, StateLock::acquire(options.state_dir, options.role, options.lock_wait_ms));
+  Disk& disk = options.disk != nullptr ? *options.disk : real_disk();
+  std::optional<StateLock> lock;
+  if (options.disk == nullptr) {
+    HF_TRY(StateLock held,
+           StateLock::acquire(options.state_dir, options.role, options.lock_wait_ms));
+    lock.emplace(std::move(held));
+  }
   crash_point(CrashPoint::kDaemonStartLocked);
-  HF_TRY(Db db, open_database(options.state_dir));
+  HF_TRY(Db db, open_database(disk, options.state_dir));
   crash_point(CrashPoint::kDaemonStartOpened);
   if (options.max_pages > 0) {
     HF_CHECKED(
         exec(db.get(), ("PRAGMA max_page_count=" + std::to_string(options.max_pages)).c_str()));
   }
-  auto store = std::make_unique<SqliteStore>(std::move(lock), std::move(db), options);
+  auto store = std::make_unique<SqliteStore>(std::move(lock), disk, std::move(db), options);
   HF_CHECKED(store->prepare());
+  // The process before may have died of a failed sync: what the page cache shows of the log may
+  // never reach the disk, and a later sync would not say so. The file gets all of it now.
+  if (!core::planted(core::Bug::kLogNotRewritten)) HF_CHECKED(store->checkpoint_all());
   store->restore_reserve();
   return std::unique_ptr<Store>(std::move(store));
 }
 
-SqliteStore::SqliteStore(StateLock lock, Db db, OpenOptions options)
-    : lock_(std::move(lock)), db_(std::move(db)), options_(std::move(options)) {
+SqliteStore::SqliteStore(std::optional<StateLock> lock, Disk& disk, Db db, OpenOptions options)
+    : lock_(std::move(lock)), disk_(disk), db_(std::move(db)), options_(std::move(options)) {
   sqlite3_wal_hook(db_.get(), &on_wal, &wal_pages_);
 }
 
@@ -45,8 +53,10 @@ SqliteStore::~SqliteStore() = default;
 
 Result<void> SqliteStore::set_synchronous(core::Durability durability) {
   if (synchronous_ == durability) return {};
-  HF_CHECKED(exec(db_.get(), durability == core::Durability::kFull ? "PRAGMA synchronous=FULL"
-                                                                   : "PRAGMA synchronous=NORMAL"));
+  const char* sql = durability == core::Durability::kFull ? "PRAGMA synchronous=FULL"
+                                                          : "PRAGMA synchronous=NORMAL";
+  if (core::planted(core::Bug::kSyncNever)) sql = "PRAGMA synchronous=OFF";
+  HF_CHECKED(exec(db_.get(), sql));
   synchronous_ = durability;
   return {};
 }
@@ -57,6 +67,7 @@ Result<std::uint64_t> SqliteStore::raise_epoch(std::int64_t wall_ms) {
          Statement::prepare(db_.get(),
                             "INSERT INTO epochs(epoch, started_ms, pid, program) VALUES"
                             " ((SELECT coalesce(max(epoch), 0) + 1 FROM epochs), ?, ?, ?)"));
+  if (core::planted(core::Bug::kEpochNotRaised)) return std::uint64_t{1};
   {
     auto use = insert.use();
     HF_CHECKED(use.bind(wall_ms).bind(std::int64_t{getpid()}).bind(options_.role).run());
@@ -69,12 +80,17 @@ Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
   if (failed_)
     return Error{Errc::kStorage, "commit: an earlier I/O error left the outcome unknown"};
   if (rows.empty()) return {};
+  using core::Bug;
+  using core::planted;
   Result<void> done = set_synchronous(durability);
   if (done) done = begin_write_commit(rows);
   if (done) return {};
   // The error may have rolled back already; what remains open is undone here.
   if (sqlite3_get_autocommit(db_.get()) == 0) (void)exec(db_.get(), "ROLLBACK");
-  if (done.error().code == Errc::kDiskFull) return done;
+  if (done.error().code == Errc::kDiskFull)
+    return planted(Bug::kDiskFullDropped) ? Result<void>{} : done;
+  if (planted(Bug::kCommitErrorIgnored)) return {};
+  if (planted(Bug::kIoErrorGoesOn)) return Error{Errc::kDiskFull, done.error().what};
   failed_ = true;
   const Errc code = done.error().code == Errc::kCorrupt ? Errc::kCorrupt : Errc::kStorage;
   return Error{code, "commit: " + done.error().what};
@@ -93,6 +109,10 @@ Result<void> SqliteStore::checkpoint(int mode) {
   int log = 0;
   int done = 0;
   crash_point(CrashPoint::kDaemonCheckpointBefore);
+  if (core::planted(core::Bug::kCheckpointUnsynced)) {
+    HF_CHECKED(exec(db_.get(), "PRAGMA synchronous=OFF"));
+    synchronous_ = core::Durability::kNone;
+  }
   const int rc = sqlite3_wal_checkpoint_v2(db_.get(), nullptr, mode, &log, &done);
   if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) return {};  // a reader; the next one will do
   if (rc != SQLITE_OK) {
@@ -122,22 +142,17 @@ Result<void> SqliteStore::checkpoint_all() {
 }
 
 std::int64_t SqliteStore::disk_free() const {
-  struct statvfs fs {};
-  if (statvfs(options_.state_dir.c_str(), &fs) != 0) return 0;
-  return static_cast<std::int64_t>(fs.f_bavail) * static_cast<std::int64_t>(fs.f_frsize);
+  return disk_.free_bytes(options_.state_dir);
 }
 
 bool SqliteStore::make_room() {
-  return unlink(reserve_path().c_str()) == 0;
+  return disk_.remove(reserve_path());
 }
 
 void SqliteStore::restore_reserve() {
   if (options_.reserve_bytes <= 0 || disk_free() < options_.reserve_bytes * 4) return;
-  const int fd = ::open(reserve_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return;
   // Without the reserve the daemon works; it only has less room when the disk gets full.
-  (void)posix_fallocate(fd, 0, options_.reserve_bytes);
-  close(fd);
+  disk_.allocate(reserve_path(), options_.reserve_bytes);
 }
 
 }  // namespace holdfast::store

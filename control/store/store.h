@@ -20,12 +20,15 @@ namespace holdfast::store {
 inline constexpr std::int64_t kIdleCheckpointPages = 1000;
 inline constexpr std::int32_t kApplicationId = 0x48465354;  // "HFST"
 
+class Disk;  // control/store/disk.h
+
 struct OpenOptions {
   std::string state_dir;  // exists
   std::string role = "daemon";
   std::int64_t lock_wait_ms = 5000;
   std::int64_t max_pages = 0;      // cap of the file in pages of 4 KiB, 0 = none: then kDiskFull
   std::int64_t reserve_bytes = 0;  // size of the file that make_room() gives up
+  Disk* disk = nullptr;            // nullptr: the machine's own; another one has no lock file
 };
 
 struct TokenSpan {

@@ -49,7 +49,7 @@ Errc open_error(const std::string& dir, std::string* what = nullptr) {
 
 TEST(Store, PragmasAndIdentityAreWhatTheRulesSay) {
   const TempState state;
-  auto db = open_database(state.dir());
+  auto db = open_database(real_disk(), state.dir());
   ASSERT_TRUE(db) << db.error().what;
   const auto pragma = [&](const char* name) {
     return query_text(db->get(), std::string("PRAGMA ") + name).value();

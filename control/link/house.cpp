@@ -1,0 +1,219 @@
+#include "control/link/house.h"
+
+#include "control/core/planted.h"
+
+namespace holdfast::link {
+namespace {
+
+using core::Bug;
+using core::planted;
+
+/// The RequestInfo of a message that has one.
+wire::RequestInfo* info_of(wire::Message& message) {
+  if (auto* m = std::get_if<wire::Accepted>(&message)) return &m->info;
+  if (auto* m = std::get_if<wire::Attached>(&message)) return &m->info;
+  if (auto* m = std::get_if<wire::StatusReply>(&message)) return &m->info;
+  if (auto* m = std::get_if<wire::Fin>(&message)) return &m->info;
+  return nullptr;
+}
+
+/// True if the message is of one of the types that this variant holds; it is then moved into it.
+template <class Variant, class... Types>
+bool take(wire::Message& message, Variant& into) {
+  bool taken = false;
+  (..., [&] {
+    if (auto* m = std::get_if<Types>(&message)) {
+      into = std::move(*m);
+      taken = true;
+    }
+  }());
+  return taken;
+}
+
+}  // namespace
+
+Result<void> House::boot() {
+  // Before the first peer: no fence of an earlier process can be current again.
+  HF_TRY(const std::uint64_t epoch, store_.raise_epoch(host_.now().wall_ms));
+  HF_TRY(core::Boot boot, store_.load());
+  boot.epoch = epoch;
+  step(std::move(boot));
+  HF_TRY(const Commit commit, this->commit());
+  if (commit == Commit::kNoRoom)
+    return Error{Errc::kDiskFull, "start: no room for the first group"};
+  return release();
+}
+
+void House::step(const core::Event& event) {
+  pending_.merge(machine_.step(event, host_.now()));
+}
+
+/// The machine holds live requests and recent ends; older ones are read when they are named.
+void House::recall(const std::string& id, const std::string& tenant, const std::string& key) {
+  const auto read = [this](auto found) {
+    if (!found) {
+      failure_ = found.error();
+    } else if (*found) {
+      // Live requests are all in memory: this one has ended and was forgotten after its commit.
+      CHECK_MSG(wire::is_terminal((*found)->row.state), "a live request is not in memory");
+      step(core::Recall{std::move(**found)});
+    }
+  };
+  if (!id.empty() && !machine_.knows_id(id)) read(store_.find_by_id(id));
+  const std::string owner = tenant.empty() ? "default" : tenant;
+  if (!key.empty() && !machine_.knows_key(owner, key)) read(store_.find_by_key(owner, key));
+}
+
+void House::from_client(core::PeerId peer, wire::Message& message) {
+  if (auto* submit = std::get_if<wire::Submit>(&message)) {
+    recall(submit->request_id, submit->tenant, submit->idem_key);
+    core::SubmitEvent event;
+    event.peer = peer;
+    if (submit->body_hash.empty()) event.body_hash = host_.body_hash(*submit);
+    if (submit->request_id.empty()) event.new_id = host_.new_request_id();
+    if (!submit->seed_given) event.new_seed = host_.new_seed();
+    event.submit = std::move(*submit);
+    step(std::move(event));
+    return;
+  }
+  core::FromClient event;
+  event.peer = peer;
+  if (!take<decltype(event.message), wire::Attach, wire::Credit, wire::Detach, wire::Cancel,
+            wire::StatusQuery, wire::ModelsQuery>(message, event.message)) {
+    return;  // not a client's message
+  }
+  if (const auto* m = std::get_if<wire::Attach>(&event.message)) {
+    recall(m->request_id, m->tenant, m->request_id.empty() ? m->idem_key : std::string());
+  } else if (const auto* m = std::get_if<wire::StatusQuery>(&event.message)) {
+    recall(m->request_id, m->tenant, m->request_id.empty() ? m->idem_key : std::string());
+  } else if (const auto* m = std::get_if<wire::Cancel>(&event.message)) {
+    recall(m->request_id, m->tenant, {});
+  }
+  step(std::move(event));
+}
+
+void House::from_worker(core::PeerId peer, wire::Message& message) {
+  core::FromWorker event;
+  event.peer = peer;
+  if (take<decltype(event.message), wire::Hello, wire::Tokens, wire::Returned, wire::StateReport,
+           wire::WorkerStats, wire::Drain, wire::Drained>(message, event.message)) {
+    step(std::move(event));
+  }
+}
+
+void House::operate(const core::Event& event) {
+  if (const auto* cancel = std::get_if<core::OpCancel>(&event)) recall(cancel->id, {}, {});
+  step(event);
+}
+
+void House::tick() {
+  for (core::Event& event : std::exchange(again_, {})) step(event);
+  const auto deadline = machine_.next_deadline_us();
+  if (deadline && *deadline <= host_.now().mono_us) step(core::Timer{});
+}
+
+Result<House::Commit> House::commit() {
+  if (failure_) return *failure_;
+  release_early(pending_);
+  if (!pending_.rows.empty()) {
+    Result<void> done = store_.apply(pending_.rows, pending_.durability);
+    if (!done && done.error().code == Errc::kDiskFull) return Commit::kNoRoom;
+    if (!done) return done.error();
+  }
+  machine_.committed();
+  return Commit::kDone;
+}
+
+/// Only with a planted bug.
+void House::release_early(const core::Effects& group) {
+  for (const core::Outgoing& out : group.messages) {
+    const auto* m = std::get_if<core::SendMessage>(&out);
+    if (m == nullptr) continue;
+    const bool fin = std::holds_alternative<wire::Fin>(m->message);
+    const bool ack = std::holds_alternative<wire::Ack>(m->message);
+    if (planted(Bug::kReleaseBeforeCommit) || (fin && planted(Bug::kFinBeforeCommit)) ||
+        (ack && planted(Bug::kAckBeforeCommit))) {
+      (void)host_.send(m->to, m->message);
+    }
+  }
+}
+
+Result<void> House::release() {
+  core::Effects group = std::exchange(pending_, {});
+  full_.clear();
+  for (const core::Note& note : group.notes) host_.note(note);
+  for (core::Outgoing& out : group.messages) {
+    std::visit([this](auto& o) { release_one(o); }, out);
+    if (failure_) return *failure_;
+  }
+  stop_reached_ = stop_reached_ || group.stop;
+  return {};
+}
+
+void House::release_one(core::SendMessage& out) {
+  if (wire::RequestInfo* info = info_of(out.message); info != nullptr && info->echo) {
+    auto found = store_.find_by_id(info->request_id);
+    if (found && *found) {
+      auto text = store_.prompt_text((*found)->row.seq);
+      if (text) info->prompt_text = std::move(text).value();
+    }
+  }
+  const auto* fin = std::get_if<wire::Fin>(&out.message);
+  if (fin == nullptr) {
+    (void)host_.send(out.to, std::move(out.message));
+    return;
+  }
+  const core::SendFailed failed{out.to, fin->tag, fin->info.request_id, -1, 0};
+  // Nothing of a stream may pass what could not be sent of it.
+  const bool blocked = full_.count({out.to, fin->tag}) > 0;
+  if (!blocked && host_.send(out.to, std::move(out.message)) != wire::SendStatus::kFull) return;
+  again_.emplace_back(failed);
+}
+
+void House::release_one(core::SendDispatch& out) {
+  auto ids = store_.prompt_ids(out.seq, out.prompt);
+  if (!ids) {
+    // A damaged row costs one request, not the service.
+    if (ids.error().code != Errc::kCorrupt) failure_ = ids.error();
+    again_.emplace_back(core::RowsDamaged{out.seq, ids.error().what});
+    return;
+  }
+  out.dispatch.prompt_ids = std::move(ids).value();
+  (void)host_.send(out.to, std::move(out.dispatch));
+}
+
+void House::release_one(core::SendEvent& out) {
+  wire::Event event;
+  event.tag = out.tag;
+  event.request_id = out.request_id;
+  event.choice = out.choice;
+  event.start = out.start;
+  if (out.ids.empty()) {
+    auto span = store_.tokens(out.seq, out.choice, out.start, out.end);
+    if (!span) {
+      if (span.error().code != Errc::kCorrupt) failure_ = span.error();
+      // A live request ends with this; one that has ended keeps what can be read.
+      again_.emplace_back(core::RowsDamaged{out.seq, span.error().what});
+      (void)host_.send(out.to,
+                       wire::Refused{out.tag, core::refuse(Errc::kCorrupt, span.error().what)});
+      return;
+    }
+    event.ids = std::move(span->ids);
+    event.extra = std::move(span->extra);
+  } else {
+    event.ids = std::move(out.ids);
+  }
+  host_.dress(out.model_sha, event);
+  const bool blocked = full_.count({out.to, out.tag}) > 0;
+  if (blocked || host_.send(out.to, std::move(event)) == wire::SendStatus::kFull) {
+    full_.insert({out.to, out.tag});
+    if (planted(Bug::kStreamHole)) return;
+    again_.emplace_back(core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start});
+  }
+}
+
+void House::release_one(core::SendOpResult& out) {
+  host_.answer(out);
+}
+
+}  // namespace holdfast::link

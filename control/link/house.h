@@ -1,0 +1,89 @@
+#pragma once
+// The daemon without its sockets: collects what a group of events asks for, writes it in one
+// transaction, and only then lets the messages out. The daemon gives it real sockets and clocks,
+// the simulator simulated ones. One thread.
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/core/machine.h"
+#include "control/store/store.h"
+#include "shared/wire/socket.h"
+
+namespace holdfast::link {
+
+/// What the house needs from whoever runs it.
+class HouseHost {
+ public:
+  virtual ~HouseHost() = default;
+  virtual core::Now now() const = 0;
+  /// kFull: not taken, the house tries again where that matters.
+  virtual wire::SendStatus send(core::PeerId to, wire::Message message) = 0;
+  virtual void answer(const core::SendOpResult& result) = 0;
+  virtual void note(const core::Note& note) = 0;
+  /// Puts the bytes of the tokens into an event.
+  virtual void dress(const std::string& model_sha, wire::Event& event) = 0;
+  virtual std::string new_request_id() = 0;
+  virtual std::uint64_t new_seed() = 0;
+  virtual std::string body_hash(const wire::Submit& submit) = 0;
+};
+
+class House {
+ public:
+  /// `store` and `host` must live longer.
+  House(const core::Config& config, store::Store& store, HouseHost& host)
+      : config_(config), store_(store), host_(host), machine_(config) {}
+
+  /// Raises the epoch, reads the database, boots the machine, commits and releases. Before the
+  /// first peer is let in. kNoRoom does not happen here: a full disk is an error at a start.
+  Result<void> boot();
+
+  // ---- events of a group
+  void step(const core::Event& event);
+  /// Requests that the machine has forgotten are read before a message that names them is stepped.
+  void from_client(core::PeerId peer, wire::Message& message);
+  void from_worker(core::PeerId peer, wire::Message& message);
+  void operate(const core::Event& event);
+  /// What the last release caused, and timers that are due.
+  void tick();
+
+  // ---- the end of a group
+  enum class Commit : std::uint8_t { kDone, kNoRoom };
+  /// One transaction. kNoRoom: the disk is full, nothing was written; call it again before any
+  /// other event is stepped. kStorage, kCorrupt: the process must end, nothing may be released.
+  Result<Commit> commit();
+  /// Lets out what was committed. Errors are those of reads of the store: the process must end.
+  Result<void> release();
+
+  core::Machine& machine() { return machine_; }
+  const core::Machine& machine() const { return machine_; }
+  bool stop_reached() const { return stop_reached_; }
+  /// There are events that the last release caused.
+  bool has_more() const { return !again_.empty(); }
+  const core::Effects& pending() const { return pending_; }
+
+ private:
+  void recall(const std::string& id, const std::string& tenant, const std::string& key);
+  void release_early(const core::Effects& group);
+  void release_one(core::SendMessage& out);
+  void release_one(core::SendDispatch& out);
+  void release_one(core::SendEvent& out);
+  void release_one(core::SendOpResult& out);
+
+  core::Config config_;
+  store::Store& store_;
+  HouseHost& host_;
+  core::Machine machine_;
+  core::Effects pending_;                                  // of the group in progress
+  std::set<std::pair<core::PeerId, std::uint64_t>> full_;  // streams whose socket was full now
+  std::deque<core::Event> again_;                          // events that a release caused
+  std::optional<Error> failure_;  // a read that failed: the group is not committed
+  bool stop_reached_ = false;
+};
+
+}  // namespace holdfast::link

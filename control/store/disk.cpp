@@ -1,0 +1,51 @@
+#include "control/store/disk.h"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace holdfast::store {
+namespace {
+
+class RealDisk final : public Disk {
+ public:
+  const char* vfs() const override { return nullptr; }
+  bool exists(const std::string& path) override { return access(path.c_str(), F_OK) == 0; }
+  Result<void> sync_directory(const std::string& dir) override {
+    const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool ok = fd >= 0 && fsync(fd) == 0;
+    const int why = errno;
+    if (fd >= 0) close(fd);
+    if (ok) return {};
+    return Error{Errc::kIo, "sync directory " + dir + ": " + std::strerror(why)};
+  }
+  std::int64_t free_bytes(const std::string& dir) override {
+    struct statvfs fs {};
+    if (statvfs(dir.c_str(), &fs) != 0) return 0;
+    return static_cast<std::int64_t>(fs.f_bavail) * static_cast<std::int64_t>(fs.f_frsize);
+  }
+  bool remove(const std::string& path) override { return unlink(path.c_str()) == 0; }
+  void allocate(const std::string& path, std::int64_t bytes) override {
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    (void)posix_fallocate(fd, 0, bytes);
+    close(fd);
+  }
+  void pause_ms(int ms) override {
+    const timespec pause{ms / 1000, (ms % 1000) * 1'000'000L};
+    nanosleep(&pause, nullptr);
+  }
+};
+
+}  // namespace
+
+Disk& real_disk() {
+  static RealDisk disk;
+  return disk;
+}
+
+}  // namespace holdfast::store

@@ -1,0 +1,32 @@
+#pragma once
+// What the store needs of the file system beside SQLite's own files. A simulation brings its own
+// disk, with its own sqlite3_vfs.
+
+#include <cstdint>
+#include <string>
+
+#include "shared/base/result.h"
+
+namespace holdfast::store {
+
+class Disk {
+ public:
+  virtual ~Disk() = default;
+  /// Name of a registered sqlite3_vfs; nullptr: SQLite's default.
+  virtual const char* vfs() const = 0;
+  virtual bool exists(const std::string& path) = 0;
+  /// kIo with path and cause.
+  virtual Result<void> sync_directory(const std::string& dir) = 0;
+  /// Free bytes for this user; 0 if it cannot be told.
+  virtual std::int64_t free_bytes(const std::string& dir) = 0;
+  /// False if there was no such file.
+  virtual bool remove(const std::string& path) = 0;
+  /// A file of `bytes` that takes its room; does nothing if it cannot.
+  virtual void allocate(const std::string& path, std::int64_t bytes) = 0;
+  virtual void pause_ms(int ms) = 0;
+};
+
+/// The machine's own. Thread-safe.
+Disk& real_disk();
+
+}  // namespace holdfast::store
