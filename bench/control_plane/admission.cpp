@@ -1,4 +1,6 @@
 // The disk alone, SQLite alone, and durable admissions with the latency that clients see.
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -69,13 +71,23 @@ Result<void> measure_flood(const Options& options, Report& report, House& house,
   std::vector<double> rates;
   std::vector<double> bare;
   std::vector<double> latency;
+  double daemon_ms = 0;
+  double client_ms = 0;
+  double groups = 0;
   std::int64_t number = text ? 1'000'000 : 0;
   for (int round = 0; round < options.count(3, 1); ++round) {
     HF_TRY(const double beside, bare_rate(options, 128));
     bare.push_back(beside);
+    HF_TRY(const double commits, house.status("/storage/commits"));
+    const double daemon_before = static_cast<double>(cpu_ms(house.daemon()));
+    const double client_before = static_cast<double>(cpu_ms(getpid()));
     LoadResult r = closed_load(house.clients_endpoint(), 2, 128, count, [&](std::int64_t i) {
       return text ? text_submit(number + i, 16) : ids_submit(number + i, 16);
     });
+    daemon_ms += static_cast<double>(cpu_ms(house.daemon())) - daemon_before;
+    client_ms += static_cast<double>(cpu_ms(getpid())) - client_before;
+    HF_TRY(const double commits_after, house.status("/storage/commits"));
+    groups += commits_after - commits;
     HF_CHECKED(check(r, report, name, count));
     number += count;
     rates.push_back(r.rate());
@@ -87,6 +99,10 @@ Result<void> measure_flood(const Options& options, Report& report, House& house,
   report.add(name, rate, "1/s", goal, "goal: 20000, or 70 % of bare SQLite beside it");
   report.add(name + ".of_bare_sqlite", 100 * rate / reference, "%");
   report.add(name + ".latency_ms", summarize(latency), "ms");
+  const auto total = static_cast<double>(latency.size());
+  report.add(name + ".group", total / std::max(groups, 1.0), "requests");
+  report.add(name + ".daemon_cpu_us", 1000 * daemon_ms / total, "us");
+  report.add(name + ".client_cpu_us", 1000 * client_ms / total, "us");
   return {};
 }
 
