@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "control/store/disk.h"
 #include "control/store/open.h"
 #include "control/store/sqlite.h"
 
@@ -79,7 +80,7 @@ Result<Summary> measure_sync(const std::string& dir, int writes) {
 
 Result<BareSqlite> measure_bare_sqlite(const std::string& dir, int group, double seconds) {
   std::filesystem::create_directories(dir);
-  HF_TRY(store::Db db, store::open_database(dir));
+  HF_TRY(store::Db db, store::open_database(store::real_disk(), dir));
   int wal_pages = 0;
   sqlite3_wal_hook(db.get(), &on_wal, &wal_pages);
   BareRows rows;

@@ -19,6 +19,11 @@ void Effects::merge(Effects&& other) {
 
 Effects Machine::step(const Event& event, Now now) {
   Effects out;
+  step(event, now, out);
+  return out;
+}
+
+void Machine::step(const Event& event, Now now, Effects& out) {
   now_ = now;
   out_ = &out;
   std::visit([this](const auto& e) { on(e); }, event);
@@ -26,7 +31,6 @@ Effects Machine::step(const Event& event, Now now) {
   if (want_dispatch_) dispatch();
   if (draining_) check_drained();
   out_ = nullptr;
-  return out;
 }
 
 void Machine::on(const Boot& event) {

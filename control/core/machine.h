@@ -44,6 +44,8 @@ class Machine {
 
   /// Applies one event. The first one is Boot.
   Effects step(const Event& event, Now now);
+  /// The same, appended to what earlier events of the group asked for.
+  void step(const Event& event, Now now, Effects& out);
   /// To be called after the commit of everything that was stepped so far: memory may forget now
   /// what the database has.
   void committed() { requests_.trim(config_.terminal_cache); }
@@ -124,6 +126,7 @@ class Machine {
   void on(const PreparedEvent& event);
   void on(const IngressUp& event);
   bool known_submit(const SubmitEvent& event);
+  void admit(const SubmitEvent& event);
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
   std::optional<wire::Refusal> refuse_prompts(const SubmitEvent& event, const Model& model,
                                               const std::vector<std::vector<TokenId>>& ids,
@@ -135,7 +138,8 @@ class Machine {
   void start_job(Job job);
   void assign_jobs();
   void job_lost(Job& job, const std::string& why);
-  void end_job(std::uint64_t id);
+  Job take_job(std::uint64_t id);
+  void end_job(std::uint64_t id) { (void)take_job(id); }
   void helper_gone(PeerId peer);
 
   // machine_client.cpp: attach, credit, cancel, status, operator verbs

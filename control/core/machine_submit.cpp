@@ -117,10 +117,18 @@ std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
   return refusal;
 }
 
-void Machine::on(const SubmitEvent& original) {
-  if (known_submit(original)) return;
-  SubmitEvent event = original;
-  if (event.submit.request_id.empty()) event.submit.request_id = event.new_id;
+void Machine::on(const SubmitEvent& event) {
+  if (known_submit(event)) return;
+  if (event.submit.request_id.empty()) {
+    SubmitEvent named = event;
+    named.submit.request_id = event.new_id;
+    admit(named);
+  } else {
+    admit(event);  // not copied: prompts can be long
+  }
+}
+
+void Machine::admit(const SubmitEvent& event) {
   const auto model = models_.find(event.submit.model);
   const Model* found = model == models_.end() ? nullptr : &model->second;
   const Waiters waiter = {{event.peer, event.submit.tag}};
@@ -137,7 +145,7 @@ void Machine::on(const SubmitEvent& original) {
   Job job;
   job.model_sha = found->row.sha;
   job.waiters = waiter;
-  job.submit = std::move(event);
+  job.submit = event;
   job.deadline_us = now_.mono_us + config_.ingress_timeout_ms * 1000;
   start_job(std::move(job));
 }
@@ -208,10 +216,12 @@ void Machine::job_lost(Job& job, const std::string& why) {
   end_job(job.id);
 }
 
-void Machine::end_job(std::uint64_t id) {
+/// The job, out of every table.
+Machine::Job Machine::take_job(std::uint64_t id) {
   const auto it = jobs_.find(id);
   CHECK(it != jobs_.end());
-  const Job& job = it->second;
+  Job job = std::move(it->second);
+  jobs_.erase(it);
   if (!job.inspect) {
     const wire::Submit& submit = job.submit.submit;
     pending_by_id_.erase(submit.request_id);
@@ -220,7 +230,7 @@ void Machine::end_job(std::uint64_t id) {
   if (const auto helper = helpers_.find(job.helper); helper != helpers_.end()) {
     helper->second.erase(id);
   }
-  jobs_.erase(it);
+  return job;
 }
 
 void Machine::on(const IngressUp& event) {
@@ -240,8 +250,7 @@ void Machine::on(const PreparedEvent& event) {
   const auto it = jobs_.find(event.prepared.job);
   // A late answer of a helper that was given up, or one that answers what it was not asked.
   if (it == jobs_.end() || it->second.inspect || it->second.helper != event.peer) return;
-  const Job job = it->second;
-  end_job(job.id);
+  const Job job = take_job(event.prepared.job);
   if (!event.prepared.ok) {
     answer_refused(job.waiters, event.prepared.refusal);
     return;

@@ -168,7 +168,7 @@ bool Daemon::drain(Door& door) {
 }
 
 void Daemon::step(const core::Event& event) {
-  pending_.merge(machine_.step(event, now()));
+  machine_.step(event, now(), pending_);
 }
 
 Result<void> Daemon::commit() {

@@ -25,14 +25,20 @@ std::uint64_t random_u64() {
   return value;
 }
 
-std::string body_hash(const wire::Submit& submit) {
-  wire::Submit body = submit;
-  body.tag = 0;
-  body.request_id.clear();
-  body.idem_key.clear();
-  body.body_hash.clear();
-  if (!body.seed_given) body.sampling.seed = 0;
-  const std::string frame = wire::encode(body);
+std::string body_hash(wire::Submit& submit) {
+  // What is not the body is out of it for a moment: a copy would copy the prompts.
+  const std::uint64_t tag = std::exchange(submit.tag, 0);
+  const std::uint64_t seed = submit.sampling.seed;
+  std::string id = std::exchange(submit.request_id, {});
+  std::string key = std::exchange(submit.idem_key, {});
+  std::string given = std::exchange(submit.body_hash, {});
+  if (!submit.seed_given) submit.sampling.seed = 0;
+  const std::string frame = wire::encode(submit);
+  submit.tag = tag;
+  submit.sampling.seed = seed;
+  submit.request_id = std::move(id);
+  submit.idem_key = std::move(key);
+  submit.body_hash = std::move(given);
   std::array<std::byte, 16> hash{};
   CHECK(crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),
                            reinterpret_cast<const unsigned char*>(frame.data()), frame.size(),

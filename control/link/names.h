@@ -12,6 +12,6 @@ namespace holdfast::link {
 std::string new_request_id(std::int64_t wall_ms);
 std::uint64_t random_u64();
 /// BLAKE2b-128 of what makes two submissions the same: everything but tag, id and key, hex.
-std::string body_hash(const wire::Submit& submit);
+std::string body_hash(wire::Submit& submit);
 
 }  // namespace holdfast::link

@@ -79,25 +79,57 @@ Result<std::vector<std::vector<core::TokenId>>> decode_prompts(std::string_view 
   return prompts;
 }
 
+namespace {
+
+/// Keys and numbers as JSON text. An acceptance writes one of these, so no tree is built for it.
+class JsonText {
+ public:
+  explicit JsonText(std::string& out) : out_(out) {}
+  void raw(std::string_view text) { out_ += text; }
+  void flag(std::string_view key, bool value) {
+    out_ += key;
+    out_ += value ? "true" : "false";
+  }
+  template <class T>
+  void number(std::string_view key, T value) {
+    out_ += key;
+    char text[32];
+    // A float goes out as the double that it is: shortest text, and exact when it is read again.
+    std::conditional_t<std::is_floating_point_v<T>, double, T> wide = value;
+    const auto [end, error] = std::to_chars(text, text + sizeof text, wide);
+    CHECK(error == std::errc());
+    out_.append(text, end);
+  }
+
+ private:
+  std::string& out_;
+};
+
+}  // namespace
+
 std::string encode_params(const core::PayloadRow& payload) {
   const wire::Sampling& s = payload.sampling;
-  nlohmann::json j;
-  j["temperature"] = s.temperature;
-  j["top_k"] = s.top_k;
-  j["top_p"] = s.top_p;
-  j["min_p"] = s.min_p;
-  j["seed"] = s.seed;
-  j["ignore_eos"] = s.ignore_eos;
-  j["min_tokens"] = s.min_tokens;
-  j["logprobs"] = s.logprobs;
-  j["repetition_penalty"] = s.repetition_penalty;
-  j["presence_penalty"] = s.presence_penalty;
-  j["frequency_penalty"] = s.frequency_penalty;
-  j["extra"] = to_json(s.extra);
-  j["stops"] = nlohmann::json::array();
-  for (const std::string& stop : payload.stops) j["stops"].push_back(to_json(stop));
-  j["echo"] = payload.echo;
-  return j.dump();
+  std::string out;
+  out.reserve(320);
+  JsonText json(out);
+  json.flag("{\"echo\":", payload.echo);
+  json.raw(",\"extra\":");
+  json.raw(s.extra.empty() ? "\"\"" : to_json(s.extra).dump());
+  json.number(",\"frequency_penalty\":", s.frequency_penalty);
+  json.flag(",\"ignore_eos\":", s.ignore_eos);
+  json.number(",\"logprobs\":", s.logprobs);
+  json.number(",\"min_p\":", s.min_p);
+  json.number(",\"min_tokens\":", s.min_tokens);
+  json.number(",\"presence_penalty\":", s.presence_penalty);
+  json.number(",\"repetition_penalty\":", s.repetition_penalty);
+  json.number(",\"seed\":", s.seed);
+  json.raw(",\"stops\":");
+  json.raw(payload.stops.empty() ? "[]" : encode_strings(payload.stops));
+  json.number(",\"temperature\":", s.temperature);
+  json.number(",\"top_k\":", s.top_k);
+  json.number(",\"top_p\":", s.top_p);
+  json.raw("}");
+  return out;
 }
 
 namespace {

@@ -109,6 +109,10 @@ int schema_version() {
 }
 
 Result<Db> open_database(Disk& disk, const std::string& state_dir) {
+  // Counting the bytes in use takes a lock for each allocation, and nobody asks. Refused, and then
+  // without effect, in a process that used SQLite before.
+  static const int counting_off = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  (void)counting_off;
   const std::string path = state_dir + "/control.db";
   const bool fresh = !disk.exists(path);
   sqlite3* raw = nullptr;

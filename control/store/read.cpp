@@ -243,6 +243,7 @@ Result<void> SqliteStore::read_details(BootRequest& request) {
 
 Result<std::optional<BootRequest>> SqliteStore::read_request(Statement& by, std::string_view a,
                                                              std::string_view b) {
+  HF_CHECKED(begin_reads());
   BootRequest request;
   {
     auto use = by.use();
@@ -268,6 +269,7 @@ Result<std::optional<BootRequest>> SqliteStore::find_by_key(const std::string& t
 }
 
 Result<std::vector<core::TokenId>> SqliteStore::prompt_ids(core::Seq seq, std::int32_t prompt) {
+  HF_CHECKED(begin_reads());
   auto use = payload_.use();
   HF_TRY(const bool there, use.bind(seq).step());
   if (!there || crc32c(use.bytes(2)) != static_cast<std::uint32_t>(use.integer(4))) {
@@ -289,6 +291,7 @@ Result<std::vector<std::string>> SqliteStore::prompt_text(core::Seq seq) {
 
 Result<TokenSpan> SqliteStore::tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
                                       std::int64_t end) {
+  HF_CHECKED(begin_reads());
   TokenSpan span;
   bool any_extra = false;
   auto use = chunks_.use();

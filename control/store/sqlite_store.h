@@ -37,6 +37,8 @@ class SqliteStore final : public Store {
 
  private:
   Result<void> set_synchronous(core::Durability durability);
+  Result<void> begin_reads();
+  Result<void> end_reads();
   Result<void> begin_write_commit(std::span<const core::RowChange> rows);
   Result<void> checkpoint(int mode);
   std::string reserve_path() const { return options_.state_dir + "/control.reserve"; }
@@ -69,9 +71,10 @@ class SqliteStore final : public Store {
   OpenOptions options_;
   core::Durability synchronous_ = core::Durability::kFull;
   std::int64_t wal_pages_ = 0;
-  bool failed_ = false;  // an I/O error: what the file holds is not known any more
+  bool reading_ = false;  // inside begin_reads()
+  bool failed_ = false;   // an I/O error: what the file holds is not known any more
 
-  Statement begin_, commit_;
+  Statement begin_, commit_, begin_reads_;
   Statement insert_request_, insert_payload_, insert_choice_, update_request_, update_choice_;
   Statement insert_chunk_, begin_attempt_, end_attempt_;
   Statement put_model_, put_blobs_, delete_model_, put_load_, put_reservation_, delete_reservation_;

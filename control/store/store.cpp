@@ -61,7 +61,23 @@ Result<void> SqliteStore::set_synchronous(core::Durability durability) {
   return {};
 }
 
+/// Single rows that are asked for while a group is taken in are read in one transaction: each of
+/// its own would take and give back a file lock.
+Result<void> SqliteStore::begin_reads() {
+  if (reading_) return {};
+  HF_CHECKED(begin_reads_.use().run());
+  reading_ = true;
+  return {};
+}
+
+Result<void> SqliteStore::end_reads() {
+  if (!reading_) return {};
+  reading_ = false;
+  return commit_.use().run();
+}
+
 Result<std::uint64_t> SqliteStore::raise_epoch(std::int64_t wall_ms) {
+  HF_CHECKED(end_reads());
   HF_CHECKED(set_synchronous(core::Durability::kFull));
   HF_TRY(Statement insert,
          Statement::prepare(db_.get(),
@@ -82,7 +98,8 @@ Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
   if (rows.empty()) return {};
   using core::Bug;
   using core::planted;
-  Result<void> done = set_synchronous(durability);
+  Result<void> done = end_reads();
+  if (done) done = set_synchronous(durability);
   if (done) done = begin_write_commit(rows);
   if (done) return {};
   // The error may have rolled back already; what remains open is undone here.
@@ -129,6 +146,7 @@ Result<void> SqliteStore::checkpoint(int mode) {
 
 Result<void> SqliteStore::checkpoint_if_due(bool idle) {
   if (failed_) return {};
+  HF_CHECKED(end_reads());
   if (wal_pages_ >= kTruncatePages) return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
   if (wal_pages_ >= kBusyPages || (idle && wal_pages_ >= kIdleCheckpointPages)) {
     return checkpoint(SQLITE_CHECKPOINT_PASSIVE);
@@ -138,6 +156,7 @@ Result<void> SqliteStore::checkpoint_if_due(bool idle) {
 
 Result<void> SqliteStore::checkpoint_all() {
   if (failed_) return {};
+  HF_CHECKED(end_reads());
   return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
 }
 

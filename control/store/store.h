@@ -59,7 +59,9 @@ class Store {
   virtual Result<void> apply(std::span<const core::RowChange> rows,
                              core::Durability durability) = 0;
 
-  // ---- reads of committed rows; kCorrupt when a checksum does not match
+  // ---- reads of committed rows; kCorrupt when a checksum does not match. Single rows are read
+  // from one snapshot, which apply() and the checkpoints end: a loop calls checkpoint_if_due() each
+  // turn.
   virtual Result<std::optional<core::BootRequest>> find_by_id(const std::string& id) = 0;
   virtual Result<std::optional<core::BootRequest>> find_by_key(const std::string& tenant,
                                                                const std::string& idem_key) = 0;

@@ -38,6 +38,7 @@ Result<void> SqliteStore::prepare() {
   const Item items[] = {
       {&begin_, "BEGIN IMMEDIATE"},
       {&commit_, "COMMIT"},
+      {&begin_reads_, "BEGIN DEFERRED"},
       {&insert_request_,
        "INSERT INTO requests(seq, id, tenant, idem_key, body_hash, model, model_sha, state,"
        " priority, class, config_version, n, max_tokens, on_disconnect, created_ms, started_ms,"
@@ -111,7 +112,8 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
   }
   const std::string params = encode_params(c.payload);
   const std::string prompts = encode_prompts(c.payload.prompt_ids);
-  const std::string text = encode_strings(c.payload.prompt_text);
+  const std::string text =
+      c.payload.prompt_text.empty() ? std::string() : encode_strings(c.payload.prompt_text);
   {
     auto use = insert_payload_.use();
     use.bind(r.seq).bind(params).bind(c.payload.meta).bind_blob(prompts);

@@ -39,9 +39,9 @@ std::optional<Failure> check(const wire::Submit& submit) {
   for (const std::string& stop : submit.stops) {
     if (is_bad(stop)) return make_failure(Errc::kInvalidRequest, "submit: a stop is not UTF-8");
   }
-  const Result<wire::Message> message = wire::decode(wire::encode(submit));
-  if (message.has_value()) return std::nullopt;
-  return make_failure(Errc::kInvalidRequest, "submit: " + message.error().what);
+  const Result<void> fits = wire::check_encodable(submit);
+  if (fits) return std::nullopt;
+  return make_failure(Errc::kInvalidRequest, "submit: " + fits.error().what);
 }
 
 /// Hands events from the I/O thread to the caller of stream().

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kTickMs = 100;
 constexpr int kRetryMs = 5;
+constexpr std::int64_t kDeadlineStepUs = 10'000;
 constexpr std::int64_t kPingAfterUs = 1'000'000;
 // Longer than any commit: a daemon that says nothing for so long may have lost what we sent.
 constexpr std::int64_t kSilentAfterUs = 5'000'000;
@@ -104,8 +105,10 @@ void IoLoop::call(wire::Message message, Done done) {
   const std::uint64_t tag = new_tag();
   set_tag(message, tag);
   const std::int64_t deadline = now_us() + options_.timeout.count() * 1000;
-  post([this, tag, deadline, m = std::move(message), d = std::move(done)]() mutable {
-    calls_.emplace(tag, Call{std::move(m), std::move(d), deadline, false});
+  const bool repeatable = is_repeatable(message);
+  post([this, tag, deadline, repeatable, f = wire::encode(message), d = std::move(done)]() mutable {
+    calls_.emplace(tag, Call{std::move(f), repeatable, std::move(d), deadline, false});
+    unsent_calls_.insert(tag);
   });
 }
 
@@ -122,6 +125,7 @@ StreamId IoLoop::open_stream(std::string request_id, std::vector<std::int64_t> f
         stream.handler = std::move(h);
         streams_.emplace(id, std::move(stream));
         stream_tags_.emplace(id, id);
+        streams_due_.insert(id);
       });
   return id;
 }
@@ -157,9 +161,7 @@ void IoLoop::run() {
     drain_link_events();
     drain_messages();
     on_tick();
-    const auto unsent = [](const auto& entry) { return !entry.second.sent; };
-    const bool retry = connected_ && (std::any_of(calls_.begin(), calls_.end(), unsent) ||
-                                      std::any_of(streams_.begin(), streams_.end(), unsent));
+    const bool retry = connected_ && (!unsent_calls_.empty() || !streams_due_.empty());
     wire::wait_readable(items, retry ? kRetryMs : kTickMs);
     wake_.clear();
   }
@@ -188,11 +190,15 @@ void IoLoop::drain_link_events() {
 
 void IoLoop::on_lost() {
   silent_ = false;
-  for (auto& [id, stream] : streams_) stream.sent = false;
+  for (auto& [id, stream] : streams_) {
+    stream.sent = false;
+    streams_due_.insert(id);
+  }
   for (auto it = calls_.begin(); it != calls_.end();) {
     Call& call = it->second;
-    if (!call.sent || is_repeatable(call.message)) {
+    if (!call.sent || call.repeatable) {
       call.sent = false;
+      unsent_calls_.insert(it->first);
       ++it;
       continue;
     }
@@ -225,12 +231,18 @@ void IoLoop::on_tick() {
     send_pending();
     check_silence(now);
   }
+  if (now - deadlines_looked_at_us_ >= kDeadlineStepUs) expire_calls(now);
+}
+
+void IoLoop::expire_calls(std::int64_t now) {
+  deadlines_looked_at_us_ = now;
   for (auto it = calls_.begin(); it != calls_.end();) {
     if (it->second.deadline_us > now) {
       ++it;
       continue;
     }
     const Done done = std::move(it->second.done);
+    unsent_calls_.erase(it->first);
     it = calls_.erase(it);
     const bool reachable = connected_ && !silent_;
     done(make_failure(
@@ -241,10 +253,16 @@ void IoLoop::on_tick() {
 }
 
 void IoLoop::send_pending() {
-  for (auto& [tag, call] : calls_) {
-    if (!call.sent) call.sent = send(call.message);
+  while (!unsent_calls_.empty()) {
+    Call& call = calls_.at(*unsent_calls_.begin());
+    if (socket_->send(call.frame) != wire::SendStatus::kSent) break;
+    call.sent = true;
+    unsent_calls_.erase(unsent_calls_.begin());
   }
-  for (auto& [id, stream] : streams_) {
+  for (const StreamId id : std::exchange(streams_due_, {})) {
+    const auto due = streams_.find(id);
+    if (due == streams_.end()) continue;  // closed meanwhile
+    Stream& stream = due->second;
     if (!stream.sent) {
       wire::Attach attach;
       attach.tag = stream.tag;
@@ -252,6 +270,7 @@ void IoLoop::send_pending() {
       attach.from = stream.credited = stream.cursor.next();
       attach.window = kWindow;
       stream.sent = send(attach);
+      if (!stream.sent) streams_due_.insert(id);
     } else {
       give_credit(stream);
     }
@@ -306,6 +325,7 @@ void IoLoop::answer(std::uint64_t tag, wire::Message message) {
   const auto it = calls_.find(tag);
   if (it == calls_.end() || std::holds_alternative<wire::Pong>(message)) return;
   const Done done = std::move(it->second.done);
+  unsent_calls_.erase(tag);
   calls_.erase(it);
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     done(refused->refusal);
@@ -357,6 +377,7 @@ void IoLoop::attach_again(Stream& stream) {
   stream.tag = new_tag();
   stream.sent = false;
   stream_tags_.emplace(stream.tag, stream.id);
+  streams_due_.insert(stream.id);
   wake_.notify();
 }
 
@@ -368,7 +389,11 @@ void IoLoop::give_credit(Stream& stream) {
     if (next[choice] - stream.credited[choice] < kCreditStep) continue;
     const wire::Credit credit{stream.tag, stream.request_id, static_cast<std::int32_t>(choice),
                               next[choice]};
-    if (send(credit)) stream.credited[choice] = next[choice];
+    if (send(credit)) {
+      stream.credited[choice] = next[choice];
+    } else {
+      streams_due_.insert(stream.id);
+    }
   }
 }
 

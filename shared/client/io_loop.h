@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <variant>
@@ -39,7 +40,8 @@ class IoLoop {
 
  private:
   struct Call {
-    wire::Message message;
+    std::string frame;  // encoded once, by whoever calls; a repeat sends the same bytes
+    bool repeatable = true;
     Done done;
     std::int64_t deadline_us = 0;
     bool sent = false;  // on this connection
@@ -65,6 +67,7 @@ class IoLoop {
   void on_lost();
   void on_tick();
   void send_pending();
+  void expire_calls(std::int64_t now_us);
   void check_silence(std::int64_t now_us);
   bool send(const wire::Message& message);
 
@@ -92,6 +95,10 @@ class IoLoop {
   // I/O thread only.
   std::map<std::uint64_t, Call> calls_;
   std::map<StreamId, Stream> streams_;
+  // What waits to be sent, so that a loop with many open calls and streams looks at few.
+  std::set<std::uint64_t> unsent_calls_;  // tags
+  std::set<StreamId> streams_due_;        // their ATTACH or CREDIT
+  std::int64_t deadlines_looked_at_us_ = 0;
   std::map<std::uint64_t, StreamId> stream_tags_;
   bool connected_ = false;
   bool silent_ = false;

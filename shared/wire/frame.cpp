@@ -1,6 +1,7 @@
 #include "shared/wire/frame.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -125,6 +126,7 @@ struct ReadField {
   bool is_next(std::string_view name) {
     const int i = index++;
     if (found >= 0 || name.size() != key.size()) return false;
+    if (name.back() != key.back()) return false;  // spares most calls below
     if (std::memcmp(name.data(), key.data(), key.size()) != 0) return false;
     found = i;
     return true;
@@ -284,19 +286,80 @@ std::string_view message_name(const Message& message) {
   return kTypes[message.index()].name;
 }
 
-std::string encode(const Message& message) {
-  CborWriter out(size_guess(message));
-  out.out().resize(kHeaderBytes);
-  std::visit([&](const auto& m) { write_value(out, m); }, message);
-  std::string frame = std::move(out.out());
+namespace {
+
+std::string with_header(std::string frame, std::uint16_t type) {
   const std::size_t length = frame.size() - kHeaderBytes;
   CHECK_MSG(length <= UINT32_MAX, "a message of more than 4 GiB");
   std::memcpy(frame.data(), kMagic, sizeof(kMagic));
   put_little_endian(frame.data() + 4, kVersion, 2);
-  put_little_endian(frame.data() + 6, kTypes[message.index()].number, 2);
+  put_little_endian(frame.data() + 6, type, 2);
   put_little_endian(frame.data() + 8, length, 4);
   put_little_endian(frame.data() + 12, 0, 4);
   return frame;
+}
+
+/// Looks for what a reader would refuse; strings are not looked at (put_text repairs them).
+struct CheckFields {
+  std::string_view wrong;  // the field, empty = none
+
+  void fail_at(std::string_view name) {
+    if (wrong.empty()) wrong = name;
+  }
+  template <class T>
+  void operator()(std::string_view name, const T& value) {
+    if constexpr (std::is_same_v<T, Errc> || std::is_same_v<T, std::string>) {
+      return;
+    } else if constexpr (std::is_enum_v<T>) {
+      if (value > EnumMax<T>::value) fail_at(name);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      if (!std::isfinite(value)) fail_at(name);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      return;
+    } else if constexpr (IsOptional<T>::value) {
+      if (value.has_value()) (*this)(name, *value);
+    } else if constexpr (IsVector<T>::value) {
+      if constexpr (!kIsNumber<typename T::value_type>) {
+        if (value.size() > kStructsMax) fail_at(name);
+        for (const auto& element : value) (*this)(name, element);
+      }
+    } else {
+      fields(*this, value);
+    }
+  }
+  template <class T>
+  void blob(std::string_view, const T&) {}
+};
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  CborWriter out(size_guess(message));
+  out.out().resize(kHeaderBytes);
+  std::visit([&](const auto& m) { write_value(out, m); }, message);
+  return with_header(std::move(out.out()), kTypes[message.index()].number);
+}
+
+std::string encode(const Submit& submit) {
+  std::size_t bytes = 512 + submit.meta.size() + submit.sampling.extra.size();
+  for (const Prompt& prompt : submit.prompts) {
+    bytes += 64 + (prompt.ids ? 4 * prompt.ids->size() : 0) +
+             (prompt.text ? prompt.text->size() : 0) +
+             (prompt.messages_json ? prompt.messages_json->size() : 0);
+  }
+  CborWriter out(bytes);
+  out.out().resize(kHeaderBytes);
+  write_value(out, submit);
+  return with_header(std::move(out.out()), MessageType<Submit>::kNumber);
+}
+
+Result<void> check_encodable(const Submit& submit) {
+  CheckFields check;
+  fields(check, submit);
+  if (check.wrong.empty()) return {};
+  return malformed(std::string(check.wrong) +
+                   ": not a finite number, not a known value, or more "
+                   "than 65536 elements");
 }
 
 Result<Message> decode(std::string_view frame) {

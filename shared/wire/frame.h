@@ -16,6 +16,12 @@ inline constexpr std::size_t kHeaderBytes = 16;
 
 /// Header + CBOR. Never fails for messages made by us.
 std::string encode(const Message& message);
+/// The same without making a Message of it, for the message that can be long and is hashed.
+std::string encode(const Submit& submit);
+
+/// kInvalidRequest if decode() would refuse what encode() makes of it: a number that is not finite,
+/// an unknown enumerator, too many elements. Costs a walk over the fields.
+Result<void> check_encodable(const Submit& submit);
 
 /// kInvalidRequest with the reason for anything malformed: wrong magic, version, type, length, CBOR
 /// nested deeper than 32, a field of the wrong type or range, text that is not UTF-8. Bounded time

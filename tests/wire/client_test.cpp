@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <limits>
 #include <thread>
 
 #include "scripted_daemon.h"
@@ -139,9 +140,17 @@ TEST(Client, WhatCannotTravelIsRefusedAtOnce) {
   auto client = Client::connect(daemon.endpoint()).value();
   wire::Submit submit;
   submit.stops = {"\xff"};
-  const Answer<wire::Accepted> got = client->submit(std::move(submit));
-  ASSERT_TRUE(std::holds_alternative<Failure>(got));
-  EXPECT_EQ(std::get<Failure>(got).code, Errc::kInvalidRequest);
+  wire::Submit not_a_number;
+  not_a_number.sampling.temperature = std::numeric_limits<float>::quiet_NaN();
+  wire::Submit too_many;
+  too_many.prompts.resize(65'537);
+  wire::Submit unknown;
+  unknown.priority = static_cast<wire::PriorityClass>(3);
+  for (const wire::Submit& bad : {submit, not_a_number, too_many, unknown}) {
+    const Answer<wire::Accepted> got = client->submit(bad);
+    ASSERT_TRUE(std::holds_alternative<Failure>(got));
+    EXPECT_EQ(std::get<Failure>(got).code, Errc::kInvalidRequest);
+  }
 }
 
 TEST(Client, AbsentDaemonIsUnreachableAfterTheTimeout) {
