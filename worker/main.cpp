@@ -14,6 +14,7 @@
 #include "shared/base/log.h"
 #include "worker/backend/backend.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/fake_options.h"
 #include "worker/link/host.h"
 #include "worker/link/link.h"
 
@@ -24,7 +25,8 @@ namespace {
 constexpr char kUsage[] =
     "usage: holdfast-worker --state DIR [--device D] [--threads N] [--kernels K]\n"
     "                       [--engine model|fake] [--key NAME] [--endpoint E] [--ring TOKENS]\n"
-    "                       [--orphan-ms N] [--drain-ms N] [--heartbeat-timeout-ms N]\n";
+    "                       [--orphan-ms N] [--drain-ms N] [--heartbeat-timeout-ms N]\n"
+    "                       [--fake-device JSON]   (docs/fake-engine.md)\n";
 
 hf::worker::Link* running_link = nullptr;  // for the signal handler
 
@@ -39,8 +41,21 @@ std::optional<std::int64_t> parse_number(const std::string& text) {
   return value;
 }
 
+/// False if `value` does not describe a device.
+bool set_fake_device(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake,
+                     const std::string& value) {
+  auto device = hf::engine::parse_fake_device(value);
+  if (!device) return std::fprintf(stderr, "%s\n", device.error().what.c_str()), false;
+  fake = *device;
+  o.device = fake.name;
+  o.device_memory_bytes = fake.memory_bytes;
+  return true;
+}
+
 /// False after a message on stderr.
-bool set_option(hf::worker::LinkOptions& o, const std::string& name, const std::string& value) {
+bool set_option(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake, const std::string& name,
+                const std::string& value) {
+  if (name == "--fake-device" && set_fake_device(o, fake, value)) return true;
   if (name == "--state") {
     if (o.endpoint.empty()) {
       o.endpoint = "ipc://" + std::filesystem::absolute(value).string() + "/run/workers.sock";
@@ -69,6 +84,7 @@ bool set_option(hf::worker::LinkOptions& o, const std::string& name, const std::
 }
 
 hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::LinkOptions& link,
+                                                            const hf::engine::FakeDevice& fake,
                                                             const hf::wire::Load& load,
                                                             const hf::worker::Progress& progress) {
   hf::engine::EngineOptions options;
@@ -82,7 +98,7 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::Li
   options.prefill_chunk = load.prefill_chunk;
   options.model_sha = load.model_sha;
   options.progress = progress;
-  if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options);
+  if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options, fake);
   HF_CHECKED(hf::worker::check_model_file(load));
   return hf::engine::open_engine(load.path, options);
 }
@@ -93,22 +109,26 @@ int main(int argc, char** argv) {
   hf::arm_crash_points("worker");
   hf::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
   hf::worker::LinkOptions options;
+  hf::engine::FakeDevice fake;
   options.ring_tokens = 4096;
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc || std::string(argv[i]) == "--help") return std::fputs(kUsage, stderr), 2;
-    if (!set_option(options, argv[i], argv[i + 1])) return 2;
+    if (!set_option(options, fake, argv[i], argv[i + 1])) return 2;
   }
   if (options.endpoint.empty() || options.threads < 1 || options.ring_tokens < 1) {
     return std::fputs(kUsage, stderr), 2;
   }
   if (options.engine == "fake") {
-    options.kernels = "fake";
+    char speed[32];
+    std::snprintf(speed, sizeof speed, "fake x%.3g", fake.speed);
+    options.kernels = fake.speed == 1 ? "fake" : speed;
   } else if (options.kernels.empty() && options.device == "cpu") {
     const std::vector<std::string> families = hf::backend::cpu_families();
     if (!families.empty()) options.kernels = families.front();
   }
-  const auto factory = [options](const hf::wire::Load& load, const hf::worker::Progress& progress) {
-    return open_engine(options, load, progress);
+  const auto factory = [options, fake](const hf::wire::Load& load,
+                                       const hf::worker::Progress& progress) {
+    return open_engine(options, fake, load, progress);
   };
   hf::crash_point(hf::CrashPoint::kWorkerStartBegin);
   hf::worker::Link link(options, factory);

@@ -45,7 +45,7 @@ Result<void> House::boot() {
 }
 
 void House::step(const core::Event& event) {
-  pending_.merge(machine_.step(event, host_.now()));
+  machine_.step(event, host_.now(), pending_);
 }
 
 /// The machine holds live requests and recent ends; older ones are read when they are named.

@@ -103,16 +103,18 @@ Result<std::vector<std::vector<float>>> compute_logits(Engine& engine,
                                                        const std::vector<std::int64_t>& positions,
                                                        const LogitsOptions& options);
 
-/// Token = hash of (seed, choice, index, prefix); behaviour from a JSON object, all optional: vocab
-/// (1024), eos (id of the end token, 2), eos_every (mean tokens to an end token, 0 = never),
-/// step_us, step_us_per_sequence, prefill_us_per_token (slept, never spun), load_ms, memory_bytes,
-/// fail_load (true or a message: the load fails with kModelFailed), crash_on_token (abort() when it
-/// samples this id), crash_on_prompt_token (abort() when it starts on a prompt that holds this id),
-/// nan_on_token (kNumericsNan instead of this id), slots, pages, context, prefill_chunk (these four
-/// outrank EngineOptions), tokenizer (GGUF whose pieces and end tokens count; without one, stop
-/// strings are kUnsupported), stamp_ids (fake_stamp.h: ids are times and no hashes; they do not
-/// repeat). kInvalidRequest for a field of another type.
+/// What a fake worker pretends to run on; its name and memory go into HELLO.
+struct FakeDevice {
+  std::string name = "cpu";
+  std::int64_t memory_bytes = 0;  // 0 = the machine's own
+  double speed = 1;               // all of the engine's times are divided by it
+};
+
+/// Token = hash of (seed, choice, index, prefix). `options_json` is a JSON object, all optional:
+/// sizes, times, ways to fail; docs/fake-engine.md. kInvalidRequest for a field of another type,
+/// kModelFailed and kMemoryExhausted where the options ask for a load that fails.
 Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
-                                                 const EngineOptions& options);
+                                                 const EngineOptions& options,
+                                                 const FakeDevice& device = {});
 
 }  // namespace holdfast::engine

@@ -2,10 +2,8 @@
 // everything that stands around an engine.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 
 #include "shared/base/clock.h"
@@ -13,6 +11,7 @@
 #include "shared/plan/plan.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/fake_options.h"
 #include "worker/engine/fake_stamp.h"
 #include "worker/engine/philox.h"
 
@@ -20,29 +19,8 @@ namespace holdfast::engine {
 
 namespace {
 
-struct FakeOptions {
-  std::int32_t vocab = 1024;
-  std::int32_t eos = 2;
-  std::int64_t eos_every = 0;
-  std::int64_t step_us = 0;
-  std::int64_t step_us_per_sequence = 0;
-  std::int64_t prefill_us_per_token = 0;
-  std::int64_t load_ms = 0;
-  std::int64_t memory_bytes = 0;
-  std::string fail_load;
-  TokenId crash_on_token = -1;
-  TokenId crash_on_prompt_token = -1;
-  TokenId nan_on_token = -1;
-  std::int32_t slots = 16;
-  std::int32_t pages = 0;
-  std::int64_t context = 4096;
-  std::int32_t prefill_chunk = 512;
-  std::string tokenizer;
-  bool stamp_ids = false;
-};
-
-void sleep_us(std::int64_t us) {
-  if (us > 0) std::this_thread::sleep_for(std::chrono::microseconds(us));
+void pause_for(double us) {
+  if (us > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
 }
 
 /// One step of a rolling hash (splitmix64's mixer).
@@ -67,8 +45,11 @@ struct FakeSequence {
 
 class FakeEngine final : public Engine {
  public:
-  FakeEngine(FakeOptions options, Vocabulary vocabulary, std::string sha)
-      : options_(std::move(options)), vocabulary_(std::move(vocabulary)), sha_(std::move(sha)) {
+  FakeEngine(FakeOptions options, Vocabulary vocabulary, std::string sha, double speed)
+      : options_(std::move(options)),
+        vocabulary_(std::move(vocabulary)),
+        sha_(std::move(sha)),
+        speed_(speed) {
     sequences_.reserve(static_cast<std::size_t>(options_.slots));
     usage_.pages_total = options_.pages;
   }
@@ -150,6 +131,7 @@ class FakeEngine final : public Engine {
   FakeOptions options_;
   Vocabulary vocabulary_;
   std::string sha_;
+  double speed_;
   std::vector<FakeSequence> sequences_;
   std::vector<FakeSequence*> granted_;
   std::vector<Produced> produced_;
@@ -198,7 +180,7 @@ TokenId FakeEngine::token_of(const FakeSequence& s) const {
 
 void FakeEngine::sample(FakeSequence& s) {
   const TokenId id = token_of(s);
-  if (id == options_.crash_on_token) std::abort();  // what it is for
+  if (id == options_.crash_on_token) commit_fault(options_.crash);
   Produced p;
   p.key = s.spec.key;
   p.start = s.generated;
@@ -232,13 +214,15 @@ const std::vector<Produced>& FakeEngine::step() {
   std::int64_t budget = options_.prefill_chunk;
   std::int64_t prefilled = 0;
   std::int64_t decoding = 0;
+  std::int64_t context = 0;
   for (FakeSequence* s : granted_) {
+    context += s->length;
     const std::int64_t pending = s->length - s->computed;
     if (pending > 1 || s->generated == 0) {
       if (s->computed == 0 && options_.crash_on_prompt_token >= 0 &&
           std::count(s->spec.prompt.begin(), s->spec.prompt.end(), options_.crash_on_prompt_token) >
               0) {
-        std::abort();
+        commit_fault(options_.crash);
       }
       const std::int64_t n = std::min(pending, budget - prefilled);
       s->computed += n;
@@ -249,8 +233,14 @@ const std::vector<Produced>& FakeEngine::step() {
     }
   }
   if (!granted_.empty()) {
-    sleep_us(options_.step_us + options_.step_us_per_sequence * decoding +
-             options_.prefill_us_per_token * prefilled);
+    // The step takes its time before anybody can see its tokens.
+    pause_for(static_cast<double>(options_.step_us + options_.step_us_per_sequence * decoding +
+                                  options_.step_us_per_1k_context * context / 1000 +
+                                  options_.prefill_us_per_token * prefilled) /
+              speed_);
+    if (static_cast<std::int64_t>(usage_.steps) + 1 == options_.crash_on_step) {
+      commit_fault(options_.crash);
+    }
     ++usage_.steps;
     usage_.prefill_tokens += static_cast<std::uint64_t>(prefilled);
   }
@@ -262,61 +252,46 @@ const std::vector<Produced>& FakeEngine::step() {
   return produced_;
 }
 
-/// The options outrank what the load asks for: they are for experiments.
-Result<FakeOptions> parse_options(std::string_view text, const EngineOptions& load) {
-  FakeOptions o;
-  if (load.context > 0) o.context = load.context;
-  if (load.slots > 0) o.slots = load.slots;
-  if (load.pages > 0) o.pages = load.pages;
-  if (load.prefill_chunk > 0) o.prefill_chunk = load.prefill_chunk;
-  if (text.empty()) return o;
-  const auto j = nlohmann::json::parse(text, nullptr, false);
-  if (!j.is_object()) {
-    return Error{Errc::kInvalidRequest, "open fake engine: options are no JSON object"};
+/// Loads of this process, for the faults that meet the n-th of them.
+std::atomic<std::int32_t> loads_so_far{0};
+
+Result<void> load_weights(const FakeOptions& o, const FakeDevice& device,
+                          const EngineOptions& options) {
+  const std::int32_t load = loads_so_far.fetch_add(1) + 1;
+  for (int i = 1; i <= 10 && o.load_ms > 0; ++i) {
+    pause_for(static_cast<double>(o.load_ms) * 100 / device.speed);
+    if (options.progress) options.progress(i / 10.0);
   }
-  try {
-    o.vocab = j.value("vocab", o.vocab);
-    o.eos = j.value("eos", o.eos);
-    o.eos_every = j.value("eos_every", o.eos_every);
-    o.step_us = j.value("step_us", o.step_us);
-    o.step_us_per_sequence = j.value("step_us_per_sequence", o.step_us_per_sequence);
-    o.prefill_us_per_token = j.value("prefill_us_per_token", o.prefill_us_per_token);
-    o.load_ms = j.value("load_ms", o.load_ms);
-    o.memory_bytes = j.value("memory_bytes", o.memory_bytes);
-    if (j.contains("fail_load")) {
-      const auto& f = j["fail_load"];
-      o.fail_load = f.is_string() ? f.get<std::string>() : f.get<bool>() ? "fail_load is set" : "";
-    }
-    o.crash_on_token = j.value("crash_on_token", o.crash_on_token);
-    o.crash_on_prompt_token = j.value("crash_on_prompt_token", o.crash_on_prompt_token);
-    o.nan_on_token = j.value("nan_on_token", o.nan_on_token);
-    o.slots = j.value("slots", o.slots);
-    o.pages = j.value("pages", o.pages);
-    o.context = j.value("context", o.context);
-    o.prefill_chunk = j.value("prefill_chunk", o.prefill_chunk);
-    o.tokenizer = j.value("tokenizer", o.tokenizer);
-    o.stamp_ids = j.value("stamp_ids", o.stamp_ids);
-  } catch (const nlohmann::json::exception& e) {
-    return Error{Errc::kInvalidRequest, std::string("open fake engine: options: ") + e.what()};
+  if (load == o.crash_on_load) commit_fault(o.crash);
+  if (!o.fail_load.empty()) return Error{Errc::kModelFailed, "open fake engine: " + o.fail_load};
+  if (load == o.fail_load_nth) {
+    return Error{Errc::kModelFailed, "open fake engine: load " + std::to_string(load) +
+                                         " of this process fails (fail_load_nth)"};
   }
-  return o;
+  if (device.memory_bytes > 0 && o.memory_bytes > device.memory_bytes) {
+    return Error{Errc::kMemoryExhausted, "open fake engine: " + std::to_string(o.memory_bytes) +
+                                             " bytes needed, the device has " +
+                                             std::to_string(device.memory_bytes)};
+  }
+  return {};
 }
 
 }  // namespace
 
+std::int32_t fake_loads_so_far() {
+  return loads_so_far.load();
+}
+
 Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
-                                                 const EngineOptions& options) {
-  HF_TRY(FakeOptions o, parse_options(options_json, options));
+                                                 const EngineOptions& options,
+                                                 const FakeDevice& device) {
+  HF_TRY(FakeOptions o, parse_fake_options(options_json, options));
   if (o.pages == 0) o.pages = o.slots * pages_for(o.context);
   if (o.vocab < 2 || o.slots < 1 || o.pages < 1 || o.context < 1 || o.prefill_chunk < 1) {
     return Error{Errc::kInvalidRequest,
                  "open fake engine: vocab, slots, pages, context, prefill_chunk must be positive"};
   }
-  for (int i = 1; i <= 10 && o.load_ms > 0; ++i) {
-    sleep_us(o.load_ms * 100);
-    if (options.progress) options.progress(i / 10.0);
-  }
-  if (!o.fail_load.empty()) return Error{Errc::kModelFailed, "open fake engine: " + o.fail_load};
+  HF_CHECKED(load_weights(o, device, options));
   Vocabulary vocabulary{nullptr, o.eos};
   if (!o.tokenizer.empty()) {
     HF_TRY(auto file, gguf::File::open(o.tokenizer));
@@ -324,8 +299,8 @@ Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
     o.vocab = vocabulary.tokenizer->vocab_size();
     o.eos = vocabulary.tokenizer->eos();
   }
-  return std::unique_ptr<Engine>(
-      std::make_unique<FakeEngine>(std::move(o), std::move(vocabulary), options.model_sha));
+  return std::unique_ptr<Engine>(std::make_unique<FakeEngine>(std::move(o), std::move(vocabulary),
+                                                              options.model_sha, device.speed));
 }
 
 }  // namespace holdfast::engine

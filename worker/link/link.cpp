@@ -100,7 +100,7 @@ void Link::send_hello(std::int64_t now_us) {
   hello.kernels = options_.kernels;
   hello.threads = options_.threads;
   hello.engine = options_.engine;
-  hello.memory = host_memory();
+  hello.memory = memory();
   for (const auto& [id, model] : loads_) hello.models.push_back(model);
   hello.active = table_.active();
   hello.epoch_seen = epoch_seen_;
@@ -228,10 +228,10 @@ void Link::on_compute_event(ComputeEvent& event) {
     table_.add_failed(failed->key, failed->error);
   } else if (auto* changed = std::get_if<LoadChanged>(&event)) {
     wire::LoadedModel& model = changed->model;
-    const wire::MemoryReport memory = host_memory();
-    model.memory.total = memory.total;
-    model.memory.free = memory.free;
-    model.memory.rss = memory.rss;
+    const wire::MemoryReport now = memory();
+    model.memory.total = now.total;
+    model.memory.free = now.free;
+    model.memory.rss = now.rss;
     states_unsent_[model.load_id] = model;
     if (model.state == "unloaded") {
       loads_.erase(model.load_id);
@@ -240,6 +240,16 @@ void Link::on_compute_event(ComputeEvent& event) {
     }
     if (model.state == "ready" || model.state == "failed") stats_us_ = 0;
   }
+}
+
+/// A pretended device has what its loads leave of it.
+wire::MemoryReport Link::memory() const {
+  wire::MemoryReport report = host_memory();
+  if (options_.device_memory_bytes == 0) return report;
+  report.total = report.free = options_.device_memory_bytes;
+  for (const auto& [id, model] : loads_) report.free -= model.memory.weights;
+  report.free = std::max<std::int64_t>(report.free, 0);
+  return report;
 }
 
 bool Link::send(const wire::Message& message) {
@@ -297,7 +307,7 @@ void Link::on_tick(std::int64_t now_us) {
 void Link::send_stats() {
   const ComputeStatus status = compute_->status();
   wire::WorkerStats stats;
-  stats.memory = host_memory();
+  stats.memory = memory();
   for (const auto& [id, model] : loads_) {
     stats.memory.weights += model.memory.weights;
     stats.memory.kv += model.memory.kv;

@@ -19,7 +19,8 @@ struct LinkOptions {
   std::string endpoint;  // "ipc://STATE/run/workers.sock"
   std::string worker_key;
   std::string device = "cpu";
-  std::string kernels;  // family in use, for HELLO
+  std::int64_t device_memory_bytes = 0;  // 0 = what the machine has; a fake device says its own
+  std::string kernels;                   // family in use, for HELLO
   std::string engine = "model";
   std::int32_t threads = 1;
   std::size_t ring_tokens = 4096;          // unacknowledged tokens of one choice
@@ -61,6 +62,7 @@ class Link {
   void watch_step(std::int64_t now_us);
   bool is_over(std::int64_t now_us);
   bool send(const wire::Message& message);
+  wire::MemoryReport memory() const;
 
   const LinkOptions options_;
   const std::string incarnation_;
