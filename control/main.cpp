@@ -11,8 +11,10 @@
 #include <string_view>
 
 #include "control/link/daemon.h"
+#include "control/link/offline.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/wire/frame.h"
 
 namespace {
 
@@ -28,26 +30,57 @@ void on_signal(int) {
 
 constexpr const char* kUsage =
     "usage: holdfastd --state DIR [--config NAME=VALUE]…\n"
+    "       holdfastd --state DIR --op VERB [--args JSON]   one operator verb, while no daemon "
+    "runs;\n"
+    "                                                       prints an encoded OP_RESULT\n"
     "The control plane of Holdfast. `holdfast config list` names the knobs.\n";
 
-Result<holdfast::link::DaemonOptions> read_arguments(int argc, char** argv) {
-  holdfast::link::DaemonOptions options;
+struct Arguments {
+  holdfast::link::DaemonOptions daemon;
+  holdfast::wire::Op op;  // without a verb: serve
+};
+
+Result<Arguments> read_arguments(int argc, char** argv) {
+  Arguments arguments;
+  holdfast::link::DaemonOptions& options = arguments.daemon;
   const char* state = std::getenv("HOLDFAST_STATE");
   options.state_dir = state != nullptr ? state : "./holdfast-state";
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    if (name != "--state" && name != "--config") {
+    if (name != "--state" && name != "--config" && name != "--op" && name != "--args") {
       return Error{Errc::kUsage, "unknown argument \"" + std::string(name) + "\""};
     }
     if (i + 1 == argc) return Error{Errc::kUsage, std::string(name) + ": expected a value"};
     const char* value = argv[++i];
     if (name == "--state") {
       options.state_dir = value;
+    } else if (name == "--op") {
+      arguments.op.verb = value;
+    } else if (name == "--args") {
+      arguments.op.args = value;
     } else {
       HF_CHECKED(holdfast::core::set_knob(options.config, value));
     }
   }
-  return options;
+  return arguments;
+}
+
+/// The answer goes to stdout as the OP_RESULT that a daemon would have sent, errors included.
+int operate(const Arguments& arguments) {
+  holdfast::wire::OpResult result;
+  auto answer = holdfast::link::operate_offline(arguments.daemon.state_dir, arguments.daemon.config,
+                                                holdfast::system_clock(), arguments.op);
+  if (answer) {
+    result.ok = answer->ok;
+    result.refusal = answer->refusal;
+    result.result = answer->document;
+  } else {
+    result.refusal.code = answer.error().code;
+    result.refusal.message = answer.error().what;
+  }
+  const std::string frame = holdfast::wire::encode(result);
+  std::fwrite(frame.data(), 1, frame.size(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : 74;
 }
 
 /// sysexits.h: usage 64, software 70 (database damaged), I/O 74, temporary 75 (another owner).
@@ -90,7 +123,8 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return fail(options.error());
   }
-  auto daemon = holdfast::link::Daemon::start(std::move(options).value(), holdfast::system_clock());
+  if (!options->op.verb.empty()) return operate(*options);
+  auto daemon = holdfast::link::Daemon::start(std::move(options->daemon), holdfast::system_clock());
   if (!daemon) return fail(daemon.error());
   g_daemon = daemon->get();
   struct sigaction action {};

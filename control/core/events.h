@@ -16,6 +16,7 @@ struct Boot {
   Seq last_seq = 0;
   std::int64_t config_version = 0;
   bool queue_paused = false;
+  std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
   std::vector<LoadRow> loads;         // those that had not ended
   std::vector<BootRequest> requests;  // live ones, by seq
@@ -106,6 +107,26 @@ struct OpCancel {
   std::uint64_t tag = 0;
   std::string id;
 };
+struct OpMove {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string id;
+  PriorityClass priority = PriorityClass::kNormal;
+};
+/// Out of quarantine, or off its worker and to the queue again.
+struct OpRequeue {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string id;
+};
+/// `drain`: the worker finishes what it runs and gets nothing new, also after a restart of either
+/// side; else it takes work again.
+struct OpWorker {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string key;
+  bool drain = false;
+};
 struct OpPause {
   PeerId peer = 0;
   std::uint64_t tag = 0;
@@ -131,6 +152,14 @@ struct Shutdown {
 using Event =
     std::variant<Boot, Recall, SubmitEvent, FromClient, SendFailed, FromWorker, WorkerExit,
                  IngressUp, PreparedEvent, InspectedEvent, PeerGone, OpAddModel, OpModel, OpCancel,
-                 OpPause, Timer, RowsDamaged, StorageLevel, Shutdown>;
+                 OpMove, OpRequeue, OpWorker, OpPause, Timer, RowsDamaged, StorageLevel, Shutdown>;
+
+/// The request that an operator's event names, so that the shell can read it first; else nullptr.
+inline const std::string* request_named_by(const Event& event) {
+  if (const auto* cancel = std::get_if<OpCancel>(&event)) return &cancel->id;
+  if (const auto* move = std::get_if<OpMove>(&event)) return &move->id;
+  if (const auto* requeue = std::get_if<OpRequeue>(&event)) return &requeue->id;
+  return nullptr;
+}
 
 }  // namespace holdfast::core

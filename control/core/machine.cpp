@@ -39,6 +39,7 @@ void Machine::on(const Boot& event) {
   last_seq_ = event.last_seq;
   config_version_ = event.config_version;
   paused_ = event.queue_paused;
+  drained_workers_.insert(event.drained_workers.begin(), event.drained_workers.end());
   adoption_until_us_ = now_.mono_us + config_.adoption_window_ms * 1000;
   for (const ModelRow& row : event.models) {
     Model model;

@@ -142,11 +142,19 @@ class Machine {
   void end_job(std::uint64_t id) { (void)take_job(id); }
   void helper_gone(PeerId peer);
 
-  // machine_client.cpp: attach, credit, cancel, status, operator verbs
+  // machine_operator.cpp
+  void on(const OpCancel& event);
+  void on(const OpMove& event);
+  void on(const OpRequeue& event);
+  void on(const OpWorker& event);
+  void on(const OpPause& event);
+  void release_from_quarantine(Request& request);
+  void op_refused(PeerId peer, std::uint64_t tag, wire::Refusal refusal);
+  void op_done(PeerId peer, std::uint64_t tag, std::string verb, std::string key);
+
+  // machine_client.cpp: attach, credit, cancel, status
   void on(const FromClient& event);
   void on(const SendFailed& event);
-  void on(const OpCancel& event);
-  void on(const OpPause& event);
   void client_message(PeerId peer, const wire::Attach& m);
   void client_message(PeerId peer, const wire::Credit& m);
   void client_message(PeerId peer, const wire::Detach& m);
@@ -213,8 +221,6 @@ class Machine {
   void on(const OpAddModel& event);
   void on(const OpModel& event);
   void add_inspected(const Job& job, const InspectedEvent& event);
-  void op_refused(PeerId peer, std::uint64_t tag, wire::Refusal refusal);
-  void op_done(PeerId peer, std::uint64_t tag, std::string verb, std::string key);
   void want(Model& model);
   void unload(Model& model);
   void place();
@@ -260,6 +266,7 @@ class Machine {
   std::int64_t running_ = 0;
   std::int64_t adoption_until_us_ = 0;
   bool paused_ = false;
+  std::set<std::string> drained_workers_;  // by an operator, connected or not
   bool draining_ = false;
   std::int64_t drain_until_us_ = 0;
   bool storage_low_ = false;

@@ -1,4 +1,4 @@
-// Clients and operators that look at, stream, cancel.
+// Clients that look at, stream, cancel.
 #include <algorithm>
 
 #include "control/core/machine.h"
@@ -188,45 +188,6 @@ void Machine::on(const SendFailed& event) {
                static_cast<std::int64_t>(sub->peer),
                sub->tag,
                {}});
-}
-
-void Machine::on(const OpCancel& event) {
-  Request* request = requests_.by_id(event.id);
-  if (request == nullptr) {
-    op_refused(event.peer, event.tag, not_found(event.id));
-    return;
-  }
-  cancel_request(*request);
-  op_done(event.peer, event.tag, "requests.cancel", event.id);
-}
-
-void Machine::on(const OpPause& event) {
-  paused_ = event.paused;
-  if (!planted(Bug::kPauseForgotten)) {
-    out_->write(PutFlag{"queue.paused", paused_ ? "1" : "0"}, Durability::kFull);
-  }
-  want_dispatch_ = true;
-  op_done(event.peer, event.tag, paused_ ? "queue.pause" : "queue.resume", {});
-}
-
-void Machine::op_refused(PeerId peer, std::uint64_t tag, wire::Refusal refusal) {
-  if (peer == 0) return;
-  SendOpResult result;
-  result.to = peer;
-  result.tag = tag;
-  result.refusal = std::move(refusal);
-  out_->messages.emplace_back(std::move(result));
-}
-
-void Machine::op_done(PeerId peer, std::uint64_t tag, std::string verb, std::string key) {
-  if (peer == 0) return;
-  SendOpResult result;
-  result.to = peer;
-  result.tag = tag;
-  result.ok = true;
-  result.verb = std::move(verb);
-  result.key = std::move(key);
-  out_->messages.emplace_back(std::move(result));
 }
 
 }  // namespace holdfast::core

@@ -22,8 +22,8 @@ void Machine::write_request(const Request& request, Durability durability) {
   const RequestRow& row = request.row;
   if (row.state == RequestState::kCancelled && planted(Bug::kCancelNotWritten)) return;
   if (request.terminal() && planted(Bug::kTerminalNormal)) durability = Durability::kNormal;
-  out_->write(UpdateRequest{row.seq, row.state, row.numerics_class, row.started_ms, row.finished_ms,
-                            row.error_code, row.error},
+  out_->write(UpdateRequest{row.seq, row.state, row.priority, row.numerics_class, row.started_ms,
+                            row.finished_ms, row.error_code, row.error},
               durability);
 }
 

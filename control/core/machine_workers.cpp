@@ -53,6 +53,10 @@ void Machine::worker_message(PeerId peer, const wire::Hello& m) {
                                   {"active", std::to_string(m.active.size())},
                                   {"models", std::to_string(m.models.size())}});
   out_->send(peer, wire::Welcome{fences_.epoch(), m.worker_key});
+  if (drained_workers_.count(m.worker_key) > 0) {
+    in.draining = true;
+    out_->send(peer, wire::Drain{});
+  }
   reconcile_loads(in, m);
   adopt(in, m);
   want_place_ = want_dispatch_ = true;

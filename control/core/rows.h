@@ -111,6 +111,7 @@ struct InsertRequest {
 struct UpdateRequest {
   Seq seq = 0;
   RequestState state = RequestState::kQueued;
+  PriorityClass priority = PriorityClass::kNormal;
   std::string numerics_class;
   std::int64_t started_ms = 0;
   std::int64_t finished_ms = 0;
@@ -171,7 +172,7 @@ struct InsertTransition {
   std::int64_t memory_after = 0;
   std::string reason;
 };
-struct PutFlag {  // small durable switches: "queue.paused", …
+struct PutFlag {  // small durable switches: "queue.paused", "drain/WORKER"
   std::string name;
   std::string value;
 };

@@ -99,7 +99,7 @@ Result<void> Daemon::run() {
 }
 
 int Daemon::wait_ms(std::int64_t now_us) const {
-  if (more_ready_ || !again_.empty()) return 0;
+  if (more_ready_ || !again_.empty() || !backups_.empty()) return 0;
   std::int64_t until = now_us + kDiskCheckUs;
   if (const auto deadline = machine_.next_deadline_us()) until = std::min(until, *deadline);
   for (const Door& door : doors_) {
@@ -118,6 +118,7 @@ Result<void> Daemon::loop_once() {
   wire::wait_readable(items, wait_ms(clock_.monotonic_us()));
   wake_.clear();
   HF_CHECKED(group());
+  step_backups();
   const std::int64_t now_us = clock_.monotonic_us();
   HF_CHECKED(store_->checkpoint_if_due(now_us - last_commit_us_ > kIdleUs));
   return {};

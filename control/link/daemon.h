@@ -17,6 +17,7 @@
 #include "control/link/door.h"
 #include "control/link/operator_verbs.h"
 #include "control/link/pieces.h"
+#include "control/store/backup.h"
 #include "control/store/store.h"
 #include "shared/base/clock.h"
 
@@ -64,6 +65,8 @@ class Daemon {
   void release_one(core::SendDispatch& out);
   void release_one(core::SendEvent& out);
   void release_one(core::SendOpResult& out);
+  void begin_backup(core::PeerId peer, const wire::Op& op);
+  void step_backups();
   void reply(core::PeerId peer, const wire::Message& message);
   wire::SendStatus send(core::PeerId peer, const std::string& frame);
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
@@ -72,6 +75,11 @@ class Daemon {
   core::Now now() const { return {clock_.monotonic_us(), clock_.wall_ms()}; }
   ProcessFacts facts() const;
 
+  struct BackupJob {  // an operator's db.backup, a few pages a turn
+    core::PeerId peer = 0;
+    std::uint64_t tag = 0;
+    std::unique_ptr<store::Backup> backup;
+  };
   struct Deferral {  // an operator's question, answered after the commit
     core::PeerId peer = 0;
     std::uint64_t tag = 0;
@@ -85,6 +93,7 @@ class Daemon {
   wire::WakeUp wake_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<PieceCache> pieces_;
+  std::vector<BackupJob> backups_;
   core::Machine machine_;
   std::vector<Door> doors_;  // by Role
   std::unordered_map<core::PeerId, Role> roles_;

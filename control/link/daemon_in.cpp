@@ -98,6 +98,7 @@ void Daemon::handle_worker(core::PeerId peer, wire::Message& message) {
 void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   const auto* op = std::get_if<wire::Op>(&message);
   if (op == nullptr) return;
+  if (op->verb == "db.backup") return begin_backup(peer, *op);
   OpAction action = read_op(peer, *op);
   if (auto* refusal = std::get_if<wire::Refusal>(&action)) {
     reply(peer, wire::OpResult{op->tag, false, *refusal, {}});
@@ -108,7 +109,7 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
     return;
   }
   const auto& event = std::get<core::Event>(action);
-  if (const auto* cancel = std::get_if<core::OpCancel>(&event)) recall(cancel->id, {}, {});
+  if (const std::string* id = core::request_named_by(event)) recall(*id, {}, {});
   const bool silent = std::holds_alternative<core::WorkerExit>(event) ||
                       std::holds_alternative<core::Shutdown>(event);
   step(event);

@@ -1,6 +1,7 @@
 // Effects as messages, after the commit that justifies them.
 #include "control/link/daemon.h"
 
+#include "control/link/db_documents.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/wire/frame.h"
@@ -142,6 +143,36 @@ void Daemon::release_one(core::SendOpResult& out) {
     answer_op(out.to, out.tag, out.verb, out.key);
   } else {
     reply(out.to, wire::OpResult{out.tag, false, out.refusal, {}});
+  }
+}
+
+void Daemon::begin_backup(core::PeerId peer, const wire::Op& op) {
+  const auto refuse = [&](const Error& error) {
+    reply(peer, wire::OpResult{op.tag, false, core::refuse(error.code, error.what), {}});
+  };
+  const auto path = path_argument(op);
+  if (!path) return refuse(path.error());
+  auto backup = store_->begin_backup(path.value());
+  if (!backup) return refuse(backup.error());
+  backups_.push_back({peer, op.tag, std::move(backup).value()});
+}
+
+void Daemon::step_backups() {
+  for (std::size_t i = 0; i < backups_.size();) {
+    BackupJob& job = backups_[i];
+    const Result<bool> done = job.backup->step();
+    if (done && !*done) {
+      ++i;
+      continue;
+    }
+    wire::OpResult answer{job.tag, done.has_value(), {}, {}};
+    if (done) {
+      answer.result = backup_document(job.backup->report());
+    } else {
+      answer.refusal = core::refuse(done.error().code, done.error().what);
+    }
+    reply(job.peer, answer);
+    backups_.erase(backups_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/link/db_documents.h"
 #include "control/link/operator_verbs.h"
 
 namespace holdfast::link {
@@ -297,7 +298,12 @@ Result<json> document(const std::string& verb, const std::string& text, core::Ma
   }
   if (verb == "models.remove") return json{{"name", text}, {"removed", true}};
   if (verb.starts_with("models.") && verb != "models.show") return show_model(text, machine);
-  if (verb == "requests.cancel") return show_request(text, machine, store);
+  if (verb == "requests.cancel" || verb == "requests.move" || verb == "requests.requeue") {
+    return show_request(text, machine, store);
+  }
+  if (verb == "workers.drain" || verb == "workers.resume") {
+    return json{{"key", text}, {"draining", verb == "workers.drain"}};
+  }
   const json args = text.empty() ? json::object() : json::parse(text, nullptr, false);
   if (verb == "models.show") return show_model(args.value("name", std::string()), machine);
   if (verb == "requests.list") return requests_json(args, machine, store);
@@ -310,6 +316,10 @@ Result<json> document(const std::string& verb, const std::string& text, core::Ma
 Result<std::string> render_op(const std::string& verb, const std::string& key_or_args,
                               core::Machine& machine, store::Store& store,
                               const ProcessFacts& facts) {
+  if (verb == "db.stats") {
+    HF_TRY(const store::Store::Stats stats, store.stats());
+    return stats_document(stats);
+  }
   try {
     HF_TRY(const json j, document(verb, key_or_args, machine, store, facts));
     // Names and paths are what the operator sent; JSON text must be UTF-8.

@@ -61,6 +61,20 @@ OpAction add_model(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(std::move(e));
 }
 
+/// "interactive", "normal", "batch" or their numbers 0 to 2.
+OpAction move_request(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpMove e{peer, op.tag, args.text("id"), wire::PriorityClass::kNormal};
+  const std::string priority = args.text("priority");
+  constexpr const char* kNames[] = {"interactive", "normal", "batch"};
+  for (int i = 0; i < 3; ++i) {
+    if (priority != kNames[i] && priority != std::to_string(i)) continue;
+    e.priority = static_cast<wire::PriorityClass>(i);
+    return core::Event(std::move(e));
+  }
+  return usage(op.verb,
+               "priority: expected interactive, normal or batch, not \"" + priority + "\"");
+}
+
 OpAction worker_exit(Args& args) {
   core::WorkerExit e;
   e.pid = args.integer("pid", 0, 0, 1LL << 31);
@@ -83,6 +97,13 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
     action = core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
   } else if (op.verb == "requests.cancel") {
     action = core::Event(core::OpCancel{peer, op.tag, args.text("id")});
+  } else if (op.verb == "requests.move") {
+    action = move_request(peer, op, args);
+  } else if (op.verb == "requests.requeue") {
+    action = core::Event(core::OpRequeue{peer, op.tag, args.text("id")});
+  } else if (op.verb == "workers.drain" || op.verb == "workers.resume") {
+    action =
+        core::Event(core::OpWorker{peer, op.tag, args.text("key"), op.verb == "workers.drain"});
   } else if (op.verb == "queue.pause" || op.verb == "queue.resume") {
     action = core::Event(core::OpPause{peer, op.tag, op.verb == "queue.pause"});
   } else if (op.verb == "supervisor.worker_exit") {
@@ -90,8 +111,9 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
   } else if (op.verb == "shutdown") {
     action = core::Event(core::Shutdown{args.integer("limit_ms", 10'000, 0, 86'400'000)});
   } else {
-    for (const char* verb : {"status", "models.list", "models.show", "workers.list",
-                             "requests.list", "requests.show", "queue.stats", "config.list"}) {
+    for (const char* verb :
+         {"status", "models.list", "models.show", "workers.list", "requests.list", "requests.show",
+          "queue.stats", "config.list", "db.stats"}) {
       if (op.verb == verb) action = Deferred{op.verb, op.args};
     }
   }

@@ -74,10 +74,25 @@ Result<core::Boot> SqliteStore::load() {
   boot.last_seq = std::stoll(seq);
   boot.config_version = std::stoll(version);
   boot.queue_paused = paused == "1";
+  HF_TRY(boot.drained_workers, load_drained());
   HF_TRY(boot.models, load_models());
   HF_TRY(boot.loads, load_loads());
   HF_TRY(boot.requests, load_live());
   return boot;
+}
+
+Result<std::vector<std::string>> SqliteStore::load_drained() {
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            "SELECT substr(name, 7) FROM flags WHERE name LIKE 'drain/%'"
+                            " AND value='1' ORDER BY name"));
+  std::vector<std::string> keys;
+  auto use = select.use();
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return keys;
+    keys.push_back(use.text(0));
+  }
 }
 
 Result<std::vector<core::ModelRow>> SqliteStore::load_models() {

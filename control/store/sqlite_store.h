@@ -28,6 +28,8 @@ class SqliteStore final : public Store {
   Result<std::vector<core::RequestRow>> list_requests(const std::string& state,
                                                       std::int64_t limit) override;
   Result<std::vector<Attempt>> attempts(core::Seq seq) override;
+  Result<std::unique_ptr<Backup>> begin_backup(const std::string& path) override;
+  Result<Stats> stats() override;
   Result<void> checkpoint_if_due(bool idle) override;
   Result<void> checkpoint_all() override;
   std::int64_t wal_pages() const override { return wal_pages_; }
@@ -56,6 +58,7 @@ class SqliteStore final : public Store {
   Result<void> write(const core::InsertTransition& c);
   Result<void> write(const core::PutFlag& c);
 
+  Result<std::vector<std::string>> load_drained();
   Result<std::vector<core::ModelRow>> load_models();
   Result<std::vector<core::LoadRow>> load_loads();
   Result<std::vector<core::BootRequest>> load_live();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "control/core/planted.h"
+#include "control/store/backup.h"
 #include "control/store/sqlite_store.h"
 #include "shared/base/crash_point.h"
 
@@ -158,6 +159,30 @@ Result<void> SqliteStore::checkpoint_all() {
   if (failed_) return {};
   HF_CHECKED(end_reads());
   return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+}
+
+Result<std::unique_ptr<Backup>> SqliteStore::begin_backup(const std::string& path) {
+  return Backup::begin(db_.get(), path);
+}
+
+Result<Store::Stats> SqliteStore::stats() {
+  const auto number = [this](const std::string& sql) -> Result<std::int64_t> {
+    HF_TRY(const std::string text, query_text(db_.get(), sql));
+    return text.empty() ? std::int64_t{0} : std::stoll(text);
+  };
+  Stats stats;
+  HF_TRY(stats.page_bytes, number("PRAGMA page_size"));
+  HF_TRY(stats.pages, number("PRAGMA page_count"));
+  HF_TRY(stats.free_pages, number("PRAGMA freelist_count"));
+  HF_TRY(stats.schema, number("PRAGMA user_version"));
+  stats.wal_pages = wal_pages_;
+  stats.disk_free = disk_free();
+  for (const char* table : {"requests", "choices", "payloads", "chunks", "attempts", "models",
+                            "loads", "transitions", "config_versions", "epochs"}) {
+    HF_TRY(const std::int64_t rows, number(std::string("SELECT count(*) FROM ") + table));
+    stats.rows.emplace_back(table, rows);
+  }
+  return stats;
 }
 
 std::int64_t SqliteStore::disk_free() const {

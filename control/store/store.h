@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "control/core/events.h"
@@ -30,6 +31,8 @@ struct OpenOptions {
   std::int64_t reserve_bytes = 0;  // size of the file that make_room() gives up
   Disk* disk = nullptr;            // nullptr: the machine's own; another one has no lock file
 };
+
+class Backup;  // control/store/backup.h
 
 struct TokenSpan {
   std::vector<core::TokenId> ids;
@@ -83,6 +86,16 @@ class Store {
     bool adopted = false;
   };
   virtual Result<std::vector<Attempt>> attempts(core::Seq seq) = 0;
+
+  /// A copy that grows by Backup::step() while commits go on. It must end before the store.
+  virtual Result<std::unique_ptr<Backup>> begin_backup(const std::string& path) = 0;
+  struct Stats {
+    std::int64_t page_bytes = 0, pages = 0, free_pages = 0, wal_pages = 0, disk_free = 0;
+    std::int64_t schema = 0;
+    std::vector<std::pair<std::string, std::int64_t>> rows;  // by table
+  };
+  /// Sizes and row counts; reads every table's smallest index once.
+  virtual Result<Stats> stats() = 0;
 
   /// A PASSIVE checkpoint when the log is long, or shorter and the caller idle; TRUNCATE when it is
   /// far too long. Never fails the caller for BUSY.

@@ -50,8 +50,9 @@ Result<void> SqliteStore::prepare() {
        "INSERT INTO choices(seq, choice, prompt, prompt_tokens, next_index, finish)"
        " VALUES (?,?,?,?,?,?)"},
       {&update_request_,
-       "UPDATE requests SET state=?, class=?, started_ms=?, finished_ms=?, error_code=?, error=?"
-       " WHERE seq=?"},
+       "UPDATE requests SET state=?, priority=?, class=?, started_ms=?, finished_ms=?, "
+       "error_code=?,"
+       " error=? WHERE seq=?"},
       {&update_choice_, kUpdateChoice},
       {&insert_chunk_,
        "INSERT INTO chunks(seq, choice, start, ids, extra, crc) VALUES (?,?,?,?,?,?)"},
@@ -136,7 +137,8 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
 
 Result<void> SqliteStore::write(const core::UpdateRequest& c) {
   auto use = update_request_.use();
-  use.bind(wire::state_name(c.state)).bind(c.numerics_class).bind(c.started_ms).bind(c.finished_ms);
+  use.bind(wire::state_name(c.state)).bind(static_cast<std::int64_t>(c.priority));
+  use.bind(c.numerics_class).bind(c.started_ms).bind(c.finished_ms);
   return use.bind(c.error_code).bind(c.error).bind(c.seq).run();
 }
 

@@ -1,15 +1,19 @@
 #include "ops/cli/daemon.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "ops/cli/offline_change.h"
 #include "ops/cli/output.h"
 
 namespace holdfast::cli {
@@ -17,6 +21,9 @@ namespace {
 
 using nlohmann::json;
 constexpr auto kRestartPatience = std::chrono::milliseconds(1'500);
+constexpr auto kAlonePatience = std::chrono::milliseconds(0);
+// The lock is taken before the sockets are bound; in between a start reads the database.
+constexpr auto kOwnerPatience = std::chrono::seconds(10);
 
 std::string socket_path(const std::string& state_dir, const char* name) {
   std::error_code ignored;
@@ -36,9 +43,17 @@ bool listens(const std::string& path) {
   return up;
 }
 
+bool is_supervised(const std::string& state_dir) {
+  std::ifstream file(socket_path(state_dir, "supervisor.json"));
+  const json supervisor = json::parse(file, nullptr, false);
+  if (!supervisor.is_object()) return false;
+  const auto pid = supervisor.value("pid", 0);
+  return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
 Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::string& endpoint,
                                                    std::chrono::milliseconds timeout) {
-  if (!daemon_listens(call.state_dir, kRestartPatience)) {
+  if (!daemon_listens(call.state_dir)) {
     return Error{Errc::kUnreachable, "no daemon runs on state directory " + call.state_dir +
                                          "; start one with `holdfast serve` or name another with "
                                          "--state"};
@@ -46,6 +61,45 @@ Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::
   client::Options options;
   options.timeout = timeout;
   return client::Client::connect(endpoint, options);
+}
+
+/// Verbs that mean something while nothing runs. The rest needs workers or a serving daemon.
+bool works_offline(const std::string& verb) {
+  return verb.starts_with("requests.") || verb.starts_with("queue.") || verb.starts_with("db.") ||
+         verb == "models.remove" || verb == "models.unload" || verb == "config.list" ||
+         verb == "workers.resume";
+}
+
+/// The document, or nullopt after the refusal has been reported.
+std::optional<json> read_result(const Call& call, const std::string& verb, const std::string& text,
+                                int& exit) {
+  json result = json::parse(text.empty() ? "{}" : text, nullptr, false);
+  if (result.is_discarded()) {
+    exit = report_error(call, Errc::kInternal, verb + ": the daemon's answer is not JSON");
+    return std::nullopt;
+  }
+  exit = kExitDone;
+  return result;
+}
+
+/// Without a daemon. nullopt with `exit` < 0: one has come up meanwhile, ask that.
+std::optional<json> operate_alone(const Call& call, const std::string& verb,
+                                  const std::string& args, int& exit) {
+  const auto answer = operate_offline(call.state_dir, verb, args);
+  if (!answer) {
+    exit = report_error(call, answer.error());
+    return std::nullopt;
+  }
+  if (answer->ok) {
+    std::fprintf(stderr, "holdfast: no daemon runs; done in the database of %s\n",
+                 call.state_dir.c_str());
+    return read_result(call, verb, answer->result, exit);
+  }
+  exit = -1;
+  const bool owned = answer->refusal.code == Errc::kConflict && !verb.starts_with("db.");
+  if (owned && daemon_listens(call.state_dir, kOwnerPatience)) return std::nullopt;
+  exit = report_refusal(call, answer->refusal);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -74,6 +128,10 @@ bool daemon_listens(const std::string& state_dir, std::chrono::milliseconds pati
   return true;
 }
 
+bool daemon_listens(const std::string& state_dir) {
+  return daemon_listens(state_dir, is_supervised(state_dir) ? kRestartPatience : kAlonePatience);
+}
+
 Result<std::unique_ptr<client::Client>> connect_clients(const Call& call) {
   return connect_to(call, clients_endpoint(call.state_dir), std::chrono::seconds(60));
 }
@@ -85,25 +143,22 @@ Result<std::unique_ptr<client::Client>> connect_operator(const Call& call,
 
 std::optional<json> operate(const Call& call, const std::string& verb, const json& args, int& exit,
                             std::chrono::milliseconds timeout) {
+  const std::string text = args.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (works_offline(verb) && has_database(call.state_dir) && !daemon_listens(call.state_dir)) {
+    auto done = operate_alone(call, verb, text, exit);
+    if (done || exit >= 0) return done;
+  }
   auto client = connect_operator(call, timeout);
   if (!client) {
     exit = report_error(call, client.error());
     return std::nullopt;
   }
-  const auto answer =
-      client.value()->op(verb, args.dump(-1, ' ', false, json::error_handler_t::replace));
+  const auto answer = client.value()->op(verb, text);
   if (const auto* failure = std::get_if<client::Failure>(&answer)) {
     exit = report_refusal(call, *failure);
     return std::nullopt;
   }
-  const std::string& text = std::get<std::string>(answer);
-  json result = json::parse(text.empty() ? "{}" : text, nullptr, false);
-  if (result.is_discarded()) {
-    exit = report_error(call, Errc::kInternal, verb + ": the daemon's answer is not JSON");
-    return std::nullopt;
-  }
-  exit = kExitDone;
-  return result;
+  return read_result(call, verb, std::get<std::string>(answer), exit);
 }
 
 void print_document(const Call& call, const json& document, RenderOptions options) {

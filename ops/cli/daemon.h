@@ -20,6 +20,8 @@ std::string operator_endpoint(const std::string& state_dir);
 
 /// True once a process listens on the operator socket; looks until `patience` is over.
 bool daemon_listens(const std::string& state_dir, std::chrono::milliseconds patience);
+/// The same; patient only where a living supervisor is going to start the daemon again.
+bool daemon_listens(const std::string& state_dir);
 
 /// A client of the daemon. kUnreachable, at once (well: after 1.5 s, the time of a restart), if no
 /// daemon runs on this state directory.

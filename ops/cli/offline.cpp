@@ -156,7 +156,7 @@ Result<json> models_show(sqlite3* db, const json& args) {
 bool should_read_offline(const Call& call) {
   std::error_code failed;
   if (!std::filesystem::exists(database_path(call), failed)) return false;
-  return !daemon_listens(call.state_dir, std::chrono::milliseconds(500));
+  return !daemon_listens(call.state_dir);
 }
 
 Result<json> read_offline(const Call& call, const std::string& verb, const json& args) {

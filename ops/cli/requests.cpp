@@ -35,6 +35,16 @@ int requests_cancel(const Call& call) {
   return operate_and_print(call, "requests.cancel", by_id(call));
 }
 
+int requests_requeue(const Call& call) {
+  return operate_and_print(call, "requests.requeue", by_id(call));
+}
+
+int requests_move(const Call& call) {
+  nlohmann::json args = by_id(call);
+  args["priority"] = call.text("priority");
+  return operate_and_print(call, "requests.move", args);
+}
+
 int requests_tail(const Call& call) {
   auto connected = connect_clients(call);
   if (!connected) return report_error(call, connected.error());

@@ -49,4 +49,12 @@ int workers_list(const Call& call) {
   return operate_and_print(call, "workers.list", json::object(), options);
 }
 
+int workers_drain(const Call& call) {
+  return operate_and_print(call, "workers.drain", {{"key", call.text("KEY")}});
+}
+
+int workers_resume(const Call& call) {
+  return operate_and_print(call, "workers.resume", {{"key", call.text("KEY")}});
+}
+
 }  // namespace holdfast::cli

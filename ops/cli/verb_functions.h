@@ -12,6 +12,8 @@ int queue_pause(const Call& call);
 int queue_resume(const Call& call);
 int config_list(const Call& call);
 int workers_list(const Call& call);
+int workers_drain(const Call& call);
+int workers_resume(const Call& call);
 
 // models.cpp
 int models_list(const Call& call);
@@ -25,7 +27,15 @@ int models_unload(const Call& call);
 int requests_list(const Call& call);
 int requests_show(const Call& call);
 int requests_cancel(const Call& call);
+int requests_requeue(const Call& call);
+int requests_move(const Call& call);
 int requests_tail(const Call& call);
+
+// db.cpp
+int db_check(const Call& call);
+int db_backup(const Call& call);
+int db_restore(const Call& call);
+int db_stats(const Call& call);
 
 // tools.cpp
 int inspect(const Call& call);

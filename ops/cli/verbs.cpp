@@ -13,6 +13,9 @@ const Argument kName = {"NAME", kText, "model name", false};
 const Argument kFile = {"FILE", kText, "a GGUF file", false};
 const Argument kId = {"ID", kText, "request id", false};
 
+const Argument kKey = {"KEY", kText, "worker key, as workers list shows it", false};
+const Argument kCopy = {"FILE", kText, "the copy's file", false};
+
 const Verb kServe = {
     "serve",
     "run daemon, workers and HTTP gateway on this machine until SIGTERM",
@@ -157,12 +160,25 @@ const std::vector<Verb>& verb_table() {
        &models_load},
       {"models unload", "free a model's memory", {kName}, &models_unload},
       {"workers list", "every worker, its device and load", {}, &workers_list},
+      {"workers drain",
+       "let a worker finish what it runs and give it nothing new",
+       {kKey},
+       &workers_drain},
+      {"workers resume", "give a drained worker work again", {kKey}, &workers_resume},
       {"requests list",
        "the latest requests",
        {{"--limit", kInteger, "rows at most"}, {"--with-state", kText, "only this state"}},
        &requests_list},
       {"requests show", "one request with its choices and attempts", {kId}, &requests_show},
       {"requests cancel", "end a request", {kId}, &requests_cancel},
+      {"requests requeue",
+       "out of quarantine, or off its worker and into the queue again",
+       {kId},
+       &requests_requeue},
+      {"requests move",
+       "another priority class",
+       {kId, {"--priority", kText, "interactive, normal or batch", false}},
+       &requests_move},
       {"requests tail",
        "its text from the first token on, then as it comes",
        {kId},
@@ -171,6 +187,16 @@ const std::vector<Verb>& verb_table() {
       {"queue pause", "accept, but start nothing new", {}, &queue_pause},
       {"queue resume", "start work again", {}, &queue_resume},
       {"config list", "every knob and its value", {}, &config_list},
+      {"db check",
+       "read the whole database (while a daemon runs: a copy of it), with every checksum",
+       {{"FILE", kText, "a backup to check instead"}},
+       &db_check},
+      {"db backup", "a complete copy, also while the daemon works", {kCopy}, &db_backup},
+      {"db restore",
+       "put a backup in the database's place; no daemon may run",
+       {kCopy},
+       &db_restore},
+      {"db stats", "sizes and rows of the database", {}, &db_stats},
       kInspect,
       kTokenize,
       kDetokenize,
@@ -185,9 +211,10 @@ const std::vector<Verb>& verb_table() {
 
 const char* group_help(const std::string& group) {
   if (group == "models") return "models: list, show, add, remove, load, unload";
-  if (group == "workers") return "workers: list";
-  if (group == "requests") return "requests: list, show, cancel, tail";
+  if (group == "workers") return "workers: list, drain, resume";
+  if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";
+  if (group == "db") return "the database: check, backup, restore, stats";
   if (group == "config") return "configuration: list";
   return "";
 }

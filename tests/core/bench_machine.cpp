@@ -167,6 +167,7 @@ Boot Bench::database() const {
   std::map<Seq, BootRequest> requests;
   std::map<std::string, ModelRow> models;
   std::map<std::string, LoadRow> loads;
+  std::map<std::string, std::string> flags;
   for (const RowChange& row : rows) {
     if (const auto* c = std::get_if<InsertRequest>(&row)) {
       BootRequest& r = requests[c->row.seq];
@@ -182,6 +183,7 @@ Boot Bench::database() const {
     } else if (const auto* c = std::get_if<UpdateRequest>(&row)) {
       RequestRow& r = requests.at(c->seq).row;
       r.state = c->state;
+      r.priority = c->priority;
       r.numerics_class = c->numerics_class;
       r.started_ms = c->started_ms;
       r.finished_ms = c->finished_ms;
@@ -206,12 +208,18 @@ Boot Bench::database() const {
       models[c->row.name] = c->row;
     } else if (const auto* c = std::get_if<PutLoad>(&row)) {
       loads[c->row.load_id] = c->row;
+    } else if (const auto* c = std::get_if<PutFlag>(&row)) {
+      flags[c->name] = c->value;
     }
   }
   for (auto& [seq, request] : requests) {
     if (!wire::is_terminal(request.row.state)) boot.requests.push_back(request);
   }
   for (auto& [name, model] : models) boot.models.push_back(model);
+  for (auto& [name, value] : flags) {
+    if (name == "queue.paused") boot.queue_paused = value == "1";
+    if (name.starts_with("drain/") && value == "1") boot.drained_workers.push_back(name.substr(6));
+  }
   for (auto& [id, load] : loads) {
     if (load.ended_ms == 0) boot.loads.push_back(load);
   }

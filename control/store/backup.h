@@ -1,0 +1,68 @@
+#pragma once
+// Copies of control.db that are complete: made while the daemon writes, checked before they get
+// their name, put back only with the lock held.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "control/store/sqlite.h"
+#include "shared/base/result.h"
+
+namespace holdfast::store {
+
+struct BackupReport {
+  std::string path;
+  std::int64_t pages = 0;
+  std::int64_t bytes = 0;
+};
+
+/// One copy in progress, on the connection that writes: its commits between two steps flow into the
+/// copy. Used from the thread of that connection; must end before it.
+class Backup {
+ public:
+  /// The copy grows in PATH.part. kIo: not writable, or PATH exists.
+  static Result<std::unique_ptr<Backup>> begin(sqlite3* source, const std::string& path);
+  ~Backup();
+  Backup(const Backup&) = delete;
+  Backup& operator=(const Backup&) = delete;
+
+  /// Copies the next pages (a millisecond or so). True: all are there, the file is synced and has
+  /// its name.
+  Result<bool> step();
+  const BackupReport& report() const { return report_; }
+
+ private:
+  Backup() = default;
+  Result<void> finish();
+
+  sqlite3* copy_ = nullptr;
+  sqlite3_backup* backup_ = nullptr;
+  BackupReport report_;
+};
+
+struct CheckReport {
+  std::int64_t schema = 0;
+  std::int64_t requests = 0;
+  std::int64_t chunks = 0;
+  std::int64_t payloads = 0;
+};
+
+/// Reads all of a database file that nobody writes to: SQLite's own check, references, identity,
+/// version, and the checksum of every prompt and token chunk. kCorrupt says what is wrong and
+/// where.
+Result<CheckReport> check_file(const std::string& path);
+
+struct RestoreReport {
+  std::string kept;  // folder with what was there before; empty if there was nothing
+  std::uint64_t epoch = 0;
+};
+
+/// Puts FILE in the place of DIR/control.db. kConflict while a daemon owns the directory (its pid
+/// is named). FILE is checked first; what was there is kept in DIR/before-restore-TIME. A crash at
+/// any moment leaves the old or the new database, whole. The epoch goes beyond every one that the
+/// old database had, so that no worker takes the restored daemon for an older one.
+Result<RestoreReport> restore_file(const std::string& state_dir, const std::string& file,
+                                   std::int64_t wall_ms);
+
+}  // namespace holdfast::store

@@ -1,0 +1,76 @@
+// The database as a whole: check, backup, restore, sizes.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/offline_change.h"
+#include "ops/cli/output.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::json;
+constexpr auto kCopyTimeout = std::chrono::minutes(10);
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::absolute(path, ignored).lexically_normal().string();
+}
+
+/// A verb that holdfastd carries out by itself, whether a daemon runs or not.
+int run_alone(const Call& call, const std::string& verb, const json& args) {
+  const auto answer = operate_offline(call.state_dir, verb, args.dump());
+  if (!answer) return report_error(call, answer.error());
+  if (!answer->ok) return report_refusal(call, answer->refusal);
+  print_document(call, json::parse(answer->result));
+  return kExitDone;
+}
+
+}  // namespace
+
+int db_check(const Call& call) {
+  if (call.has("FILE")) return run_alone(call, "db.check", {{"path", absolute(call.text("FILE"))}});
+  if (!has_database(call.state_dir)) {
+    return report_error(call, Errc::kNotFound, "no database in " + call.state_dir);
+  }
+  if (!daemon_listens(call.state_dir)) {
+    return run_alone(call, "db.check", json::object());
+  }
+  // A long read of the live file would keep its log from being checkpointed: a copy is checked.
+  const std::string copy = absolute(call.state_dir) + "/check-" + std::to_string(getpid()) + ".db";
+  int exit = kExitDone;
+  if (!operate(call, "db.backup", {{"path", copy}}, exit, kCopyTimeout)) return exit;
+  exit = run_alone(call, "db.check", {{"path", copy}});
+  unlink(copy.c_str());
+  return exit;
+}
+
+int db_backup(const Call& call) {
+  int exit = kExitDone;
+  const std::string path = absolute(call.text("FILE"));
+  const auto made = operate(call, "db.backup", {{"path", path}}, exit, kCopyTimeout);
+  if (!made) return exit;
+  // A backup that was never read is a hope: it is checked before anybody relies on it.
+  const auto checked = operate_offline(call.state_dir, "db.check", json{{"path", path}}.dump());
+  if (!checked) return report_error(call, checked.error());
+  if (!checked->ok) return report_refusal(call, checked->refusal);
+  json document = *made;
+  document["check"] = json::parse(checked->result);
+  document["check"].erase("path");
+  print_document(call, document);
+  return kExitDone;
+}
+
+int db_restore(const Call& call) {
+  return run_alone(call, "db.restore", {{"path", absolute(call.text("FILE"))}});
+}
+
+int db_stats(const Call& call) {
+  return operate_and_print(call, "db.stats", json::object());
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,131 @@
+// Goal: what operators do (move, requeue, drain, resume) takes effect at once, is kept by a restart
+// and loses nothing.
+// Method: events by hand; the restart is a second machine booted from the rows of the first.
+#include <gtest/gtest.h>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+constexpr PeerId kOperator = Bench::kOperator;
+
+struct OperatorTest : testing::Test {
+  Bench bench;
+  void ready(std::int32_t slots = 4) {
+    bench.boot();
+    bench.add_model(1024, slots);
+    bench.connect_worker(kW1, "w1");
+    if (slots != 4) bench.make_ready(kW1, "class-a", slots);
+  }
+  Errc refusal() const {
+    for (const Outgoing& out : bench.sent) {
+      const auto* result = std::get_if<SendOpResult>(&out);
+      if (result != nullptr && !result->ok) return result->refusal.code;
+    }
+    return Errc::kInternal;
+  }
+  bool done() const {
+    for (const Outgoing& out : bench.sent) {
+      const auto* result = std::get_if<SendOpResult>(&out);
+      if (result != nullptr && result->ok && result->to == kOperator) return true;
+    }
+    return false;
+  }
+};
+
+TEST_F(OperatorTest, MovedRequestGoesBeforeOlderOnes) {
+  ready();
+  bench.step(OpPause{kOperator, 1, true});
+  bench.submit(bench.submission("old"));
+  bench.submit(bench.submission("urgent"));
+  bench.step(OpMove{kOperator, 2, "urgent", PriorityClass::kInteractive});
+  EXPECT_TRUE(done());
+  EXPECT_EQ(bench.durability, Durability::kFull);
+  EXPECT_EQ(bench.written<UpdateRequest>().back().priority, PriorityClass::kInteractive);
+  EXPECT_EQ(bench.machine.info(*bench.machine.request("urgent")).queue_position, 0);
+  EXPECT_EQ(bench.machine.info(*bench.machine.request("old")).queue_position, 1);
+}
+
+TEST_F(OperatorTest, MovedRequestKeepsItsClassOverARestart) {
+  ready();
+  bench.step(OpPause{kOperator, 1, true});
+  bench.submit(bench.submission("r1"));
+  bench.step(OpMove{kOperator, 2, "r1", PriorityClass::kBatch});
+  Bench again;
+  again.boot(bench.database(), 2);
+  EXPECT_EQ(again.machine.request("r1")->row.priority, PriorityClass::kBatch);
+}
+
+TEST_F(OperatorTest, EndedAndUnknownRequestsAreRefused) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  bench.step(OpCancel{kOperator, 1, "r1"});
+  bench.step(OpMove{kOperator, 2, "r1", PriorityClass::kBatch});
+  EXPECT_EQ(refusal(), Errc::kConflict);
+  bench.step(OpRequeue{kOperator, 3, "r1"});
+  EXPECT_EQ(refusal(), Errc::kConflict);
+  EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
+  bench.step(OpRequeue{kOperator, 4, "nobody"});
+  EXPECT_EQ(refusal(), Errc::kNotFound);
+}
+
+TEST_F(OperatorTest, RequeuedRunningWorkLosesItsFenceAndKeepsItsTokens) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch first = bench.dispatch(kW1);
+  bench.tokens(kW1, first, 0, {5, 6});
+  bench.step(OpRequeue{kOperator, 1, "r1"});
+  ASSERT_EQ(bench.messages<wire::CancelWork>(kW1).size(), 1u);
+  const wire::Dispatch second = bench.dispatch(kW1);
+  EXPECT_NE(second.fence, first.fence);
+  EXPECT_EQ(second.committed_ids, (std::vector<TokenId>{5, 6}));
+  bench.tokens(kW1, first, 2, {99});  // stamped with the old fence: worth nothing
+  EXPECT_EQ(bench.stored_ids("r1"), (std::vector<TokenId>{5, 6}));
+}
+
+TEST_F(OperatorTest, ReleasedFromQuarantineWithACleanRecord) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  PeerId peer = kW1;
+  for (std::int64_t death = 0; bench.state("r1") != RequestState::kQuarantined; ++death) {
+    ASSERT_LT(death, 20) << "never quarantined";
+    // Each time the worker dies of a crash with the request on it, and a new one comes.
+    bench.step(WorkerExit{bench.machine.workers().at(peer).hello.pid, 0, 11, false});
+    bench.connect_worker(++peer, "w1");
+    bench.advance_ms(5'000);
+  }
+  bench.step(OpRequeue{kOperator, 1, "r1"});
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+  EXPECT_EQ(bench.written<UpdateChoice>().back().row.deaths, 0);
+}
+
+TEST_F(OperatorTest, DrainedWorkerFinishesAndGetsNothingNewAlsoAfterARestart) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch running = bench.dispatch(kW1);
+  bench.step(OpWorker{kOperator, 1, "w1", true});
+  ASSERT_EQ(bench.messages<wire::Drain>(kW1).size(), 1u);
+  bench.submit(bench.submission("r2"));
+  EXPECT_TRUE(bench.dispatches().empty());
+  bench.tokens(kW1, running, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
+  EXPECT_EQ(bench.state("r2"), RequestState::kQueued);
+
+  bench.step(PeerGone{kW1});
+  bench.connect_worker(kW1 + 1, "w1");  // a reconnect does not forget it
+  EXPECT_TRUE(bench.machine.workers().at(kW1 + 1).draining);
+  Bench again;
+  again.boot(bench.database(), 2);
+  again.connect_worker(kW1 + 2, "w1");
+  EXPECT_TRUE(again.machine.workers().at(kW1 + 2).draining);
+
+  bench.step(OpWorker{kOperator, 2, "w1", false});
+  EXPECT_FALSE(bench.machine.workers().at(kW1 + 1).draining);
+  bench.step(OpWorker{kOperator, 3, "w9", true});
+  EXPECT_EQ(refusal(), Errc::kNotFound);
+}
+
+}  // namespace
+}  // namespace holdfast::core

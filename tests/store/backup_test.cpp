@@ -1,0 +1,245 @@
+// Goal: a backup made while commits go on is whole; a check finds what is damaged; a restore puts
+// exactly the backup there, refuses a running owner, and a crash at any moment of it leaves the old
+// or the new database.
+// Method: real SQLite. For the crashes a child process restores and gets SIGKILL before its
+// n-th rename, unlink or fsync, for all n: those calls are interposed here.
+#include "control/store/backup.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "control/store/store.h"
+#include "tests/store/temp_state.h"
+
+namespace {
+
+int g_calls_left = -1;  // < 0: never
+
+void count_down() {
+  if (g_calls_left >= 0 && g_calls_left-- == 0) kill(getpid(), SIGKILL);
+}
+
+}  // namespace
+
+// The calls that change names or force bytes to the disk. The test program's own definitions come
+// before libc's, for SQLite too.
+extern "C" {
+
+int rename(const char* from, const char* to) {
+  count_down();
+  static const auto real =
+      reinterpret_cast<int (*)(const char*, const char*)>(dlsym(RTLD_NEXT, "rename"));
+  return real(from, to);
+}
+
+int unlink(const char* path) noexcept {
+  count_down();
+  static const auto real = reinterpret_cast<int (*)(const char*)>(dlsym(RTLD_NEXT, "unlink"));
+  return real(path);
+}
+
+int fsync(int fd) {
+  count_down();
+  static const auto real = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, "fsync"));
+  return real(fd);
+}
+
+}  // extern "C"
+
+namespace holdfast::store {
+namespace {
+
+constexpr core::Seq kOld = 40;  // rows in the backup
+constexpr core::Seq kNew = 60;  // rows of the database that it replaces
+
+void add_requests(Store& store, core::Seq from, core::Seq to) {
+  for (core::Seq seq = from; seq <= to; ++seq) {
+    commit(store, {request_row(seq), chunk(seq, 0, {1, 2, 3}), progress(seq, 3)});
+  }
+}
+
+BackupReport backup_to(Store& store, const std::string& path) {
+  auto backup = store.begin_backup(path);
+  CHECK_MSG(backup.has_value(), "begin_backup");
+  while (!backup.value()->step().value()) continue;
+  return backup.value()->report();
+}
+
+/// The number of requests in a state directory that opens without complaint.
+core::Seq requests_in(const std::string& dir) {
+  auto store = open_store(dir);
+  return store->load().value().last_seq;
+}
+
+TEST(StoreBackup, CommitsBetweenItsStepsFlowIn) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  core::Seq seq = 0;
+  for (int i = 0; i < 200; ++i) {  // long enough for several steps of 256 pages
+    std::vector<core::RowChange> rows;
+    for (int j = 0; j < 40; ++j) {
+      rows.push_back(request_row(++seq));
+      rows.push_back(chunk(seq, 0, std::vector<core::TokenId>(64, 7)));
+      rows.push_back(progress(seq, 64));
+    }
+    commit(*store, rows, core::Durability::kNormal);
+  }
+  const std::string path = state.dir() + "/copy.db";
+  auto backup = store->begin_backup(path);
+  ASSERT_TRUE(backup) << backup.error().what;
+  int steps = 0;
+  for (;; ++steps) {
+    const auto done = backup.value()->step();
+    ASSERT_TRUE(done) << done.error().what;
+    if (*done) break;
+    EXPECT_NE(access(path.c_str(), F_OK), 0) << "it has its name before it is complete";
+    commit(*store, {request_row(++seq)});
+  }
+  EXPECT_GT(steps, 2);
+  const auto whole = check_file(path);
+  ASSERT_TRUE(whole) << whole.error().what;
+  EXPECT_EQ(whole->requests, seq);
+  EXPECT_EQ(whole->chunks, 200 * 40);
+}
+
+TEST(StoreBackup, RefusesToOverwriteAndLeavesNothingOfAnAbortedOne) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  add_requests(*store, 1, 3);
+  const std::string path = state.dir() + "/copy.db";
+  { auto aborted = store->begin_backup(path); }
+  EXPECT_NE(access((path + ".part").c_str(), F_OK), 0);
+  backup_to(*store, path);
+  const auto again = store->begin_backup(path);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, Errc::kIo);
+}
+
+TEST(StoreBackup, CheckFindsADamagedPromptAndADamagedPage) {
+  const TempState state;
+  const std::string path = state.dir() + "/copy.db";
+  {
+    auto store = open_store(state.dir());
+    add_requests(*store, 1, 5);
+    backup_to(*store, path);
+  }
+  ASSERT_TRUE(check_file(path));
+  std::string bytes;
+  {
+    std::ifstream in(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const auto damaged_at = [&](std::size_t at) {
+    std::string copy = bytes;
+    copy[at] = static_cast<char>(copy[at] ^ 0x41);
+    const std::string other = state.dir() + "/damaged.db";
+    std::ofstream(other, std::ios::binary) << copy;
+    return check_file(other);
+  };
+  const std::string three_ids("\1\0\0\0\2\0\0\0\3\0\0\0", 12);
+  const std::size_t tokens = bytes.find(three_ids);
+  ASSERT_NE(tokens, std::string::npos);
+  const auto chunk_damage = damaged_at(tokens + 4);
+  ASSERT_FALSE(chunk_damage);
+  EXPECT_EQ(chunk_damage.error().code, Errc::kCorrupt);
+  EXPECT_NE(chunk_damage.error().what.find("checksum"), std::string::npos);
+  EXPECT_FALSE(damaged_at(4096 + 3));  // the cell count of the second page
+  EXPECT_FALSE(damaged_at(2));         // the header
+}
+
+TEST(StoreBackup, RestoreRefusesAnOwnerAndAFileThatIsNoBackup) {
+  const TempState state;
+  const std::string path = state.dir() + "/copy.db";
+  auto store = open_store(state.dir());
+  add_requests(*store, 1, 2);
+  backup_to(*store, path);
+  const auto owned = restore_file(state.dir(), path, 1);
+  ASSERT_FALSE(owned);
+  EXPECT_EQ(owned.error().code, Errc::kConflict);
+  EXPECT_NE(owned.error().what.find(std::to_string(getpid())), std::string::npos);
+  store.reset();
+  std::ofstream(state.dir() + "/text") << "no database";
+  EXPECT_FALSE(restore_file(state.dir(), state.dir() + "/text", 1));
+  EXPECT_EQ(requests_in(state.dir()), 2);
+}
+
+TEST(StoreBackup, RestoredDatabaseIsTheBackupWithALaterEpoch) {
+  const TempState state;
+  const std::string path = state.dir() + "/copy.db";
+  std::uint64_t epoch = 0;
+  {
+    auto store = open_store(state.dir());
+    add_requests(*store, 1, kOld);
+    backup_to(*store, path);
+    add_requests(*store, kOld + 1, kNew);
+    epoch = store->raise_epoch(1).value();
+  }
+  const auto report = restore_file(state.dir(), path, 5);
+  ASSERT_TRUE(report) << report.error().what;
+  EXPECT_GT(report->epoch, epoch);
+  EXPECT_EQ(requests_in(state.dir()), kOld);
+  EXPECT_EQ(check_file(report->kept + "/control.db").value().requests, kNew);
+  auto store = open_store(state.dir());
+  EXPECT_GT(store->raise_epoch(2).value(), report->epoch);
+}
+
+/// Restores in a child that dies before its n-th such call. True if it came to the end.
+bool restore_until(const std::string& dir, const std::string& file, int n) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    g_calls_left = n;
+    const auto done = restore_file(dir, file, 7);
+    g_calls_left = -1;
+    if (!done) std::fprintf(stderr, "restore: %s\n", done.error().what.c_str());
+    _exit(done ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFSIGNALED(status)) return false;
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "restore failed by itself";
+  return true;
+}
+
+TEST(StoreBackup, CrashAtEveryStepLeavesTheOldOrTheNewOne) {
+  const TempState source;
+  const std::string path = source.dir() + "/copy.db";
+  {
+    auto store = open_store(source.dir());
+    add_requests(*store, 1, kOld);
+    backup_to(*store, path);
+  }
+  int crashes = 0;
+  int old_ones = 0;
+  for (bool done = false; !done; ++crashes) {
+    ASSERT_LT(crashes, 100);
+    const TempState state(true);
+    if (fork() == 0) {  // its owner was killed: the log has not been checkpointed
+      auto store = open_store(state.dir());
+      add_requests(*store, 1, kNew);
+      kill(getpid(), SIGKILL);
+    }
+    wait(nullptr);
+    ASSERT_GT(std::filesystem::file_size(state.db() + "-wal"), 0u);
+    done = restore_until(state.dir(), path, crashes);
+    const core::Seq found = requests_in(state.dir());
+    EXPECT_TRUE(found == kOld || found == kNew) << "after crash " << crashes << ": " << found;
+    EXPECT_TRUE(!done || found == kOld);
+    old_ones += found == kNew;
+    // Whatever the crash left, the next try ends well.
+    EXPECT_TRUE(restore_until(state.dir(), path, -1));
+    EXPECT_EQ(requests_in(state.dir()), kOld);
+  }
+  EXPECT_GT(crashes, 8);
+  EXPECT_GT(old_ones, 3);
+}
+
+}  // namespace
+}  // namespace holdfast::store
