@@ -26,6 +26,7 @@ constexpr char kUsage[] =
     "usage: holdfast-worker --state DIR [--device D] [--threads N] [--kernels K]\n"
     "                       [--engine model|fake] [--key NAME] [--endpoint E] [--ring TOKENS]\n"
     "                       [--orphan-ms N] [--drain-ms N] [--heartbeat-timeout-ms N]\n"
+    "                       [--step-watchdog-ms N] [--step-journal FILE]\n"
     "                       [--fake-device JSON]   (docs/fake-engine.md)\n";
 
 hf::worker::Link* running_link = nullptr;  // for the signal handler
@@ -66,6 +67,7 @@ bool set_option(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake, const 
   if (name == "--kernels") return o.kernels = value, true;
   if (name == "--key") return o.worker_key = value, true;
   if (name == "--endpoint") return o.endpoint = value, true;
+  if (name == "--step-journal") return o.journal_path = value, true;
   if (name == "--engine" && (value == "model" || value == "fake")) return o.engine = value, true;
   const std::optional<std::int64_t> number = parse_number(value);
   if (number.has_value()) {
@@ -73,6 +75,7 @@ bool set_option(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake, const 
     if (name == "--ring") return o.ring_tokens = static_cast<std::size_t>(*number), true;
     if (name == "--orphan-ms") return o.orphan_ms = *number, true;
     if (name == "--drain-ms") return o.drain_ms = *number, true;
+    if (name == "--step-watchdog-ms") return o.step_watchdog_ms = *number, true;
     if (name == "--heartbeat-timeout-ms") {
       o.heartbeat_timeout_ms = static_cast<int>(*number);
       return true;

@@ -1,7 +1,7 @@
 #pragma once
-// Which deaths of workers count against a request, and what follows. Only a crash signal or an
-// out-of-memory kill counts, and only while the choice's next index has not moved since the last
-// one.
+// Which deaths of workers count against a request, and what follows. Only a crash signal, an
+// out-of-memory kill or the step watchdog counts, only for what was in the step that was running,
+// and only while the choice's next index has not moved since the last one.
 
 #include <cstdint>
 
@@ -11,8 +11,8 @@
 
 namespace holdfast::core {
 
-/// SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS or out of memory. A SIGKILL from outside and an
-/// orderly exit never count.
+/// SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, out of memory or the step watchdog. A SIGKILL
+/// from outside and an orderly exit never count.
 bool death_counts(const WorkerExit& exit);
 
 enum class Suspicion : std::uint8_t { kNone, kAlone, kQuarantine };

@@ -62,6 +62,8 @@ struct WorkerExit {
   std::int32_t status = 0;
   std::int32_t signal = 0;
   bool oom = false;
+  /// step_mark() of every choice in the step that was running; nullopt: not known, all may be.
+  std::optional<std::vector<std::uint64_t>> step = {};
 };
 
 // ---- ingress helpers

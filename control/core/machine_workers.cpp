@@ -3,11 +3,18 @@
 
 #include "control/core/machine.h"
 #include "control/core/planted.h"
+#include "shared/base/step_journal.h"
 
 namespace holdfast::core {
 namespace {
 
 constexpr std::size_t kRememberedDeaths = 64;
+
+bool was_in_step(const WorkerExit& exit, const std::string& id, std::int32_t choice) {
+  if (!exit.step.has_value()) return true;
+  const std::uint64_t mark = step_mark(id, choice);
+  return std::find(exit.step->begin(), exit.step->end(), mark) != exit.step->end();
+}
 
 }  // namespace
 
@@ -239,6 +246,7 @@ void Machine::blame(const WorkerExit& exit, const Lost& lost) {
     }
     Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
     if (choice.phase == ChoicePhase::kEnded) continue;
+    if (!was_in_step(exit, request->row.id, ref.choice)) continue;
     charge_death(choice, index);
     write_choice(*request, choice, Durability::kNormal);
     if (suspicion(choice, config_) == Suspicion::kQuarantine) quarantine(*request);

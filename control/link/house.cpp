@@ -102,7 +102,7 @@ void House::from_worker(core::PeerId peer, wire::Message& message) {
 }
 
 void House::operate(const core::Event& event) {
-  if (const auto* cancel = std::get_if<core::OpCancel>(&event)) recall(cancel->id, {}, {});
+  if (const std::string* id = core::request_named_by(event)) recall(*id, {}, {});
   step(event);
 }
 

@@ -1,6 +1,7 @@
 // Arguments of operator verbs. operator_render.cpp has their answers.
 #include "control/link/operator_verbs.h"
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 namespace holdfast::link {
@@ -81,7 +82,15 @@ OpAction worker_exit(Args& args) {
   e.status = static_cast<std::int32_t>(args.integer("status", 0, -1024, 1024));
   e.signal = static_cast<std::int32_t>(args.integer("signal", 0, 0, 128));
   e.oom = args.flag("oom");
-  return core::Event(e);
+  if (args.j.contains("step") && args.j["step"].is_array()) {
+    e.step.emplace();
+    for (const json& mark : args.j["step"]) {
+      if (mark.is_string()) {
+        e.step->push_back(std::strtoull(mark.get_ref<const std::string&>().c_str(), nullptr, 16));
+      }
+    }
+  }
+  return core::Event(std::move(e));
 }
 
 }  // namespace

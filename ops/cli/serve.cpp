@@ -13,6 +13,8 @@
 #include "ops/cli/state_dir.h"
 #include "ops/cli/supervisor.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/progress.h"
+#include "shared/base/step_journal.h"
 
 namespace holdfast::cli {
 namespace {
@@ -100,10 +102,15 @@ ChildSpec make_child(const Plan& plan, const std::string& role, const std::strin
   return spec;
 }
 
+std::string journal_path(const Plan& plan, const std::string& worker) {
+  return plan.state + "/run/step-" + worker;
+}
+
 ChildSpec worker_child(const Plan& plan, std::int64_t index) {
   const std::string name = "worker-" + std::to_string(index);
   std::vector<std::string> flags = {
-      "--key", name, "--threads", std::to_string(plan.threads), "--engine", plan.engine};
+      "--key",    name,        "--threads",      std::to_string(plan.threads),
+      "--engine", plan.engine, "--step-journal", journal_path(plan, name)};
   if (!plan.device.empty()) flags.insert(flags.end(), {"--device", plan.device});
   if (!plan.kernels.empty()) flags.insert(flags.end(), {"--kernels", plan.kernels});
   return make_child(plan, "worker", name, "holdfast-worker", flags);
@@ -157,13 +164,19 @@ class Serve {
 std::string how_it_ended(const ChildExit& exit) {
   std::string text = exit.name + " (pid " + std::to_string(exit.pid) + ") ";
   if (exit.oom) return text + "was killed: the machine is out of memory";
+  if (exit.signal == 0 && exit.status == kExitStuck) return text + "was stuck in a step and ended";
   if (exit.signal != 0) return text + "was killed by signal " + std::to_string(exit.signal);
   return text + "exited with status " + std::to_string(exit.status);
 }
 
 void Serve::on_exit(const ChildExit& exit) {
   if (stopping_) return;
-  if (exit.role == "worker" && control_ != nullptr) control_->worker_exited(exit);
+  if (exit.role == "worker" && control_ != nullptr) {
+    const auto record = read_step_journal(journal_path(plan_, exit.name), exit.pid);
+    std::optional<std::vector<std::uint64_t>> step;
+    if (record.has_value() && record->complete) step = record->marks;
+    control_->worker_exited(exit, std::move(step));
+  }
   const bool permanent =
       exit.signal == 0 && exit.status >= kPermanentFirst && exit.status <= kPermanentLast;
   if (exit.role == "daemon" && phase_ == ServeControl::Phase::kDaemonStarting && permanent) {

@@ -22,13 +22,19 @@ namespace holdfast::cli {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
+/// A worker's end and what was in its last step.
+struct WorkerEnd {
+  ChildExit exit;
+  std::optional<std::vector<std::uint64_t>> step;
+};
+
 struct ServeControl::Shared {
   ServeWish wish;
   mutable std::mutex mutex;
   std::condition_variable changed;
   Report report;                // under mutex
   pid_t daemon_pid = 0;         // under mutex
-  std::deque<ChildExit> exits;  // under mutex
+  std::deque<WorkerEnd> exits;  // under mutex
   bool stop = false;            // under mutex
 
   bool stopping() const {
@@ -227,24 +233,36 @@ void start_models(const std::shared_ptr<Shared>& shared) {
   shared->report.errors = errors;
 }
 
+json exit_json(const WorkerEnd& end) {
+  json args = {{"pid", end.exit.pid},
+               {"status", end.exit.status},
+               {"signal", end.exit.signal},
+               {"oom", end.exit.oom},
+               {"name", end.exit.name}};
+  if (!end.step.has_value()) return args;
+  args["step"] = json::array();
+  for (const std::uint64_t mark : *end.step) {
+    char text[17];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(mark));
+    args["step"].push_back(text);
+  }
+  return args;
+}
+
 /// Tells the daemon how workers ended, in order, each until it is heard: blame depends on it.
 void report_exits(const std::shared_ptr<Shared>& shared) {
   std::unique_ptr<client::Client> client;
   while (true) {
-    ChildExit exit;
+    WorkerEnd end;
     {
       std::unique_lock lock(shared->mutex);
       shared->changed.wait(lock, [&] { return shared->stop || !shared->exits.empty(); });
       if (shared->stop) return;
-      exit = shared->exits.front();
+      end = shared->exits.front();
     }
     if (client == nullptr) client = connect(*shared, 10s);
     client::Failure failure;
-    const json args = {{"pid", exit.pid},
-                       {"status", exit.status},
-                       {"signal", exit.signal},
-                       {"oom", exit.oom},
-                       {"name", exit.name}};
+    const json args = exit_json(end);
     const bool heard =
         client != nullptr &&
         (ask(*client, "supervisor.worker_exit", args, failure) || !is_transient(failure));
@@ -276,9 +294,10 @@ void ServeControl::set_daemon_pid(pid_t pid) {
   shared_->daemon_pid = pid;
 }
 
-void ServeControl::worker_exited(const ChildExit& exit) {
+void ServeControl::worker_exited(const ChildExit& exit,
+                                 std::optional<std::vector<std::uint64_t>> step) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->exits.push_back(exit);
+  shared_->exits.push_back({exit, std::move(step)});
   shared_->changed.notify_all();
 }
 

@@ -4,6 +4,7 @@
 // the main thread only forks, reaps and asks here how things stand.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,8 @@ class ServeControl {
 
   /// The daemon child's pid: another process that answers on the socket is not ours.
   void set_daemon_pid(pid_t pid);
-  void worker_exited(const ChildExit& exit);
+  /// `step`: marks of the step that was running, nullopt if that is not known.
+  void worker_exited(const ChildExit& exit, std::optional<std::vector<std::uint64_t>> step);
   Report report() const;
 
   struct Shared;  // what the threads share; opaque

@@ -6,6 +6,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/progress.h"
 
 namespace holdfast::worker {
 namespace {
@@ -26,8 +27,16 @@ wire::LoadedModel model_state(const wire::Load& load, std::string state, std::st
 
 }  // namespace
 
-Compute::Compute(EngineFactory factory, const wire::WakeUp& wake)
+Compute::Compute(EngineFactory factory, const wire::WakeUp& wake, const std::string& journal_path)
     : factory_(std::move(factory)), wake_(wake) {
+  if (!journal_path.empty()) {
+    auto journal = StepJournal::create(journal_path);
+    if (journal) {
+      journal_ = std::move(journal).value();
+    } else {  // blame is then less exact; work goes on
+      log::warn("no step journal", {{"reason", journal.error().what}});
+    }
+  }
   compute_ = std::thread([this] { run_compute(); });
   loader_ = std::thread([this] { run_loader(); });
 }
@@ -78,6 +87,7 @@ void Compute::unload(std::string load_id) {
   }
   post_compute([this, load_id] {
     engines_.erase(load_id);
+    marks_.erase(load_id);
     wire::LoadedModel gone;
     gone.load_id = load_id;
     gone.state = "unloaded";
@@ -121,11 +131,16 @@ void Compute::carry_out(Order& order) {
           engine != nullptr
               ? engine->add(std::move(order.spec))
               : Error{Errc::kNotFound, "load " + order.load_id + ": not on this worker any more"};
-      if (!added.has_value()) emit(AddFailed{order.key, added.error()});
+      if (!added.has_value()) {
+        emit(AddFailed{order.key, added.error()});
+      } else if (journal_ != nullptr) {
+        marks_[order.load_id][order.key] = order.mark;
+      }
       return;
     }
     case Order::Kind::kCancel:
       if (engine != nullptr) engine->cancel(order.key);
+      marks_[order.load_id].erase(order.key);
       return;
     case Order::Kind::kPause:
     case Order::Kind::kResume:
@@ -153,20 +168,35 @@ void Compute::run_compute() {
 
 void Compute::step_all() {
   for (auto& [id, engine] : engines_) {
-    if (engine->idle()) continue;
-    const std::int64_t begin = system_clock().monotonic_us();
-    step_since_us_.store(begin, std::memory_order_relaxed);
-    crash_point(CrashPoint::kWorkerStepBefore);
-    const std::vector<holdfast::engine::Produced>& produced = engine->step();
-    crash_point(CrashPoint::kWorkerStepAfter);
-    step_since_us_.store(0, std::memory_order_relaxed);
-    const double ms = static_cast<double>(system_clock().monotonic_us() - begin) / 1000.0;
-    {
-      const std::lock_guard lock(mutex_);
-      status_.step_ms = status_.step_ms == 0 ? ms : 0.9 * status_.step_ms + 0.1 * ms;
-    }
-    if (!produced.empty()) emit(ProducedBatch{produced});
+    if (!engine->idle()) step_one(id, *engine);
   }
+}
+
+void Compute::step_one(const std::string& load_id, engine::Engine& engine) {
+  auto& members = marks_[load_id];
+  if (journal_ != nullptr) {
+    std::vector<std::uint64_t> marks;
+    for (const auto& [key, mark] : members) marks.push_back(mark);
+    journal_->begin(marks);
+  }
+  const std::int64_t begin = system_clock().monotonic_us();
+  note_progress();
+  step_since_us_.store(begin, std::memory_order_relaxed);
+  crash_point(CrashPoint::kWorkerStepBefore);
+  const std::vector<engine::Produced>& produced = engine.step();
+  crash_point(CrashPoint::kWorkerStepAfter);
+  step_since_us_.store(0, std::memory_order_relaxed);
+  const double ms = static_cast<double>(system_clock().monotonic_us() - begin) / 1000.0;
+  if (journal_ != nullptr) journal_->end();
+  for (const engine::Produced& p : produced) {
+    if (p.finish != wire::FinishReason::kNone) members.erase(p.key);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    status_.step_ms = status_.step_ms == 0 ? ms : 0.9 * status_.step_ms + 0.1 * ms;
+  }
+  if (produced.empty()) return;
+  emit(ProducedBatch{produced});
 }
 
 void Compute::publish_usage() {

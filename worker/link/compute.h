@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "shared/base/step_journal.h"
 #include "shared/wire/socket.h"
 #include "worker/engine/engine.h"
 #include "worker/link/work_table.h"
@@ -45,8 +46,9 @@ struct ComputeStatus {
 
 class Compute {
  public:
-  /// `wake` is notified when events wait; it must outlive this.
-  Compute(EngineFactory factory, const wire::WakeUp& wake);
+  /// `wake` is notified when events wait; it must outlive this. `journal_path`: where the step that
+  /// runs is noted for whoever reaps us; empty = nowhere.
+  Compute(EngineFactory factory, const wire::WakeUp& wake, const std::string& journal_path = {});
   ~Compute();
 
   // I/O thread.
@@ -65,6 +67,7 @@ class Compute {
   void load_one(const wire::Load& load);
   void carry_out(Order& order);
   void step_all();
+  void step_one(const std::string& load_id, engine::Engine& engine);
   void emit(ComputeEvent event);
   void post_compute(Task task);
   void publish_usage();
@@ -83,7 +86,9 @@ class Compute {
 
   std::atomic<std::int64_t> step_since_us_{0};
   std::map<std::string, EnginePtr> engines_;  // by load; compute thread only
-  std::string loading_;                       // guarded by mutex_
+  std::map<std::string, std::map<engine::SequenceKey, std::uint64_t>> marks_;  // the same
+  std::unique_ptr<StepJournal> journal_;
+  std::string loading_;  // guarded by mutex_
   std::thread compute_, loader_;
 };
 

@@ -8,6 +8,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/progress.h"
 #include "shared/wire/frame.h"
 #include "worker/link/host.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int kTickMs = 50;
 constexpr int kRetryMs = 2;
+constexpr std::int64_t kLateUs = 20'000;
 constexpr std::int64_t kHelloAgainUs = 1'000'000;
 constexpr std::int64_t kStatsEveryUs = 1'000'000;
 // After handing back: time for the last frames to leave and the last acknowledgements to come.
@@ -33,7 +35,7 @@ Link::Link(LinkOptions options, EngineFactory factory)
     : options_(std::move(options)),
       incarnation_(random_incarnation()),
       table_(options_.ring_tokens),
-      compute_(std::make_unique<Compute>(std::move(factory), wake_)) {}
+      compute_(std::make_unique<Compute>(std::move(factory), wake_, options_.journal_path)) {}
 
 Link::~Link() = default;
 
@@ -322,14 +324,24 @@ void Link::send_stats() {
   send(stats);
 }
 
+/// Nobody can take work away from a stuck thread but the end of its process. The journal says what
+/// was in the step; that counts as a death by it.
 void Link::watch_step(std::int64_t now_us) {
-  const std::int64_t since = compute_->status().step_since_us;
-  if (since == 0 || since == warned_step_us_) return;
-  if (now_us - since < options_.step_watchdog_ms * 1000) return;
-  warned_step_us_ = since;
-  log::error(
-      "step watchdog: an engine step does not end",
-      {{"ms", (now_us - since) / 1000}, {"choices", static_cast<std::uint64_t>(table_.size())}});
+  const std::int64_t late_us = now_us - watched_us_ - kTickMs * 1000;
+  watched_us_ = now_us;
+  const std::uint64_t progress = progress_count();
+  if (compute_->status().step_since_us == 0 || progress != progress_seen_) {
+    progress_seen_ = progress;
+    progress_us_ = now_us;
+    return;
+  }
+  // If this thread was late (the process was stopped, the machine starved), so was the other one.
+  if (late_us > kLateUs) progress_us_ += late_us;
+  if (now_us - progress_us_ < options_.step_watchdog_ms * 1000) return;
+  log::error("step watchdog: no operation of the running step has ended; ending the process",
+             {{"ms", (now_us - progress_us_) / 1000},
+              {"choices", static_cast<std::uint64_t>(table_.size())}});
+  _exit(kExitStuck);
 }
 
 bool Link::is_over(std::int64_t now_us) {

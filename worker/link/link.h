@@ -26,7 +26,8 @@ struct LinkOptions {
   std::size_t ring_tokens = 4096;          // unacknowledged tokens of one choice
   std::int64_t orphan_ms = 30'000;         // without a daemon and idle for so long: end
   std::int64_t drain_ms = 10'000;          // after SIGTERM: then work is handed back
-  std::int64_t step_watchdog_ms = 30'000;  // a step that takes longer is logged
+  std::int64_t step_watchdog_ms = 10'000;  // no operation of a step ends for so long: stuck, end
+  std::string journal_path;                // of the step journal; empty = none
   int heartbeat_interval_ms = 20;
   int heartbeat_timeout_ms = 60;
 };
@@ -82,7 +83,9 @@ class Link {
   std::int64_t hello_us_ = 0;
   std::int64_t alone_since_us_ = 0;
   std::int64_t stats_us_ = 0;
-  std::int64_t warned_step_us_ = 0;
+  std::uint64_t progress_seen_ = 0;
+  std::int64_t progress_us_ = 0;  // when it was seen to have moved
+  std::int64_t watched_us_ = 0;
   std::int64_t stop_since_us_ = 0;
   std::int64_t handed_back_us_ = 0;
   std::atomic<bool> stop_{false};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shared/base/step_journal.h"
+
 namespace holdfast::worker {
 namespace {
 
@@ -38,6 +40,7 @@ void WorkTable::start(const wire::Dispatch& dispatch, std::int64_t now_us) {
   order.kind = Order::Kind::kAdd;
   order.load_id = dispatch.load_id;
   order.key = order.spec.key = item.key;
+  order.mark = step_mark(dispatch.request_id, dispatch.choice);
   order.spec.prompt = dispatch.prompt_ids;
   order.spec.committed = dispatch.committed_ids;
   order.spec.sampling = dispatch.sampling;

@@ -20,6 +20,7 @@ struct Order {
   std::string load_id;
   engine::SequenceKey key = 0;
   engine::SequenceSpec spec;  // kAdd
+  std::uint64_t mark = 0;     // kAdd: of the choice, for the step journal
 };
 
 class WorkTable {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "shared/base/progress.h"
 #include "shared/gguf/quants.h"
 #include "worker/backend/cpu/executor.h"
 
@@ -129,6 +130,7 @@ void CpuExecutor::run_worker(int worker) {
         break;
     }
     pool_.barrier();
+    if (worker == 0) note_progress();
   }
 }
 
