@@ -33,6 +33,7 @@ struct Plan {
   std::vector<ModelWish> models;
   std::string device, kernels, engine;
   std::int64_t workers = 1, threads = 1, ingress = 1;
+  std::int64_t step_watchdog_ms = 10'000;
   std::int64_t restart_max_ms = RestartPolicy::kMaxMs;
   bool verbose = false;
   bool quiet = false;
@@ -51,11 +52,12 @@ Result<ModelWish> parse_model(const std::string& text) {
   return ModelWish{text.substr(0, equals), fs::absolute(text.substr(equals + 1), failed).string()};
 }
 
-Result<std::int64_t> at_least(const Call& call, const char* flag, std::int64_t fallback) {
+Result<std::int64_t> at_least(const Call& call, const char* flag, std::int64_t fallback,
+                              std::int64_t most = 1024) {
   const std::int64_t value = call.integer(flag, fallback);
-  if (value >= 1 && value <= 1024) return value;
+  if (value >= 1 && value <= most) return value;
   return Error{Errc::kUsage, std::string("--") + flag + " " + std::to_string(value) +
-                                 ": expected a number from 1 to 1024"};
+                                 ": expected a number from 1 to " + std::to_string(most)};
 }
 
 Result<Plan> make_plan(const Call& call) {
@@ -72,6 +74,8 @@ Result<Plan> make_plan(const Call& call) {
   const std::int64_t cpus = usable_cpus();
   HF_TRY(plan.threads, at_least(call, "threads", std::max<std::int64_t>(cpus / plan.workers, 1)));
   HF_TRY(plan.ingress, at_least(call, "ingress", 2));
+  HF_TRY(plan.step_watchdog_ms,
+         at_least(call, "step-watchdog-ms", plan.step_watchdog_ms, 86'400'000));
   plan.restart_max_ms = call.integer("restart-max-ms", plan.restart_max_ms);
   if (plan.restart_max_ms < 0 || plan.restart_max_ms > 60'000) {
     return Error{Errc::kUsage, "--restart-max-ms " + std::to_string(plan.restart_max_ms) +
@@ -108,9 +112,16 @@ std::string journal_path(const Plan& plan, const std::string& worker) {
 
 ChildSpec worker_child(const Plan& plan, std::int64_t index) {
   const std::string name = "worker-" + std::to_string(index);
-  std::vector<std::string> flags = {
-      "--key",    name,        "--threads",      std::to_string(plan.threads),
-      "--engine", plan.engine, "--step-journal", journal_path(plan, name)};
+  std::vector<std::string> flags = {"--key",
+                                    name,
+                                    "--threads",
+                                    std::to_string(plan.threads),
+                                    "--engine",
+                                    plan.engine,
+                                    "--step-journal",
+                                    journal_path(plan, name),
+                                    "--step-watchdog-ms",
+                                    std::to_string(plan.step_watchdog_ms)};
   if (!plan.device.empty()) flags.insert(flags.end(), {"--device", plan.device});
   if (!plan.kernels.empty()) flags.insert(flags.end(), {"--kernels", plan.kernels});
   return make_child(plan, "worker", name, "holdfast-worker", flags);

@@ -30,6 +30,8 @@ const Verb kServe = {
      {"--engine", kText, "model, or fake for tests of everything around the engine"},
      {"--engine-options", kText, "JSON for the fake engine"},
      {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx"},
+     {"--step-watchdog-ms", kInteger,
+      "a worker whose step shows no progress for so long is stuck and ends (default 10000)"},
      {"--ingress", kInteger, "helper processes that read prompts and files (default 2)"},
      {"--restart-max-ms", kInteger, "longest pause before a dead child's restart (default 1000)"},
      {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"},

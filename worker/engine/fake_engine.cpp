@@ -8,6 +8,7 @@
 
 #include "shared/base/clock.h"
 #include "shared/base/log.h"
+#include "shared/base/progress.h"
 #include "shared/plan/plan.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
@@ -20,6 +21,11 @@ namespace holdfast::engine {
 namespace {
 
 void pause_for(double us) {
+  constexpr double kSliceUs = 100'000;  // a long step is not a stuck one
+  for (; us > kSliceUs; us -= kSliceUs) {
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kSliceUs));
+    note_progress();
+  }
   if (us > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
 }
 
