@@ -5,11 +5,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace holdfast::store {
 namespace {
+
+// A daemon that was killed holds its lock until the kernel has taken it apart. Who starts the next
+// one at once (a supervisor that is started again) must not take that for a second owner.
+constexpr std::int64_t kDyingMs = 1'000;
 
 std::string read_owner(int fd) {
   char buffer[128];
@@ -38,7 +43,7 @@ Result<StateLock> StateLock::acquire(const std::string& state_dir, const std::st
     if (errno != EWOULDBLOCK && errno != EINTR) return lock_io(path, "flock");
     const std::string owner = read_owner(fd);
     const bool brief = owner.find("role=cli") != std::string::npos;
-    if (!brief || waited >= wait_ms) {
+    if (waited >= (brief ? wait_ms : std::min(wait_ms, kDyingMs))) {
       return Error{Errc::kConflict, "lock " + path + ": held by " +
                                         (owner.empty() ? "another process" : owner) +
                                         "; one process owns a state directory, stop that one or "

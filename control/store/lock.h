@@ -11,7 +11,8 @@ namespace holdfast::store {
 /// Held until it is destroyed (or the process dies). Move only.
 class StateLock {
  public:
-  /// `role` is "daemon" or "cli". Waits up to wait_ms while the holder's role is "cli".
+  /// `role` is "daemon" or "cli". Waits up to wait_ms while the holder's role is "cli", and for a
+  /// second at most for a daemon, which may be dying.
   /// kConflict names the owner's pid and role; kIo: directory not writable, with the path.
   static Result<StateLock> acquire(const std::string& state_dir, const std::string& role,
                                    std::int64_t wait_ms = 5000);

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -127,7 +128,10 @@ House::~House() {
 }
 
 bool House::start(const std::vector<std::string>& flags) {
-  std::vector<std::string> args = {"holdfast", "serve", "--state", state_, "--http", "127.0.0.1:0"};
+  std::vector<std::string> args = {"holdfast", "serve", "--state", state_};
+  if (std::find(flags.begin(), flags.end(), "--http") == flags.end()) {
+    args.insert(args.end(), {"--http", "127.0.0.1:0"});
+  }
   args.insert(args.end(), flags.begin(), flags.end());
   fs::create_directories(state_);
   int ends[2];

@@ -47,7 +47,7 @@ class House {
   House(const House&) = delete;
   House& operator=(const House&) = delete;
 
-  /// Starts `holdfast serve --state … --http 127.0.0.1:0 FLAGS` and waits for its ready line. False
+  /// Starts `holdfast serve --state … FLAGS` (on a free port) and waits for its ready line. False
   /// if it ended instead; exit_code() and errors() then say why.
   bool start(const std::vector<std::string>& flags);
   /// SIGTERM, then its exit code.

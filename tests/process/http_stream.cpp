@@ -138,7 +138,7 @@ class SseParser {
 /// One client's memory over its connections.
 class Hearing {
  public:
-  explicit Hearing(const std::function<void(std::int64_t)>& on_progress)
+  explicit Hearing(const std::function<void(const SseHeard&)>& on_progress)
       : on_progress_(on_progress) {}
   SseHeard heard;
   std::string last_id;
@@ -161,7 +161,7 @@ class Hearing {
       }
     }
     heard.text_at[heard.index] = heard.text;
-    if (on_progress_) on_progress_(heard.index);
+    if (on_progress_) on_progress_(heard);
   }
 
   void fail(const std::string& why) {
@@ -181,7 +181,7 @@ class Hearing {
     return true;
   }
 
-  const std::function<void(std::int64_t)>& on_progress_;
+  const std::function<void(const SseHeard&)>& on_progress_;
 };
 
 std::string next_request(const Hearing& hearing, const std::string& path, const std::string& body,
@@ -231,9 +231,9 @@ std::string http_get_text(const std::string& path,
   return "GET " + path + " HTTP/1.1\r\n" + header_lines(headers) + "\r\n";
 }
 
-SseHeard hear_sse(const std::string& url, const std::string& path, const std::string& body,
-                  const std::string& key, Resume resume,
-                  const std::function<void(std::int64_t)>& on_progress) {
+SseHeard hear_sse(const std::function<std::string()>& url, const std::string& path,
+                  const std::string& body, const std::string& key, Resume resume,
+                  const std::function<void(const SseHeard&)>& on_progress, bool patient) {
   Hearing hearing(on_progress);
   while (!hearing.done && hearing.heard.failure.empty()) {
     if (++hearing.heard.connections > kConnectionsMax) {
@@ -242,17 +242,28 @@ SseHeard hear_sse(const std::string& url, const std::string& path, const std::st
     }
     SseParser parser;
     const HttpAnswer answer = http_exchange(
-        url, next_request(hearing, path, body, key, resume), [&](const std::string& piece) {
+        url(), next_request(hearing, path, body, key, resume), [&](const std::string& piece) {
           parser.feed(piece, [&](const std::string& id, const std::string& data) {
             hearing.on_event(id, data);
           });
         });
-    if (answer.status != 0 && answer.status != 200) {
+    const bool passing = patient && (answer.status == 429 || answer.status == 503);
+    if (answer.status != 0 && answer.status != 200 && !passing) {
       hearing.fail("status " + std::to_string(answer.status) + ": " + answer.body);
     }
     if (!hearing.done) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return hearing.heard;
+}
+
+SseHeard hear_sse(const std::string& url, const std::string& path, const std::string& body,
+                  const std::string& key, Resume resume,
+                  const std::function<void(std::int64_t)>& on_progress) {
+  return hear_sse([&] { return url; }, path, body, key, resume,
+                  [&](const SseHeard& so_far) {
+                    if (on_progress) on_progress(so_far.index);
+                  },
+                  false);
 }
 
 }  // namespace holdfast::process

@@ -1,2 +1,2 @@
 set(libs hf_cli)
-set(timeout_s 300)
+set(timeout_s 600)

@@ -200,6 +200,28 @@ TEST(Store, LockOfADeadOwnerIsFree) {
   EXPECT_NE(open_store(state.dir()), nullptr);
 }
 
+// A killed daemon keeps its lock until the kernel is done with it; its successor waits for that.
+TEST(Store, LockOfADyingOwnerIsWaitedFor) {
+  const TempState state;
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto lock = StateLock::acquire(state.dir(), "daemon", 0);
+    if (!lock || write(ends[1], "x", 1) != 1) _exit(1);
+    usleep(200'000);
+    _exit(0);
+  }
+  char held = 0;
+  ASSERT_EQ(read(ends[0], &held, 1), 1);
+  EXPECT_TRUE(StateLock::acquire(state.dir(), "daemon").has_value());
+  close(ends[0]);
+  close(ends[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Store, NewerDatabaseIsRefused) {
   const TempState state;
   open_store(state.dir()).reset();

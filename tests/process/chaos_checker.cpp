@@ -1,0 +1,171 @@
+#include "tests/process/chaos_checker.h"
+
+#include <sqlite3.h>
+
+#include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+
+namespace holdfast::process {
+namespace {
+
+using nlohmann::json;
+
+struct Seen {
+  std::size_t spec = 0;
+  bool acked = false;
+  bool cancels = false;
+  std::string end;  // the state that a client was told
+  std::int64_t tokens = -1;
+};
+
+struct History {
+  std::map<std::string, Seen> requests;  // by id
+  std::set<std::string> keys;
+};
+
+History read_logs(const std::vector<std::string>& paths, Verdict& verdict) {
+  History history;
+  for (const std::string& path : paths) {
+    std::istringstream lines(read_file(path));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string what;
+      std::string id;
+      words >> what >> id;
+      if (what == "key") {
+        history.keys.insert(id);
+      } else if (what == "wrong") {
+        verdict.wrong.push_back(line);
+      } else {
+        Seen& seen = history.requests[id];
+        if (what == "try" || what == "ack") words >> seen.spec;
+        if (what == "ack") seen.acked = true;
+        if (what == "cancel") seen.cancels = true;
+        if (what == "end") words >> seen.end >> seen.tokens;
+      }
+    }
+  }
+  return history;
+}
+
+bool wait_until_idle(House& house) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < until) {
+    const auto answer = house.operator_client()->op("queue.stats", "{}");
+    const auto* text = std::get_if<std::string>(&answer);
+    if (text != nullptr && json::parse(*text)["live_requests"] == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
+/// Reads one acknowledged request from its first token to its end, as any client could.
+void read_back(client::Client& client, const std::string& id, const Seen& seen, const Spec& spec,
+               Verdict& verdict) {
+  std::vector<wire::TokenId> ids;
+  const auto ended = client.stream(id, {}, [&](const wire::Event& event) {
+    ids.insert(ids.end(), event.ids.begin(), event.ids.end());
+  });
+  if (const auto* failure = std::get_if<client::Failure>(&ended)) {
+    ++verdict.lost;
+    verdict.wrong.push_back("lost " + id + ": " + std::string(errc_name(failure->code)));
+    return;
+  }
+  const auto& info = std::get<wire::RequestInfo>(ended);
+  const std::string state(wire::state_name(info.state));
+  const bool cut = info.state == wire::RequestState::kCancelled && seen.cancels;
+  const bool whole = info.state == wire::RequestState::kSucceeded && ids.size() == spec.ids.size();
+  const bool prefix =
+      ids.size() <= spec.ids.size() && std::equal(ids.begin(), ids.end(), spec.ids.begin());
+  const bool as_told = seen.end.empty() ||
+                       (seen.end == state && seen.tokens == static_cast<std::int64_t>(ids.size()));
+  if (prefix && (whole || cut) && as_told) return;
+  ++verdict.differing;
+  verdict.wrong.push_back("differs " + id + ": " + state + ", " + std::to_string(ids.size()) +
+                          " tokens; a client was told \"" + seen.end + "\", " +
+                          std::to_string(seen.tokens));
+}
+
+/// Rows of one text column, each with a second one.
+std::vector<std::pair<std::string, std::string>> query(sqlite3* db, const char* sql) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v2(db, sql, -1, &statement, nullptr) != SQLITE_OK) {
+    return {{std::string("cannot read: ") + sqlite3_errmsg(db), ""}};
+  }
+  const auto text = [&](int i) {
+    const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(statement, i));
+    return std::string(value != nullptr ? value : "");
+  };
+  while (sqlite3_step(statement) == SQLITE_ROW) rows.emplace_back(text(0), text(1));
+  sqlite3_finalize(statement);
+  return rows;
+}
+
+void read_database(const std::string& state, const History& history, Verdict& verdict) {
+  sqlite3* db = nullptr;
+  if (sqlite3_open_v2((state + "/control.db").c_str(), &db, SQLITE_OPEN_READWRITE, nullptr) !=
+      SQLITE_OK) {
+    verdict.wrong.emplace_back("the database cannot be opened");
+  } else if (const auto whole = query(db, "PRAGMA integrity_check"); whole[0].first != "ok") {
+    verdict.wrong.push_back("integrity_check: " + whole[0].first);
+  } else {
+    std::map<std::string, int> by_key;
+    for (const auto& [id, key] : query(db, "SELECT id, idem_key FROM requests")) {
+      const auto seen = history.requests.find(id);
+      const bool known = seen != history.requests.end();
+      if (!known && history.keys.count(key) == 0) {
+        ++verdict.unexpected;
+        verdict.wrong.push_back("unexpected " + id);
+      }
+      if (!known || !seen->second.acked) ++verdict.recovered;
+      if (!key.empty() && ++by_key[key] == 2) {
+        ++verdict.repeated;
+        verdict.wrong.push_back("two requests of key " + key);
+      }
+    }
+    const auto open = query(db,
+                            "SELECT id, state FROM requests"
+                            " WHERE finished_ms IS NULL OR finished_ms = 0");
+    for (const auto& [id, state] : open) verdict.wrong.push_back("not ended: " + id + " " + state);
+  }
+  sqlite3_close(db);
+}
+
+}  // namespace
+
+std::string Verdict::str() const {
+  std::ostringstream out;
+  out << "attempted " << attempted << ", acknowledged " << acknowledged << ", ended " << ended
+      << ", recovered " << recovered << "; lost " << lost << ", repeated " << repeated
+      << ", differing " << differing << ", unexpected " << unexpected;
+  for (std::size_t i = 0; i < wrong.size() && i < 40; ++i) out << "\n  " << wrong[i];
+  if (wrong.size() > 40) out << "\n  … " << wrong.size() << " in all";
+  return out.str();
+}
+
+Verdict check_everything(House& house, const std::vector<Spec>& specs,
+                         const std::vector<std::string>& logs) {
+  Verdict verdict;
+  const History history = read_logs(logs, verdict);
+  if (!wait_until_idle(house)) verdict.wrong.emplace_back("work is left after 60 s of quiet");
+  const auto client = house.client();
+  for (const auto& [id, seen] : history.requests) {
+    verdict.ended += seen.end.empty() ? 0 : 1;
+    if (!seen.acked) continue;
+    ++verdict.acknowledged;
+    read_back(*client, id, seen, specs[seen.spec], verdict);
+  }
+  verdict.attempted = static_cast<std::int64_t>(history.requests.size());
+  if (const int code = house.stop(); code != 0) {
+    verdict.wrong.push_back("the house stopped with status " + std::to_string(code));
+  }
+  read_database(house.state(), history, verdict);
+  return verdict;
+}
+
+}  // namespace holdfast::process
