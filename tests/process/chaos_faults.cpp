@@ -201,7 +201,7 @@ void Faults::stop_orderly(const std::string& role) const {
 void Faults::begin_way_to(std::string_view point) {
   if (begins(point, "daemon.stop.")) stop_orderly("daemon");
   if (point == "worker.stop.asked") stop_orderly("worker-0");
-  if (begins(point, "ingress.blob") || begins(point, "ingress.prepare")) {
+  if (begins(point, "ingress.") && point != "ingress.hello.sent") {
     (void)kill_role("ingress-1");  // the older helper gets the next jobs
   }
 }
@@ -231,7 +231,10 @@ void Faults::nudge(std::string_view point) {
     spare_loaded_ = !spare_loaded_;
     sleep_ms(100);
   } else if (begins(point, "ingress.inspect")) {
-    operate("models.add", json{{"name", "other"}, {"path", demo_model()}}.dump());
+    // A name that is known with this path needs no inspection.
+    const std::string name = "other-" + std::to_string(++others_);
+    operate("models.add", json{{"name", name}, {"path", demo_model()}}.dump());
+    operate("models.remove", json{{"name", name}}.dump());
   }
 }
 
@@ -254,6 +257,8 @@ std::string Faults::die_at(std::string_view point) {
   for (const std::string_view name : often) {
     if (begins(point, name)) passes = 1 + static_cast<int>(random_() % 20);
   }
+  // Once at the start, then when the log has grown.
+  if (begins(point, "daemon.checkpoint.")) passes = 1 + static_cast<int>(random_() % 2);
   if (begins(point, "gateway.")) passes = std::min(passes, 3);
   const std::string program = arm(point, passes);
   const std::string role = program == "worker" || program == "ingress" ? program + "-0" : program;

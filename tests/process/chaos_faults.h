@@ -76,6 +76,7 @@ class Faults {
   mutable std::mutex mutex_;
   std::string url_;  // under mutex_
   bool spare_loaded_ = false;
+  int others_ = 0;  // models registered to have their file inspected
 };
 
 }  // namespace holdfast::process

@@ -1,0 +1,282 @@
+// Goal: what the disk does wrong costs no promise. A failed sync or write ends the daemon at once
+// (status 74) and its successor goes on with everything that was acknowledged; a full disk refuses
+// new requests with storage_full, lets running ones finish, and ends when there is room again.
+// Method: a house under load; strace (where it is installed and may attach) lets the n-th fdatasync
+// or pwrite of the running daemon fail; a small tmpfs (where mounting is allowed) is filled to the
+// last byte. Clients write down what they saw, the outside checker compares (chaos_checker.h).
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/process/chaos_checker.h"
+#include "tests/process/chaos_clients.h"
+
+namespace holdfast::process {
+namespace {
+
+using nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr const char* kStrace = "/usr/bin/strace";
+
+bool wait_for(const std::function<bool()>& done, int patience_ms = 30'000) {
+  const auto until = SteadyClock::now() + std::chrono::milliseconds(patience_ms);
+  while (!done()) {
+    if (SteadyClock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+/// strace on a running process; `inject` as its -e inject=….
+class Strace {
+ public:
+  Strace(pid_t target, const std::string& inject, const std::string& messages) {
+    const std::string pid = std::to_string(target);
+    const std::string rule = "inject=" + inject;
+    pid_ = fork();
+    if (pid_ != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int fd = open(messages.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(fd, STDERR_FILENO);
+    execl(kStrace, kStrace, "-f", "-p", pid.c_str(), "-e", rule.c_str(), "-o", "/dev/null",
+          static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  ~Strace() {
+    kill(pid_, SIGINT);  // it detaches
+    waitpid(pid_, nullptr, 0);
+  }
+  Strace(const Strace&) = delete;
+
+ private:
+  pid_t pid_ = -1;
+};
+
+/// Why strace cannot be used here; empty if it can.
+std::string why_no_strace() {
+  if (!std::filesystem::exists(kStrace)) return "strace is not installed";
+  const TempDir dir;
+  const pid_t target = fork();
+  if (target == 0) {
+    for (;;) pause();
+  }
+  const std::string messages = dir.path() + "/messages";
+  std::string said;
+  {
+    const Strace strace(target, "fdatasync:error=EIO:when=1", messages);
+    (void)wait_for([&] { return !(said = read_file(messages)).empty(); }, 5'000);
+  }
+  kill(target, SIGKILL);
+  waitpid(target, nullptr, 0);
+  return said.find("attached") != std::string::npos ? "" : "strace cannot attach: " + said;
+}
+
+class StorageFaults : public testing::Test {
+ protected:
+  void start(const std::string& state, const std::string& step_us, int clients) {
+    flags_ = {"--model",          "demo=" + demo_model(),
+              "--restart-max-ms", "20",
+              "--engine",         "fake",
+              "--engine-options", "{\"step_us\": " + step_us + "}"};
+    house_ = std::make_unique<House>(state);
+    ASSERT_TRUE(house_->start(flags_)) << house_->errors();
+    log_ = std::make_unique<ClientLog>(dir_.path() + "/clients.log");
+    specs_ = make_specs(12, 20, 80);
+    std::string why;
+    ASSERT_TRUE(fill_references(*house_, specs_, *log_, &why)) << why;
+    world_.endpoint = "ipc://" + house_->state() + "/run/clients.sock";
+    world_.specs = &specs_;
+    world_.stop = &stop_;
+    for (int i = 0; i < clients; ++i) {
+      threads_.emplace_back(
+          [this, i] { run_sdk_client(world_, static_cast<std::uint64_t>(i) + 1, *log_); });
+    }
+  }
+  void stop_clients() {
+    stop_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  void expect_nothing_lost() {
+    stop_clients();
+    const Verdict verdict = check_everything(*house_, specs_, {log_->path()});
+    std::printf("%s\n", verdict.str().c_str());
+    EXPECT_TRUE(verdict.good()) << house_->errors();
+    EXPECT_GT(verdict.acknowledged, 0);
+  }
+  json status() const { return json::parse(house_->cli({"--json", "status"}).out, nullptr, false); }
+  /// The daemon that answers now; 0 if none does for long.
+  pid_t running_daemon() const {
+    pid_t pid = 0;
+    const auto answers = [&] {
+      pid = house_->pid_of("daemon");
+      const json now = status();
+      return pid > 0 && now.is_object() && now.value("pid", 0) == pid;
+    };
+    return wait_for(answers) ? pid : 0;
+  }
+  void TearDown() override {
+    if (!threads_.empty()) stop_clients();
+    house_.reset();
+  }
+
+  TempDir dir_;
+  std::vector<std::string> flags_;
+  std::unique_ptr<House> house_;
+  std::vector<Spec> specs_;
+  std::unique_ptr<ClientLog> log_;
+  std::atomic<bool> stop_{false};
+  World world_;
+  std::vector<std::thread> threads_;
+};
+
+struct Fault {
+  const char* inject;  // without :when=
+  bool fatal;
+};
+
+TEST_F(StorageFaults, AFailedCallEndsTheDaemonAndNothingIsLost) {
+  if (const std::string why = why_no_strace(); !why.empty()) GTEST_SKIP() << why;
+  start(dir_.path() + "/state", "3000", 8);
+  ASSERT_FALSE(HasFatalFailure());
+  const std::string messages = dir_.path() + "/strace";
+  int deaths = 0;
+  for (const Fault& fault :
+       {Fault{"fdatasync,fsync:error=EIO", true}, Fault{"pwrite64:error=EIO", true},
+        Fault{"pwrite64:error=ENOSPC", false}}) {
+    for (const int when : {1, 2, 5, 12}) {
+      const std::string inject = std::string(fault.inject) + ":when=" + std::to_string(when);
+      SCOPED_TRACE(inject);
+      const std::int64_t ends = log_->ends();
+      const pid_t before = running_daemon();
+      ASSERT_GT(before, 0) << house_->errors();
+      {
+        const Strace strace(before, inject, messages);
+        if (fault.fatal) {
+          EXPECT_TRUE(wait_for([&] { return house_->pid_of("daemon") != before; }))
+              << read_file(messages);
+          ++deaths;
+        } else {
+          EXPECT_TRUE(wait_for([&] { return log_->ends() >= ends + 8; })) << house_->errors();
+          EXPECT_EQ(house_->pid_of("daemon"), before);
+        }
+      }
+      EXPECT_TRUE(wait_for([&] { return log_->ends() >= ends + 4; })) << house_->errors();
+      if (!fault.fatal) continue;
+      const std::string line = "daemon (pid " + std::to_string(before) + ") exited with status 74";
+      EXPECT_NE(house_->errors().find(line), std::string::npos) << house_->errors();
+    }
+  }
+  std::printf("the daemon ended %d times\n", deaths);
+  expect_nothing_lost();
+}
+
+/// A file system of its own for a state directory.
+class Tmpfs {
+ public:
+  Tmpfs(const std::string& path, const std::string& size) : path_(path) {
+    std::filesystem::create_directories(path);
+    if (mount("holdfast-test", path.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0) {
+      mounted_ = true;
+    } else {
+      why_ = std::string("a tmpfs cannot be mounted here: ") + std::strerror(errno);
+    }
+  }
+  ~Tmpfs() {
+    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
+  }
+  Tmpfs(const Tmpfs&) = delete;
+  const std::string& why_not() const { return why_; }
+  std::int64_t free_bytes() const {
+    struct statvfs fs {};
+    return statvfs(path_.c_str(), &fs) == 0 ? static_cast<std::int64_t>(fs.f_bavail * fs.f_frsize)
+                                            : -1;
+  }
+  /// Takes all but `leave` bytes.
+  void fill(std::int64_t leave) const {
+    const int fd =
+        open((path_ + "/filler").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const std::string block(4096, 'x');
+    while (free_bytes() > leave && write(fd, block.data(), block.size()) > 0) {
+    }
+    close(fd);
+  }
+  void free() const { std::filesystem::remove(path_ + "/filler"); }
+
+ private:
+  std::string path_;
+  std::string why_;
+  bool mounted_ = false;
+};
+
+TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
+  const Tmpfs disk(dir_.path() + "/disk", "192m");
+  if (!disk.why_not().empty()) GTEST_SKIP() << disk.why_not();
+  start(dir_.path() + "/disk/state", "4000", 0);
+  ASSERT_FALSE(HasFatalFailure());
+  const auto client = house_->client();
+  const pid_t daemon = house_->pid_of("daemon");
+  // Sixteen long requests run when the last byte goes.
+  std::vector<wire::Submit> running;
+  for (std::size_t i = 0; i < 16; ++i) {
+    wire::Submit submit = make_submit("Long live the king " + std::to_string(i), 450, i);
+    submit.request_id = client::new_request_id();
+    log_->tried(submit.request_id, 0);
+    running.push_back(submit);
+    ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(submit)));
+  }
+  disk.fill(0);
+  EXPECT_LT(disk.free_bytes(), 4096);
+  const auto refused = [&] {
+    wire::Submit submit = make_submit("One more", 4, 1);
+    submit.request_id = client::new_request_id();
+    log_->tried(submit.request_id, 0);
+    const auto answer = client->submit(submit);
+    const auto* failure = std::get_if<client::Failure>(&answer);
+    return failure != nullptr && failure->code == Errc::kStorageFull;
+  };
+  EXPECT_TRUE(wait_for(refused)) << house_->errors();
+  const json full = status();
+  EXPECT_EQ(full["daemon"]["storage_low"], true) << full;
+  std::vector<Heard> under_pressure;
+  for (const wire::Submit& submit : running) under_pressure.push_back(hear(*client, submit));
+  for (const Heard& heard : under_pressure) {
+    EXPECT_EQ(heard.failure, "") << house_->errors();
+    EXPECT_EQ(heard.info.state, wire::RequestState::kSucceeded);
+    EXPECT_EQ(heard.ids.size(), 450U);
+  }
+  EXPECT_TRUE(refused()) << "the disk is still full";
+  disk.free();
+  EXPECT_TRUE(wait_for([&] { return !refused(); })) << house_->errors();
+  EXPECT_EQ(house_->pid_of("daemon"), daemon) << "a full disk is no reason to die";
+  // The same texts again, now without pressure.
+  std::vector<wire::Submit> again = running;
+  for (wire::Submit& submit : again) {
+    submit.request_id = client::new_request_id();
+    log_->tried(submit.request_id, 0);
+    ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(submit)));
+  }
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    EXPECT_EQ(hear(*client, again[i]).ids, under_pressure[i].ids) << i;
+  }
+  stop_clients();
+  const Verdict verdict = check_everything(*house_, specs_, {log_->path()});
+  EXPECT_TRUE(verdict.good()) << verdict.str();
+  house_.reset();  // before its disk goes
+}
+
+}  // namespace
+}  // namespace holdfast::process
