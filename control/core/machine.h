@@ -104,6 +104,7 @@ class Machine {
   struct Lost {  // a worker that is gone, for the supervisor's word on how it ended
     std::int64_t pid = 0;
     std::vector<std::pair<ChoiceRef, std::int64_t>> running;  // with the index of that moment
+    std::vector<std::string> loading;                         // names of models
   };
 
   // machine.cpp
@@ -231,6 +232,8 @@ class Machine {
   void set_load_state(Load& load, ModelState state, const std::string& reason);
   void end_load(const std::string& load_id, ModelState state, const std::string& reason);
   void load_failed(Load& load, const std::string& reason);
+  void load_lost(Load& load, const std::string& reason);
+  void count_load_failure(Model& model, const std::string& reason);
   void drain_step(Load& load);
   void refresh_model(Model& model, const std::string& reason);
   void set_model_state(Model& model, ModelState state, const std::string& reason);

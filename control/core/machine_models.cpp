@@ -257,6 +257,15 @@ void Machine::end_load(const std::string& load_id, ModelState state, const std::
 }
 
 void Machine::load_failed(Load& load, const std::string& reason) {
+  const std::string name = load.row.model;
+  load_lost(load, reason);
+  if (const auto model = models_.find(name); model != models_.end()) {
+    count_load_failure(model->second, reason);
+  }
+}
+
+/// The load is over, and that is nobody's fault yet: it is tried again.
+void Machine::load_lost(Load& load, const std::string& reason) {
   const auto model = models_.find(load.row.model);
   const std::string id = load.row.load_id;
   if (load.worker != 0) out_->send(load.worker, wire::Unload{id});
@@ -268,9 +277,13 @@ void Machine::load_failed(Load& load, const std::string& reason) {
     if (choice.phase == ChoicePhase::kRunning) requeue(*request, choice, "load failed");
   }
   end_load(id, ModelState::kFailed, reason);
-  if (model == models_.end()) return;
-  Model& m = model->second;
+  if (model != models_.end()) want_place_ = true;
+}
+
+void Machine::count_load_failure(Model& m, const std::string& reason) {
   ++m.failures;
+  // What the file holds will be the same at the next try.
+  if (reason.rfind(errc_name(Errc::kFileInvalid), 0) == 0) m.failures += config_.load_tries;
   const std::int64_t backoff_ms = std::min(config_.load_backoff_ms << std::min(m.failures - 1, 20),
                                            config_.load_backoff_max_ms);
   m.retry_at_us = now_.mono_us + backoff_ms * 1000;

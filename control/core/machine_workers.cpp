@@ -197,7 +197,9 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
     } else if (state == ModelState::kDraining) {
       end_load(id, ModelState::kUnloaded, "worker lost: " + why);
     } else {
-      load_failed(load->second, "worker lost while loading: " + why);
+      // A kill from outside says nothing about the model; the supervisor's word may come later.
+      lost.loading.push_back(load->second.row.model);
+      load_lost(load->second, "worker lost while loading: " + why);
     }
   }
   out_->note("worker lost",
@@ -238,6 +240,13 @@ void Machine::on(const WorkerExit& event) {
 
 void Machine::blame(const WorkerExit& exit, const Lost& lost) {
   if (!death_counts(exit) || planted(Bug::kLossReportLost)) return;
+  for (const std::string& name : lost.loading) {
+    const auto model = models_.find(name);
+    if (model == models_.end()) continue;
+    count_load_failure(model->second, "its worker died while loading it: " +
+                                          (exit.oom ? std::string("out of memory")
+                                                    : "signal " + std::to_string(exit.signal)));
+  }
   for (const auto& [ref, index] : lost.running) {
     Request* request = requests_.by_seq(ref.seq);
     if (request == nullptr || request->terminal() ||

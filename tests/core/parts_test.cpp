@@ -305,7 +305,7 @@ TEST(Placement, FailedLoadsBackOffAndThenFailTheModel) {
     wire::StateReport report;
     report.model.load_id = loads[0].load_id;
     report.model.state = "failed";
-    report.model.reason = "file_invalid: no";
+    report.model.reason = "memory_exhausted: no";
     bench.step(FromWorker{kW1, report});
     if (i < 2) {
       EXPECT_TRUE(bench.messages<wire::Load>(kW1).empty());
@@ -318,6 +318,46 @@ TEST(Placement, FailedLoadsBackOffAndThenFailTheModel) {
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kModelFailed);
   bench.step(OpModel{Bench::kOperator, 1, "models.load", "m"});  // an operator may try again
   EXPECT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
+}
+
+TEST(Placement, AFileThatIsInvalidIsNotReadAgain) {
+  Bench bench;
+  bench.boot();
+  bench.add_model();
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  wire::StateReport report;
+  report.model.load_id = bench.messages<wire::Load>(kW1).at(0).load_id;
+  report.model.state = "failed";
+  report.model.reason = "file_invalid: no";
+  bench.step(FromWorker{kW1, report});
+  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kFailed);
+}
+
+// Kills from outside say nothing about the model; a crash in a load does.
+TEST(Placement, OnlyCrashesOfALoadingWorkerCountAgainstTheModel) {
+  for (const std::int32_t signal : {9, 11}) {
+    SCOPED_TRACE(signal);
+    Config config;
+    config.load_tries = 3;
+    Bench bench(config);
+    bench.boot();
+    bench.add_model();
+    bench.submit(bench.submission("r1"));
+    for (int i = 0; i < 6; ++i) {
+      const PeerId peer = kW1 + static_cast<PeerId>(100 + i);
+      wire::Hello hello = bench.hello("w1");
+      hello.incarnation += std::to_string(i);
+      hello.pid = 5'000 + i;
+      bench.step(FromWorker{peer, hello});
+      bench.advance_ms(40'000);
+      if (bench.machine.models().at("m").row.state == ModelState::kFailed) break;
+      bench.step(PeerGone{peer});
+      bench.step(WorkerExit{hello.pid, 0, signal, false});
+    }
+    const bool counts = signal == 11;
+    EXPECT_EQ(bench.machine.models().at("m").row.state == ModelState::kFailed, counts);
+    EXPECT_EQ(bench.state("r1") == RequestState::kFailed, counts);
+  }
 }
 
 TEST(Placement, TwoLoadsCannotBothPassAndTheIdleOneMakesRoom) {
