@@ -152,7 +152,9 @@ void Chaos::start_clients(const Scenario& scenario, const Faults& faults) {
 
 std::string Chaos::one_cycle(const Cycle& cycle, Faults& faults) {
   if (random_() % 4 == 0) {
-    faults.pause_role(kRoles[random_() % kRoles.size()], 20 + static_cast<int>(random_() % 150));
+    // Mostly shorter than any timeout, or just longer; now and then longer than all of them.
+    const int ms = random_() % 20 == 0 ? 2'500 : 20 + static_cast<int>(random_() % 150);
+    faults.pause_role(kRoles[random_() % kRoles.size()], ms);
   }
   if (!wait_for([&] { return log_->in_flight() >= kInFlightMin; })) return "no load comes up";
   in_flight_least_ = std::min(in_flight_least_, static_cast<int>(log_->in_flight()));
