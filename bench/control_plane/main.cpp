@@ -48,17 +48,6 @@ bool parse(int argc, char** argv, Arguments& a) {
   return optind == argc;
 }
 
-void describe_machine(const std::string& dir, Report& report) {
-  const MachineFacts facts = read_machine(dir);
-  report.fact("processor", facts.processor);
-  report.fact("processors", std::to_string(facts.processors));
-  report.fact("memory_mib", std::to_string(facts.memory_bytes >> 20));
-  report.fact("kernel", facts.kernel);
-  report.fact("filesystem", facts.filesystem);
-  double load = 0;
-  if (getloadavg(&load, 1) == 1) report.fact("load_before", std::to_string(load));
-}
-
 bool run_cases(const Arguments& a, Report& report) {
   bool any = false;
   for (const Case& one : all_cases()) {

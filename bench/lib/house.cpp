@@ -94,6 +94,11 @@ Result<void> House::wait_daemon(std::int64_t patience_ms) {
 Result<void> House::start() {
   HF_CHECKED(start_daemon());
   HF_CHECKED(wait_daemon());
+  return restart_ingress();
+}
+
+Result<void> House::restart_ingress() {
+  kill_and_reap(std::exchange(ingress_, 0));
   HF_TRY(ingress_, spawn({program("holdfast-ingress"), "--state", options_.dir}, log("ingress")));
   return {};
 }

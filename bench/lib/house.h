@@ -40,6 +40,7 @@ class House {
   Result<void> wait_daemon(std::int64_t patience_ms = 60'000);
   void kill_daemon();
   pid_t daemon() const { return daemon_; }
+  Result<void> restart_ingress();  // by SIGKILL
 
   /// Registers the model "bench" for the fake engine with these options (JSON), and loads it.
   Result<void> add_model(const std::string& engine_options, int slots, int context = 4096);

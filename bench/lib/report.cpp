@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 namespace holdfast::bench {
@@ -99,6 +100,17 @@ std::string Report::table() const {
   }
   for (const std::string& problem : problems_) out += "PROBLEM: " + problem + "\n";
   return out;
+}
+
+void describe_machine(const std::string& dir, Report& report) {
+  const MachineFacts facts = read_machine(dir);
+  report.fact("processor", facts.processor);
+  report.fact("processors", std::to_string(facts.processors));
+  report.fact("memory_mib", std::to_string(facts.memory_bytes >> 20));
+  report.fact("kernel", facts.kernel);
+  report.fact("filesystem", facts.filesystem);
+  double load = 0;
+  if (getloadavg(&load, 1) == 1) report.fact("load_before", number(load));
 }
 
 }  // namespace holdfast::bench

@@ -56,4 +56,7 @@ class Report {
   std::vector<std::string> problems_;
 };
 
+/// The facts that stand beside every figure: processor, kernel, file system of `dir`, load.
+void describe_machine(const std::string& dir, Report& report);
+
 }  // namespace holdfast::bench

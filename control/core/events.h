@@ -19,7 +19,15 @@ struct Boot {
   std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
   std::vector<LoadRow> loads;         // those that had not ended
-  std::vector<BootRequest> requests;  // live ones, by seq
+  std::vector<BootRequest> requests;  // live ones, by seq; without the `unread`
+  /// Queued requests that follow in BootMore events, so that a long queue delays nobody.
+  std::int64_t unread = 0;
+};
+/// The next queued requests by seq, until there are none: then `requests` may be empty and `last`
+/// is set. Those that the machine has already (a Recall came first) are passed over.
+struct BootMore {
+  std::vector<BootRequest> requests;
+  bool last = false;
 };
 /// A request that the shell read because an event to come names it and the machine has not got it.
 struct Recall {
@@ -151,10 +159,10 @@ struct Shutdown {
   std::int64_t limit_ms = 10'000;
 };
 
-using Event =
-    std::variant<Boot, Recall, SubmitEvent, FromClient, SendFailed, FromWorker, WorkerExit,
-                 IngressUp, PreparedEvent, InspectedEvent, PeerGone, OpAddModel, OpModel, OpCancel,
-                 OpMove, OpRequeue, OpWorker, OpPause, Timer, RowsDamaged, StorageLevel, Shutdown>;
+using Event = std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
+                           WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
+                           OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause,
+                           Timer, RowsDamaged, StorageLevel, Shutdown>;
 
 /// The request that an operator's event names, so that the shell can read it first; else nullptr.
 inline const std::string* request_named_by(const Event& event) {

@@ -52,24 +52,51 @@ void Machine::on(const Boot& event) {
     load.deadline_us = adoption_until_us_;
     loads_[row.load_id] = std::move(load);
   }
-  for (const BootRequest& request : event.requests) {
-    Request& in = take_in(request);
-    arm_request(in);
-    if (!request.damaged.empty()) on(RowsDamaged{in.row.seq, request.damaged});
-  }
+  unread_ = event.unread;
+  for (const BootRequest& request : event.requests) bring_in(request);
   for (auto& [name, model] : models_) refresh_model(model, "daemon started");
   timers_.add({adoption_until_us_, TimerKind::kAdoption, 0, 0, {}});
   out_->note("booted", {{"epoch", std::to_string(event.epoch)},
-                        {"live_requests", std::to_string(requests_.live())},
+                        {"live_requests", std::to_string(requests_.live() + unread_)},
                         {"models", std::to_string(models_.size())}});
   want_place_ = want_dispatch_ = true;
 }
 
 void Machine::on(const Recall& event) {
   if (requests_.by_id(event.request.row.id) != nullptr) return;
-  // Live requests are all in memory since the start: what is recalled has ended.
-  CHECK(wire::is_terminal(event.request.row.state));
-  take_in(event.request);
+  if (wire::is_terminal(event.request.row.state)) {
+    take_in(event.request);
+    return;
+  }
+  // Live requests are all in memory, but for those of the queue that are still to be read.
+  CHECK_MSG(unread_ > 0, "a live request is not in memory");
+  --unread_;
+  bring_in(event.request);
+  want_dispatch_ = true;
+}
+
+void Machine::on(const BootMore& event) {
+  for (const BootRequest& request : event.requests) {
+    if (requests_.by_seq(request.row.seq) != nullptr) continue;  // recalled, and maybe ended since
+    unread_ = std::max<std::int64_t>(unread_ - 1, 0);
+    bring_in(request);
+    Request* in = requests_.by_seq(request.row.seq);
+    for (Choice& choice : in->choices) {
+      // What runs was in Boot; a worker that was asked about this one has been told to drop it.
+      if (choice.phase == ChoicePhase::kAdopting) requeue(*in, choice, "not adopted");
+    }
+  }
+  if (event.last) unread_ = 0;
+  for (auto& [name, model] : models_) {
+    if (model.row.state == ModelState::kFailed && !event.requests.empty()) fail_waiting(model);
+  }
+  want_dispatch_ = true;
+}
+
+void Machine::bring_in(const BootRequest& boot) {
+  Request& in = take_in(boot);
+  arm_request(in);
+  if (!boot.damaged.empty()) on(RowsDamaged{in.row.seq, boot.damaged});
 }
 
 Request& Machine::take_in(const BootRequest& boot) {
@@ -274,7 +301,7 @@ void Machine::on(const PeerGone& event) {
 }
 
 std::int64_t Machine::queued_choices() const {
-  std::int64_t total = 0;
+  std::int64_t total = unread_;
   for (const auto& [key, queue] : queues_) total += static_cast<std::int64_t>(queue.size());
   return total;
 }

@@ -79,6 +79,8 @@ class Machine {
   wire::RequestInfo info(const Request& request) const;
   std::int64_t queued_choices() const;
   std::int64_t running_choices() const { return running_; }
+  /// Requests of the queue that the database has and BootMore has not brought yet.
+  std::int64_t unread() const { return unread_; }
   std::int64_t preparing() const { return static_cast<std::int64_t>(jobs_.size()); }
   std::int64_t helpers() const { return static_cast<std::int64_t>(helpers_.size()); }
   std::int64_t streams() const { return static_cast<std::int64_t>(streams_.size()); }
@@ -116,6 +118,8 @@ class Machine {
   void on(const Timer& event);
   void on(const PeerGone& event);
   Request& take_in(const BootRequest& boot);
+  void bring_in(const BootRequest& boot);
+  void on(const BootMore& event);
   void boot_choice(Request& request, Choice& choice, const BootChoice& boot);
   void timer_due(const TimerEntry& entry);
   void arm_request(const Request& request);
@@ -267,6 +271,7 @@ class Machine {
   Seq last_seq_ = 0;
   std::int64_t config_version_ = 0;
   std::int64_t running_ = 0;
+  std::int64_t unread_ = 0;
   std::int64_t adoption_until_us_ = 0;
   bool paused_ = false;
   std::set<std::string> drained_workers_;  // by an operator, connected or not

@@ -60,6 +60,7 @@ void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
       return item.second.row.model == add.name;
     });
     const bool waits =
+        unread_ > 0 ||  // nobody knows yet which models those want
         std::any_of(requests_.all().begin(), requests_.all().end(), [&](const auto& item) {
           return !item.second.terminal() && item.second.row.model == add.name;
         });
@@ -117,6 +118,7 @@ void Machine::on(const OpModel& event) {
       return item.second.row.model == event.name;
     });
     const bool waits =
+        unread_ > 0 ||  // nobody knows yet which models those want
         std::any_of(requests_.all().begin(), requests_.all().end(), [&](const auto& item) {
           return !item.second.terminal() && item.second.row.model == event.name;
         });

@@ -90,7 +90,7 @@ std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
   }
   const std::string tenant = tenant_of(submit);
   const std::int64_t tenant_live = requests_.live_of(tenant);
-  const std::int64_t waiting = requests_.live() + static_cast<std::int64_t>(jobs_.size());
+  const std::int64_t waiting = requests_.live() + unread_ + static_cast<std::int64_t>(jobs_.size());
   std::string full;
   if (waiting >= config_.queue_max_requests) {
     full = "the queue holds " + std::to_string(waiting) + " requests";

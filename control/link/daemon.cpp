@@ -47,7 +47,8 @@ Result<void> Daemon::open_store() {
   // Before the first socket is bound: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_->raise_epoch(clock_.wall_ms()));
   crash_point(CrashPoint::kDaemonStartEpoch);
-  HF_TRY(core::Boot boot, store_->load());
+  HF_TRY(core::Boot boot, store_->load(store::kBootQueued));
+  queue_unread_ = boot.unread > 0;
   crash_point(CrashPoint::kDaemonStartLoaded);
   boot.epoch = epoch;
   step(std::move(boot));
@@ -99,7 +100,7 @@ Result<void> Daemon::run() {
 }
 
 int Daemon::wait_ms(std::int64_t now_us) const {
-  if (more_ready_ || !again_.empty() || !backups_.empty()) return 0;
+  if (more_ready_ || queue_unread_ || !again_.empty() || !backups_.empty()) return 0;
   std::int64_t until = now_us + kDiskCheckUs;
   if (const auto deadline = machine_.next_deadline_us()) until = std::min(until, *deadline);
   for (const Door& door : doors_) {
@@ -148,6 +149,12 @@ Result<void> Daemon::group() {
     }
   }
   check_disk(now_us);
+  if (queue_unread_) {
+    // The rest of a long queue, piece by piece: meanwhile everybody is served.
+    HF_TRY(core::BootMore more, store_->load_more(store::kBootQueued));
+    queue_unread_ = !more.last;
+    step(std::move(more));
+  }
   const auto deadline = machine_.next_deadline_us();
   if (deadline && *deadline <= clock_.monotonic_us()) step(core::Timer{});
   if (failure_) return *failure_;

@@ -104,6 +104,7 @@ class Daemon {
   std::deque<core::Event> again_;  // events that the release of messages caused
   std::atomic<bool> stop_wanted_{false};
   bool more_ready_ = false;
+  bool queue_unread_ = false;  // the store has more of the queue as it was at the start
   bool outbox_waits_ = false;
   bool stopping_ = false;
   bool stopped_ = false;

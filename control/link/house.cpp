@@ -35,7 +35,8 @@ bool take(wire::Message& message, Variant& into) {
 Result<void> House::boot() {
   // Before the first peer: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_.raise_epoch(host_.now().wall_ms));
-  HF_TRY(core::Boot boot, store_.load());
+  HF_TRY(core::Boot boot, store_.load(store::kBootQueued));
+  queue_unread_ = boot.unread > 0;
   boot.epoch = epoch;
   step(std::move(boot));
   HF_TRY(const Commit commit, this->commit());
@@ -54,8 +55,7 @@ void House::recall(const std::string& id, const std::string& tenant, const std::
     if (!found) {
       failure_ = found.error();
     } else if (*found) {
-      // Live requests are all in memory: this one has ended and was forgotten after its commit.
-      CHECK_MSG(wire::is_terminal((*found)->row.state), "a live request is not in memory");
+      // It has ended and was forgotten after its commit, or is of a queue that is still being read.
       step(core::Recall{std::move(**found)});
     }
   };
@@ -108,6 +108,16 @@ void House::operate(const core::Event& event) {
 
 void House::tick() {
   for (core::Event& event : std::exchange(again_, {})) step(event);
+  if (queue_unread_) {
+    // The rest of a long queue, piece by piece: meanwhile everybody is served.
+    auto more = store_.load_more(store::kBootQueued);
+    if (more) {
+      queue_unread_ = !more->last;
+      step(std::move(*more));
+    } else {
+      failure_ = more.error();
+    }
+  }
   const auto deadline = machine_.next_deadline_us();
   if (deadline && *deadline <= host_.now().mono_us) step(core::Timer{});
 }

@@ -63,8 +63,8 @@ class House {
   core::Machine& machine() { return machine_; }
   const core::Machine& machine() const { return machine_; }
   bool stop_reached() const { return stop_reached_; }
-  /// There are events that the last release caused.
-  bool has_more() const { return !again_.empty(); }
+  /// There are events that the last release caused, or the store has more of the queue.
+  bool has_more() const { return queue_unread_ || !again_.empty(); }
   const core::Effects& pending() const { return pending_; }
 
  private:
@@ -84,6 +84,7 @@ class House {
   std::deque<core::Event> again_;                          // events that a release caused
   std::optional<Error> failure_;  // a read that failed: the group is not committed
   bool stop_reached_ = false;
+  bool queue_unread_ = false;
 };
 
 }  // namespace holdfast::link

@@ -63,7 +63,7 @@ Error damaged(const char* what, core::Seq seq) {
 
 }  // namespace
 
-Result<core::Boot> SqliteStore::load() {
+Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
   core::Boot boot;
   HF_TRY(const std::string seq,
          query_text(db_.get(), "SELECT coalesce(max(seq), 0) FROM requests"));
@@ -71,13 +71,31 @@ Result<core::Boot> SqliteStore::load() {
          query_text(db_.get(), "SELECT coalesce(max(version), 0) FROM config_versions"));
   HF_TRY(const std::string paused,
          query_text(db_.get(), "SELECT value FROM flags WHERE name='queue.paused'"));
-  boot.last_seq = std::stoll(seq);
+  HF_TRY(const std::string queued,
+         query_text(db_.get(),
+                    "SELECT count(*) FROM requests WHERE state IN ('queued', 'running',"
+                    " 'quarantined') AND state='queued'"));
+  boot.last_seq = last_seq_ = std::stoll(seq);
   boot.config_version = std::stoll(version);
   boot.queue_paused = paused == "1";
   HF_TRY(boot.drained_workers, load_drained());
   HF_TRY(boot.models, load_models());
   HF_TRY(boot.loads, load_loads());
-  HF_TRY(boot.requests, load_live());
+  HF_TRY(Statement started,
+         Statement::prepare(db_.get(),
+                            "SELECT * FROM requests WHERE state IN ('queued', 'running',"
+                            " 'quarantined') AND state<>'queued' ORDER BY seq"));
+  {
+    auto rows = started.use();
+    HF_CHECKED(load_where(rows, boot.requests));
+  }
+  read_upto_ = 0;
+  HF_TRY(core::BootMore first, load_more(queued_max));
+  boot.unread = std::stoll(queued) - static_cast<std::int64_t>(first.requests.size());
+  boot.requests.insert(boot.requests.end(), std::make_move_iterator(first.requests.begin()),
+                       std::make_move_iterator(first.requests.end()));
+  std::sort(boot.requests.begin(), boot.requests.end(),
+            [](const auto& a, const auto& b) { return a.row.seq < b.row.seq; });
   return boot;
 }
 
@@ -93,6 +111,17 @@ Result<std::vector<std::string>> SqliteStore::load_drained() {
     if (!more) return keys;
     keys.push_back(use.text(0));
   }
+}
+
+Result<core::BootMore> SqliteStore::load_more(std::int64_t limit) {
+  core::BootMore more;
+  HF_CHECKED(begin_reads());
+  auto rows = queued_.use();
+  rows.bind(read_upto_).bind(last_seq_).bind(limit);
+  HF_CHECKED(load_where(rows, more.requests));
+  more.last = static_cast<std::int64_t>(more.requests.size()) < limit;
+  if (!more.requests.empty()) read_upto_ = more.requests.back().row.seq;
+  return more;
 }
 
 Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
@@ -165,22 +194,17 @@ Result<std::vector<core::LoadRow>> SqliteStore::load_loads() {
   }
 }
 
-Result<std::vector<BootRequest>> SqliteStore::load_live() {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            "SELECT * FROM requests WHERE state IN ('queued', 'running',"
-                            " 'quarantined') ORDER BY seq"));
-  std::vector<BootRequest> requests;
-  auto use = select.use();
+/// Reads whole requests by a statement over their rows.
+Result<void> SqliteStore::load_where(Statement::Use& rows, std::vector<BootRequest>& into) {
   for (;;) {
-    HF_TRY(const bool more, use.step());
-    if (!more) return requests;
+    HF_TRY(const bool more, rows.step());
+    if (!more) return {};
     BootRequest request;
-    request.row = request_row(use);
+    request.row = request_row(rows);
     Result<void> read = read_details(request);
     if (read) read = load_committed(request);
     if (!read) HF_CHECKED(note_damage(request, read.error()));
-    requests.push_back(std::move(request));
+    into.push_back(std::move(request));
   }
 }
 

@@ -15,7 +15,8 @@ class SqliteStore final : public Store {
   Result<void> prepare();
 
   Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) override;
-  Result<core::Boot> load() override;
+  Result<core::Boot> load(std::int64_t queued_max) override;
+  Result<core::BootMore> load_more(std::int64_t limit) override;
   Result<void> apply(std::span<const core::RowChange> rows, core::Durability durability) override;
   Result<std::optional<core::BootRequest>> find_by_id(const std::string& id) override;
   Result<std::optional<core::BootRequest>> find_by_key(const std::string& tenant,
@@ -61,7 +62,7 @@ class SqliteStore final : public Store {
   Result<std::vector<std::string>> load_drained();
   Result<std::vector<core::ModelRow>> load_models();
   Result<std::vector<core::LoadRow>> load_loads();
-  Result<std::vector<core::BootRequest>> load_live();
+  Result<void> load_where(Statement::Use& rows, std::vector<core::BootRequest>& into);
   Result<void> load_committed(core::BootRequest& request);
   Result<std::optional<core::BootRequest>> read_request(Statement& by, std::string_view a,
                                                         std::string_view b);
@@ -74,15 +75,17 @@ class SqliteStore final : public Store {
   OpenOptions options_;
   core::Durability synchronous_ = core::Durability::kFull;
   std::int64_t wal_pages_ = 0;
-  bool reading_ = false;  // inside begin_reads()
-  bool failed_ = false;   // an I/O error: what the file holds is not known any more
+  bool reading_ = false;     // inside begin_reads()
+  core::Seq read_upto_ = 0;  // of the queue as it was at the start
+  core::Seq last_seq_ = 0;   // at the start
+  bool failed_ = false;      // an I/O error: what the file holds is not known any more
 
   Statement begin_, commit_, begin_reads_;
   Statement insert_request_, insert_payload_, insert_choice_, update_request_, update_choice_;
   Statement insert_chunk_, begin_attempt_, end_attempt_;
   Statement put_model_, put_blobs_, delete_model_, put_load_, put_reservation_, delete_reservation_;
   Statement insert_transition_, put_flag_;
-  Statement by_id_, by_key_, payload_, choices_, open_attempts_, chunks_, blobs_;
+  Statement queued_, by_id_, by_key_, payload_, choices_, open_attempts_, chunks_, blobs_;
 };
 
 }  // namespace holdfast::store

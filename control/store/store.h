@@ -19,6 +19,9 @@ namespace holdfast::store {
 
 /// With this many pages in the log an idle moment is worth a checkpoint.
 inline constexpr std::int64_t kIdleCheckpointPages = 1000;
+/// Queued requests that a start reads at once, and that each turn afterwards reads: some
+/// milliseconds.
+inline constexpr std::int64_t kBootQueued = 512;
 inline constexpr std::int32_t kApplicationId = 0x48465354;  // "HFST"
 
 class Disk;  // control/store/disk.h
@@ -53,8 +56,11 @@ class Store {
 
   /// Inserts the next epoch and syncs it. Once, before any socket is bound.
   virtual Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) = 0;
-  /// What the machine starts from: models, loads, live requests with committed ids, no prompts.
-  virtual Result<core::Boot> load() = 0;
+  /// What the machine starts from: models, loads, live requests with committed ids, no prompts. Of
+  /// those that wait in the queue only the first `queued_max`; load_more() has the rest.
+  virtual Result<core::Boot> load(std::int64_t queued_max = INT64_MAX) = 0;
+  /// The next `limit` requests that wait in the queue since before the start; `last` with the end.
+  virtual Result<core::BootMore> load_more(std::int64_t limit) = 0;
 
   /// All changes in one transaction: all or nothing. kFull is on the disk when this returns.
   /// kDiskFull: nothing was written, may be tried again. kStorage, kCorrupt: the process must end

@@ -73,6 +73,10 @@ Result<void> SqliteStore::prepare() {
        "INSERT INTO transitions(subject, key, from_state, to_state, at_ms, memory_before,"
        " memory_after, reason) VALUES (?,?,?,?,?,?,?,?)"},
       {&put_flag_, "INSERT OR REPLACE INTO flags(name, value) VALUES (?,?)"},
+      // The first condition is that of the index.
+      {&queued_,
+       "SELECT * FROM requests WHERE state IN ('queued', 'running', 'quarantined') AND"
+       " state='queued' AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"},
       {&by_id_, "SELECT * FROM requests WHERE id=?"},
       {&by_key_, "SELECT * FROM requests WHERE tenant=? AND idem_key=?"},
       {&payload_, "SELECT params, meta, prompts, prompt_text, crc FROM payloads WHERE seq=?"},

@@ -91,6 +91,38 @@ TEST(Store, RequestComesBackWhole) {
   EXPECT_FALSE(store->find_by_id("r2").value().has_value());
 }
 
+TEST(Store, ALongQueueIsReadPieceByPiece) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  std::vector<core::RowChange> rows;
+  for (core::Seq seq = 1; seq <= 9; ++seq) rows.push_back(request_row(seq));
+  rows.push_back(core::UpdateRequest{4, core::RequestState::kRunning, core::PriorityClass::kNormal,
+                                     "c", 1, 0, "", ""});
+  rows.push_back(core::UpdateRequest{5, core::RequestState::kSucceeded,
+                                     core::PriorityClass::kNormal, "c", 1, 2, "", ""});
+  commit(*store, rows);
+  const auto seqs = [](const std::vector<core::BootRequest>& requests) {
+    std::vector<core::Seq> out;
+    for (const core::BootRequest& r : requests) out.push_back(r.row.seq);
+    return out;
+  };
+  const core::Boot boot = store->load(2).value();
+  EXPECT_EQ(seqs(boot.requests), (std::vector<core::Seq>{1, 2, 4}));  // what runs is always there
+  EXPECT_EQ(boot.unread, 5);
+  // Meanwhile one of them ends and a new one comes, which is not of the start's queue.
+  commit(*store, {core::UpdateRequest{6, core::RequestState::kCancelled,
+                                      core::PriorityClass::kNormal, "", 0, 3, "", ""},
+                  request_row(10)});
+  const core::BootMore more = store->load_more(3).value();
+  EXPECT_EQ(seqs(more.requests), (std::vector<core::Seq>{3, 7, 8}));
+  EXPECT_FALSE(more.last);
+  const core::BootMore end = store->load_more(3).value();
+  EXPECT_EQ(seqs(end.requests), std::vector<core::Seq>{9});
+  EXPECT_TRUE(end.last);
+  EXPECT_EQ(store->load().value().unread, 0);
+  EXPECT_TRUE(store->load_more(3).value().requests.empty());
+}
+
 TEST(Store, TokensOfAnySpan) {
   const TempState state;
   auto store = open_store(state.dir());

@@ -1,0 +1,174 @@
+#include "bench/soak_run/soak.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+namespace holdfast::bench {
+namespace {
+
+constexpr int kWorkers = 2;
+constexpr int kSlots = 16;
+constexpr int kStepUs = 5000;
+constexpr double kTokensEach = 65;      // the prefill's step and 64 tokens
+constexpr double kSettleS = 15;         // of a new daemon: caches fill
+constexpr double kShortestSlopeS = 20;  // below, a slope is noise
+constexpr double kSlopesCountFromS = 600;
+
+struct Sample {
+  double at_s = 0;
+  int incarnation = 0;  // of the daemon
+  double age_s = 0;     // of the daemon
+  double rss = 0, descriptors = 0, wal = 0, queue = 0;
+};
+
+double wal_bytes(const std::string& state_dir) {
+  std::error_code absent;
+  const auto size = std::filesystem::file_size(state_dir + "/control.db-wal", absent);
+  return absent ? 0 : static_cast<double>(size);
+}
+
+/// Kills in turn: worker, worker, helper, and each sixth time the daemon.
+class Killer {
+ public:
+  explicit Killer(House& house) : house_(house) {}
+  Result<void> next() {
+    const int turn = kills_++ % 6;
+    if (turn == 5) {
+      house_.kill_daemon();
+      ++daemon_kills_;
+      daemon_since_us_ = now_us();
+      return house_.start_daemon();
+    }
+    if (turn % 3 == 2) return house_.restart_ingress();
+    const std::string key = "w" + std::to_string(turn % 3);
+    house_.kill_worker(key);
+    return house_.start_worker(key);
+  }
+  int kills() const { return kills_; }
+  int daemon_kills() const { return daemon_kills_; }
+  double daemon_age_s() const { return static_cast<double>(now_us() - daemon_since_us_) / 1e6; }
+
+ private:
+  House& house_;
+  int kills_ = 0;
+  int daemon_kills_ = 0;
+  std::int64_t daemon_since_us_ = now_us();
+};
+
+/// Slope of one measure inside the lives of single daemons, in units an hour, weighted by how long
+/// they lived; the first seconds of each are left out.
+double slope_per_hour(const std::vector<Sample>& samples, double Sample::*what) {
+  double weighted = 0;
+  double weight = 0;
+  for (std::size_t i = 0; i < samples.size();) {
+    std::vector<std::pair<double, double>> points;
+    const int incarnation = samples[i].incarnation;
+    for (; i < samples.size() && samples[i].incarnation == incarnation; ++i) {
+      if (samples[i].age_s >= kSettleS) points.emplace_back(samples[i].at_s, samples[i].*what);
+    }
+    if (points.size() < 2) continue;
+    const double length = points.back().first - points.front().first;
+    if (length < kShortestSlopeS) continue;
+    weighted += slope(points) * 3600 * length;
+    weight += length;
+  }
+  return weight == 0 ? 0 : weighted / weight;
+}
+
+double largest(const std::vector<Sample>& samples, double Sample::*what) {
+  double most = 0;
+  for (const Sample& s : samples) most = std::max(most, s.*what);
+  return most;
+}
+
+Result<std::unique_ptr<House>> open_house(const SoakOptions& options) {
+  HouseOptions house_options;
+  house_options.programs = options.programs;
+  house_options.model = options.model;
+  house_options.dir = options.scratch + "/soak";
+  auto house = std::make_unique<House>(std::move(house_options));
+  HF_CHECKED(house->start());
+  HF_CHECKED(house->add_model(
+      R"({"slots":16,"pages":1024,"prefill_chunk":4096,"step_us":)" + std::to_string(kStepUs) + "}",
+      kSlots));
+  for (int i = 0; i < kWorkers; ++i) HF_CHECKED(house->start_worker("w" + std::to_string(i)));
+  HF_CHECKED(house->wait_ready(kWorkers));
+  return house;
+}
+
+void report_load(const SteadyLoad::Counts& counts, Report& report) {
+  const auto submitted = static_cast<double>(counts.submitted);
+  const double good = static_cast<double>(counts.succeeded - counts.wrong);
+  report.add("soak.submitted", submitted, "requests");
+  report.add("soak.succeeded", static_cast<double>(counts.succeeded), "requests");
+  report.add("soak.availability", submitted == 0 ? 0 : 100 * good / submitted, "%",
+             Goal{100, Better::kHigher});
+  report.add("soak.errors", submitted - good, "requests", Goal{0, Better::kLower});
+  report.add("soak.other_tokens", static_cast<double>(counts.wrong), "requests",
+             Goal{0, Better::kLower}, "against the first run of the same request");
+  report.add("soak.request_ms", summarize(counts.took_ms), "ms");
+  if (!counts.first_problem.empty()) report.problem("soak: " + counts.first_problem);
+  if (counts.succeeded + counts.failed + counts.refused != counts.submitted) {
+    report.problem(
+        "soak: " +
+        std::to_string(counts.submitted - counts.succeeded - counts.failed - counts.refused) +
+        " requests never ended");
+  }
+}
+
+void report_slopes(const std::vector<Sample>& samples, double seconds, Report& report) {
+  const auto goal = [&](double value) {
+    return seconds >= kSlopesCountFromS ? std::optional<Goal>(Goal{value, Better::kLower})
+                                        : std::nullopt;
+  };
+  constexpr double kMib = 1 << 20;
+  report.add("soak.rss_max", largest(samples, &Sample::rss) / kMib, "MiB");
+  report.add("soak.rss_slope", slope_per_hour(samples, &Sample::rss) / kMib, "MiB/h", goal(4));
+  report.add("soak.descriptors_max", largest(samples, &Sample::descriptors), "files");
+  report.add("soak.descriptors_slope", slope_per_hour(samples, &Sample::descriptors), "files/h",
+             goal(1));
+  report.add("soak.wal_max", largest(samples, &Sample::wal) / kMib, "MiB",
+             Goal{64, Better::kLower});
+  report.add("soak.wal_slope", slope_per_hour(samples, &Sample::wal) / kMib, "MiB/h", goal(4));
+  report.add("soak.queue_max", largest(samples, &Sample::queue), "requests");
+  report.add("soak.queue_slope", slope_per_hour(samples, &Sample::queue), "1/h", goal(10));
+}
+
+}  // namespace
+
+Result<void> run_soak(const SoakOptions& options, Report& report) {
+  HF_TRY(const auto house, open_house(options));
+  HF_TRY(auto client, house->connect());
+  const double capacity = kWorkers * kSlots * 1e6 / kStepUs / kTokensEach;
+  report.add("soak.rate", options.share * capacity, "1/s", std::nullopt, "of requests");
+  SteadyLoad load(std::move(client), options.share * capacity);
+  Killer killer(*house);
+  const CpuTicks cpu = read_cpu_ticks();
+  const double seconds = options.hours * 3600;
+  const std::int64_t begin = now_us();
+  const auto elapsed = [&] { return static_cast<double>(now_us() - begin) / 1e6; };
+  std::vector<Sample> samples;
+  double next_kill = options.kill_every_s;
+  for (double next_sample = 1; elapsed() < seconds; next_sample += 1) {
+    sleep_ms(1000 * (next_sample - elapsed()));
+    if (elapsed() >= next_kill) {
+      HF_CHECKED(killer.next());
+      next_kill += options.kill_every_s;
+    }
+    samples.push_back({elapsed(), killer.daemon_kills(), killer.daemon_age_s(),
+                       static_cast<double>(rss_bytes(house->daemon())),
+                       static_cast<double>(open_descriptors(house->daemon())),
+                       wal_bytes(house->dir()), static_cast<double>(load.open())});
+  }
+  report_load(load.finish(60), report);
+  report_slopes(samples, seconds, report);
+  report.add("soak.seconds", elapsed(), "s");
+  report.add("soak.kills", killer.kills(), "processes");
+  report.add("soak.daemon_kills", killer.daemon_kills(), "processes");
+  report.add("soak.busy", busy_percent(cpu, read_cpu_ticks()), "%");
+  report.add("soak.steal", steal_percent(cpu, read_cpu_ticks()), "%");
+  return {};
+}
+
+}  // namespace holdfast::bench

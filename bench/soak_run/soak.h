@@ -1,0 +1,60 @@
+#pragma once
+// A steady load with deaths: requests at a fixed rate, each followed to its end and compared with
+// the first run of its kind, while processes are killed in turn.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/lib/house.h"
+#include "bench/lib/report.h"
+
+namespace holdfast::bench {
+
+struct SoakOptions {
+  std::string programs, model, scratch;
+  double hours = 24;
+  double kill_every_s = 10;
+  double share = 0.7;  // of what the workers can do
+};
+
+/// Requests from a pool of kinds, so that every kind comes again: its tokens must be the same each
+/// time, whoever was killed meanwhile. One thread submits; handlers run on the client's own.
+class SteadyLoad {
+ public:
+  SteadyLoad(std::unique_ptr<client::Client> client, double per_second);
+  ~SteadyLoad();
+  struct Counts {
+    std::int64_t submitted = 0, accepted = 0, refused = 0, succeeded = 0, failed = 0, wrong = 0;
+    std::vector<double> took_ms;  // submission to FIN
+    std::string first_problem;
+  };
+  /// Submits no more and waits until everything has ended, at most `patience_s`.
+  Counts finish(double patience_s);
+  std::int64_t open() const;
+
+ private:
+  void run(double per_second);
+  void submit(std::int64_t number);
+  void follow(std::int64_t kind, const std::string& id, std::int64_t begin_us);
+  void ended(std::int64_t kind, const std::vector<wire::TokenId>& ids,
+             const wire::RequestInfo& info, std::int64_t begin_us);
+  void problem(const std::string& what);
+
+  mutable std::mutex mutex_;
+  Counts counts_;
+  std::int64_t open_ = 0;
+  std::map<std::int64_t, std::vector<wire::TokenId>> first_;  // by kind
+  bool stop_ = false;
+  std::unique_ptr<client::Client> client_;  // its thread ends before the rest goes
+  std::thread thread_;
+};
+
+/// The whole run; figures and problems go into the report.
+Result<void> run_soak(const SoakOptions& options, Report& report);
+
+}  // namespace holdfast::bench

@@ -1,0 +1,121 @@
+// Goal: a daemon that is still reading its queue serves everybody, and nothing of the queue is
+// lost, done twice or forgotten by the bounds meanwhile. Method: the rows of one machine are turned
+// into what a database would hold; a second machine starts from a part of them and gets the rest as
+// BootMore, with clients and workers in between.
+#include <gtest/gtest.h>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+
+struct UnreadTest : testing::Test {
+  Bench before;
+  Bench after;
+  std::vector<BootRequest> rest;
+
+  /// `n` queued requests, of which the new machine knows the first `known`.
+  void restart(int n, std::size_t known, Config config = {}) {
+    before.boot();
+    before.add_model();
+    for (int i = 1; i <= n; ++i) before.submit(before.submission("r" + std::to_string(i)));
+    Boot boot = before.database();
+    ASSERT_EQ(boot.requests.size(), static_cast<std::size_t>(n));
+    rest.assign(boot.requests.begin() + static_cast<std::ptrdiff_t>(known), boot.requests.end());
+    boot.requests.resize(known);
+    boot.unread = static_cast<std::int64_t>(rest.size());
+    after.machine = Machine(config);
+    after.boot(std::move(boot), 2);
+  }
+  void read_rest() { after.step(BootMore{rest, true}); }
+  std::vector<std::string> dispatched() const {
+    std::vector<std::string> ids;
+    for (const wire::Dispatch& d : after.dispatches()) ids.push_back(d.request_id);
+    return ids;
+  }
+};
+
+TEST_F(UnreadTest, TheRestIsServedInItsOrder) {
+  restart(4, 1);
+  EXPECT_EQ(after.machine.queued_choices(), 4);
+  EXPECT_EQ(after.machine.unread(), 3);
+  read_rest();
+  EXPECT_EQ(after.machine.unread(), 0);
+  EXPECT_EQ(after.machine.queued_choices(), 4);
+  after.connect_worker(kW1, "w1");
+  EXPECT_EQ(dispatched(), (std::vector<std::string>{"r1", "r2", "r3", "r4"}));
+}
+
+TEST_F(UnreadTest, WhoAsksForAnUnreadRequestGetsIt) {
+  restart(3, 0);
+  after.step(Recall{rest[1]});  // the shell read it because r2 was named
+  EXPECT_EQ(after.machine.unread(), 2);
+  after.step(FromClient{Bench::kClient, wire::StatusQuery{7, "r2", "", ""}});
+  ASSERT_EQ(after.messages<wire::StatusReply>().size(), 1u);
+  EXPECT_EQ(after.messages<wire::StatusReply>()[0].info.state, RequestState::kQueued);
+  // The same submission again is the same request.
+  after.submit(after.submission("r2"));
+  ASSERT_EQ(after.messages<wire::Accepted>().size(), 1u);
+  EXPECT_TRUE(after.messages<wire::Accepted>()[0].duplicate);
+  read_rest();
+  EXPECT_EQ(after.machine.unread(), 0);
+  EXPECT_EQ(after.machine.queued_choices(), 3);
+  EXPECT_TRUE(after.written<InsertRequest>().empty());
+}
+
+TEST_F(UnreadTest, WhatEndedBeforeItWasReadStaysEnded) {
+  restart(2, 0);
+  after.step(Recall{rest[0]});
+  after.step(FromClient{Bench::kClient, wire::Cancel{7, "r1", ""}});
+  EXPECT_EQ(after.state("r1"), RequestState::kCancelled);
+  read_rest();  // read in the same group as the cancel: the row still says queued
+  EXPECT_EQ(after.state("r1"), RequestState::kCancelled);
+  EXPECT_EQ(after.machine.queued_choices(), 1);
+  after.connect_worker(kW1, "w1");
+  EXPECT_EQ(dispatched(), std::vector<std::string>{"r2"});
+}
+
+TEST_F(UnreadTest, TheBoundOfTheQueueCountsWhatIsUnread) {
+  Config config;
+  config.queue_max_requests = 4;
+  restart(3, 1, config);
+  after.submit(after.submission("new1"));
+  EXPECT_EQ(after.messages<wire::Accepted>().size(), 1u);
+  after.submit(after.submission("new2"));
+  ASSERT_EQ(after.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(after.messages<wire::Refused>()[0].refusal.code, Errc::kQueueFull);
+}
+
+TEST_F(UnreadTest, AModelThatUnreadRequestsMayWantIsNotRemoved) {
+  restart(2, 0);
+  after.step(OpModel{Bench::kOperator, 5, "models.remove", "m"});
+  bool refused = false;
+  for (const Outgoing& out : after.sent) {
+    const auto* result = std::get_if<SendOpResult>(&out);
+    refused = refused || (result != nullptr && !result->ok);
+  }
+  EXPECT_TRUE(refused);
+  read_rest();
+  after.connect_worker(kW1, "w1");
+  EXPECT_EQ(dispatched().size(), 2u);
+}
+
+TEST_F(UnreadTest, AQueuedRowWithAnOpenAttemptIsRunAgain) {
+  restart(1, 0);
+  rest[0].row.started_ms = 1;
+  rest[0].choices[0].has_attempt = true;
+  rest[0].choices[0].fence = {1, 9};
+  rest[0].choices[0].worker_key = "w9";
+  after.advance_ms(10'000);  // the time for adoptions is over
+  read_rest();
+  EXPECT_EQ(after.machine.queued_choices(), 1);
+  EXPECT_EQ(after.machine.running_choices(), 0);
+  after.connect_worker(kW1, "w1");
+  EXPECT_EQ(dispatched(), std::vector<std::string>{"r1"});
+  EXPECT_GT(after.dispatch().fence, (Fence{1, 9}));
+}
+
+}  // namespace
+}  // namespace holdfast::core
