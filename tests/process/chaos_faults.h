@@ -63,6 +63,7 @@ class Faults {
   int fired(std::string_view point) const;
   void begin_way_to(std::string_view point);
   void nudge(std::string_view point);
+  std::string try_to_die_at(std::string_view point, int passes, int before);
   std::string die_at_supervisor(std::string_view point, int before);
   std::string operate(const std::string& verb, const std::string& args) const;
   void stop_orderly(const std::string& role) const;
