@@ -66,10 +66,10 @@ bool wait_until_idle(House& house) {
 /// Reads one acknowledged request from its first token to its end, as any client could.
 void read_back(client::Client& client, const std::string& id, const Seen& seen, const Spec& spec,
                Verdict& verdict) {
-  std::vector<wire::TokenId> ids;
-  const auto ended = client.stream(id, {}, [&](const wire::Event& event) {
-    ids.insert(ids.end(), event.ids.begin(), event.ids.end());
-  });
+  ChoiceIds ids;
+  std::string wrong;
+  const auto ended =
+      client.stream(id, {}, [&](const wire::Event& event) { wrong += ids.add(event); });
   if (const auto* failure = std::get_if<client::Failure>(&ended)) {
     ++verdict.lost;
     verdict.wrong.push_back("lost " + id + ": " + std::string(errc_name(failure->code)));
@@ -78,15 +78,14 @@ void read_back(client::Client& client, const std::string& id, const Seen& seen, 
   const auto& info = std::get<wire::RequestInfo>(ended);
   const std::string state(wire::state_name(info.state));
   const bool cut = info.state == wire::RequestState::kCancelled && seen.cancels;
-  const bool whole = info.state == wire::RequestState::kSucceeded && ids.size() == spec.ids.size();
-  const bool prefix =
-      ids.size() <= spec.ids.size() && std::equal(ids.begin(), ids.end(), spec.ids.begin());
-  const bool as_told = seen.end.empty() ||
-                       (seen.end == state && seen.tokens == static_cast<std::int64_t>(ids.size()));
-  if (prefix && (whole || cut) && as_told) return;
+  const bool whole =
+      info.state == wire::RequestState::kSucceeded && ids.count() == spec.tokens_of_all();
+  wrong += ids.difference(spec);
+  const bool as_told = seen.end.empty() || (seen.end == state && seen.tokens == ids.count());
+  if (wrong.empty() && (whole || cut) && as_told) return;
   ++verdict.differing;
-  verdict.wrong.push_back("differs " + id + ": " + state + ", " + std::to_string(ids.size()) +
-                          " tokens; a client was told \"" + seen.end + "\", " +
+  verdict.wrong.push_back("differs " + id + ": " + state + ", " + std::to_string(ids.count()) +
+                          " tokens; " + wrong + "; a client was told \"" + seen.end + "\", " +
                           std::to_string(seen.tokens));
 }
 

@@ -51,41 +51,25 @@ bool submit_until_accepted(client::Client& client, const wire::Submit& submit, c
   }
 }
 
-/// Compares one event with the reference; `next` moves on.
-void check_event(const wire::Event& event, const Spec& spec, const std::string& id,
-                 std::int64_t& next, ClientLog& log) {
-  if (event.start != next) {
-    log.wrong(id, "an event starts at " + std::to_string(event.start) + ", expected " +
-                      std::to_string(next));
-  }
-  for (std::size_t i = 0; i < event.ids.size(); ++i) {
-    const auto index = static_cast<std::size_t>(event.start) + i;
-    if (index >= spec.ids.size() || spec.ids[index] != event.ids[i]) {
-      log.wrong(id, "token " + std::to_string(index) + " differs");
-      break;
-    }
-  }
-  next = event.start + static_cast<std::int64_t>(event.ids.size());
-}
-
 void one_request(client::Client& client, const World& world, std::mt19937_64& random,
                  ClientLog& log) {
   const std::size_t number = random() % world.specs->size();
   const Spec& spec = (*world.specs)[number];
-  wire::Submit submit = make_submit(spec.prompt, spec.tokens, spec.seed);
+  wire::Submit submit = spec.submit();
   submit.request_id = client::new_request_id();
   const std::string& id = submit.request_id;
   const bool cancels = static_cast<int>(random() % 100) < world.cancel_percent;
   const auto cancel_at =
-      static_cast<std::int64_t>(random() % static_cast<std::size_t>(spec.tokens));
+      static_cast<std::int64_t>(random() % static_cast<std::size_t>(spec.tokens_of_all()));
   log.tried(id, number);
   if (!submit_until_accepted(client, submit, world, log)) return;
   log.acked(id, number);
-  std::int64_t next = 0;
+  ChoiceIds ids;
   bool asked = false;
   const auto ended = client.stream(id, {}, [&](const wire::Event& event) {
-    check_event(event, spec, id, next, log);
-    if (!cancels || asked || next < cancel_at) return;
+    const std::string wrong = ids.add(event);
+    if (!wrong.empty()) log.wrong(id, wrong);
+    if (!cancels || asked || ids.count() < cancel_at) return;
     asked = true;
     log.cancels(id);
     (void)client.cancel(id);  // whether it came in time, the end says
@@ -95,18 +79,56 @@ void one_request(client::Client& client, const World& world, std::mt19937_64& ra
     return;
   }
   const auto& info = std::get<wire::RequestInfo>(ended);
-  const bool whole = info.state == wire::RequestState::kSucceeded && next == spec.tokens;
+  if (const std::string wrong = ids.difference(spec); !wrong.empty()) log.wrong(id, wrong);
+  const bool whole =
+      info.state == wire::RequestState::kSucceeded && ids.count() == spec.tokens_of_all();
   const bool cut = info.state == wire::RequestState::kCancelled && asked;
   if (!whole && !cut) {
     log.wrong(id, "ended as " + std::string(wire::state_name(info.state)) + " after " +
-                      std::to_string(next) + " of " + std::to_string(spec.tokens) + " tokens");
+                      std::to_string(ids.count()) + " of " + std::to_string(spec.tokens_of_all()) +
+                      " tokens");
   }
-  log.ended(id, std::string(wire::state_name(info.state)), next);
+  log.ended(id, std::string(wire::state_name(info.state)), ids.count());
 }
 
 std::atomic<bool> g_stop{false};
 
 }  // namespace
+
+wire::Submit Spec::submit() const {
+  wire::Submit submit = make_submit(prompt, tokens, seed);
+  submit.n = n;
+  return submit;
+}
+
+std::string ChoiceIds::add(const wire::Event& event) {
+  const auto choice = static_cast<std::size_t>(event.choice);
+  if (ids_.size() <= choice) ids_.resize(choice + 1);
+  std::vector<wire::TokenId>& ids = ids_[choice];
+  const auto next = static_cast<std::int64_t>(ids.size());
+  ids.insert(ids.end(), event.ids.begin(), event.ids.end());
+  if (event.start == next) return "";
+  return "an event of choice " + std::to_string(choice) + " starts at " +
+         std::to_string(event.start) + ", expected " + std::to_string(next);
+}
+
+std::int64_t ChoiceIds::count() const {
+  std::int64_t sum = 0;
+  for (const auto& ids : ids_) sum += static_cast<std::int64_t>(ids.size());
+  return sum;
+}
+
+std::string ChoiceIds::difference(const Spec& spec) const {
+  for (std::size_t c = 0; c < ids_.size(); ++c) {
+    for (std::size_t i = 0; i < ids_[c].size(); ++i) {
+      const bool same =
+          c < spec.ids.size() && i < spec.ids[c].size() && spec.ids[c][i] == ids_[c][i];
+      if (!same)
+        return "token " + std::to_string(i) + " of choice " + std::to_string(c) + " differs";
+    }
+  }
+  return "";
+}
 
 std::vector<Spec> make_specs(int count, std::int64_t tokens_min, std::int64_t tokens_max) {
   std::vector<Spec> specs;
@@ -115,6 +137,7 @@ std::vector<Spec> make_specs(int count, std::int64_t tokens_min, std::int64_t to
     spec.prompt = "Act " + std::to_string(i) + ", scene " + std::to_string(i * i) + ". Enter";
     spec.tokens = tokens_min + (tokens_max - tokens_min) * i / std::max(count - 1, 1);
     spec.seed = static_cast<std::uint64_t>(1'000 + i);
+    spec.n = i % 4 == 3 ? 2 : 1;
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -125,22 +148,27 @@ bool fill_references(const House& house, std::vector<Spec>& specs, ClientLog& lo
   const auto client = house.client();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     Spec& spec = specs[i];
-    wire::Submit submit = make_submit(spec.prompt, spec.tokens, spec.seed);
+    wire::Submit submit = spec.submit();
     submit.request_id = client::new_request_id();
-    const std::string key = client::new_request_id();
     log.tried(submit.request_id, i);
-    log.keyed(key, i);
-    const Heard heard = hear(*client, submit);
-    const SseHeard http =
-        hear_sse(house.url(), "/v1/completions", body_of(spec, true), key, Resume::kPost);
-    *why = heard.failure + http.failure;
-    if (!why->empty()) return false;
-    if (static_cast<std::int64_t>(heard.ids.size()) != spec.tokens || http.index != spec.tokens) {
-      *why = "the reference run ended early";
-      return false;
+    ChoiceIds ids;
+    const auto accepted = client->submit(submit);
+    const auto ended = client->stream(submit.request_id, {},
+                                      [&](const wire::Event& event) { *why += ids.add(event); });
+    if (!std::holds_alternative<wire::RequestInfo>(ended) || ids.count() != spec.tokens_of_all()) {
+      *why += "the reference run of spec " + std::to_string(i) + " failed";
     }
-    spec.ids = heard.ids;
-    spec.http_text = http.text;
+    spec.ids = ids.ids();
+    if (spec.n == 1) {
+      const std::string key = client::new_request_id();
+      log.keyed(key, i);
+      const SseHeard http =
+          hear_sse(house.url(), "/v1/completions", body_of(spec, true), key, Resume::kPost);
+      *why += http.failure;
+      if (http.index != spec.tokens) *why += "the reference run over HTTP ended early";
+      spec.http_text = http.text;
+    }
+    if (!why->empty()) return false;
   }
   return true;
 }
@@ -148,7 +176,7 @@ bool fill_references(const House& house, std::vector<Spec>& specs, ClientLog& lo
 bool save_specs(const std::vector<Spec>& specs, const std::string& path) {
   json list = json::array();
   for (const Spec& spec : specs) {
-    list.push_back({spec.prompt, spec.tokens, spec.seed, spec.ids, spec.http_text});
+    list.push_back({spec.prompt, spec.tokens, spec.seed, spec.n, spec.ids, spec.http_text});
   }
   std::ofstream file(path);
   file << list.dump();
@@ -158,7 +186,7 @@ bool save_specs(const std::vector<Spec>& specs, const std::string& path) {
 std::vector<Spec> load_specs(const std::string& path) {
   std::vector<Spec> specs;
   for (const json& item : json::parse(read_file(path))) {
-    specs.push_back({item[0], item[1], item[2], item[3], item[4]});
+    specs.push_back({item[0], item[1], item[2], item[3], item[4], item[5]});
   }
   return specs;
 }
@@ -204,6 +232,7 @@ void run_http_client(const World& world, std::uint64_t seed, ClientLog& log) {
   while (!world.stop->load()) {
     const std::size_t number = random() % world.specs->size();
     const Spec& spec = (*world.specs)[number];
+    if (spec.n != 1) continue;  // these are for the SDK
     const std::string key = "key-" + client::new_request_id();
     const auto resume = static_cast<Resume>(random() % 3);
     log.keyed(key, number);

@@ -19,9 +19,26 @@ struct Spec {
   std::string prompt;
   std::int64_t tokens = 0;
   std::uint64_t seed = 0;
-  std::vector<wire::TokenId> ids;
-  std::string http_text;
+  std::int32_t n = 1;
+  std::vector<std::vector<wire::TokenId>> ids;  // by choice
+  std::string http_text;                        // only with one choice
+  wire::Submit submit() const;
+  std::int64_t tokens_of_all() const { return tokens * n; }
 };
+/// Tokens of a stream with several choices, put together.
+class ChoiceIds {
+ public:
+  /// Empty, or what was wrong with the event's place.
+  std::string add(const wire::Event& event);
+  const std::vector<std::vector<wire::TokenId>>& ids() const { return ids_; }
+  std::int64_t count() const;
+  /// Empty, or the first token that is not the expected one.
+  std::string difference(const Spec& spec) const;
+
+ private:
+  std::vector<std::vector<wire::TokenId>> ids_;
+};
+/// Every fourth has two choices.
 std::vector<Spec> make_specs(int count, std::int64_t tokens_min, std::int64_t tokens_max);
 class ClientLog;
 /// From a house that nobody disturbs. False: `why` says what was wrong.

@@ -44,8 +44,8 @@ struct SseHeard {
 };
 
 /// Streams choice 0 of a completion or chat request to its end, however often it is cut.
-/// `on_progress` after each event. `url` is asked for at each connection. `patient`: 429 and 503
-/// are waited out (a daemon that is just stopping says them), else they are failures.
+/// `on_progress` after each event. `url` is asked for at each connection. `patient`: 429, 503 and
+/// 504 are waited out (a house in trouble says them), else they are failures.
 SseHeard hear_sse(const std::function<std::string()>& url, const std::string& path,
                   const std::string& json, const std::string& key, Resume resume,
                   const std::function<void(const SseHeard&)>& on_progress, bool patient);
