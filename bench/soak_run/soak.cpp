@@ -87,6 +87,8 @@ Result<std::unique_ptr<House>> open_house(const SoakOptions& options) {
   house_options.programs = options.programs;
   house_options.model = options.model;
   house_options.dir = options.scratch + "/soak";
+  // Each start reads its queue in many pieces, as a start with a very long one does.
+  house_options.daemon_config = {"queue.read_requests=4"};
   auto house = std::make_unique<House>(std::move(house_options));
   HF_CHECKED(house->start());
   HF_CHECKED(house->add_model(

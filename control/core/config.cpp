@@ -17,6 +17,10 @@ constexpr std::array kKnobs = {
          "prompts of requests that have not ended", false},
     Knob{"queue.max_preparing", &Config::preparing_max, 1, 1'000'000, "requests",
          "submissions that wait for an ingress helper", false},
+    Knob{
+        "queue.read_requests", &Config::queue_read_requests, 1, 1'000'000, "requests",
+        "queued requests that a start reads before it serves, and each turn of the loop afterwards",
+        true},
     Knob{"request.max_prompts", &Config::request_prompts_max, 1, 65'536, "prompts",
          "prompts in one request", false},
     Knob{"request.max_choices", &Config::request_choices_max, 1, 65'536, "choices",

@@ -15,6 +15,7 @@ struct Config {
   std::int64_t queue_max_tenant_requests = 100'000;
   std::int64_t queue_max_bytes = 1LL << 30;
   std::int64_t preparing_max = 4096;
+  std::int64_t queue_read_requests = 512;
   std::int64_t request_prompts_max = 256;
   std::int64_t request_choices_max = 1024;
   std::int64_t request_meta_bytes_max = 1 << 20;

@@ -47,7 +47,7 @@ Result<void> Daemon::open_store() {
   // Before the first socket is bound: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_->raise_epoch(clock_.wall_ms()));
   crash_point(CrashPoint::kDaemonStartEpoch);
-  HF_TRY(core::Boot boot, store_->load(store::kBootQueued));
+  HF_TRY(core::Boot boot, store_->load(options_.config.queue_read_requests));
   queue_unread_ = boot.unread > 0;
   crash_point(CrashPoint::kDaemonStartLoaded);
   boot.epoch = epoch;
@@ -151,7 +151,7 @@ Result<void> Daemon::group() {
   check_disk(now_us);
   if (queue_unread_) {
     // The rest of a long queue, piece by piece: meanwhile everybody is served.
-    HF_TRY(core::BootMore more, store_->load_more(store::kBootQueued));
+    HF_TRY(core::BootMore more, store_->load_more(options_.config.queue_read_requests));
     queue_unread_ = !more.last;
     step(std::move(more));
   }

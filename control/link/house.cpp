@@ -35,7 +35,7 @@ bool take(wire::Message& message, Variant& into) {
 Result<void> House::boot() {
   // Before the first peer: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_.raise_epoch(host_.now().wall_ms));
-  HF_TRY(core::Boot boot, store_.load(store::kBootQueued));
+  HF_TRY(core::Boot boot, store_.load(config_.queue_read_requests));
   queue_unread_ = boot.unread > 0;
   boot.epoch = epoch;
   step(std::move(boot));
@@ -110,7 +110,7 @@ void House::tick() {
   for (core::Event& event : std::exchange(again_, {})) step(event);
   if (queue_unread_) {
     // The rest of a long queue, piece by piece: meanwhile everybody is served.
-    auto more = store_.load_more(store::kBootQueued);
+    auto more = store_.load_more(config_.queue_read_requests);
     if (more) {
       queue_unread_ = !more->last;
       step(std::move(*more));

@@ -19,9 +19,6 @@ namespace holdfast::store {
 
 /// With this many pages in the log an idle moment is worth a checkpoint.
 inline constexpr std::int64_t kIdleCheckpointPages = 1000;
-/// Queued requests that a start reads at once, and that each turn afterwards reads: some
-/// milliseconds.
-inline constexpr std::int64_t kBootQueued = 512;
 inline constexpr std::int32_t kApplicationId = 0x48465354;  // "HFST"
 
 class Disk;  // control/store/disk.h
