@@ -19,7 +19,9 @@ constexpr char kUsage[] =
     "usage: holdfast-bench-soak [--hours H] [--kill-every S] [--share 0.7] [--json] [--dir DIR]\n"
     "                           [--model FILE.gguf] [--record FILE]\n"
     "Steady load on daemon, ingress helper and two workers with the fake engine; every S seconds\n"
-    "one of them is killed and started again, each sixth time the daemon. H may be a fraction.\n";
+    "one of them is killed and started again, each sixth time the daemon (not in the second half, "
+    "so\n"
+    "that growth shows). H may be a fraction.\n";
 
 struct Arguments {
   SoakOptions options;

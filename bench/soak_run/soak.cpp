@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <thread>
 
 namespace holdfast::bench {
@@ -10,10 +11,8 @@ namespace {
 constexpr int kWorkers = 2;
 constexpr int kSlots = 16;
 constexpr int kStepUs = 5000;
-constexpr double kTokensEach = 65;      // the prefill's step and 64 tokens
-constexpr double kSettleS = 15;         // of a new daemon: caches fill
-constexpr double kShortestSlopeS = 20;  // below, a slope is noise
-constexpr double kSlopesCountFromS = 600;
+constexpr double kTokensEach = 65;         // the prefill's step and 64 tokens
+constexpr double kSlopesCountFromS = 600;  // of a life: below, caches still fill
 
 struct Sample {
   double at_s = 0;
@@ -28,13 +27,13 @@ double wal_bytes(const std::string& state_dir) {
   return absent ? 0 : static_cast<double>(size);
 }
 
-/// Kills in turn: worker, worker, helper, and each sixth time the daemon.
+/// Kills in turn: worker, worker, helper, and each sixth time the daemon, unless it is spared.
 class Killer {
  public:
   explicit Killer(House& house) : house_(house) {}
-  Result<void> next() {
+  Result<void> next(bool spare_daemon) {
     const int turn = kills_++ % 6;
-    if (turn == 5) {
+    if (turn == 5 && !spare_daemon) {
       house_.kill_daemon();
       ++daemon_kills_;
       daemon_since_us_ = now_us();
@@ -56,24 +55,24 @@ class Killer {
   std::int64_t daemon_since_us_ = now_us();
 };
 
-/// Slope of one measure inside the lives of single daemons, in units an hour, weighted by how long
-/// they lived; the first seconds of each are left out.
-double slope_per_hour(const std::vector<Sample>& samples, double Sample::*what) {
-  double weighted = 0;
-  double weight = 0;
-  for (std::size_t i = 0; i < samples.size();) {
-    std::vector<std::pair<double, double>> points;
-    const int incarnation = samples[i].incarnation;
-    for (; i < samples.size() && samples[i].incarnation == incarnation; ++i) {
-      if (samples[i].age_s >= kSettleS) points.emplace_back(samples[i].at_s, samples[i].*what);
-    }
-    if (points.size() < 2) continue;
-    const double length = points.back().first - points.front().first;
-    if (length < kShortestSlopeS) continue;
-    weighted += slope(points) * 3600 * length;
-    weight += length;
+/// The samples of the daemon that lived longest, without the first fifth of its life: there caches
+/// fill.
+std::vector<Sample> longest_life(const std::vector<Sample>& samples) {
+  std::map<int, std::vector<Sample>> lives;
+  for (const Sample& s : samples) lives[s.incarnation].push_back(s);
+  std::vector<Sample> best;
+  for (const auto& [incarnation, life] : lives) {
+    if (life.size() > best.size()) best = life;
   }
-  return weight == 0 ? 0 : weighted / weight;
+  const double settled_s = best.empty() ? 0 : best.back().age_s / 5;
+  std::erase_if(best, [&](const Sample& s) { return s.age_s < settled_s; });
+  return best;
+}
+
+double slope_per_hour(const std::vector<Sample>& life, double Sample::*what) {
+  std::vector<std::pair<double, double>> points;
+  for (const Sample& s : life) points.emplace_back(s.at_s, s.*what);
+  return slope(points) * 3600;
 }
 
 double largest(const std::vector<Sample>& samples, double Sample::*what) {
@@ -119,22 +118,26 @@ void report_load(const SteadyLoad::Counts& counts, Report& report) {
   }
 }
 
-void report_slopes(const std::vector<Sample>& samples, double seconds, Report& report) {
+void report_slopes(const std::vector<Sample>& samples, Report& report) {
+  const std::vector<Sample> life = longest_life(samples);
+  const double life_s = life.empty() ? 0 : life.back().age_s;
   const auto goal = [&](double value) {
-    return seconds >= kSlopesCountFromS ? std::optional<Goal>(Goal{value, Better::kLower})
-                                        : std::nullopt;
+    return life_s >= kSlopesCountFromS ? std::optional<Goal>(Goal{value, Better::kLower})
+                                       : std::nullopt;
   };
+  report.add("soak.slopes_over", life_s, "s", std::nullopt,
+             "life of the daemon that lived longest");
   constexpr double kMib = 1 << 20;
   report.add("soak.rss_max", largest(samples, &Sample::rss) / kMib, "MiB");
-  report.add("soak.rss_slope", slope_per_hour(samples, &Sample::rss) / kMib, "MiB/h", goal(4));
+  report.add("soak.rss_slope", slope_per_hour(life, &Sample::rss) / kMib, "MiB/h", goal(4));
   report.add("soak.descriptors_max", largest(samples, &Sample::descriptors), "files");
-  report.add("soak.descriptors_slope", slope_per_hour(samples, &Sample::descriptors), "files/h",
+  report.add("soak.descriptors_slope", slope_per_hour(life, &Sample::descriptors), "files/h",
              goal(1));
   report.add("soak.wal_max", largest(samples, &Sample::wal) / kMib, "MiB",
              Goal{64, Better::kLower});
-  report.add("soak.wal_slope", slope_per_hour(samples, &Sample::wal) / kMib, "MiB/h", goal(4));
+  report.add("soak.wal_slope", slope_per_hour(life, &Sample::wal) / kMib, "MiB/h", goal(4));
   report.add("soak.queue_max", largest(samples, &Sample::queue), "requests");
-  report.add("soak.queue_slope", slope_per_hour(samples, &Sample::queue), "1/h", goal(10));
+  report.add("soak.queue_slope", slope_per_hour(life, &Sample::queue), "1/h", goal(10));
 }
 
 }  // namespace
@@ -155,7 +158,8 @@ Result<void> run_soak(const SoakOptions& options, Report& report) {
   for (double next_sample = 1; elapsed() < seconds; next_sample += 1) {
     sleep_ms(1000 * (next_sample - elapsed()));
     if (elapsed() >= next_kill) {
-      HF_CHECKED(killer.next());
+      // In the second half the daemon lives, so that whatever grows in it shows.
+      HF_CHECKED(killer.next(elapsed() > seconds / 2));
       next_kill += options.kill_every_s;
     }
     samples.push_back({elapsed(), killer.daemon_kills(), killer.daemon_age_s(),
@@ -164,7 +168,7 @@ Result<void> run_soak(const SoakOptions& options, Report& report) {
                        wal_bytes(house->dir()), static_cast<double>(load.open())});
   }
   report_load(load.finish(60), report);
-  report_slopes(samples, seconds, report);
+  report_slopes(samples, report);
   report.add("soak.seconds", elapsed(), "s");
   report.add("soak.kills", killer.kills(), "processes");
   report.add("soak.daemon_kills", killer.daemon_kills(), "processes");

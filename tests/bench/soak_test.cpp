@@ -23,7 +23,7 @@ double figure(const json& document, const std::string& name) {
 TEST(BenchSoak, AShortRunAccountsForEveryRequest) {
   const std::string command =
       std::string(HOLDFAST_BIN_DIR) +
-      "/holdfast-bench-soak --json --hours 0.0035 --kill-every 1 2>/dev/null";
+      "/holdfast-bench-soak --json --hours 0.005 --kill-every 1 2>/dev/null";
   FILE* pipe = popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);
   std::string text;
