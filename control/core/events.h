@@ -16,6 +16,10 @@ struct Boot {
   Seq last_seq = 0;
   std::int64_t config_version = 0;
   bool queue_paused = false;
+  // Deadlines are kept on a clock that nobody steps: monotonic time plus an offset that holds as
+  // long as the machine has not booted again. As it was stored, and this boot of the machine.
+  std::string clock_boot_id, boot_id;
+  std::int64_t clock_offset_ms = 0;
   std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
   std::vector<LoadRow> loads;         // those that had not ended

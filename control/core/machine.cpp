@@ -39,6 +39,7 @@ void Machine::on(const Boot& event) {
   last_seq_ = event.last_seq;
   config_version_ = event.config_version;
   paused_ = event.queue_paused;
+  start_clock(event);
   drained_workers_.insert(event.drained_workers.begin(), event.drained_workers.end());
   adoption_until_us_ = now_.mono_us + config_.adoption_window_ms * 1000;
   for (const ModelRow& row : event.models) {
@@ -60,6 +61,16 @@ void Machine::on(const Boot& event) {
                         {"live_requests", std::to_string(requests_.live() + unread_)},
                         {"models", std::to_string(models_.size())}});
   want_place_ = want_dispatch_ = true;
+}
+
+/// Steps of the wall clock, before or between processes, must not move deadlines.
+void Machine::start_clock(const Boot& event) {
+  clock_offset_ms_ = event.clock_offset_ms;
+  if (!event.boot_id.empty() && event.boot_id == event.clock_boot_id) return;
+  clock_offset_ms_ = now_.wall_ms - now_.mono_us / 1000;
+  if (event.boot_id.empty()) return;
+  out_->write(PutFlag{"clock.offset", event.boot_id + " " + std::to_string(clock_offset_ms_)},
+              Durability::kFull);
 }
 
 void Machine::on(const Recall& event) {
@@ -109,7 +120,7 @@ Request& Machine::take_in(const BootRequest& boot) {
   request.prompt_tokens = boot.prompt_tokens;
   for (const std::int64_t tokens : boot.prompt_tokens) request.payload_bytes += tokens * 4;
   const auto monotonic = [&](std::int64_t wall_deadline) {
-    return wall_deadline == 0 ? 0 : now_.mono_us + (wall_deadline - now_.wall_ms) * 1000;
+    return wall_deadline == 0 ? 0 : now_.mono_us + (wall_deadline - steady_ms()) * 1000;
   };
   if (boot.row.started_ms == 0) request.queue_deadline_us = monotonic(boot.row.queue_deadline_ms);
   request.total_deadline_us = monotonic(boot.row.total_deadline_ms);

@@ -122,6 +122,8 @@ class Machine {
   void on(const BootMore& event);
   void boot_choice(Request& request, Choice& choice, const BootChoice& boot);
   void timer_due(const TimerEntry& entry);
+  std::int64_t steady_ms() const { return now_.mono_us / 1000 + clock_offset_ms_; }
+  void start_clock(const Boot& event);
   void arm_request(const Request& request);
   void check_request(Seq seq);
   void check_drained();
@@ -184,6 +186,7 @@ class Machine {
   void token_event(Worker& worker, const wire::TokenEvent& event, wire::Ack& ack);
   bool same_as_stored(const Request& request, const Choice& choice,
                       const wire::TokenEvent& event) const;
+  void bind_class(Request& request, const std::string& numerics_class);
   void commit_tokens(Request& request, Choice& choice, const wire::TokenEvent& event,
                      std::int64_t skip);
   void determinism_violation(Worker& worker, Request& request, Choice& choice,
@@ -274,6 +277,7 @@ class Machine {
   std::int64_t unread_ = 0;
   std::int64_t adoption_until_us_ = 0;
   bool paused_ = false;
+  std::int64_t clock_offset_ms_ = 0;  // steady time for deadlines, see Boot
   std::set<std::string> drained_workers_;  // by an operator, connected or not
   bool draining_ = false;
   std::int64_t drain_until_us_ = 0;

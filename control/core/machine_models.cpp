@@ -232,6 +232,7 @@ void Machine::unload(Model& model) {
     drain_step(load);
   }
   refresh_model(model, "asked to unload");
+  want_place_ = true;
 }
 
 /// A draining load without work is told to go.
@@ -358,7 +359,8 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   refresh_model(model->second, m.model.reason.empty()
                                    ? "reported by worker " + worker.hello.worker_key
                                    : m.model.reason);
-  want_dispatch_ = true;
+  // Ready and idle: it may have to make room for a model that could not be placed while it loaded.
+  want_dispatch_ = want_place_ = true;
 }
 
 // ---- placement
@@ -382,8 +384,15 @@ void Machine::place() {
   want_place_ = false;
   if (draining_) return;
   for (auto& [name, model] : models_) {
+    // An unload meets requests that wait: they are served as a new one would be, by a new load.
+    const auto queue = queues_.lower_bound({name, std::string()});
+    const bool waits = queue != queues_.end() && queue->first.first == name;
+    if (waits && !model.row.wanted && !paused_ && model.row.state == ModelState::kUnloaded) {
+      want(model);
+    }
     if (model.row.wanted && model.row.state != ModelState::kFailed) place_model(model);
   }
+  want_place_ = false;  // want() asked for what was just done
 }
 
 void Machine::place_model(Model& model) {

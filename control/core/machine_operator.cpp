@@ -113,7 +113,7 @@ void Machine::on(const OpPause& event) {
   if (!planted(Bug::kPauseForgotten)) {
     out_->write(PutFlag{"queue.paused", paused_ ? "1" : "0"}, Durability::kFull);
   }
-  want_dispatch_ = true;
+  want_dispatch_ = want_place_ = true;
   op_done(event.peer, event.tag, paused_ ? "queue.pause" : "queue.resume", {});
 }
 

@@ -57,7 +57,9 @@ void Machine::dequeue(Request& request, Choice& choice) {
   const auto queue = queues_.find(queue_key(request));
   if (queue == queues_.end()) return;
   queue->second.remove({request.row.seq, choice.row.choice});
-  if (queue->second.size() == 0) queues_.erase(queue);
+  if (queue->second.size() > 0) return;
+  queues_.erase(queue);
+  want_place_ = true;
 }
 
 /// Takes a running choice off its load: its slot and pages are free again.
@@ -69,7 +71,10 @@ void Machine::leave_worker(Choice& choice, ChoiceRef ref) {
   if (load.running.erase(ref) == 0) return;
   load.pages_used -= choice.pages;
   choice.pages = 0;
-  if (load.running.empty()) load.alone = false;
+  if (load.running.empty()) {
+    load.alone = false;
+    want_place_ = true;  // idle now: it may have to make room for a model that waits
+  }
   drain_step(load);
   want_dispatch_ = true;
 }

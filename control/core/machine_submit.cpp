@@ -306,7 +306,7 @@ Request Machine::make_request(const SubmitEvent& event, const Model& model,
   const auto deadline = [&](std::int64_t timeout_ms, std::int64_t& wall, std::int64_t& mono) {
     if (timeout_ms == 0) return;
     const std::int64_t limited = std::min<std::int64_t>(timeout_ms, 1LL << 42);
-    wall = now_.wall_ms + limited;
+    wall = steady_ms() + limited;
     mono = now_.mono_us + limited * 1000;
   };
   deadline(submit.queue_timeout_ms, request.row.queue_deadline_ms, request.queue_deadline_us);
@@ -363,7 +363,10 @@ void Machine::accept(const SubmitEvent& event, const Waiters& waiters,
     for (Choice& choice : in.choices) enqueue(in, choice);
     arm_request(in);
   }
-  for (const auto& [peer, tag] : waiters) out_->send(peer, wire::Accepted{tag, false, info(in)});
+  bool duplicate = false;  // who sent the same while it was prepared
+  for (const auto& [peer, tag] : waiters) {
+    out_->send(peer, wire::Accepted{tag, std::exchange(duplicate, true), info(in)});
+  }
 }
 
 }  // namespace holdfast::core

@@ -115,6 +115,30 @@ void Machine::determinism_violation(Worker& worker, Request& request, Choice& ch
   quarantine_worker(worker, "determinism violation");
 }
 
+/// The first committed token of a request binds it to the numerics class that it came from.
+void Machine::bind_class(Request& request, const std::string& numerics_class) {
+  // Choices that wait move to the queue of this class with their request.
+  std::vector<Choice*> waiting;
+  for (Choice& other : request.choices) {
+    if (other.phase != ChoicePhase::kQueued) continue;
+    dequeue(request, other);
+    waiting.push_back(&other);
+  }
+  request.row.numerics_class = numerics_class;
+  for (Choice* other : waiting) enqueue(request, *other);
+  // Synced: the client will see tokens of this class, and after a power failure another one must
+  // not begin again.
+  write_request(request, Durability::kFull);
+  // Choices that another class has begun begin again here; none of their tokens has been committed.
+  for (Choice& other : request.choices) {
+    if (other.phase != ChoicePhase::kRunning) continue;
+    const auto load = loads_.find(other.load_id);
+    if (load == loads_.end() || load->second.row.numerics_class == numerics_class) continue;
+    out_->send(other.worker, wire::CancelWork{request.row.id, other.row.choice, other.fence});
+    requeue(request, other, "another numerics class");
+  }
+}
+
 /// Appends ids[skip..) and the finish, if it has one. The fence and the start were checked.
 void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenEvent& event,
                             std::int64_t skip) {
@@ -137,16 +161,7 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
   const auto load = loads_.find(choice.load_id);
   if (!chunk.ids.empty()) {
     if (request.row.numerics_class.empty() && load != loads_.end()) {
-      // Other choices that wait move to the queue of this class with their request.
-      std::vector<Choice*> waiting;
-      for (Choice& other : request.choices) {
-        if (other.phase != ChoicePhase::kQueued) continue;
-        dequeue(request, other);
-        waiting.push_back(&other);
-      }
-      request.row.numerics_class = load->second.row.numerics_class;
-      for (Choice* other : waiting) enqueue(request, *other);
-      write_request(request, Durability::kNormal);
+      bind_class(request, load->second.row.numerics_class);
     }
     choice.ids.insert(choice.ids.end(), chunk.ids.begin(), chunk.ids.end());
     choice.row.next_index += static_cast<std::int64_t>(chunk.ids.size());

@@ -126,10 +126,12 @@ bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
   }
   Choice& choice = request->choices[static_cast<std::size_t>(item.choice)];
   const auto load = loads_.find(choice.load_id);
+  const std::string& numerics = request->row.numerics_class;
   if (choice.phase != ChoicePhase::kAdopting || choice.fence != item.fence ||
       choice.worker_key != worker.hello.worker_key ||
       choice.incarnation != worker.hello.incarnation || load == loads_.end() ||
-      load->second.worker != worker.peer || item.first_unacked > choice.row.next_index) {
+      load->second.worker != worker.peer || item.first_unacked > choice.row.next_index ||
+      !(numerics.empty() || numerics == load->second.row.numerics_class)) {
     return false;
   }
   const bool same_fence = planted(Bug::kAdoptWithoutFence);

@@ -1,5 +1,7 @@
 #include "control/core/workers.h"
 
+#include "control/core/planted.h"
+
 namespace holdfast::core {
 
 std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens) {
@@ -9,7 +11,9 @@ std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens) {
 
 bool fits_now(const Load& load, std::int64_t tokens) {
   const auto running = static_cast<std::int64_t>(load.running.size());
-  if (running >= load.row.slots) return false;
+  if (running >= load.row.slots) {
+    return running == load.row.slots && planted(Bug::kSlotsMiscounted);
+  }
   // The first token needs a place too. An empty worker takes anything that admission let in.
   if (running == 0) return true;
   const std::int64_t needed = pages_for(tokens + 1, load.row.page_tokens) + running;

@@ -35,7 +35,7 @@ bool take(wire::Message& message, Variant& into) {
 Result<void> House::boot() {
   // Before the first peer: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_.raise_epoch(host_.now().wall_ms));
-  HF_TRY(core::Boot boot, store_.load(config_.queue_read_requests));
+  HF_TRY(core::Boot boot, store_.load(machine_.config().queue_read_requests));
   queue_unread_ = boot.unread > 0;
   boot.epoch = epoch;
   step(std::move(boot));
@@ -46,6 +46,10 @@ Result<void> House::boot() {
 }
 
 void House::step(const core::Event& event) {
+  // What the last release could not send is put back before anything can be sent past it.
+  for (const core::Event& before : std::exchange(again_, {})) {
+    machine_.step(before, host_.now(), pending_);
+  }
   machine_.step(event, host_.now(), pending_);
 }
 
@@ -107,10 +111,9 @@ void House::operate(const core::Event& event) {
 }
 
 void House::tick() {
-  for (core::Event& event : std::exchange(again_, {})) step(event);
   if (queue_unread_) {
     // The rest of a long queue, piece by piece: meanwhile everybody is served.
-    auto more = store_.load_more(config_.queue_read_requests);
+    auto more = store_.load_more(machine_.config().queue_read_requests);
     if (more) {
       queue_unread_ = !more->last;
       step(std::move(*more));
@@ -119,7 +122,8 @@ void House::tick() {
     }
   }
   const auto deadline = machine_.next_deadline_us();
-  if (deadline && *deadline <= host_.now().mono_us) step(core::Timer{});
+  const bool due = deadline && *deadline <= host_.now().mono_us;
+  if (due || !again_.empty()) step(core::Timer{});
 }
 
 Result<House::Commit> House::commit() {

@@ -37,7 +37,7 @@ class House {
  public:
   /// `store` and `host` must live longer.
   House(const core::Config& config, store::Store& store, HouseHost& host)
-      : config_(config), store_(store), host_(host), machine_(config) {}
+      : store_(store), host_(host), machine_(config) {}
 
   /// Raises the epoch, reads the database, boots the machine, commits and releases. Before the
   /// first peer is let in. kNoRoom does not happen here: a full disk is an error at a start.
@@ -75,7 +75,6 @@ class House {
   void release_one(core::SendEvent& out);
   void release_one(core::SendOpResult& out);
 
-  core::Config config_;
   store::Store& store_;
   HouseHost& host_;
   core::Machine machine_;

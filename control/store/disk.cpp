@@ -14,7 +14,23 @@ namespace {
 class RealDisk final : public Disk {
  public:
   const char* vfs() const override { return nullptr; }
-  bool exists(const std::string& path) override { return access(path.c_str(), F_OK) == 0; }
+  Result<void> rewrite(const std::string& path) override {
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) return {};
+    std::string buffer(1 << 20, '\0');
+    bool ok = fd >= 0;
+    for (off_t at = 0; ok;) {
+      const ssize_t n = pread(fd, buffer.data(), buffer.size(), at);
+      if (n == 0) break;
+      ok = n > 0 && pwrite(fd, buffer.data(), static_cast<std::size_t>(n), at) == n;
+      at += n;
+    }
+    ok = ok && fdatasync(fd) == 0;
+    const int why = errno;
+    if (fd >= 0) close(fd);
+    if (ok) return {};
+    return Error{Errc::kIo, "rewrite " + path + ": " + std::strerror(why)};
+  }
   Result<void> sync_directory(const std::string& dir) override {
     const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool ok = fd >= 0 && fsync(fd) == 0;
@@ -34,6 +50,16 @@ class RealDisk final : public Disk {
     if (fd < 0) return;
     (void)posix_fallocate(fd, 0, bytes);
     close(fd);
+  }
+  std::string boot_id() override {
+    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return {};
+    char text[64];
+    const ssize_t n = read(fd, text, sizeof text);
+    close(fd);
+    std::string id(text, static_cast<std::size_t>(n > 0 ? n : 0));
+    while (!id.empty() && id.back() == '\n') id.pop_back();
+    return id;
   }
   void pause_ms(int ms) override {
     const timespec pause{ms / 1000, (ms % 1000) * 1'000'000L};

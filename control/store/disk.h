@@ -14,7 +14,9 @@ class Disk {
   virtual ~Disk() = default;
   /// Name of a registered sqlite3_vfs; nullptr: SQLite's default.
   virtual const char* vfs() const = 0;
-  virtual bool exists(const std::string& path) = 0;
+  /// Writes a file's bytes over themselves and syncs it, so that the disk has what reads show. Does
+  /// nothing if there is no such file. kIo with path and cause.
+  virtual Result<void> rewrite(const std::string& path) = 0;
   /// kIo with path and cause.
   virtual Result<void> sync_directory(const std::string& dir) = 0;
   /// Free bytes for this user; 0 if it cannot be told.
@@ -24,6 +26,8 @@ class Disk {
   /// A file of `bytes` that takes its room; does nothing if it cannot.
   virtual void allocate(const std::string& path, std::int64_t bytes) = 0;
   virtual void pause_ms(int ms) = 0;
+  /// Another one after each boot of the machine; empty if it cannot be told.
+  virtual std::string boot_id() = 0;
 };
 
 /// The machine's own. Thread-safe.

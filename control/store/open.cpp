@@ -114,7 +114,6 @@ Result<Db> open_database(Disk& disk, const std::string& state_dir) {
   static const int counting_off = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   (void)counting_off;
   const std::string path = state_dir + "/control.db";
-  const bool fresh = !disk.exists(path);
   sqlite3* raw = nullptr;
   const int rc = sqlite3_open_v2(
       path.c_str(), &raw,
@@ -129,8 +128,9 @@ Result<Db> open_database(Disk& disk, const std::string& state_dir) {
   HF_CHECKED(retry_busy(disk, "open " + path, db.get(),
                         [](sqlite3* d) { return set_pragmas(d, "control.db"); }));
   HF_CHECKED(migrate(db.get(), path));
-  // SQLite does not report a failed sync of the directory that has the new names in it.
-  if (fresh && !core::planted(core::Bug::kDirectoryNotSynced)) {
+  // SQLite does not report a failed sync of the directory that has the new names in it. At every
+  // start: the one that made the file may have died before this line.
+  if (!core::planted(core::Bug::kDirectoryNotSynced)) {
     HF_CHECKED(disk.sync_directory(state_dir));
   }
   return db;

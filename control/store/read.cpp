@@ -1,6 +1,7 @@
 // Reads: what a start needs, and single requests afterwards.
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "control/store/encode.h"
 #include "control/store/sqlite_store.h"
@@ -78,6 +79,14 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
   boot.last_seq = last_seq_ = std::stoll(seq);
   boot.config_version = std::stoll(version);
   boot.queue_paused = paused == "1";
+  HF_TRY(const std::string clock,
+         query_text(db_.get(), "SELECT value FROM flags WHERE name='clock.offset'"));
+  boot.boot_id = disk_.boot_id();
+  const std::size_t space = clock.find(' ');
+  if (space != std::string::npos) {
+    boot.clock_boot_id = clock.substr(0, space);
+    boot.clock_offset_ms = std::strtoll(clock.c_str() + space, nullptr, 10);
+  }
   HF_TRY(boot.drained_workers, load_drained());
   HF_TRY(boot.models, load_models());
   HF_TRY(boot.loads, load_loads());

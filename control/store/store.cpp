@@ -11,9 +11,6 @@
 namespace holdfast::store {
 namespace {
 
-constexpr std::int64_t kBusyPages = 4000;        // checkpoint between two groups
-constexpr std::int64_t kTruncatePages = 16'384;  // 64 MiB: readers kept PASSIVE from ending
-
 int on_wal(void* pages, sqlite3*, const char*, int count) {
   *static_cast<std::int64_t*>(pages) = count;
   return SQLITE_OK;
@@ -30,6 +27,12 @@ Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
     lock.emplace(std::move(held));
   }
   crash_point(CrashPoint::kDaemonStartLocked);
+  // The process before may have died of a failed sync: what the page cache shows of the log may
+  // never reach the disk, and no later sync would say so. A checkpoint from such a log, or commits
+  // after it, would be lost or torn by the next power failure. Written again it is dirty again.
+  if (!core::planted(core::Bug::kLogNotRewritten)) {
+    HF_CHECKED(disk.rewrite(options.state_dir + "/control.db-wal"));
+  }
   HF_TRY(Db db, open_database(disk, options.state_dir));
   crash_point(CrashPoint::kDaemonStartOpened);
   if (options.max_pages > 0) {
@@ -38,9 +41,6 @@ Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
   }
   auto store = std::make_unique<SqliteStore>(std::move(lock), disk, std::move(db), options);
   HF_CHECKED(store->prepare());
-  // The process before may have died of a failed sync: what the page cache shows of the log may
-  // never reach the disk, and a later sync would not say so. The file gets all of it now.
-  if (!core::planted(core::Bug::kLogNotRewritten)) HF_CHECKED(store->checkpoint_all());
   store->restore_reserve();
   return std::unique_ptr<Store>(std::move(store));
 }
@@ -148,8 +148,9 @@ Result<void> SqliteStore::checkpoint(int mode) {
 Result<void> SqliteStore::checkpoint_if_due(bool idle) {
   if (failed_) return {};
   HF_CHECKED(end_reads());
-  if (wal_pages_ >= kTruncatePages) return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
-  if (wal_pages_ >= kBusyPages || (idle && wal_pages_ >= kIdleCheckpointPages)) {
+  if (wal_pages_ >= options_.truncate_pages) return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+  if (wal_pages_ >= options_.busy_checkpoint_pages ||
+      (idle && wal_pages_ >= options_.idle_checkpoint_pages)) {
     return checkpoint(SQLITE_CHECKPOINT_PASSIVE);
   }
   return {};

@@ -29,6 +29,10 @@ struct OpenOptions {
   std::int64_t lock_wait_ms = 5000;
   std::int64_t max_pages = 0;      // cap of the file in pages of 4 KiB, 0 = none: then kDiskFull
   std::int64_t reserve_bytes = 0;  // size of the file that make_room() gives up
+  // Pages in the log: checkpoint when idle, between two groups, and whatever readers do (64 MiB).
+  std::int64_t idle_checkpoint_pages = kIdleCheckpointPages;
+  std::int64_t busy_checkpoint_pages = 4000;
+  std::int64_t truncate_pages = 16'384;
   Disk* disk = nullptr;            // nullptr: the machine's own; another one has no lock file
 };
 

@@ -1,7 +1,7 @@
 // Goal: the lying disk is a fair judge. SQLite in WAL mode with synchronous=FULL loses nothing that
 // it committed when power fails; with synchronous=OFF the same disk must make it lose something
 // (otherwise the judge is blind).
-#include "tests/simulation/sim_vfs.h"
+#include "tests/simulation/lib/sim_vfs.h"
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -22,6 +22,7 @@ sqlite3* open_db(SimDisk& disk, const char* synchronous) {
   run(db, "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0;");
   run(db, std::string("PRAGMA synchronous=") + synchronous);
   run(db, "CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, v TEXT)");
+  disk.sync_names();  // as a program does that makes a database
   return db;
 }
 

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/simulation/sim_random.h"
+#include "shared/base/result.h"
+#include "tests/simulation/lib/sim_random.h"
 
 struct sqlite3_vfs;
 
@@ -18,7 +19,7 @@ namespace holdfast::simulation {
 /// What a seed may do to the disk. Probabilities are of 1 << 16 per operation.
 struct DiskFaults {
   std::uint32_t write_eio = 0;
-  std::uint32_t sync_eio = 0;  // the sync fails, its writes stay pending (fsyncgate)
+  std::uint32_t sync_eio = 0;  // the sync fails once; reads show its writes, the platter may not
   std::uint32_t read_eio = 0;
   std::uint32_t disk_full = 0;       // SQLITE_FULL on a write
   std::int64_t capacity_bytes = -1;  // all files together; -1 = no limit
@@ -28,6 +29,7 @@ struct DiskCounts {
   std::uint64_t writes = 0, syncs = 0, reads = 0;
   std::uint64_t eio_write = 0, eio_sync = 0, eio_read = 0, full = 0;
   std::uint64_t power_failures = 0, writes_lost = 0, writes_torn = 0, writes_kept_unsynced = 0;
+  std::uint64_t deaths_inside = 0, names_lost = 0, bits_flipped = 0;
 };
 
 /// Owns the registered vfs `name()` and all files in it. One thread. Every database connection on
@@ -49,6 +51,20 @@ class SimDisk {
   void process_death();
   /// As process_death(), and each file keeps its synced content plus a random part of the rest.
   void power_failure();
+  /// The process dies inside the `operations`-th write, sync or truncation from now (1 = the next),
+  /// after a part of it. 0 calls it off.
+  void die_after(std::int64_t operations) { operations_left_ = operations; }
+  /// Since the last call of start_process().
+  bool died() const { return died_; }
+  void start_process() { died_ = false; }
+  /// As Disk::rewrite.
+  Result<void> rewrite(const std::string& path);
+  /// Names of new files are on the platter from here on.
+  void sync_names();
+  /// Contents of all files, and a disk that has them, synced.
+  using Image = std::map<std::string, std::string>;
+  Image image() const;
+  void load_image(const Image& image);
   /// Bytes of all files now.
   std::int64_t used_bytes() const;
   /// Flips one random bit of a file's synced content (bit rot). False if there is no such byte.
@@ -60,13 +76,17 @@ class SimDisk {
     std::int64_t offset;  // -1: truncate to `size`
     std::int64_t size = 0;
     std::string data;
+    std::int64_t length() const { return static_cast<std::int64_t>(data.size()); }
   };
   struct File {
     std::string content;         // as seen by reads
     std::string synced;          // as after the last sync
     std::vector<Write> pending;  // since then, in order
     bool deleted = false;
+    bool log = false;    // SQLite's own vfs syncs the directory with the first sync of these
+    bool named = false;  // its name is on the platter
     std::vector<std::unique_ptr<std::string>> shm;  // wal-index regions, lost with the process
+    std::vector<std::unique_ptr<std::string>> old_shm;
     int handles = 0;
   };
   int do_read(File& file, void* out, int n, std::int64_t offset);
@@ -79,7 +99,10 @@ class SimDisk {
   SimRandom& random() { return random_; }
 
  private:
-  bool hit(std::uint32_t probability) { return random_.below(1u << 16) < probability; }
+  bool hit(std::uint32_t probability) {
+    return probability != 0 && random_.below(1u << 16) < probability;
+  }
+  bool dies_now();
   static void apply(std::string& content, const Write& write, std::int64_t from, std::int64_t to);
 
   std::string name_;
@@ -88,6 +111,8 @@ class SimDisk {
   DiskFaults faults_;
   DiskCounts counts_;
   SimRandom random_;
+  std::int64_t operations_left_ = 0;
+  bool died_ = false;
   std::uint64_t generation_ = 1;  // raised by a death: older handles are dead
 };
 

@@ -1,9 +1,10 @@
-#include "tests/simulation/sim_vfs.h"
+#include "tests/simulation/lib/sim_vfs.h"
 
 #include <sqlite3.h>
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "shared/base/check.h"
 
@@ -31,7 +32,7 @@ bool dead(const Handle* h) {
 int x_close(sqlite3_file* f) {
   Handle* h = handle_of(f);
   if (h->file != nullptr) {
-    --(*h->file)->handles;
+    if (--(*h->file)->handles == 0) (*h->file)->old_shm.clear();
     delete h->file;
     h->file = nullptr;
   }
@@ -64,7 +65,10 @@ int x_file_size(sqlite3_file* f, sqlite3_int64* size) {
   return SQLITE_OK;
 }
 // One simulated process at a time owns the disk, so locks always succeed.
-int x_lock(sqlite3_file*, int) {
+int x_lock(sqlite3_file* f, int) {
+  return dead(handle_of(f)) ? SQLITE_IOERR_LOCK : SQLITE_OK;
+}
+int x_unlock(sqlite3_file*, int) {
   return SQLITE_OK;
 }
 int x_check_reserved(sqlite3_file*, int* out) {
@@ -94,8 +98,8 @@ int x_shm_map(sqlite3_file* f, int region, int bytes, int extend, void volatile*
   *out = shm[static_cast<std::size_t>(region)]->data();
   return SQLITE_OK;
 }
-int x_shm_lock(sqlite3_file*, int, int, int) {
-  return SQLITE_OK;
+int x_shm_lock(sqlite3_file* f, int, int, int) {
+  return dead(handle_of(f)) ? SQLITE_IOERR_LOCK : SQLITE_OK;
 }
 void x_shm_barrier(sqlite3_file*) {}
 int x_shm_unmap(sqlite3_file* f, int delete_flag) {
@@ -106,7 +110,7 @@ int x_shm_unmap(sqlite3_file* f, int delete_flag) {
 
 const sqlite3_io_methods kMethods = {2,           x_close,          x_read,         x_write,
                                      x_truncate,  x_sync,           x_file_size,    x_lock,
-                                     x_lock,      x_check_reserved, x_file_control, x_sector_size,
+                                     x_unlock,    x_check_reserved, x_file_control, x_sector_size,
                                      x_device,    x_shm_map,        x_shm_lock,     x_shm_barrier,
                                      x_shm_unmap, nullptr,          nullptr};
 
@@ -118,9 +122,11 @@ int x_open(sqlite3_vfs* vfs, const char* path, sqlite3_file* f, int flags, int* 
   Handle* h = handle_of(f);
   std::memset(h, 0, sizeof *h);
   SimDisk* disk = disk_of(vfs);
+  const bool log = (flags & (SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL)) != 0;
   const std::string name = path != nullptr ? path : "temp-" + std::to_string(disk->random().next());
   auto file = disk->open_file(name, (flags & SQLITE_OPEN_CREATE) != 0 || path == nullptr);
   if (file == nullptr) return SQLITE_CANTOPEN;
+  file->log = log;
   ++file->handles;
   h->disk = disk;
   h->file = new std::shared_ptr<SimDisk::File>(std::move(file));
@@ -196,6 +202,48 @@ std::shared_ptr<SimDisk::File> SimDisk::open_file(const std::string& path, bool 
   return files_[path] = std::make_shared<File>();
 }
 
+Result<void> SimDisk::rewrite(const std::string& path) {
+  const auto it = files_.find(path);
+  if (it == files_.end()) return {};
+  const std::shared_ptr<File> file = it->second;
+  const std::string all = file->content;
+  constexpr std::size_t kPiece = 1 << 16;
+  for (std::size_t at = 0; at < all.size(); at += kPiece) {
+    const auto n = static_cast<int>(std::min(kPiece, all.size() - at));
+    if (do_write(*file, all.data() + at, n, static_cast<std::int64_t>(at)) != SQLITE_OK) {
+      return Error{Errc::kIo, "rewrite " + path};
+    }
+  }
+  if (do_sync(*file) != SQLITE_OK) return Error{Errc::kIo, "sync " + path};
+  return {};
+}
+
+void SimDisk::sync_names() {
+  for (auto& [path, file] : files_) file->named = true;
+}
+
+SimDisk::Image SimDisk::image() const {
+  Image image;
+  for (const auto& [path, file] : files_) image[path] = file->content;
+  return image;
+}
+
+void SimDisk::load_image(const Image& image) {
+  for (const auto& [path, content] : image) {
+    auto file = std::make_shared<File>();
+    file->content = file->synced = content;
+    file->named = true;
+    files_[path] = std::move(file);
+  }
+}
+
+bool SimDisk::dies_now() {
+  if (operations_left_ == 0 || --operations_left_ > 0) return false;
+  ++counts_.deaths_inside;
+  died_ = true;
+  return true;
+}
+
 int SimDisk::remove_file(const std::string& path) {
   const auto it = files_.find(path);
   if (it == files_.end()) return SQLITE_IOERR_DELETE_NOENT;
@@ -231,13 +279,20 @@ int SimDisk::do_write(File& file, const void* data, int n, std::int64_t offset) 
     ++counts_.full;
     return SQLITE_FULL;
   }
+  const bool dies = dies_now();
+  if (dies) n = static_cast<int>(random_.below(static_cast<std::uint64_t>(n) + 1));
   Write write{offset, 0, std::string(static_cast<const char*>(data), static_cast<std::size_t>(n))};
   apply(file.content, write, 0, n);
   file.pending.push_back(std::move(write));
-  return SQLITE_OK;
+  if (dies) process_death();
+  return dies ? SQLITE_IOERR_WRITE : SQLITE_OK;
 }
 
 int SimDisk::do_truncate(File& file, std::int64_t size) {
+  if (dies_now()) {
+    process_death();
+    return SQLITE_IOERR_TRUNCATE;
+  }
   file.content.resize(static_cast<std::size_t>(size));
   file.pending.push_back({-1, size, {}});
   return SQLITE_OK;
@@ -247,10 +302,20 @@ int SimDisk::do_sync(File& file) {
   ++counts_.syncs;
   if (hit(faults_.sync_eio)) {
     ++counts_.eio_sync;
+    // The kernel reports it once and marks the pages clean: each write is on the platter or never
+    // will be, whatever a later sync says.
+    for (const Write& write : std::exchange(file.pending, {})) {
+      if (random_.below(2) == 0) apply(file.synced, write, 0, write.length());
+    }
     return SQLITE_IOERR_FSYNC;
   }
-  file.synced = file.content;
+  if (dies_now()) {
+    process_death();
+    return SQLITE_IOERR_FSYNC;
+  }
+  for (const Write& write : file.pending) apply(file.synced, write, 0, write.length());
   file.pending.clear();
+  file.named = file.named || file.log;
   return SQLITE_OK;
 }
 
@@ -267,12 +332,25 @@ void SimDisk::apply(std::string& content, const Write& write, std::int64_t from,
 
 void SimDisk::process_death() {
   ++generation_;
-  for (auto& [path, file] : files_) file->shm.clear();
+  // A dead connection is closed later and may still look at its index.
+  for (auto& [path, file] : files_) {
+    for (auto& region : file->shm) file->old_shm.push_back(std::move(region));
+    file->shm.clear();
+  }
 }
 
 void SimDisk::power_failure() {
   process_death();
   ++counts_.power_failures;
+  for (auto it = files_.begin(); it != files_.end();) {
+    if (it->second->named || random_.below(4) == 0) {
+      it->second->named = true;
+      ++it;
+    } else {
+      ++counts_.names_lost;
+      it = files_.erase(it);
+    }
+  }
   for (auto& [path, file] : files_) {
     std::string content = file->synced;
     std::vector<Write> writes = std::move(file->pending);
@@ -314,6 +392,7 @@ bool SimDisk::flip_bit(const std::string& path) {
   const char bit = static_cast<char>(1 << random_.below(8));
   it->second->synced[at] = static_cast<char>(it->second->synced[at] ^ bit);
   it->second->content = it->second->synced;
+  ++counts_.bits_flipped;
   return true;
 }
 

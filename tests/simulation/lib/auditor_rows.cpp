@@ -1,0 +1,182 @@
+// What the auditor finds in the database, and what an end may be.
+#include <algorithm>
+
+#include "tests/simulation/lib/auditor.h"
+
+namespace holdfast::simulation {
+namespace {
+
+using wire::FinishReason;
+using wire::RequestState;
+
+}  // namespace
+
+/// No more than this can be known from outside: who was in which step is the machine's matter.
+void Auditor::check_quarantine(const std::string& id) {
+  if (deaths_ < world_.swarm.blame_quarantine) {
+    world_.fail("I6 " + id + " is quarantined after " + std::to_string(deaths_) +
+                " deaths that count");
+  }
+}
+
+/// A class is gone for long only with its only worker, or where models come and go.
+bool Auditor::classes_may_go() const {
+  const Swarm& s = world_.swarm;
+  return s.two_classes || s.lie > 0 || s.load_fails > 0 || s.op_unload > 0 || s.small_memory ||
+         (s.workers == 1 && (s.partition > 0 || s.worker_pause > 0));
+}
+
+/// Each end must have a cause that this run gave it.
+void Auditor::check_end(const std::string& id, Known& known, const wire::RequestInfo& info) {
+  const Wish& wish = wishes_[static_cast<std::size_t>(known.wish)];
+  const wire::Submit& submit = wish.submit;
+  switch (info.state) {
+    case RequestState::kSucceeded:
+      for (const wire::ChoiceInfo& choice : info.choices) {
+        int possible = 0;
+        for (int c = 0; c < 2; ++c) {
+          if ((known.classes & (1 << c)) == 0 || (c == 1 && !world_.swarm.two_classes)) continue;
+          const Answer& want = answer(known.wish, choice.choice, c);
+          if (choice.next_index == static_cast<std::int64_t>(want.ids.size()) &&
+              choice.finish == want.finish) {
+            possible |= 1 << c;
+          }
+        }
+        if (possible == 0) {
+          world_.fail("I2 " + id + "/" + std::to_string(choice.choice) + " succeeded with " +
+                      std::to_string(choice.next_index) + " tokens, finish " +
+                      std::string(wire::finish_name(choice.finish)) +
+                      ", which the model does not say");
+        } else {
+          known.classes = possible;
+        }
+      }
+      break;
+    case RequestState::kCancelled:
+      if (!known.may_cancel && wish.cancel_us < 0 &&
+          submit.on_disconnect != wire::OnDisconnect::kCancel) {
+        world_.fail("I6 " + id + " is cancelled, nobody asked for it");
+      }
+      break;
+    case RequestState::kExpired: {
+      std::int64_t limit_ms = submit.total_timeout_ms;
+      if (submit.queue_timeout_ms > 0 && (limit_ms == 0 || submit.queue_timeout_ms < limit_ms)) {
+        limit_ms = submit.queue_timeout_ms;
+      }
+      const std::int64_t lived_ms = (world_.now_us - wish.at_us) / kMs;
+      // A machine that boots again has nothing but its wall clock to count from.
+      const bool unsure =
+          world_.power_failed && world_.swarm.reboots && world_.swarm.clock_step > 0;
+      if (limit_ms == 0 || (lived_ms + 1 < limit_ms && !unsure)) {
+        world_.fail("I6 " + id + " expired after " + std::to_string(lived_ms) + " ms of " +
+                    std::to_string(limit_ms));
+      }
+      break;
+    }
+    default: {
+      std::string code;
+      for (const wire::ChoiceInfo& c : info.choices) {
+        if (c.finish == FinishReason::kError) code = c.error_code;
+      }
+      const bool allowed = (code == "model_failed" && loads_may_fail_) ||
+                           (code == "corrupt" && (known.may_fail || any_may_fail_)) ||
+                           (code == "determinism_class_unavailable" && classes_may_go());
+      if (!allowed) world_.fail("I6 " + id + " failed with " + code + " for no reason of this run");
+    }
+  }
+}
+
+void Auditor::check_row(const RowsSeen::Request& row, bool power_failed) {
+  Known* known = find(row.id, "a row");
+  if (known == nullptr) return;
+  if (known->fin && row.state != wire::state_name(known->fin->state)) {
+    world_.fail("I6 " + row.id + " was told as " +
+                std::string(wire::state_name(known->fin->state)) + ", its row says " + row.state);
+  }
+  if (row.state == "quarantined") check_quarantine(row.id);
+  known->dispatched = known->dispatched || row.started;
+  if (row.choices.size() != known->choices.size()) {
+    world_.fail("I1 " + row.id + " has rows of " + std::to_string(row.choices.size()) + " choices");
+    return;
+  }
+  for (std::size_t c = 0; c < row.choices.size(); ++c) {
+    const RowsSeen::Choice& choice = row.choices[c];
+    Seen& seen = known->choices[c];
+    const std::string name = row.id + "/" + std::to_string(c);
+    const std::int64_t least = power_failed ? seen.durable : seen.emitted;
+    if (choice.next_index < least) {
+      world_.fail("I3 the row of " + name + " says " + std::to_string(choice.next_index) + ", " +
+                  std::to_string(least) + " had left");
+    }
+    if (power_failed)
+      seen.emitted = std::max(seen.durable, std::min(seen.emitted, choice.next_index));
+    if (seen.frozen >= 0 && choice.next_index != seen.frozen) {
+      world_.fail("I9 the row of " + name + " says " + std::to_string(choice.next_index) +
+                  ", its cancel said " + std::to_string(seen.frozen));
+    }
+    if (known->fin && choice.next_index != known->fin->choices[c].next_index) {
+      world_.fail("I13 the row of " + name + " says " + std::to_string(choice.next_index) +
+                  " tokens, its FIN said " + std::to_string(known->fin->choices[c].next_index));
+    }
+    if (choice.open_attempts > 1) world_.fail("I4 " + name + " has two open attempts");
+    std::int64_t next = 0;
+    for (const auto& [start, ids] : choice.chunks) {
+      if (start != next)
+        world_.fail("I3 a chunk of " + name + " starts at " + std::to_string(start) + ", not " +
+                    std::to_string(next));
+      check_tokens(row.id, *known, static_cast<std::int32_t>(c), start, ids, "a chunk");
+      next = start + static_cast<std::int64_t>(ids.size());
+    }
+    if (next != choice.next_index) {
+      world_.fail("I3 " + name + " has " + std::to_string(next) + " tokens, its row says " +
+                  std::to_string(choice.next_index));
+    }
+  }
+}
+
+void Auditor::rows(const RowsSeen& seen, bool power_failed) {
+  if (world_.swarm.boot_queued < 512) {
+    // What is read later stands behind what was read first; order is promised to the rest.
+    for (auto& [id, known] : known_) known.moved = true;
+  }
+  if (!seen.trouble.empty()) return world_.fail("I11 " + seen.trouble);
+  std::set<std::string> there;
+  for (const RowsSeen::Request& row : seen.requests) {
+    there.insert(row.id);
+    check_row(row, power_failed);
+    if (!world_.failure().empty()) return;
+  }
+  for (const auto& [id, known] : known_) {
+    if (known.accepted && there.count(id) == 0) {
+      world_.fail("I1 " + id + " was accepted and is lost");
+    }
+  }
+  if (pauses_open_ == 0 && seen.has_tables && seen.paused != paused_) {
+    world_.fail("I1 the answer said that the queue is " +
+                std::string(paused_ ? "paused" : "running") + ", its row does not");
+  }
+  pauses_open_ = 0;  // what was on its way died with the daemon
+  paused_ = seen.paused;
+}
+
+void Auditor::finish(const RowsSeen& seen) {
+  rows(seen, false);
+  for (const RowsSeen::Request& row : seen.requests) {
+    const auto it = known_.find(row.id);
+    if (it == known_.end()) continue;
+    if (row.state == "queued" || row.state == "running" || row.state == "quarantined") {
+      world_.fail("I14 " + row.id + " is still " + row.state);
+    } else if (row.state == "succeeded") {
+      for (std::size_t c = 0; c < row.choices.size(); ++c) {
+        const int numerics = (it->second.classes & 1) != 0 ? 0 : 1;
+        const Answer& want = answer(it->second.wish, static_cast<std::int32_t>(c), numerics);
+        if (row.choices[c].next_index != static_cast<std::int64_t>(want.ids.size())) {
+          world_.fail("I2 " + row.id + " succeeded with " +
+                      std::to_string(row.choices[c].next_index) + " tokens");
+        }
+      }
+    }
+  }
+}
+
+}  // namespace holdfast::simulation

@@ -1,0 +1,267 @@
+#include "tests/simulation/lib/client_node.h"
+
+#include <algorithm>
+
+namespace holdfast::simulation {
+namespace {
+
+constexpr std::int64_t kAnswerUs = 2 * kSecond;  // then a submission is sent again
+
+}  // namespace
+
+void ClientNode::start() {
+  network_.connect(this, Role::kClient);
+  for (auto& [index, task] : tasks_) {
+    task.got.resize(static_cast<std::size_t>(wish(index).choices()));
+    world_.after(wish(index).at_us - world_.now_us, [this, i = index] { submit(i); });
+  }
+}
+
+bool ClientNode::done() const {
+  return std::all_of(tasks_.begin(), tasks_.end(), [](const auto& item) {
+    return item.second.state == State::kFin || item.second.state == State::kGivenUp;
+  });
+}
+
+std::string ClientNode::open_tasks() const {
+  std::string text;
+  for (const auto& [index, task] : tasks_) {
+    if (task.state == State::kFin || task.state == State::kGivenUp) continue;
+    text += " " + wish(index).submit.request_id + "(" +
+            std::to_string(static_cast<int>(task.state)) + ")";
+  }
+  return text;
+}
+
+void ClientNode::vanish(std::int64_t us) {
+  away_until_us_ = world_.now_us + us;
+  network_.isolate(this, away_until_us_);
+  network_.cut(connection_, world_.random.between(0, 100) * kMs, 1);
+}
+
+void ClientNode::on_connected(PeerId connection) {
+  connection_ = connection;
+  tags_.clear();
+  for (auto& [index, task] : tasks_) {
+    if (task.state == State::kSubmitted) submit(index);
+    if (task.state == State::kAttached) task.state = State::kAccepted;
+    if (task.state == State::kAccepted) attach(index);
+    if (task.cancel_wanted && task.state != State::kFin) cancel(index);
+  }
+}
+
+void ClientNode::on_lost(PeerId connection) {
+  if (connection != connection_) return;
+  connection_ = 0;
+  tags_.clear();
+  network_.connect(this, Role::kClient);
+}
+
+void ClientNode::send(wire::Message message) {
+  if (connection_ != 0) network_.send_to_daemon(connection_, std::move(message));
+}
+
+std::uint64_t ClientNode::ask(int index, Asked what) {
+  tags_[++last_tag_] = {index, what};
+  return last_tag_;
+}
+
+// ---- what it asks
+
+void ClientNode::submit(int index) {
+  Task& task = tasks_[index];
+  if (task.state > State::kSubmitted) return;
+  task.state = State::kSubmitted;
+  if (connection_ != 0) {
+    if (task.was_sent) world_.hit(Fault::kSubmitRepeated);
+    task.was_sent = true;
+    auditor_.attempted(index);
+    wire::Submit message = wish(index).submit;
+    message.tag = ask(index, Asked::kSubmit);
+    const int times = wish(index).repeat && world_.random.below(2) == 0 ? 2 : 1;
+    for (int i = 0; i < times; ++i) send(message);
+  }
+  world_.after(kAnswerUs, [this, index, round = ++task.round] {
+    if (tasks_[index].state == State::kSubmitted && tasks_[index].round == round) submit(index);
+  });
+}
+
+void ClientNode::attach(int index) {
+  Task& task = tasks_[index];
+  if (connection_ == 0 || task.state != State::kAccepted) return;
+  wire::Attach message;
+  message.tag = task.tag = ask(index, Asked::kAttach);
+  message.request_id = wish(index).submit.request_id;
+  message.tenant = wish(index).submit.tenant;
+  task.at = task.got;
+  if (wish(index).replay && !task.replayed && world_.random.below(3) == 0) {
+    world_.hit(Fault::kClientReplayed);
+    task.replayed = true;
+    for (std::int64_t& at : task.at) at = world_.random.between(0, at);
+  }
+  task.credited = task.at;
+  message.from = task.at;
+  message.window = task.window = world_.random.between(1, 12);
+  task.state = State::kAttached;
+  send(std::move(message));
+}
+
+void ClientNode::cancel(int index) {
+  Task& task = tasks_[index];
+  task.cancel_wanted = true;
+  if (connection_ == 0 || task.state == State::kFin) return;
+  world_.hit(Fault::kCancelledByClient);
+  wire::Cancel message;
+  message.tag = ask(index, Asked::kCancel);
+  message.request_id = wish(index).submit.request_id;
+  message.tenant = wish(index).submit.tenant;
+  send(std::move(message));
+}
+
+/// Somebody else who guessed the id: he must not learn that it exists.
+void ClientNode::ask_for_others(int index) {
+  if (!wish(index).foreign || tasks_[index].foreign_asked) return;
+  tasks_[index].foreign_asked = true;
+  world_.hit(Fault::kForeignTenant);
+  wire::Attach message;
+  message.tag = ask(index, Asked::kForeign);
+  message.request_id = wish(index).submit.request_id;
+  message.tenant = "stranger";
+  send(std::move(message));
+}
+
+// ---- what it is told
+
+void ClientNode::on_message(PeerId connection, wire::Message& message) {
+  if (connection != connection_) return;
+  const auto asked = [&](std::uint64_t tag) {
+    const auto it = tags_.find(tag);
+    return it == tags_.end() ? std::pair(-1, Asked::kSubmit) : it->second;
+  };
+  if (const auto* m = std::get_if<wire::Accepted>(&message)) {
+    if (const auto [index, what] = asked(m->tag); index >= 0) accepted(index, *m);
+  } else if (const auto* m = std::get_if<wire::Refused>(&message)) {
+    if (const auto [index, what] = asked(m->tag); index >= 0) refused(index, what, *m);
+  } else if (const auto* m = std::get_if<wire::Attached>(&message)) {
+    if (asked(m->tag).second == Asked::kForeign) {
+      world_.fail("I8 " + m->info.request_id + " was shown to another tenant");
+    }
+  } else if (const auto* m = std::get_if<wire::Event>(&message)) {
+    if (const auto [index, what] = asked(m->tag); index >= 0) event(index, *m);
+  } else if (const auto* m = std::get_if<wire::Fin>(&message)) {
+    if (const auto [index, what] = asked(m->tag); index >= 0) fin(index, *m);
+  } else if (const auto* m = std::get_if<wire::StatusReply>(&message)) {
+    if (const auto [index, what] = asked(m->tag); index >= 0) tasks_[index].cancel_wanted = false;
+  }
+}
+
+void ClientNode::accepted(int index, const wire::Accepted& m) {
+  Task& task = tasks_[index];
+  if (task.state != State::kSubmitted) return;
+  if (m.info.request_id != wish(index).submit.request_id) {
+    // Its key was taken by a request with the same body: that one is the answer.
+    if (wish(index).other_body) {
+      world_.fail("I8 another body under one key was taken for " + m.info.request_id);
+    }
+    task.state = State::kGivenUp;
+    return;
+  }
+  task.state = State::kAccepted;
+  attach(index);
+  ask_for_others(index);
+  if (wish(index).cancel_us >= 0) {
+    world_.after(wish(index).cancel_us, [this, index] { cancel(index); });
+  }
+}
+
+void ClientNode::refused(int index, Asked what, const wire::Refused& m) {
+  Task& task = tasks_[index];
+  const Errc code = m.refusal.code;
+  if (what == Asked::kSubmit && task.state == State::kSubmitted) {
+    if (code == Errc::kIdempotencyMismatch || code == Errc::kInvalidRequest) {
+      if (wish(index).same_key_as < 0 && code == Errc::kInvalidRequest) {
+        world_.fail("I1 " + wish(index).submit.request_id + " refused: " + m.refusal.message);
+      }
+      task.state = State::kGivenUp;
+      return;
+    }
+    const std::int64_t pause_us = world_.random.between(100, 800) * kMs;
+    world_.after(pause_us, [this, index, round = ++task.round] {
+      if (tasks_[index].round == round) submit(index);
+    });
+  } else if (what == Asked::kAttach && code == Errc::kNotFound) {
+    world_.fail("I1 " + wish(index).submit.request_id + " was accepted and is not found");
+  } else if (what == Asked::kAttach && code == Errc::kCorrupt &&
+             auditor_.may_fail(wish(index).submit.request_id)) {
+    task.state = State::kGivenUp;
+  } else if (what == Asked::kAttach && task.state == State::kAttached) {
+    task.state = State::kAccepted;
+    world_.after(200 * kMs, [this, index] { attach(index); });
+  } else if (what == Asked::kCancel && code == Errc::kNotFound && task.state > State::kSubmitted) {
+    world_.fail("I1 " + wish(index).submit.request_id + " was accepted, its cancel is refused");
+  }
+}
+
+void ClientNode::event(int index, const wire::Event& m) {
+  Task& task = tasks_[index];
+  const auto c = static_cast<std::size_t>(m.choice);
+  if (task.state != State::kAttached || m.tag != task.tag) {
+    if (task.state == State::kFin) {
+      world_.fail("I6 an EVENT of " + m.request_id + " comes after its FIN");
+    }
+    return;
+  }
+  const std::int64_t end = m.start + static_cast<std::int64_t>(m.ids.size());
+  if (m.start != task.at[c]) {
+    return world_.fail("I2 the stream of " + m.request_id + "/" + std::to_string(m.choice) +
+                       " goes on at " + std::to_string(m.start) + ", expected " +
+                       std::to_string(task.at[c]));
+  }
+  if (end > task.credited[c] + task.window) {
+    world_.fail("I10 " + m.request_id + " sends up to " + std::to_string(end) + ", credit is " +
+                std::to_string(task.credited[c]) + " + " + std::to_string(task.window));
+  }
+  task.at[c] = end;
+  task.got[c] = std::max(task.got[c], end);
+  if (wish(index).slow && !world_.healed) {
+    world_.hit(Fault::kClientSlow);
+    world_.after(world_.random.between(1, 500) * kMs, [this, index, m] { credit(index, m); });
+  } else {
+    credit(index, m);
+  }
+}
+
+void ClientNode::credit(int index, const wire::Event& m) {
+  Task& task = tasks_[index];
+  if (task.tag != m.tag || task.state != State::kAttached) return;
+  const auto c = static_cast<std::size_t>(m.choice);
+  const std::int64_t end = m.start + static_cast<std::int64_t>(m.ids.size());
+  task.credited[c] = std::max(task.credited[c], end);
+  send(wire::Credit{m.tag, m.request_id, m.choice, end});
+}
+
+void ClientNode::fin(int index, const wire::Fin& m) {
+  Task& task = tasks_[index];
+  if (task.state == State::kFin) {
+    return world_.fail("I6 " + m.info.request_id + " has two FINs on one stream");
+  }
+  if (m.tag != task.tag) return;
+  // Rows that cannot be read cannot be sent either.
+  const bool damaged = std::any_of(m.info.choices.begin(), m.info.choices.end(),
+                                   [](const auto& c) { return c.error_code == "corrupt"; });
+  for (const wire::ChoiceInfo& choice : m.info.choices) {
+    const std::int64_t at = task.at[static_cast<std::size_t>(choice.choice)];
+    // Power failed: the client is ahead of what was synced, and the request ended before its tokens
+    // were made again.
+    const bool ahead = at > choice.next_index && world_.power_failed &&
+                       m.info.state != wire::RequestState::kSucceeded;
+    if (at != choice.next_index && !ahead && !damaged) {
+      world_.fail("I13 FIN of " + m.info.request_id + "/" + std::to_string(choice.choice) +
+                  " counts " + std::to_string(choice.next_index) + " tokens, the stream had " +
+                  std::to_string(task.at[static_cast<std::size_t>(choice.choice)]));
+    }
+  }
+  task.state = State::kFin;
+}
+
+}  // namespace holdfast::simulation

@@ -1,0 +1,493 @@
+#include "tests/simulation/lib/daemon_node.h"
+
+#include <sqlite3.h>
+
+#include "shared/wire/frame.h"
+
+namespace holdfast::simulation {
+namespace {
+
+constexpr const char* kPath = "sim/control.db";
+
+/// One line for a report.
+std::string describe(const wire::Message& message) {
+  std::string text(wire::message_name(message));
+  const auto about = [&](const std::string& id, std::int64_t choice, std::int64_t from,
+                         std::int64_t upto) {
+    text += " " + id + "/" + std::to_string(choice) + " [" + std::to_string(from) + ", " +
+            std::to_string(upto) + ")";
+  };
+  const auto fenced = [&](const core::Fence& fence) {
+    text += " fence " + std::to_string(fence.epoch) + "." + std::to_string(fence.counter);
+  };
+  if (const auto* m = std::get_if<wire::Event>(&message)) {
+    about(m->request_id, m->choice, m->start, m->start + static_cast<std::int64_t>(m->ids.size()));
+    text += " tag " + std::to_string(m->tag);
+  } else if (const auto* m = std::get_if<wire::Ack>(&message)) {
+    for (const auto& i : m->items) about(i.request_id, i.choice, 0, i.upto);
+  } else if (const auto* m = std::get_if<wire::Tokens>(&message)) {
+    for (const auto& e : m->events) {
+      about(e.request_id, e.choice, e.start, e.start + static_cast<std::int64_t>(e.ids.size()));
+      fenced(e.fence);
+    }
+  } else if (const auto* m = std::get_if<wire::Dispatch>(&message)) {
+    const auto committed = static_cast<std::int64_t>(m->committed_ids.size());
+    about(m->request_id, m->choice, committed, m->max_tokens);
+    fenced(m->fence);
+  } else if (const auto* m = std::get_if<wire::Adopt>(&message)) {
+    about(m->request_id, m->choice, m->ack_upto, -1);
+    fenced(m->fence);
+  } else if (const auto* m = std::get_if<wire::Fin>(&message)) {
+    text += " " + m->info.request_id + " " + std::string(wire::state_name(m->info.state)) +
+            " tag " + std::to_string(m->tag);
+  } else if (const auto* m = std::get_if<wire::Accepted>(&message)) {
+    text += " " + m->info.request_id + (m->duplicate ? " again" : "");
+  } else if (const auto* m = std::get_if<wire::Attach>(&message)) {
+    text += " " + m->request_id + " tag " + std::to_string(m->tag);
+    for (const auto from : m->from) text += " from " + std::to_string(from);
+  } else if (const auto* m = std::get_if<wire::Refused>(&message)) {
+    text += " " + m->refusal.message;
+  } else if (const auto* m = std::get_if<wire::Drop>(&message)) {
+    text += " " + m->request_id + "/" + std::to_string(m->choice) + " " + m->reason;
+  } else if (const auto* m = std::get_if<wire::Returned>(&message)) {
+    text += " " + m->request_id + "/" + std::to_string(m->choice) + " " + m->reason;
+  }
+  return text;
+}
+
+core::Config sim_config(const Swarm& s) {
+  core::Config c;
+  c.queue_max_requests = s.queue_max;
+  c.terminal_cache = 4;
+  c.queue_read_requests = s.boot_queued;
+  c.adoption_window_ms = 1000;
+  c.reconnect_ms = 1500;
+  c.disconnect_grace_ms = 2000;
+  c.class_wait_ms = 5000;
+  c.stream_chunk_tokens = 8;
+  c.ingress_timeout_ms = 2000;
+  c.ingress_inspect_timeout_ms = 3000;
+  c.load_tries = 4;
+  c.load_backoff_ms = 100;
+  c.load_backoff_max_ms = 2000;
+  c.load_timeout_ms = 5000;
+  c.blame_alone_after = s.blame_alone;
+  c.blame_quarantine_after = s.blame_quarantine;
+  c.storage_min_free_bytes = 1;
+  return c;
+}
+
+}  // namespace
+
+DaemonNode::DaemonNode(World& world, SimDisk& disk, Network& network, Auditor& auditor)
+    : world_(world),
+      disk_(disk),
+      store_disk_(disk),
+      network_(network),
+      auditor_(auditor),
+      config_(sim_config(world.swarm)) {
+  network_.set_listener(this);
+}
+
+DaemonNode::~DaemonNode() {
+  if (house_) add_counts();
+  disk_.set_faults({});
+}
+
+// ---- life and death
+
+void DaemonNode::start() {
+  boot();
+}
+
+void DaemonNode::kill() {
+  if (!up_) return;
+  world_.hit(Fault::kDaemonKilled);
+  die(false, "waiting");
+}
+
+void DaemonNode::power_failure() {
+  if (power_failed_) return;
+  world_.hit(Fault::kPowerFailure);
+  die(true, "power");
+  if (on_power_failure) on_power_failure();
+}
+
+void DaemonNode::add_counts() {
+  const auto counts = house_->machine().arrow_counts();
+  auto& arrows = world_.counts.arrows;
+  arrows.resize(std::max(arrows.size(), counts.size()));
+  for (std::size_t i = 0; i < counts.size(); ++i) arrows[i] += counts[i];
+}
+
+/// Everything in memory is gone; what the files have depends on the kind of death.
+void DaemonNode::die(bool power, const char* where) {
+  world_.say([&] { return std::string("daemon dies: ") + where; });
+  world_.trace(3, life_, power);
+  if (house_) add_counts();
+  ++life_;
+  up_ = busy_ = false;
+  wake_at_us_ = -1;
+  sends_left_ = -1;
+  inbox_.clear();
+  orders_.clear();
+  roles_.clear();
+  disk_.die_after(0);
+  // First the disk, so that closing the connection is no commit and no checkpoint.
+  if (power) {
+    disk_.power_failure();
+    if (world_.swarm.reboots) store_disk_.boot_id_ += "+";
+  } else {
+    disk_.process_death();
+  }
+  power_failed_ = power_failed_ || power;
+  world_.power_failed = world_.power_failed || power;
+  house_.reset();
+  store_.reset();
+  network_.daemon_died();
+  const std::uint64_t life = life_;
+  world_.after(world_.random.between(5, power ? 3000 : 400) * kMs, [this, life] {
+    if (life == life_) boot();
+  });
+}
+
+void DaemonNode::stop_and_audit() {
+  disk_.process_death();
+  add_counts();
+  ++life_;
+  up_ = false;
+  house_.reset();
+  store_.reset();
+  disk_.set_faults({});
+  auditor_.finish(read_rows(disk_.name(), kPath));
+}
+
+void DaemonNode::add_disk_counts(Counts& counts) const {
+  const DiskCounts& d = disk_.counts();
+  const auto add = [&](Fault fault, std::uint64_t n) {
+    counts.faults[static_cast<std::size_t>(fault)] += n;
+  };
+  add(Fault::kWriteLost, d.writes_lost);
+  add(Fault::kWriteTorn, d.writes_torn);
+  add(Fault::kWriteKept, d.writes_kept_unsynced);
+  add(Fault::kNameLost, d.names_lost);
+  add(Fault::kWriteError, d.eio_write);
+  add(Fault::kSyncError, d.eio_sync);
+  add(Fault::kReadError, d.eio_read);
+  add(Fault::kDiskFull, d.full);
+}
+
+std::string DaemonNode::state_of_house() const {
+  if (!up_) return "daemon is down";
+  const core::Machine& m = house_->machine();
+  std::string text = "queued " + std::to_string(m.queued_choices()) + " running " +
+                     std::to_string(m.running_choices()) + " paused " + std::to_string(m.paused());
+  for (const auto& [name, model] : m.models()) {
+    text += "\n  model " + name + " " + std::string(core::model_state_name(model.row.state)) +
+            (model.row.wanted ? " wanted " : " ") + model.row.reason;
+  }
+  for (const auto& [id, load] : m.loads()) {
+    text += "\n  load " + id + " of " + load.row.model + " on " + load.row.worker_key + " peer " +
+            std::to_string(load.worker) + " " +
+            std::string(core::model_state_name(load.row.state)) + " running " +
+            std::to_string(load.running.size()) + " pages " + std::to_string(load.pages_used) +
+            "/" + std::to_string(load.row.pages) + (load.alone ? " alone" : "");
+  }
+  for (const auto& [peer, worker] : m.workers()) {
+    text += "\n  worker " + worker.hello.worker_key + " peer " + std::to_string(peer) +
+            (worker.quarantined ? " quarantined" : "") + (worker.draining ? " draining" : "");
+  }
+  for (const auto& [seq, request] : m.requests().all()) {
+    if (request.terminal()) continue;
+    text += "\n  " + request.row.id + " " + std::string(wire::state_name(request.row.state)) + " " +
+            request.row.model + " class " + request.row.numerics_class;
+  }
+  return text;
+}
+
+void DaemonNode::set_faults() {
+  DiskFaults faults;
+  if (!world_.healed) {
+    faults.write_eio = world_.swarm.write_eio;
+    faults.sync_eio = world_.swarm.sync_eio;
+    faults.read_eio = world_.swarm.read_eio;
+    faults.disk_full = world_.swarm.write_full;
+    if (full_) faults.capacity_bytes = 0;
+  }
+  disk_.set_faults(faults);
+}
+
+void DaemonNode::set_disk_full(bool full) {
+  full_ = full;
+  if (up_) set_faults();
+}
+
+void DaemonNode::look_at_rows() {
+  disk_.set_faults({});
+  if (disk_.exists(kPath)) {
+    const RowsSeen seen = read_rows(disk_.name(), kPath);
+    auditor_.rows(seen, power_failed_);
+    if (damage_ && world_.failure().empty() && seen.has_tables) damage_a_row();
+  } else {
+    auditor_.rows({}, power_failed_);
+  }
+  damage_ = false;
+  power_failed_ = false;
+}
+
+/// One checksum of a stored chunk, or the rows of a request's choices, are wrong from here on.
+void DaemonNode::damage_a_row() {
+  sqlite3* db = nullptr;
+  sqlite3_open_v2(kPath, &db, SQLITE_OPEN_READWRITE, disk_.name());
+  std::string id;
+  const char* pick =
+      "SELECT id FROM requests JOIN chunks USING (seq) WHERE state IN ('queued','running',"
+      "'quarantined') ORDER BY state = 'quarantined' DESC, seq LIMIT 1";
+  sqlite3_exec(
+      db, pick,
+      [](void* out, int, char** values, char**) {
+        *static_cast<std::string*>(out) = values[0];
+        return 0;
+      },
+      &id, nullptr);
+  if (!id.empty()) {
+    const std::string sql =
+        "UPDATE chunks SET crc = (crc + 1) & 4294967295 WHERE seq = (SELECT seq FROM requests "
+        "WHERE id = '" +
+        id + "')";
+    sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
+    auditor_.damaged(id);
+    world_.hit(Fault::kBitRot);
+    world_.say([&] { return "rows of " + id + " are damaged"; });
+  }
+  sqlite3_close_v2(db);
+}
+
+void DaemonNode::boot() {
+  look_at_rows();
+  if (!world_.failure().empty()) return;
+  disk_.start_process();
+  set_faults();
+  const bool dies = world_.accident(world_.swarm.die_in_boot);
+  if (dies) disk_.die_after(world_.random.between(1, 12));
+  const bool started = start_house();
+  disk_.die_after(0);
+  if (disk_.died()) world_.hit(Fault::kDaemonKilledInBoot);
+  if (!started || disk_.died()) {
+    return die(disk_.died() && world_.random.below(2) == 0, "in its recovery");
+  }
+  if (world_.accident(world_.swarm.die_again)) {
+    world_.hit(Fault::kDaemonKilledAgain);
+    return die(world_.random.below(3) == 0, "right after its recovery");
+  }
+  up_ = true;
+  world_.say([&] { return "daemon up, epoch " + std::to_string(house_->machine().epoch()); });
+  for (const char* model : {"m0", "m1"}) {
+    if (house_->machine().models().count(model) > 0) continue;
+    core::OpAddModel add;
+    add.name = add.path = model;
+    operate(add);
+  }
+  wake_at(world_.now_us);
+}
+
+bool DaemonNode::start_house() {
+  store::OpenOptions options;
+  options.state_dir = "sim";
+  options.disk = &store_disk_;
+  options.idle_checkpoint_pages = 20;
+  options.busy_checkpoint_pages = 100;
+  options.truncate_pages = 400;
+  auto store = store::Store::open(options);
+  if (!store) {
+    world_.say([&] { return "open fails: " + store.error().what; });
+    return false;
+  }
+  store_ = std::move(store).value();
+  house_ = std::make_unique<link::House>(config_, *store_, *this);
+  const Result<void> booted = house_->boot();
+  if (!booted) world_.say([&] { return "boot fails: " + booted.error().what; });
+  return booted.has_value();
+}
+
+// ---- the loop
+
+void DaemonNode::wake_at(std::int64_t at_us) {
+  at_us = std::max(at_us, world_.now_us);
+  if (wake_at_us_ >= 0 && wake_at_us_ <= at_us) return;
+  wake_at_us_ = at_us;
+  const std::uint64_t life = life_;
+  world_.after(at_us - world_.now_us, [this, life, at_us] {
+    if (life != life_ || wake_at_us_ != at_us) return;
+    wake_at_us_ = -1;
+    if (!busy_) wake();
+  });
+}
+
+void DaemonNode::on_peer_message(PeerId peer, Role role, wire::Message message) {
+  if (!up_) return;
+  inbox_.push_back({peer, role, std::move(message), false});
+  wake_at(world_.now_us);
+}
+
+void DaemonNode::on_peer_gone(PeerId peer) {
+  if (!up_) return;
+  inbox_.push_back({peer, Role::kClient, {}, true});
+  wake_at(world_.now_us);
+}
+
+bool DaemonNode::operate(const core::Event& event) {
+  if (!up_) return false;
+  orders_.push_back(event);
+  wake_at(world_.now_us);
+  return true;
+}
+
+void DaemonNode::wake() {
+  for (core::Event& event : std::exchange(orders_, {})) house_->operate(event);
+  for (Incoming& in : std::exchange(inbox_, {})) take(in);
+  const bool low = store_disk_.free_bytes_ == 0;
+  if (low != house_->machine().storage_low()) house_->step(core::StorageLevel{low, 0});
+  house_->tick();
+  busy_ = true;
+  commit();
+}
+
+void DaemonNode::take(Incoming& in) {
+  if (in.gone) return house_->step(core::PeerGone{in.peer});
+  roles_[in.peer] = in.role;
+  world_.say([&] { return "from " + std::to_string(in.peer) + ": " + describe(in.message); });
+  auditor_.arrived(in.peer, in.message);
+  switch (in.role) {
+    case Role::kClient:
+      return house_->from_client(in.peer, in.message);
+    case Role::kWorker:
+      return house_->from_worker(in.peer, in.message);
+    case Role::kIngress:
+      if (std::holds_alternative<wire::IngressHello>(in.message)) {
+        house_->step(core::IngressUp{in.peer});
+      } else if (auto* prepared = std::get_if<wire::Prepared>(&in.message)) {
+        house_->step(core::PreparedEvent{in.peer, std::move(*prepared)});
+      } else if (const auto* m = std::get_if<wire::Inspected>(&in.message)) {
+        inspected(in.peer, *m);
+      }
+  }
+}
+
+void DaemonNode::inspected(PeerId peer, const wire::Inspected& m) {
+  core::InspectedEvent event;
+  event.peer = peer;
+  event.inspected = m;
+  event.row.context = 256;
+  event.row.slots = world_.swarm.slots;
+  event.row.pages = world_.swarm.slots * world_.swarm.prompt_pages;
+  event.row.vocab = 32'000;
+  event.row.weights_bytes = 1000;
+  event.row.kv_bytes = event.row.pages * 10;
+  event.row.scratch_bytes = 10;
+  house_->step(event);
+}
+
+void DaemonNode::commit() {
+  const Swarm& s = world_.swarm;
+  const bool writes = !house_->pending().rows.empty();
+  if (writes && world_.accident(s.die_before_commit)) {
+    world_.hit(Fault::kDaemonKilledBeforeCommit);
+    return die(world_.random.below(3) == 0, "before a commit");
+  }
+  if (writes && world_.accident(s.die_in_commit)) disk_.die_after(world_.random.between(1, 10));
+  const auto done = house_->commit();
+  disk_.die_after(0);
+  if (disk_.died()) {
+    world_.hit(Fault::kDaemonKilledInCommit);
+    return die(world_.random.below(2) == 0, "inside a commit");
+  }
+  if (!done) {
+    world_.say([&] { return "commit fails: " + done.error().what; });
+    // A machine whose disk fails is likely to be switched off soon.
+    if (!world_.healed && world_.random.below(3) == 0) {
+      world_.after(world_.random.between(1, 1500) * kMs, [this] {
+        if (!world_.healed) power_failure();
+      });
+    }
+    return die(world_.random.below(2) == 0, "of a failed commit");
+  }
+  const std::uint64_t life = life_;
+  if (*done == link::House::Commit::kNoRoom) {
+    world_.after(100 * kMs, [this, life] {
+      if (life == life_) commit();
+    });
+    return;
+  }
+  if (!writes) return finish_group();
+  ++world_.counts.commits;
+  if (world_.accident(s.die_after_commit)) {
+    world_.hit(Fault::kDaemonKilledAfterCommit);
+    return die(world_.random.below(3) == 0, "between commit and send");
+  }
+  std::int64_t took_us = house_->pending().durability == core::Durability::kFull ? s.sync_us : 50;
+  if (world_.accident(s.slow_sync)) {
+    world_.hit(Fault::kSlowSync);
+    took_us = world_.random.between(10, 1000) * kMs;
+  }
+  world_.after(took_us, [this, life] {
+    if (life == life_) finish_group();
+  });
+}
+
+void DaemonNode::finish_group() {
+  if (world_.accident(world_.swarm.die_in_release)) sends_left_ = world_.random.between(0, 4);
+  const bool cut_short = sends_left_ >= 0;
+  const Result<void> released = house_->release();
+  if (cut_short && sends_left_ <= 0) {
+    world_.hit(Fault::kDaemonKilledInRelease);
+    return die(world_.random.below(3) == 0, "between two sends");
+  }
+  sends_left_ = -1;
+  auditor_.group_ended();
+  if (!released) return die(false, "of a failed read");
+  const Result<void> checked = store_->checkpoint_if_due(world_.random.below(4) == 0);
+  if (!checked) return die(world_.random.below(2) == 0, "of a failed checkpoint");
+  busy_ = false;
+  if (house_->stop_reached()) {
+    world_.hit(Fault::kDrained);
+    (void)store_->checkpoint_all();
+    return die(false, "drained");
+  }
+  if (house_->has_more() || !inbox_.empty() || !orders_.empty()) wake_at(world_.now_us);
+  if (const auto deadline = house_->machine().next_deadline_us()) wake_at(*deadline);
+}
+
+// ---- what leaves
+
+wire::SendStatus DaemonNode::send(core::PeerId to, wire::Message message) {
+  if (sends_left_ == 0) return wire::SendStatus::kSent;  // the process is gone already
+  const auto role = roles_.find(to);
+  if (role == roles_.end()) return wire::SendStatus::kGone;
+  if (role->second == Role::kClient && world_.accident(world_.swarm.socket_full)) {
+    world_.hit(Fault::kSocketFull);
+    return wire::SendStatus::kFull;
+  }
+  if (sends_left_ > 0) --sends_left_;
+  world_.say([&] { return "to " + std::to_string(to) + ": " + describe(message); });
+  auditor_.left(to, message);
+  // A connection that is lost and not known to be takes what is sent into nothing.
+  network_.send_to_peer(to, std::move(message));
+  return wire::SendStatus::kSent;
+}
+
+void DaemonNode::answer(const core::SendOpResult& result) {
+  if (sends_left_ == 0) return;
+  if (result.ok && result.verb == "queue.pause") auditor_.paused(true);
+  if (result.ok && result.verb == "queue.resume") auditor_.paused(false);
+}
+
+void DaemonNode::note(const core::Note& note) {
+  world_.say([&] {
+    std::string text = "note: " + note.event;
+    for (const auto& [key, value] : note.fields) text += " " + key + "=" + value;
+    return text;
+  });
+}
+
+}  // namespace holdfast::simulation

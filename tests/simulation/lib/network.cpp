@@ -1,0 +1,110 @@
+#include "tests/simulation/lib/network.h"
+
+#include <iterator>
+#include <vector>
+
+#include "shared/wire/frame.h"
+
+namespace holdfast::simulation {
+namespace {
+
+constexpr std::int64_t kRetryUs = 20 * kMs;
+
+}  // namespace
+
+void Network::connect(Endpoint* peer, Role role) {
+  bool& trying = trying_[peer];
+  if (trying) return;
+  trying = true;
+  world_.after(world_.random.between(0, kRetryUs), [this, peer, role] { try_connect(peer, role); });
+}
+
+void Network::try_connect(Endpoint* peer, Role role) {
+  if (!listener_->listens() || isolated_until_us_[peer] > world_.now_us) {
+    world_.after(kRetryUs + world_.random.between(0, kRetryUs),
+                 [this, peer, role] { try_connect(peer, role); });
+    return;
+  }
+  trying_[peer] = false;
+  const PeerId id = ++last_;
+  Connection& connection = connections_[id];
+  connection.peer = peer;
+  connection.role = role;
+  peer->on_connected(id);
+}
+
+/// When a message that is sent now arrives: never before the one sent before it.
+std::int64_t Network::arrival(std::int64_t& last_us) {
+  last_us = std::max(last_us, world_.now_us + world_.random.between(20, world_.swarm.delay_us));
+  return last_us;
+}
+
+void Network::send_to_daemon(PeerId id, wire::Message message) {
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return;
+  const std::int64_t at_us = arrival(it->second.last_up_us);
+  auto carried = std::make_shared<wire::Message>(std::move(message));
+  world_.after(at_us - world_.now_us, [this, id, carried] {
+    const auto open = connections_.find(id);
+    if (open == connections_.end()) return;
+    world_.trace(1, id, carried->index());
+    listener_->on_peer_message(id, open->second.role, std::move(*carried));
+  });
+}
+
+bool Network::send_to_peer(PeerId id, wire::Message message) {
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return false;
+  const std::int64_t at_us = arrival(it->second.last_down_us);
+  auto carried = std::make_shared<wire::Message>(std::move(message));
+  world_.after(at_us - world_.now_us, [this, id, carried] {
+    const auto open = connections_.find(id);
+    if (open == connections_.end()) return;
+    world_.trace(2, id, carried->index());
+    open->second.peer->on_message(id, *carried);
+  });
+  return true;
+}
+
+void Network::cut(PeerId id, std::int64_t daemon_sees_us, std::int64_t peer_sees_us) {
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return;
+  Endpoint* peer = it->second.peer;
+  connections_.erase(it);
+  world_.say([&] { return "connection " + std::to_string(id) + " is cut"; });
+  if (daemon_sees_us >= 0) {
+    world_.after(daemon_sees_us, [this, id] {
+      if (listener_->listens()) listener_->on_peer_gone(id);
+    });
+  }
+  if (peer_sees_us >= 0) world_.after(peer_sees_us, [peer, id] { peer->on_lost(id); });
+}
+
+void Network::daemon_died() {
+  std::vector<PeerId> all;
+  for (const auto& [id, connection] : connections_) all.push_back(id);
+  for (const PeerId id : all) cut(id, -1, world_.random.between(0, 100 * kMs));
+}
+
+void Network::clog(PeerId id, std::int64_t us) {
+  const auto it = connections_.find(id);
+  if (it == connections_.end()) return;
+  Connection& connection = it->second;
+  connection.last_up_us = std::max(connection.last_up_us, world_.now_us + us);
+  connection.last_down_us = std::max(connection.last_down_us, world_.now_us + us);
+}
+
+PeerId Network::any(std::uint64_t pick) const {
+  if (connections_.empty()) return 0;
+  return std::next(connections_.begin(), static_cast<std::ptrdiff_t>(pick % connections_.size()))
+      ->first;
+}
+
+PeerId Network::of(const Endpoint* peer) const {
+  for (const auto& [id, connection] : connections_) {
+    if (connection.peer == peer) return id;
+  }
+  return 0;
+}
+
+}  // namespace holdfast::simulation

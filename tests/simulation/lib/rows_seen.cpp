@@ -1,0 +1,109 @@
+#include "tests/simulation/lib/rows_seen.h"
+
+#include <sqlite3.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+
+namespace holdfast::simulation {
+namespace {
+
+using Row = std::function<void(sqlite3_stmt*)>;
+
+std::string text(sqlite3_stmt* s, int column) {
+  const unsigned char* bytes = sqlite3_column_text(s, column);
+  return bytes == nullptr ? std::string() : reinterpret_cast<const char*>(bytes);
+}
+
+/// SQLite's words if it cannot be read.
+std::string query(sqlite3* db, const char* sql, const Row& row) {
+  sqlite3_stmt* s = nullptr;
+  int rc = sqlite3_prepare_v2(db, sql, -1, &s, nullptr);
+  while (rc == SQLITE_OK || rc == SQLITE_ROW) {
+    rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) row(s);
+  }
+  sqlite3_finalize(s);
+  return rc == SQLITE_DONE ? std::string() : std::string(sql) + ": " + sqlite3_errmsg(db);
+}
+
+std::vector<wire::TokenId> ids_of(sqlite3_stmt* s, int column) {
+  std::vector<wire::TokenId> ids(static_cast<std::size_t>(sqlite3_column_bytes(s, column)) / 4);
+  if (!ids.empty()) std::memcpy(ids.data(), sqlite3_column_blob(s, column), ids.size() * 4);
+  return ids;
+}
+
+void read_all(sqlite3* db, RowsSeen& seen) {
+  const auto run = [&](const char* sql, const Row& row) {
+    if (seen.trouble.empty()) seen.trouble = query(db, sql, row);
+  };
+  run("PRAGMA integrity_check", [&](sqlite3_stmt* s) {
+    if (text(s, 0) != "ok") seen.trouble = "integrity_check: " + text(s, 0);
+  });
+  run("SELECT count(*) FROM sqlite_schema WHERE name = 'requests'",
+      [&](sqlite3_stmt* s) { seen.has_tables = sqlite3_column_int(s, 0) > 0; });
+  if (!seen.has_tables || !seen.trouble.empty()) return;
+  run("SELECT value FROM flags WHERE name = 'queue.paused'",
+      [&](sqlite3_stmt* s) { seen.paused = text(s, 0) == "1"; });
+  std::map<std::int64_t, std::size_t> by_seq;
+  run("SELECT seq, id, tenant, idem_key, state, class, started_ms FROM requests",
+      [&](sqlite3_stmt* s) {
+        by_seq[sqlite3_column_int64(s, 0)] = seen.requests.size();
+        seen.requests.push_back({text(s, 1),
+                                 text(s, 2),
+                                 text(s, 3),
+                                 text(s, 4),
+                                 text(s, 5),
+                                 sqlite3_column_int64(s, 6) > 0,
+                                 {}});
+      });
+  const auto choice_of = [&](sqlite3_stmt* s) -> RowsSeen::Choice* {
+    const auto it = by_seq.find(sqlite3_column_int64(s, 0));
+    if (it == by_seq.end()) {
+      seen.trouble = "a row of a request that does not exist";
+      return nullptr;
+    }
+    auto& choices = seen.requests[it->second].choices;
+    const auto c = static_cast<std::size_t>(sqlite3_column_int(s, 1));
+    if (c >= choices.size()) choices.resize(c + 1);
+    return &choices[c];
+  };
+  run("SELECT seq, choice, next_index, finish, deaths FROM choices", [&](sqlite3_stmt* s) {
+    if (RowsSeen::Choice* choice = choice_of(s)) {
+      choice->next_index = sqlite3_column_int64(s, 2);
+      choice->finish = text(s, 3);
+      choice->deaths = sqlite3_column_int64(s, 4);
+    }
+  });
+  run("SELECT seq, choice, start, ids FROM chunks ORDER BY seq, choice, start",
+      [&](sqlite3_stmt* s) {
+        if (RowsSeen::Choice* choice = choice_of(s)) {
+          choice->chunks.emplace_back(sqlite3_column_int64(s, 2), ids_of(s, 3));
+        }
+      });
+  run("SELECT seq, choice, count(*) FROM attempts WHERE ended_ms IS NULL GROUP BY seq, choice",
+      [&](sqlite3_stmt* s) {
+        if (RowsSeen::Choice* choice = choice_of(s)) {
+          choice->open_attempts = sqlite3_column_int64(s, 2);
+        }
+      });
+}
+
+}  // namespace
+
+RowsSeen read_rows(const char* vfs, const std::string& path) {
+  RowsSeen seen;
+  sqlite3* db = nullptr;
+  if (sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, vfs) == SQLITE_OK) {
+    int on = 0;
+    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, &on);
+    read_all(db, seen);
+  } else {
+    seen.trouble = std::string("open: ") + sqlite3_errmsg(db);
+  }
+  sqlite3_close_v2(db);
+  return seen;
+}
+
+}  // namespace holdfast::simulation

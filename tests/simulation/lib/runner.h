@@ -1,0 +1,42 @@
+#pragma once
+// Many seeds over several processes. A seed that ends its process (a failed CHECK) is a failure
+// like any other, and the rest goes on.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "control/core/planted.h"
+#include "tests/simulation/lib/simulation.h"
+
+namespace holdfast::simulation {
+
+struct RunOptions {
+  std::uint64_t first = 1, last = 1, stride = 1;
+  int jobs = 1;
+  core::Bug bug = core::Bug::kNone;
+  bool stop_at_failure = false;
+  double seconds_max = 1e9;
+};
+struct SeedFailure {
+  std::uint64_t seed = 0;
+  std::string what;
+};
+struct RunResult {
+  Counts counts;
+  std::uint64_t seeds = 0;
+  std::vector<SeedFailure> failures;
+  double seconds = 0;
+};
+RunResult run_seeds(const RunOptions& options);
+
+/// The faults and arrows that were hit fewer than `least` times, one line each.
+std::string missing_coverage(const Counts& counts, std::uint64_t least);
+/// Everything that was counted, for people.
+std::string coverage_table(const Counts& counts);
+
+/// --seed N | --seeds A..B [--jobs J] [--bug NAME] [--verbose]; exit code 1 if a seed failed, 2 for
+/// arguments that are not understood.
+int command_line(int argc, char** argv);
+
+}  // namespace holdfast::simulation

@@ -1,0 +1,323 @@
+#include "tests/simulation/lib/simulation.h"
+
+#include <memory>
+
+#include "tests/simulation/lib/client_node.h"
+#include "tests/simulation/lib/daemon_node.h"
+#include "tests/simulation/lib/helper_node.h"
+#include "tests/simulation/lib/wishes.h"
+#include "tests/simulation/lib/worker_node.h"
+
+namespace holdfast::simulation {
+namespace {
+
+constexpr std::int64_t kChaosEveryUs = 20 * kMs;
+constexpr std::int64_t kLivenessUs = 60 * kSecond;
+
+class Simulation {
+ public:
+  Simulation(std::uint64_t seed, bool verbose);
+  Report run();
+
+ private:
+  void chaos();
+  void disturb_network();
+  void disturb_processes();
+  void disturb_workers();
+  void operate();
+  void heal();
+  void help();
+  bool done() const;
+  bool now_and_then(double per_second) {
+    return world_.accident(per_second * static_cast<double>(kChaosEveryUs) / kSecond);
+  }
+  WorkerNode& any_worker() { return *workers_[world_.random.below(workers_.size())]; }
+  const std::string& any_id() {
+    return wishes_[world_.random.below(wishes_.size())].submit.request_id;
+  }
+
+  World world_;
+  std::vector<Wish> wishes_;
+  SimDisk disk_;
+  Network network_;
+  Auditor auditor_;
+  DaemonNode daemon_;
+  HelperNode helper_;
+  std::vector<std::unique_ptr<WorkerNode>> workers_;
+  std::vector<std::unique_ptr<ClientNode>> clients_;
+  bool paused_ = false, drained_ = false;
+};
+
+/// A database with the models registered, as most seeds begin.
+SimDisk::Image make_image(const Swarm& swarm) {
+  World world(0, swarm, false);
+  world.healed = true;
+  SimDisk disk(1);
+  Network network(world);
+  const std::vector<Wish> none;
+  Auditor auditor(world, none);
+  DaemonNode daemon(world, disk, network, auditor);
+  HelperNode helper(world, network);
+  daemon.start();
+  helper.start();
+  while (!daemon.up() || daemon.machine().models().size() < 2) CHECK(world.run_one());
+  const std::int64_t until_us = world.now_us + kSecond;
+  while (world.now_us < until_us && world.run_one()) continue;
+  daemon.stop_and_audit();
+  CHECK(world.failure().empty());
+  return disk.image();
+}
+
+const SimDisk::Image& registered_image(const Swarm& swarm) {
+  static std::map<std::pair<int, int>, SimDisk::Image> images;
+  const auto [it, fresh] = images.try_emplace({swarm.slots, swarm.prompt_pages});
+  if (fresh) it->second = make_image(swarm);
+  return it->second;
+}
+
+Simulation::Simulation(std::uint64_t seed, bool verbose)
+    : world_(seed, draw_swarm(seed), verbose),
+      wishes_(draw_wishes(world_)),
+      disk_(seed ^ 0x5151),
+      network_(world_),
+      auditor_(world_, wishes_),
+      daemon_(world_, disk_, network_, auditor_),
+      helper_(world_, network_) {
+  if (!world_.swarm.fresh_disk) disk_.load_image(registered_image(world_.swarm));
+  for (int i = 0; i < world_.swarm.workers; ++i) {
+    workers_.push_back(std::make_unique<WorkerNode>(world_, network_, daemon_, auditor_, i));
+  }
+  for (int i = 0; i < world_.swarm.clients; ++i) {
+    clients_.push_back(std::make_unique<ClientNode>(world_, network_, auditor_, wishes_));
+  }
+  for (std::size_t i = 0; i < wishes_.size(); ++i) {
+    clients_[i % clients_.size()]->add(static_cast<int>(i));
+  }
+  daemon_.on_power_failure = [this] {
+    if (!world_.swarm.local_workers) return;
+    for (auto& worker : workers_) worker->die(9, false);
+  };
+}
+
+// ---- accidents
+
+void Simulation::chaos() {
+  if (world_.healed) return;
+  disturb_network();
+  disturb_processes();
+  disturb_workers();
+  operate();
+  world_.after(kChaosEveryUs, [this] { chaos(); });
+}
+
+void Simulation::disturb_network() {
+  const Swarm& s = world_.swarm;
+  SimRandom& r = world_.random;
+  if (now_and_then(s.connection_drop)) {
+    world_.hit(Fault::kConnectionDropped);
+    network_.cut(network_.any(r.next()), r.between(0, 200) * kMs, r.between(0, 100) * kMs);
+  }
+  if (now_and_then(s.clog)) {
+    world_.hit(Fault::kClogged);
+    network_.clog(network_.any(r.next()), r.between(1, 2000) * kMs);
+  }
+  if (now_and_then(s.partition)) {
+    world_.hit(Fault::kPartition);
+    any_worker().isolate(r.between(50, 4000) * kMs);
+  }
+  if (now_and_then(s.client_vanish)) {
+    world_.hit(Fault::kClientVanished);
+    clients_[r.below(clients_.size())]->vanish(r.between(10, 5000) * kMs);
+  }
+}
+
+void Simulation::disturb_processes() {
+  const Swarm& s = world_.swarm;
+  SimRandom& r = world_.random;
+  if (now_and_then(s.daemon_kill)) daemon_.kill();
+  if (now_and_then(s.power_failure)) daemon_.power_failure();
+  if (now_and_then(s.helper_death)) {
+    world_.hit(Fault::kHelperDied);
+    helper_.die();
+  }
+  if (now_and_then(s.clock_step)) {
+    const bool forward = r.below(2) == 0;
+    world_.hit(forward ? Fault::kClockForward : Fault::kClockBackward);
+    world_.wall_shift_ms += r.between(1, 3'600'000) * (forward ? 1 : -1);
+  }
+  if (now_and_then(s.disk_full)) {
+    daemon_.set_disk_full(true);
+    world_.after(r.between(10, 2000) * kMs, [this] { daemon_.set_disk_full(false); });
+  }
+  if (now_and_then(s.storage_low)) {
+    world_.hit(Fault::kStorageLow);
+    daemon_.set_storage_low(true);
+    world_.after(r.between(10, 2000) * kMs, [this] { daemon_.set_storage_low(false); });
+  }
+  if (now_and_then(s.bit_rot)) daemon_.damage_at_next_death();
+}
+
+void Simulation::disturb_workers() {
+  const Swarm& s = world_.swarm;
+  const auto strike = [&](double rate, Fault fault, int signal, bool oom) {
+    if (!now_and_then(rate)) return;
+    WorkerNode& worker = any_worker();
+    if (!worker.alive()) return;
+    world_.hit(fault);
+    worker.die(signal, oom);
+  };
+  strike(s.worker_kill, Fault::kWorkerKilled, 9, false);
+  strike(s.worker_crash, Fault::kWorkerCrashed, 11, false);
+  strike(s.worker_oom, Fault::kWorkerOom, 9, true);
+  strike(s.worker_hang, Fault::kWorkerWatchdog, 6, false);
+  if (now_and_then(s.worker_pause)) {
+    world_.hit(Fault::kWorkerPaused);
+    any_worker().pause(world_.random.between(61, 3000) * kMs);
+  }
+  if (now_and_then(s.worker_drain)) {
+    world_.hit(Fault::kWorkerDrained);
+    any_worker().drain();
+  }
+}
+
+void Simulation::operate() {
+  const Swarm& s = world_.swarm;
+  SimRandom& r = world_.random;
+  if (!daemon_.up()) return;
+  if (now_and_then(s.op_pause) || (paused_ && r.below(50) == 0)) {
+    paused_ = !paused_;
+    if (paused_) world_.hit(Fault::kQueuePaused);
+    auditor_.pause_asked();
+    daemon_.operate(core::OpPause{1, 1, paused_});
+  }
+  if (now_and_then(s.op_cancel)) {
+    const std::string& id = any_id();
+    auditor_.cancelled_by_operator(id);
+    world_.hit(Fault::kCancelledByOperator);
+    daemon_.operate(core::OpCancel{1, 2, id});
+  }
+  if (now_and_then(s.op_load)) {
+    world_.hit(Fault::kModelLoaded);
+    daemon_.operate(core::OpModel{1, 3, "models.load", r.below(2) == 0 ? "m0" : "m1"});
+  }
+  if (now_and_then(s.op_unload)) {
+    world_.hit(Fault::kModelUnloaded);
+    daemon_.operate(core::OpModel{1, 4, "models.unload", r.below(2) == 0 ? "m0" : "m1"});
+  }
+  if (now_and_then(s.op_requeue)) {
+    world_.hit(Fault::kRequeued);
+    daemon_.operate(core::OpRequeue{1, 5, any_id()});
+  }
+  if (now_and_then(s.op_move)) {
+    const std::string& id = any_id();
+    auditor_.moved(id);
+    world_.hit(Fault::kMoved);
+    daemon_.operate(core::OpMove{1, 6, id, static_cast<core::PriorityClass>(r.below(3))});
+  }
+  if (now_and_then(s.op_drain)) {
+    world_.hit(Fault::kWorkerToDrain);
+    const std::string key = "w" + std::to_string(r.below(workers_.size()));
+    daemon_.operate(core::OpWorker{1, 7, key, true});
+    world_.after(r.between(100, 3000) * kMs, [this, key] {
+      daemon_.operate(core::OpWorker{1, 7, key, false});
+    });
+  }
+  if (now_and_then(s.op_shutdown)) daemon_.operate(core::Shutdown{r.between(0, 3000)});
+}
+
+// ---- healing
+
+void Simulation::heal() {
+  world_.healed = true;
+  world_.say([] { return std::string("healing begins"); });
+  daemon_.set_disk_full(false);
+  daemon_.set_storage_low(false);
+  network_.end_isolation();
+  help();
+}
+
+/// What an operator does who wants every request to end.
+void Simulation::help() {
+  for (auto& worker : workers_) worker->start();
+  helper_.start();
+  if (daemon_.up()) {
+    if (daemon_.machine().paused()) {
+      auditor_.pause_asked();
+      daemon_.operate(core::OpPause{1, 1, false});
+    }
+    for (const auto& [peer, worker] : daemon_.machine().workers()) {
+      if (worker.draining) daemon_.operate(core::OpWorker{1, 7, worker.hello.worker_key, false});
+      if (!worker.quarantined) continue;
+      workers_.at(static_cast<std::size_t>(std::stoi(worker.hello.worker_key.substr(1))))
+          ->die(15, false);
+      break;
+    }
+    for (const auto& [name, model] : daemon_.machine().models()) {
+      if (model.row.state == core::ModelState::kFailed) {
+        daemon_.operate(core::OpModel{1, 3, "models.load", name});
+      }
+    }
+    for (const auto& [seq, request] : daemon_.machine().requests().all()) {
+      if (request.row.state != wire::RequestState::kQuarantined) continue;
+      if (world_.random.below(2) == 0) {
+        daemon_.operate(core::OpRequeue{1, 5, request.row.id});
+      } else {
+        auditor_.cancelled_by_operator(request.row.id);
+        daemon_.operate(core::OpCancel{1, 2, request.row.id});
+      }
+    }
+  }
+  world_.after(200 * kMs, [this] { help(); });
+}
+
+bool Simulation::done() const {
+  for (const auto& client : clients_) {
+    if (!client->done()) return false;
+  }
+  return daemon_.up();
+}
+
+Report Simulation::run() {
+  daemon_.start();
+  helper_.start();
+  for (auto& worker : workers_) worker->start();
+  for (auto& client : clients_) client->start();
+  world_.after(kChaosEveryUs, [this] { chaos(); });
+  const std::int64_t calm_us =
+      world_.now_us + world_.swarm.submit_over_us + world_.random.between(1, 6) * kSecond;
+  while (world_.failure().empty() && world_.now_us < calm_us && world_.run_one()) continue;
+  heal();
+  const std::int64_t limit_us = world_.now_us + kLivenessUs;
+  bool ended = false;
+  while (world_.failure().empty() && !(ended = done()) && world_.now_us < limit_us) {
+    world_.run_one();
+  }
+  if (world_.failure().empty() && !ended) {
+    std::string open;
+    for (const auto& client : clients_) open += client->open_tasks();
+    world_.say([&] { return daemon_.state_of_house(); });
+    world_.fail("I14 not ended 60 s after healing:" + open);
+  }
+  if (world_.failure().empty()) daemon_.stop_and_audit();
+  Report report;
+  report.failure = world_.failure();
+  report.hash = world_.hash();
+  report.counts = world_.counts;
+  report.counts.seeds = 1;
+  report.counts.requests = wishes_.size();
+  for (const Wish& wish : wishes_)
+    report.counts.choices += static_cast<std::uint64_t>(wish.submit.n);
+  report.counts.simulated_us = world_.now_us;
+  daemon_.add_disk_counts(report.counts);
+  report.last_lines.assign(world_.last_lines().begin(), world_.last_lines().end());
+  return report;
+}
+
+}  // namespace
+
+Report run_seed(std::uint64_t seed, bool verbose) {
+  Simulation simulation(seed, verbose);
+  return simulation.run();
+}
+
+}  // namespace holdfast::simulation

@@ -1,0 +1,32 @@
+#pragma once
+// What a simulated client wants, and how it will behave.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/wire/messages.h"
+
+namespace holdfast::simulation {
+
+struct Wish {
+  wire::Submit submit;  // without tag
+  std::vector<wire::TokenId> prompt;
+  std::int64_t at_us = 0;       // first submitted
+  std::int64_t cancel_us = -1;  // after acceptance; -1 = never
+  bool poison = false;          // its worker dies of it
+  bool replay = false;          // resumes at an earlier index once
+  bool slow = false;            // takes its time to give credit
+  bool repeat = false;          // submits twice
+  bool foreign = false;         // another tenant asks for it
+  int same_key_as = -1;         // wish whose tenant and key it has
+  bool other_body = false;      // … with another body
+  std::int64_t choices() const { return submit.n; }
+};
+
+inline constexpr wire::TokenId kPoison = 666;
+
+/// Ids of a text prompt, as the simulated helper makes them.
+std::vector<wire::TokenId> ids_of_text(const std::string& text);
+
+}  // namespace holdfast::simulation

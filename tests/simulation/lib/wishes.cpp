@@ -1,0 +1,96 @@
+#include "tests/simulation/lib/wishes.h"
+
+namespace holdfast::simulation {
+namespace {
+
+void draw_body(Wish& w, SimRandom& r, const Swarm& s) {
+  wire::Submit& m = w.submit;
+  m.model = r.below(4) == 0 ? "m1" : "m0";
+  m.n = r.below(5) == 0 ? static_cast<std::int32_t>(r.between(2, 3)) : 1;
+  m.max_tokens = r.below(8) == 0 ? r.between(20, 60) : r.between(1, 12);
+  if (r.chance(s.zero_tokens)) m.max_tokens = 0;
+  m.sampling.seed = r.next();
+  m.seed_given = true;
+  m.priority = static_cast<wire::PriorityClass>(r.below(3));
+  m.body_hash = std::to_string(r.next());
+  wire::Prompt prompt;
+  if (r.chance(s.text_prompt)) {
+    prompt.text = "text-" + std::to_string(r.below(1000));
+    w.prompt = ids_of_text(*prompt.text);
+  } else {
+    const std::int64_t length = r.below(6) == 0 ? r.between(20, 63) : r.between(1, 10);
+    for (std::int64_t i = 0; i < length; ++i) {
+      w.prompt.push_back(static_cast<wire::TokenId>(1000 + r.below(1000)));
+    }
+    if (r.chance(s.poison)) {
+      w.poison = true;
+      w.prompt[0] = kPoison;
+    }
+    prompt.ids = w.prompt;
+  }
+  // What cannot fit the smallest pool of this house would be refused.
+  const std::int64_t room = std::min<std::int64_t>(256, s.slots * s.prompt_pages * 64);
+  m.max_tokens = std::min(*m.max_tokens, room - static_cast<std::int64_t>(w.prompt.size()) - 1);
+  m.prompts = {prompt};
+}
+
+void draw_behaviour(Wish& w, SimRandom& r, const Swarm& s) {
+  wire::Submit& m = w.submit;
+  if (r.chance(s.deadline)) {
+    if (r.below(2) == 0) m.total_timeout_ms = r.between(10, 8000);
+    if (r.below(2) == 0) m.queue_timeout_ms = r.between(10, 4000);
+  }
+  if (w.poison && r.below(2) == 0) m.total_timeout_ms = r.between(2000, 9000);
+  if (r.below(6) == 0) m.on_disconnect = wire::OnDisconnect::kCancel;
+  if (r.chance(s.cancel)) w.cancel_us = r.between(0, 1500) * kMs;
+  w.replay = r.chance(s.replay);
+  w.slow = r.chance(s.slow_client);
+  w.repeat = r.chance(s.repeat_submit);
+  w.foreign = r.chance(s.foreign);
+}
+
+}  // namespace
+
+std::vector<Wish> draw_wishes(World& world) {
+  SimRandom& r = world.random;
+  const Swarm& s = world.swarm;
+  std::vector<Wish> wishes;
+  for (int i = 0; i < s.requests; ++i) {
+    Wish w;
+    draw_body(w, r, s);
+    draw_behaviour(w, r, s);
+    w.submit.request_id = "r" + std::to_string(i);
+    w.submit.tenant = "t" + std::to_string(r.below(3));
+    if (r.below(3) == 0) w.submit.idem_key = "k" + std::to_string(i);
+    w.at_us = world.now_us + r.between(0, s.submit_over_us);
+    const bool same = r.chance(s.same_key);
+    const bool other = r.chance(s.other_body);
+    if (i > 0 && (same || other)) {
+      const auto of = r.below(wishes.size());
+      const Wish& first = wishes[of];
+      if (!first.submit.idem_key.empty() && first.same_key_as < 0) {
+        const std::string id = w.submit.request_id;
+        const std::string hash = w.submit.body_hash;
+        w.same_key_as = static_cast<int>(of);
+        if (other) {
+          w.submit.tenant = first.submit.tenant;
+          w.submit.idem_key = first.submit.idem_key;
+          w.other_body = true;
+          world.hit(Fault::kOtherBody);
+        } else {
+          const std::int64_t at_us = w.at_us;
+          w.submit = first.submit;
+          w.prompt = first.prompt;
+          w.poison = first.poison;
+          w.submit.request_id = id;
+          w.at_us = at_us;
+          world.hit(Fault::kSameKey);
+        }
+      }
+    }
+    wishes.push_back(std::move(w));
+  }
+  return wishes;
+}
+
+}  // namespace holdfast::simulation

@@ -1,0 +1,446 @@
+#include "tests/simulation/lib/worker_node.h"
+
+#include <algorithm>
+
+#include "shared/wire/frame.h"
+
+namespace holdfast::simulation {
+namespace {
+
+constexpr std::int64_t kHeartbeatUs = 60 * kMs;  // silence after which the daemon gives it up
+
+}  // namespace
+
+WorkerNode::WorkerNode(World& world, Network& network, DaemonNode& daemon, Auditor& auditor,
+                       int index)
+    : world_(world),
+      network_(network),
+      daemon_(daemon),
+      auditor_(auditor),
+      index_(index),
+      numerics_class_(world.swarm.two_classes && index == world.swarm.workers - 1 ? "c2" : "c1"),
+      table_(static_cast<std::size_t>(world.swarm.ring_tokens)) {}
+
+// ---- the process
+
+void WorkerNode::start() {
+  if (alive_) return;
+  alive_ = true;
+  ++life_;
+  ++incarnation_;
+  if (key_.empty()) key_ = "w" + std::to_string(index_);
+  if (incarnation_ > 1 && world_.accident(world_.swarm.new_worker)) {
+    world_.hit(Fault::kWorkerReplaced);
+    key_ = "w" + std::to_string(index_) + "." + std::to_string(incarnation_);
+  }
+  pid_ = index_ * 100'000 + incarnation_ + 1;
+  table_ = worker::WorkTable(static_cast<std::size_t>(world_.swarm.ring_tokens));
+  loads_.clear();
+  sequences_.clear();
+  sent_.clear();
+  old_fences_.clear();
+  fences_.clear();
+  said_.clear();
+  backlog_.clear();
+  paused_until_us_ = 0;
+  connection_ = 0;
+  phase_ = Phase::kAlone;
+  epoch_seen_ = 0;
+  network_.connect(this, Role::kWorker);
+  step();
+}
+
+void WorkerNode::die(int signal, bool oom) {
+  if (!alive_) return;
+  world_.say([&] {
+    return "worker " + std::to_string(index_) + " dies, signal " + std::to_string(signal);
+  });
+  alive_ = false;
+  ++life_;
+  const bool counts = oom || (signal != 0 && signal != 9 && signal != 15);
+  auditor_.worker_died(connection_, counts);
+  const bool loading = std::any_of(loads_.begin(), loads_.end(),
+                                   [](const auto& item) { return item.second.state != "ready"; });
+  if (counts && loading) auditor_.loads_failed();
+  network_.cut(connection_, world_.random.between(0, 80) * kMs, -1);
+  connection_ = 0;
+  core::WorkerExit exit;
+  exit.pid = pid_;
+  exit.signal = signal;
+  exit.oom = oom;
+  if (world_.accident(world_.swarm.exit_lost)) {
+    world_.hit(Fault::kExitReportLost);
+  } else {
+    world_.after(world_.random.between(0, 50) * kMs, [this, exit] { daemon_.operate(exit); });
+  }
+  const std::uint64_t life = life_;
+  world_.after(world_.random.between(50, 500) * kMs, [this, life] {
+    if (life == life_) start();
+  });
+}
+
+void WorkerNode::pause(std::int64_t us) {
+  if (!alive_ || paused_until_us_ > world_.now_us) return;
+  paused_until_us_ = world_.now_us + us;
+  world_.say([&] {
+    return "worker " + std::to_string(index_) + " stops for " + std::to_string(us / kMs) + " ms";
+  });
+  // Its kernel buffers take what comes; the daemon misses its heartbeat.
+  if (us > kHeartbeatUs) network_.cut(connection_, kHeartbeatUs, us + 1);
+  const std::uint64_t life = life_;
+  world_.after(us, [this, life] {
+    if (life != life_) return;
+    for (auto& [connection, message] : std::exchange(backlog_, {})) {
+      if (alive_ && connection == connection_) handle(message);
+    }
+  });
+}
+
+void WorkerNode::drain() {
+  if (!alive_ || phase_ != Phase::kWelcome) return;
+  send(wire::Drain{});
+  const std::uint64_t life = life_;
+  world_.after(world_.random.between(1, 300) * kMs, [this, life] {
+    if (life != life_) return;
+    table_.hand_back("", "the worker ends");
+    flush();
+    world_.after(world_.random.between(1, 50) * kMs, [this, life] {
+      if (life == life_) die(0, false);
+    });
+  });
+}
+
+void WorkerNode::isolate(std::int64_t us) {
+  network_.isolate(this, world_.now_us + us);
+  network_.cut(connection_, kHeartbeatUs, kHeartbeatUs);
+  cut_off_since_us_ = world_.now_us;
+}
+
+// ---- the conversation (worker/link/link.cpp)
+
+void WorkerNode::on_connected(PeerId connection) {
+  if (!alive_ || paused_until_us_ > world_.now_us) {
+    network_.cut(connection, 0, -1);
+    const std::int64_t wait_us = std::max<std::int64_t>(paused_until_us_ - world_.now_us, 10 * kMs);
+    world_.after(wait_us, [this] { network_.connect(this, Role::kWorker); });
+    return;
+  }
+  if (connection_ != 0) {
+    // The old one's loss is on its way; here it ends at once.
+    world_.hit(Fault::kLostUnseen);
+    network_.cut(connection_, world_.random.between(0, 100) * kMs, -1);
+  }
+  if (cut_off_since_us_ >= 0 && world_.now_us - cut_off_since_us_ > kSecond) {
+    world_.hit(Fault::kWorkerLate);
+  }
+  cut_off_since_us_ = -1;
+  connection_ = connection;
+  table_.connection_lost();
+  phase_ = Phase::kGreeting;
+  greet();
+}
+
+void WorkerNode::on_lost(PeerId connection) {
+  if (connection != connection_ || !alive_) return;
+  connection_ = 0;
+  phase_ = Phase::kAlone;
+  table_.connection_lost();
+  network_.connect(this, Role::kWorker);
+}
+
+void WorkerNode::greet() {
+  wire::Hello hello;
+  hello.worker_key = key_;
+  hello.incarnation = hello.worker_key + "-" + std::to_string(incarnation_);
+  hello.pid = pid_;
+  hello.host = "h" + std::to_string(index_);
+  hello.device = "cpu";
+  hello.memory.total = world_.swarm.small_memory ? 2000 : 20'000;
+  for (const auto& [id, model] : loads_) hello.models.push_back(model);
+  hello.active = table_.active();
+  hello.epoch_seen = epoch_seen_;
+  send(std::move(hello));
+}
+
+void WorkerNode::on_message(PeerId connection, wire::Message& message) {
+  if (!alive_ || connection != connection_) return;
+  if (paused_until_us_ > world_.now_us) {
+    backlog_.emplace_back(connection, std::move(message));
+  } else {
+    handle(message);
+  }
+}
+
+void WorkerNode::handle(wire::Message& message) {
+  if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
+    if (welcome->epoch < epoch_seen_) return;
+    epoch_seen_ = welcome->epoch;
+    phase_ = Phase::kWelcome;
+  } else if (phase_ != Phase::kWelcome) {
+    return;
+  } else if (const auto* ack = std::get_if<wire::Ack>(&message)) {
+    on_ack(*ack);
+  } else if (const auto* dispatch = std::get_if<wire::Dispatch>(&message)) {
+    if (dispatch->fence.epoch >= epoch_seen_) on_dispatch(*dispatch);
+  } else if (const auto* adopt = std::get_if<wire::Adopt>(&message)) {
+    if (adopt->fence.epoch < epoch_seen_) return;
+    remember_fence(adopt->request_id, adopt->choice, adopt->fence);
+    table_.adopt(*adopt);
+  } else if (const auto* drop = std::get_if<wire::Drop>(&message)) {
+    table_.drop(*drop);
+  } else if (const auto* cancel = std::get_if<wire::CancelWork>(&message)) {
+    if (cancel->fence.epoch >= epoch_seen_) table_.cancel(*cancel);
+  } else if (const auto* load = std::get_if<wire::Load>(&message)) {
+    on_load(*load);
+  } else if (const auto* unload = std::get_if<wire::Unload>(&message)) {
+    on_unload(*unload);
+  }
+  flush();
+}
+
+void WorkerNode::on_ack(const wire::Ack& ack) {
+  for (const wire::AckItem& item : ack.items) {
+    const Name name{item.request_id, item.choice};
+    const auto sent = sent_.find(name);
+    if (!item.finished && (sent == sent_.end() || item.upto > sent->second)) {
+      world_.fail("I5 ACK of " + item.request_id + " up to " + std::to_string(item.upto) +
+                  ", which its worker never sent");
+    }
+    table_.ack(item);
+  }
+}
+
+void WorkerNode::on_load(const wire::Load& load) {
+  if (loads_.count(load.load_id) > 0) return;
+  wire::LoadedModel& model = loads_[load.load_id];
+  model.load_id = load.load_id;
+  model.model_sha = load.model_sha;
+  model.slots = load.slots;
+  model.pages_total = load.pages;
+  model.context = load.context;
+  model.numerics_class = numerics_class_;
+  report(load.load_id, "loading", 0);
+  if (world_.accident(world_.swarm.load_fails)) {
+    world_.hit(Fault::kLoadFailed);
+    auditor_.loads_failed();
+    return report(load.load_id, "failed", world_.random.between(1, 200) * kMs);
+  }
+  const std::int64_t took_us = world_.random.between(1, 300) * kMs;
+  if (world_.random.below(2) == 0) report(load.load_id, "warming", took_us / 2);
+  report(load.load_id, "ready", took_us);
+}
+
+void WorkerNode::report(const std::string& load_id, const std::string& state,
+                        std::int64_t after_us) {
+  const std::uint64_t life = life_;
+  world_.after(after_us, [this, life, load_id, state] {
+    const auto it = loads_.find(load_id);
+    if (life != life_ || it == loads_.end()) return;
+    it->second.state = state;
+    const wire::LoadedModel model = it->second;
+    if (state == "failed") loads_.erase(it);
+    if (phase_ == Phase::kWelcome) send(wire::StateReport{model});
+  });
+}
+
+void WorkerNode::on_unload(const wire::Unload& unload) {
+  table_.hand_back(unload.load_id, "the model is being unloaded");
+  wire::LoadedModel gone;
+  gone.load_id = unload.load_id;
+  gone.state = "unloaded";
+  loads_.erase(unload.load_id);
+  flush();
+  send(wire::StateReport{gone});
+}
+
+void WorkerNode::on_dispatch(const wire::Dispatch& d) {
+  const auto load = loads_.find(d.load_id);
+  if (load == loads_.end() || load->second.state != "ready") {
+    return table_.refuse(d, "load " + d.load_id + " is not here");
+  }
+  if (world_.accident(world_.swarm.hand_back)) {
+    world_.hit(Fault::kHandedBack);
+    return table_.refuse(d, "no pages");
+  }
+  remember_fence(d.request_id, d.choice, d.fence);
+  table_.dispatch(d, world_.now_us);
+  const Name name{d.request_id, d.choice};
+  const auto committed = static_cast<std::int64_t>(d.committed_ids.size());
+  sent_[name] = std::max(sent_[name], committed);
+  said_[name] = d.committed_ids;
+  obey_orders();
+  std::int64_t running = 0;
+  for (const auto& [key, sequence] : sequences_) {
+    running += sequence.load_id == d.load_id && !sequence.ended;
+  }
+  if (running > load->second.slots) {
+    world_.fail("I10 worker " + std::to_string(index_) + " has " + std::to_string(running) +
+                " sequences in " + std::to_string(load->second.slots) + " slots");
+  }
+}
+
+void WorkerNode::remember_fence(const std::string& id, std::int32_t choice, core::Fence fence) {
+  const Name name{id, choice};
+  if (const auto it = fences_.find(name); it != fences_.end()) old_fences_[name] = it->second;
+  fences_[name] = fence;
+}
+
+// ---- the engine
+
+void WorkerNode::obey_orders() {
+  for (worker::Order& order : table_.take_orders()) {
+    const auto it = sequences_.find(order.key);
+    switch (order.kind) {
+      case worker::Order::Kind::kAdd: {
+        engine::SequenceSpec& spec = order.spec;
+        Sequence sequence{order.load_id,
+                          Stream(spec.sampling.seed, spec.choice, spec.prompt, numerics_class_),
+                          0,
+                          spec.max_tokens,
+                          spec.prompt.front() == kPoison,
+                          false,
+                          false};
+        for (const core::TokenId id : spec.committed) sequence.stream.take(id);
+        sequence.next = static_cast<std::int64_t>(spec.committed.size());
+        sequences_.emplace(order.key, std::move(sequence));
+        break;
+      }
+      case worker::Order::Kind::kCancel:
+        sequences_.erase(order.key);
+        break;
+      case worker::Order::Kind::kPause:
+      case worker::Order::Kind::kResume:
+        if (it != sequences_.end()) it->second.paused = order.kind == worker::Order::Kind::kPause;
+        if (order.kind == worker::Order::Kind::kPause) world_.hit(Fault::kRingFull);
+        break;
+    }
+  }
+}
+
+/// False if the process has died of it.
+bool WorkerNode::step_engine() {
+  std::vector<engine::SequenceKey> ended;
+  for (auto& [key, sequence] : sequences_) {
+    if (sequence.paused) continue;
+    if (sequence.poison && !world_.healed) {
+      world_.hit(Fault::kWorkerCrashed);
+      die(11, false);
+      return false;
+    }
+    engine::Produced produced;
+    produced.key = key;
+    produced.start = sequence.next;
+    const bool room = sequence.next < sequence.max_tokens;
+    // Committed ids may hold the end already: the worker died between token and finish.
+    const bool over = sequence.next > 0 && sequence.stream.ended();
+    if (room && !over) {
+      produced.ids.push_back(sequence.stream.next());
+      ++sequence.next;
+      ++world_.counts.tokens;
+    }
+    if (sequence.next > 0 && sequence.stream.ended()) {
+      produced.finish = wire::FinishReason::kStop;
+    } else if (sequence.next >= sequence.max_tokens) {
+      produced.finish = wire::FinishReason::kLength;
+    }
+    if (produced.finish != wire::FinishReason::kNone) ended.push_back(key);
+    table_.produced(produced);
+  }
+  for (const auto key : ended) sequences_.erase(key);
+  return true;
+}
+
+void WorkerNode::step() {
+  const std::uint64_t life = life_;
+  std::int64_t next_us = world_.swarm.step_us;
+  if (paused_until_us_ > world_.now_us) {
+    next_us = paused_until_us_ - world_.now_us;
+  } else {
+    if (world_.accident(world_.swarm.slow_worker)) {
+      world_.hit(Fault::kWorkerSlow);
+      next_us *= 100;
+    }
+    obey_orders();
+    if (!step_engine()) return;
+    table_.expire(world_.now_us);
+    flush();
+    if (sequences_.empty()) next_us *= 2;
+  }
+  world_.after(next_us, [this, life] {
+    if (life == life_ && alive_) step();
+  });
+}
+
+void WorkerNode::flush() {
+  obey_orders();
+  if (phase_ != Phase::kWelcome) {
+    (void)table_.take_returned();
+    return;
+  }
+  send_tokens();
+  for (wire::Returned& item : table_.take_returned()) send(std::move(item));
+}
+
+void WorkerNode::send_tokens() {
+  wire::Tokens tokens = table_.unsent(1024);
+  if (tokens.events.empty()) return;
+  table_.mark_sent(tokens);
+  for (wire::TokenEvent& event : tokens.events) {
+    const Name name{event.request_id, event.choice};
+    auto& said = said_[name];
+    const std::int64_t end = event.start + static_cast<std::int64_t>(event.ids.size());
+    said.resize(static_cast<std::size_t>(event.start));
+    said.insert(said.end(), event.ids.begin(), event.ids.end());
+    sent_[name] = std::max(sent_[name], end);
+    bend(event);
+  }
+  send(std::move(tokens));
+  send_stale();
+}
+
+/// What a broken worker may do to its own message.
+void WorkerNode::bend(wire::TokenEvent& event) {
+  const Swarm& s = world_.swarm;
+  const auto& said = said_[{event.request_id, event.choice}];
+  if (!event.ids.empty() && world_.accident(s.gap)) {
+    world_.hit(Fault::kGap);
+    event.ids.erase(event.ids.begin());
+    ++event.start;
+    return;
+  }
+  const bool lies = world_.accident(s.lie);
+  if (event.start == 0 || (!lies && !world_.accident(s.repeat))) return;
+  const std::int64_t back = world_.random.between(1, std::min<std::int64_t>(event.start, 4));
+  event.ids.insert(event.ids.begin(), said.begin() + (event.start - back),
+                   said.begin() + event.start);
+  event.start -= back;
+  if (lies) {
+    event.ids[0] = (event.ids[0] + 1) % 32'000;
+    world_.hit(Fault::kWrongToken);
+  } else {
+    world_.hit(Fault::kRepeated);
+  }
+}
+
+/// Wrong tokens under a fence that is not the current one any more.
+void WorkerNode::send_stale() {
+  if (old_fences_.empty() || !world_.accident(world_.swarm.stale)) return;
+  const auto it = std::next(old_fences_.begin(),
+                            static_cast<std::ptrdiff_t>(world_.random.below(old_fences_.size())));
+  wire::TokenEvent event;
+  event.request_id = it->first.first;
+  event.choice = it->first.second;
+  event.fence = it->second;
+  event.start = sent_[it->first];
+  event.ids = {static_cast<core::TokenId>(world_.random.below(32'000))};
+  world_.hit(Fault::kStaleTokens);
+  wire::Tokens tokens;
+  tokens.events.push_back(std::move(event));
+  send(std::move(tokens));
+}
+
+void WorkerNode::send(wire::Message message) {
+  if (connection_ != 0) network_.send_to_daemon(connection_, std::move(message));
+}
+
+}  // namespace holdfast::simulation

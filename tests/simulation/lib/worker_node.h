@@ -1,0 +1,92 @@
+#pragma once
+// A worker of a simulation: the real WorkTable (fences, ring, adoption) over an engine that says
+// what the reference says. Around it the conversation of worker/link, and everything that can
+// happen to a process: killed, crashed, paused, slow, late, or lying.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/simulation/lib/auditor.h"
+#include "tests/simulation/lib/daemon_node.h"
+#include "tests/simulation/lib/network.h"
+#include "tests/simulation/lib/reference.h"
+#include "worker/link/work_table.h"
+
+namespace holdfast::simulation {
+
+class WorkerNode final : public Endpoint {
+ public:
+  WorkerNode(World& world, Network& network, DaemonNode& daemon, Auditor& auditor, int index);
+
+  void start();
+  /// Linux signal; 0 = exits by itself. The supervisor tells the daemon and starts it again.
+  void die(int signal, bool oom);
+  void pause(std::int64_t us);
+  /// Hands its work back and ends.
+  void drain();
+  /// Cut off from the daemon for a while; it goes on into its ring.
+  void isolate(std::int64_t us);
+  bool alive() const { return alive_; }
+
+  void on_connected(PeerId connection) override;
+  void on_lost(PeerId connection) override;
+  void on_message(PeerId connection, wire::Message& message) override;
+
+ private:
+  struct Sequence {
+    std::string load_id;
+    Stream stream;
+    std::int64_t next = 0;
+    std::int64_t max_tokens = 0;
+    bool poison = false, paused = false, ended = false;
+  };
+  enum class Phase : std::uint8_t { kAlone, kGreeting, kWelcome };
+
+  void handle(wire::Message& message);
+  void on_load(const wire::Load& load);
+  void on_unload(const wire::Unload& unload);
+  void on_dispatch(const wire::Dispatch& dispatch);
+  void on_ack(const wire::Ack& ack);
+  void report(const std::string& load_id, const std::string& state, std::int64_t after_us);
+  void greet();
+  void step();
+  bool step_engine();
+  void obey_orders();
+  void flush();
+  void send_tokens();
+  void bend(wire::TokenEvent& event);
+  void send_stale();
+  void send(wire::Message message);
+  void remember_fence(const std::string& id, std::int32_t choice, core::Fence fence);
+
+  World& world_;
+  Network& network_;
+  DaemonNode& daemon_;
+  Auditor& auditor_;
+  const int index_;
+  const std::string numerics_class_;
+  bool alive_ = false;
+  std::int64_t paused_until_us_ = 0;
+  std::vector<std::pair<PeerId, wire::Message>> backlog_;  // arrived while it was paused
+  std::uint64_t life_ = 0;
+  int incarnation_ = 0;
+  std::string key_;
+  std::int64_t pid_ = 0;
+  std::int64_t cut_off_since_us_ = -1;
+  PeerId connection_ = 0;
+  Phase phase_ = Phase::kAlone;
+  std::uint64_t epoch_seen_ = 0;
+  worker::WorkTable table_;
+  std::map<std::string, wire::LoadedModel> loads_;
+  std::map<engine::SequenceKey, Sequence> sequences_;
+  using Name = std::pair<std::string, std::int32_t>;
+  std::map<Name, std::int64_t> sent_;  // highest index sent on any connection, for ACKs
+  std::map<Name, core::Fence> old_fences_, fences_;
+  std::map<Name, std::vector<core::TokenId>> said_;  // everything, from index 0
+};
+
+}  // namespace holdfast::simulation

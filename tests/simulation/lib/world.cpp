@@ -1,0 +1,58 @@
+#include "tests/simulation/lib/world.h"
+
+namespace holdfast::simulation {
+namespace {
+
+constexpr std::size_t kLinesKept = 4000;
+
+}  // namespace
+
+void Counts::add(const Counts& other) {
+  for (std::size_t i = 0; i < faults.size(); ++i) faults[i] += other.faults[i];
+  arrows.resize(std::max(arrows.size(), other.arrows.size()));
+  for (std::size_t i = 0; i < other.arrows.size(); ++i) arrows[i] += other.arrows[i];
+  seeds += other.seeds;
+  requests += other.requests;
+  choices += other.choices;
+  tokens += other.tokens;
+  commits += other.commits;
+  events += other.events;
+  simulated_us += other.simulated_us;
+}
+
+void World::after(std::int64_t delay_us, std::function<void()> run) {
+  heap_.push_back({now_us + std::max<std::int64_t>(delay_us, 0), ++order_, std::move(run)});
+  std::push_heap(heap_.begin(), heap_.end());
+}
+
+bool World::run_one() {
+  if (heap_.empty()) return false;
+  std::pop_heap(heap_.begin(), heap_.end());
+  Entry entry = std::move(heap_.back());
+  heap_.pop_back();
+  now_us = entry.at_us;
+  ++counts.events;
+  entry.run();
+  return true;
+}
+
+void World::trace(std::uint64_t kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  for (const std::uint64_t value : {kind, static_cast<std::uint64_t>(now_us), a, b, c}) {
+    hash_ = (hash_ ^ value) * 0x100000001b3ull;
+    hash_ ^= hash_ >> 29;
+  }
+}
+
+void World::fail(const std::string& what) {
+  if (!failure_.empty()) return;
+  say([&] { return "VIOLATION " + what; });
+  failure_ = what;
+}
+
+void World::add_line(std::string line) {
+  lines_.push_back(std::to_string(now_us / kMs) + "." +
+                   std::to_string(now_us % kMs + 1000).substr(1) + " ms  " + std::move(line));
+  if (lines_.size() > kLinesKept) lines_.pop_front();
+}
+
+}  // namespace holdfast::simulation
