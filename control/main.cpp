@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "control/link/config_import.h"
 #include "control/link/daemon.h"
 #include "control/link/offline.h"
 #include "shared/base/crash_point.h"
@@ -29,39 +30,69 @@ void on_signal(int) {
 }
 
 constexpr const char* kUsage =
-    "usage: holdfastd --state DIR [--config NAME=VALUE]…\n"
+    "usage: holdfastd --state DIR [--config NAME=VALUE]… [--config-file FILE]\n"
     "       holdfastd --state DIR --op VERB [--args JSON]   one operator verb, while no daemon "
     "runs;\n"
     "                                                       prints an encoded OP_RESULT\n"
-    "The control plane of Holdfast. `holdfast config list` names the knobs.\n";
+    "The control plane of Holdfast. `holdfast config list` names the knobs. Settings come from "
+    "the\n"
+    "file (default DIR/holdfast.conf), HOLDFAST_… variables and --config, in this order; what one "
+    "of\n"
+    "them says is taken over when it has changed since the last start.\n";
 
 struct Arguments {
   holdfast::link::DaemonOptions daemon;
   holdfast::wire::Op op;  // without a verb: serve
 };
 
+Result<std::vector<holdfast::core::ConfigImport>> read_imports(
+    const std::string& state_dir, std::string file, const std::vector<std::string>& assignments) {
+  std::vector<holdfast::core::ConfigImport> imports;
+  const std::string standard = state_dir + "/holdfast.conf";
+  if (file.empty() && access(standard.c_str(), F_OK) == 0) file = standard;
+  // A source that says nothing now may have said something at the last start.
+  holdfast::core::ConfigImport none{"file", standard, {}};
+  if (file.empty()) {
+    imports.push_back(std::move(none));
+  } else {
+    HF_TRY(auto import, holdfast::link::import_file(file));
+    imports.push_back(std::move(import));
+  }
+  HF_TRY(auto environment, holdfast::link::import_environment(environ));
+  imports.push_back(std::move(environment));
+  HF_TRY(auto command_line, holdfast::link::import_command_line(assignments));
+  imports.push_back(std::move(command_line));
+  return imports;
+}
+
 Result<Arguments> read_arguments(int argc, char** argv) {
   Arguments arguments;
   holdfast::link::DaemonOptions& options = arguments.daemon;
+  std::vector<std::string> assignments;
+  std::string file;
   const char* state = std::getenv("HOLDFAST_STATE");
   options.state_dir = state != nullptr ? state : "./holdfast-state";
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    if (name != "--state" && name != "--config" && name != "--op" && name != "--args") {
+    if (name != "--state" && name != "--config" && name != "--op" && name != "--args" &&
+        name != "--config-file") {
       return Error{Errc::kUsage, "unknown argument \"" + std::string(name) + "\""};
     }
     if (i + 1 == argc) return Error{Errc::kUsage, std::string(name) + ": expected a value"};
     const char* value = argv[++i];
     if (name == "--state") {
       options.state_dir = value;
+    } else if (name == "--config-file") {
+      file = value;
     } else if (name == "--op") {
       arguments.op.verb = value;
     } else if (name == "--args") {
       arguments.op.args = value;
     } else {
-      HF_CHECKED(holdfast::core::set_knob(options.config, value));
+      assignments.emplace_back(value);
     }
   }
+  HF_TRY(options.imports, read_imports(options.state_dir, file, assignments));
   return arguments;
 }
 

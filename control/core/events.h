@@ -10,11 +10,21 @@
 
 namespace holdfast::core {
 
+inline constexpr std::size_t kConfigVersionsKept = 1000;
+
+/// What a source of settings says at a start. The shell has checked that names and values are
+/// good (imported_version does not refuse them).
+struct ConfigImport {
+  std::string source;  // "file", "environment", "command line"
+  std::string who;     // the file's path
+  std::vector<Assignment> content;
+};
 /// First event of a process: what the database holds. `epoch` was raised and synced before.
 struct Boot {
   std::uint64_t epoch = 0;
   Seq last_seq = 0;
-  std::int64_t config_version = 0;
+  std::vector<ConfigVersion> config_versions;  // oldest first, at most kConfigVersionsKept
+  std::vector<ConfigImport> imports;           // in this order: the last one wins
   bool queue_paused = false;
   // Deadlines are kept on a clock that nobody steps: monotonic time plus an offset that holds as
   // long as the machine has not booted again. As it was stored, and this boot of the machine.
@@ -147,6 +157,16 @@ struct OpPause {
   bool paused = false;
 };
 
+/// A change of the configuration by an operator: assignments, or a version to go back to.
+struct OpConfig {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string verb;
+  std::string who;
+  std::vector<Assignment> changes;
+  std::optional<std::int64_t> rollback_to = {};
+};
+
 // ---- the process itself
 /// Stored rows of a request cannot be read: it ends, the others go on.
 struct RowsDamaged {
@@ -166,7 +186,7 @@ struct Shutdown {
 using Event = std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
                            WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
                            OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause,
-                           Timer, RowsDamaged, StorageLevel, Shutdown>;
+                           OpConfig, Timer, RowsDamaged, StorageLevel, Shutdown>;
 
 /// The request that an operator's event names, so that the shell can read it first; else nullptr.
 inline const std::string* request_named_by(const Event& event) {

@@ -37,7 +37,9 @@ void Machine::on(const Boot& event) {
   CHECK_MSG(fences_.epoch() == 0, "Boot is the first event, once");
   fences_.set_epoch(event.epoch);
   last_seq_ = event.last_seq;
-  config_version_ = event.config_version;
+  config_versions_ = event.config_versions;
+  use_config(config_version(), true);
+  for (const ConfigImport& import : event.imports) import_config(import);
   paused_ = event.queue_paused;
   start_clock(event);
   drained_workers_.insert(event.drained_workers.begin(), event.drained_workers.end());

@@ -40,7 +40,8 @@ struct Counters {
 
 class Machine {
  public:
-  explicit Machine(Config config) : config_(config) {}
+  /// `base`: what knobs are that nobody has set.
+  explicit Machine(Config base) : base_(base), config_(base) {}
 
   /// Applies one event. The first one is Boot.
   Effects step(const Event& event, Now now);
@@ -68,6 +69,10 @@ class Machine {
 
   // ---- views for status, metrics and operator verbs
   const Config& config() const { return config_; }
+  const Config& base_config() const { return base_; }
+  /// The newest; what knobs are set to, in effect or waiting for a restart.
+  const ConfigVersion& config_version() const;
+  const std::vector<ConfigVersion>& config_history() const { return config_versions_; }
   const std::map<std::string, Model>& models() const { return models_; }
   const std::map<PeerId, Worker>& workers() const { return workers_; }
   const std::map<std::string, Load>& loads() const { return loads_; }
@@ -148,6 +153,12 @@ class Machine {
   Job take_job(std::uint64_t id);
   void end_job(std::uint64_t id) { (void)take_job(id); }
   void helper_gone(PeerId peer);
+
+  // machine_config.cpp
+  void on(const OpConfig& event);
+  void import_config(const ConfigImport& import);
+  void use_config(const ConfigVersion& version, bool at_start);
+  void add_config_version(ConfigVersion version, bool at_start);
 
   // machine_operator.cpp
   void on(const OpCancel& event);
@@ -248,7 +259,9 @@ class Machine {
   void put_load(const Load& load);
   void fail_waiting(Model& model);
 
-  Config config_;
+  const Config base_;
+  Config config_;  // in effect
+  std::vector<ConfigVersion> config_versions_;
   Now now_;
   Effects* out_ = nullptr;  // of the step in progress
 
@@ -272,7 +285,6 @@ class Machine {
   std::uint64_t last_job_ = 0;
   std::uint64_t last_load_ = 0;
   Seq last_seq_ = 0;
-  std::int64_t config_version_ = 0;
   std::int64_t running_ = 0;
   std::int64_t unread_ = 0;
   std::int64_t adoption_until_us_ = 0;

@@ -298,7 +298,7 @@ Request Machine::make_request(const SubmitEvent& event, const Model& model,
   request.row.model = model.row.name;
   request.row.model_sha = model.row.sha;
   request.row.priority = submit.priority;
-  request.row.config_version = config_version_;
+  request.row.config_version = config_version().version;
   request.row.n = submit.n;
   request.row.max_tokens = max_tokens;
   request.row.on_disconnect = submit.on_disconnect;

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "control/core/config_version.h"
 #include "control/core/types.h"
 
 namespace holdfast::core {
@@ -177,9 +178,13 @@ struct PutFlag {  // small durable switches: "queue.paused", "drain/WORKER"
   std::string value;
 };
 
-using RowChange =
-    std::variant<InsertRequest, UpdateRequest, UpdateChoice, InsertChunk, BeginAttempt, EndAttempt,
-                 PutModel, PutModelBlobs, DeleteModel, PutLoad, InsertTransition, PutFlag>;
+struct InsertConfigVersion {
+  ConfigVersion version;
+};
+
+using RowChange = std::variant<InsertRequest, UpdateRequest, UpdateChoice, InsertChunk,
+                               BeginAttempt, EndAttempt, PutModel, PutModelBlobs, DeleteModel,
+                               PutLoad, InsertTransition, PutFlag, InsertConfigVersion>;
 
 // ---- what a start reads
 

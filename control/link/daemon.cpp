@@ -41,7 +41,6 @@ Daemon::~Daemon() = default;
 Result<void> Daemon::open_store() {
   store::OpenOptions open;
   open.state_dir = options_.state_dir;
-  open.reserve_bytes = options_.config.storage_reserve_bytes;
   HF_TRY(store_, store::Store::open(open));
   pieces_ = std::make_unique<PieceCache>(*store_);
   // Before the first socket is bound: no fence of an earlier process can be current again.
@@ -51,14 +50,16 @@ Result<void> Daemon::open_store() {
   queue_unread_ = boot.unread > 0;
   crash_point(CrashPoint::kDaemonStartLoaded);
   boot.epoch = epoch;
+  boot.imports = options_.imports;
   step(std::move(boot));
+  store_->set_reserve(machine_.config().storage_reserve_bytes);
   HF_CHECKED(commit());
   release();
   return {};
 }
 
 Result<void> Daemon::open_doors() {
-  const core::Config& c = options_.config;
+  const core::Config& c = machine_.config();
   wire::SocketOptions client;
   client.heartbeat_interval_ms = static_cast<int>(c.client_heartbeat_ms);
   client.heartbeat_timeout_ms = static_cast<int>(c.client_timeout_ms);
@@ -129,7 +130,7 @@ Result<void> Daemon::loop_once() {
 Result<void> Daemon::group() {
   if (stop_wanted_.load() && !stopping_) {
     stopping_ = true;
-    step(core::Shutdown{options_.config.drain_limit_ms});
+    step(core::Shutdown{machine_.config().drain_limit_ms});
     crash_point(CrashPoint::kDaemonStopAsked);
   }
   while (!again_.empty()) {
@@ -166,7 +167,7 @@ Result<void> Daemon::group() {
 
 /// True if the bound of a group was reached and more may wait.
 bool Daemon::drain(Door& door) {
-  for (std::int64_t i = 0; i < options_.config.group_messages_max; ++i) {
+  for (std::int64_t i = 0; i < machine_.config().group_messages_max; ++i) {
     auto in = door.receive(last_peer_);
     if (!in) return false;
     roles_[in->peer] = door.role();
@@ -221,7 +222,7 @@ void Daemon::check_disk(std::int64_t now_us) {
   if (disk_checked_us_ != 0 && now_us - disk_checked_us_ < kDiskCheckUs) return;
   disk_checked_us_ = now_us;
   const std::int64_t free = store_->disk_free();
-  const bool low = free < options_.config.storage_min_free_bytes;
+  const bool low = free < machine_.config().storage_min_free_bytes;
   if (low == machine_.storage_low()) return;
   step(core::StorageLevel{low, free});
   if (!low) store_->restore_reserve();

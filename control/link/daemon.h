@@ -25,7 +25,7 @@ namespace holdfast::link {
 
 struct DaemonOptions {
   std::string state_dir;
-  core::Config config;
+  std::vector<core::ConfigImport> imports;  // the last one wins
 };
 
 class Daemon {
@@ -43,7 +43,7 @@ class Daemon {
 
  private:
   Daemon(DaemonOptions options, const Clock& clock)
-      : options_(std::move(options)), clock_(clock), machine_(options_.config) {}
+      : options_(std::move(options)), clock_(clock), machine_(core::Config{}) {}
   Result<void> open_store();
   Result<void> open_doors();
   Result<void> loop_once();

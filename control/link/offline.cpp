@@ -36,7 +36,7 @@ OfflineAnswer answer_with(std::string document) {
 /// A machine on the database, with nobody connected.
 class House {
  public:
-  House(const core::Config& config, const Clock& clock) : clock_(clock), machine_(config) {}
+  explicit House(const Clock& clock) : clock_(clock), machine_(core::Config{}) {}
 
   Result<void> open(const std::string& state_dir) {
     HF_CHECKED(prepare_state_dir(state_dir));
@@ -129,14 +129,14 @@ Result<OfflineAnswer> on_files(const std::string& state_dir, const Clock& clock,
 
 }  // namespace
 
-Result<OfflineAnswer> operate_offline(const std::string& state_dir, const core::Config& config,
-                                      const Clock& clock, const wire::Op& op) {
+Result<OfflineAnswer> operate_offline(const std::string& state_dir, const Clock& clock,
+                                      const wire::Op& op) {
   if (needs_a_daemon(op.verb)) {
     return refused(core::refuse(Errc::kUnreachable,
                                 op.verb + ": needs a running daemon; start `holdfast serve`"));
   }
   if (op.verb == "db.check" || op.verb == "db.restore") return on_files(state_dir, clock, op);
-  House house(config, clock);
+  House house(clock);
   HF_CHECKED(house.open(state_dir));
   if (op.verb == "db.backup") {
     HF_TRY(const std::string path, path_argument(op));

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "control/core/config.h"
 #include "control/link/operator_verbs.h"
 #include "shared/base/clock.h"
 
@@ -19,7 +18,7 @@ struct OfflineAnswer {
 /// Takes the lock of the directory (role "cli") for the time. Errors as Store::open: kConflict if a
 /// daemon owns it after all. Verbs that need workers, helpers or a serving process are refused with
 /// kUnreachable.
-Result<OfflineAnswer> operate_offline(const std::string& state_dir, const core::Config& config,
-                                      const Clock& clock, const wire::Op& op);
+Result<OfflineAnswer> operate_offline(const std::string& state_dir, const Clock& clock,
+                                      const wire::Op& op);
 
 }  // namespace holdfast::link

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/link/config_documents.h"
 #include "control/link/db_documents.h"
 #include "control/link/operator_verbs.h"
 
@@ -168,25 +169,6 @@ json status_json(const core::Machine& machine, const store::Store& store,
             {"disk_free_bytes", store.disk_free()}}}};
 }
 
-json config_json(const core::Machine& machine) {
-  const core::Config defaults;
-  json list = json::array();
-  for (const core::Knob& knob : core::knobs()) {
-    const std::int64_t value = machine.config().*knob.field;
-    const std::int64_t standard = defaults.*knob.field;
-    list.push_back({{"name", knob.name},
-                    {"value", value},
-                    {"default", standard},
-                    {"min", knob.min},
-                    {"max", knob.max},
-                    {"unit", knob.unit},
-                    {"source", value == standard ? "default" : "command line"},
-                    {"restart", knob.restart},
-                    {"help", knob.doc}});
-  }
-  return list;
-}
-
 json request_json(const core::RequestRow& r) {
   return {{"id", r.id},
           {"seq", r.seq},
@@ -293,7 +275,6 @@ Result<json> document(const std::string& verb, const std::string& text, core::Ma
   if (verb == "status") return status_json(machine, store, facts);
   if (verb == "models.list") return json{{"models", models_json(machine)}};
   if (verb == "workers.list") return json{{"workers", workers_json(machine)}};
-  if (verb == "config.list") return json{{"config", config_json(machine)}};
   if (verb == "queue.stats" || verb == "queue.pause" || verb == "queue.resume") {
     return queue_json(machine);
   }
@@ -317,6 +298,7 @@ Result<json> document(const std::string& verb, const std::string& text, core::Ma
 Result<std::string> render_op(const std::string& verb, const std::string& key_or_args,
                               core::Machine& machine, store::Store& store,
                               const ProcessFacts& facts) {
+  if (verb.starts_with("config.")) return config_document(verb, key_or_args, machine);
   if (verb == "db.stats") {
     HF_TRY(const store::Store::Stats stats, store.stats());
     return stats_document(stats);

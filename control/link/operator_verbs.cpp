@@ -76,6 +76,30 @@ OpAction move_request(core::PeerId peer, const wire::Op& op, Args& args) {
                "priority: expected interactive, normal or batch, not \"" + priority + "\"");
 }
 
+/// config.set {"settings": {"name": value, …}}, config.unset {"names": […]}, config.rollback
+/// {"version": N}; "who" says who asks.
+OpAction change_config(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpConfig e{peer, op.tag, op.verb, args.text("who"), {}, {}};
+  if (op.verb == "config.rollback") {
+    e.rollback_to = args.integer("version", 0, 0, 1LL << 53);
+    if (!args.j.contains("version")) return usage(op.verb, "version: expected a number");
+    return core::Event(std::move(e));
+  }
+  const json settings = args.j.value("settings", json::object());
+  if (op.verb == "config.set" && settings.is_object()) {
+    for (const auto& [name, value] : settings.items()) {
+      e.changes.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
+    }
+  }
+  const json names = args.j.value("names", json::array());
+  if (op.verb == "config.unset" && names.is_array()) {
+    for (const json& name : names) {
+      if (name.is_string()) e.changes.push_back({name.get<std::string>(), std::nullopt});
+    }
+  }
+  return core::Event(std::move(e));
+}
+
 OpAction worker_exit(Args& args) {
   core::WorkerExit e;
   e.pid = args.integer("pid", 0, 0, 1LL << 31);
@@ -113,6 +137,8 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
   } else if (op.verb == "workers.drain" || op.verb == "workers.resume") {
     action =
         core::Event(core::OpWorker{peer, op.tag, args.text("key"), op.verb == "workers.drain"});
+  } else if (op.verb == "config.set" || op.verb == "config.unset" || op.verb == "config.rollback") {
+    action = change_config(peer, op, args);
   } else if (op.verb == "queue.pause" || op.verb == "queue.resume") {
     action = core::Event(core::OpPause{peer, op.tag, op.verb == "queue.pause"});
   } else if (op.verb == "supervisor.worker_exit") {
@@ -122,7 +148,8 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
   } else {
     for (const char* verb :
          {"status", "models.list", "models.show", "workers.list", "requests.list", "requests.show",
-          "queue.stats", "config.list", "db.stats"}) {
+          "queue.stats", "config.list", "config.get", "config.explain", "config.history",
+          "config.diff", "db.stats"}) {
       if (op.verb == verb) action = Deferred{op.verb, op.args};
     }
   }

@@ -26,6 +26,10 @@ struct Params {
 };
 Result<Params> decode_params(std::string_view json);
 
+/// JSON of a configuration version: settings, imports, change, who.
+std::string encode_config(const core::ConfigVersion& version);
+Result<core::ConfigVersion> decode_config(std::string_view json);
+
 /// JSON arrays of strings; bytes that are not UTF-8 survive.
 std::string encode_strings(const std::vector<std::string>& strings);
 Result<std::vector<std::string>> decode_strings(std::string_view json);

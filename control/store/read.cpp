@@ -68,8 +68,6 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
   core::Boot boot;
   HF_TRY(const std::string seq,
          query_text(db_.get(), "SELECT coalesce(max(seq), 0) FROM requests"));
-  HF_TRY(const std::string version,
-         query_text(db_.get(), "SELECT coalesce(max(version), 0) FROM config_versions"));
   HF_TRY(const std::string paused,
          query_text(db_.get(), "SELECT value FROM flags WHERE name='queue.paused'"));
   HF_TRY(const std::string queued,
@@ -77,7 +75,7 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
                     "SELECT count(*) FROM requests WHERE state IN ('queued', 'running',"
                     " 'quarantined') AND state='queued'"));
   boot.last_seq = last_seq_ = std::stoll(seq);
-  boot.config_version = std::stoll(version);
+  HF_TRY(boot.config_versions, load_config());
   boot.queue_paused = paused == "1";
   HF_TRY(const std::string clock,
          query_text(db_.get(), "SELECT value FROM flags WHERE name='clock.offset'"));
@@ -131,6 +129,27 @@ Result<core::BootMore> SqliteStore::load_more(std::int64_t limit) {
   more.last = static_cast<std::int64_t>(more.requests.size()) < limit;
   if (!more.requests.empty()) read_upto_ = more.requests.back().row.seq;
   return more;
+}
+
+Result<std::vector<core::ConfigVersion>> SqliteStore::load_config() {
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            "SELECT version, at_ms, source, content FROM config_versions"
+                            " ORDER BY version DESC LIMIT ?"));
+  std::vector<core::ConfigVersion> versions;
+  auto use = select.use();
+  use.bind(static_cast<std::int64_t>(core::kConfigVersionsKept));
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) break;
+    HF_TRY(core::ConfigVersion version, decode_config(use.bytes(3)));
+    version.version = use.integer(0);
+    version.at_ms = use.integer(1);
+    version.source = use.text(2);
+    versions.push_back(std::move(version));
+  }
+  std::reverse(versions.begin(), versions.end());
+  return versions;
 }
 
 Result<std::vector<core::ModelRow>> SqliteStore::load_models() {

@@ -37,6 +37,7 @@ class SqliteStore final : public Store {
   std::int64_t disk_free() const override;
   bool make_room() override;
   void restore_reserve() override;
+  void set_reserve(std::int64_t bytes) override;
 
  private:
   Result<void> set_synchronous(core::Durability durability);
@@ -58,8 +59,10 @@ class SqliteStore final : public Store {
   Result<void> write(const core::PutLoad& c);
   Result<void> write(const core::InsertTransition& c);
   Result<void> write(const core::PutFlag& c);
+  Result<void> write(const core::InsertConfigVersion& c);
 
   Result<std::vector<std::string>> load_drained();
+  Result<std::vector<core::ConfigVersion>> load_config();
   Result<std::vector<core::ModelRow>> load_models();
   Result<std::vector<core::LoadRow>> load_loads();
   Result<void> load_where(Statement::Use& rows, std::vector<core::BootRequest>& into);
@@ -84,7 +87,7 @@ class SqliteStore final : public Store {
   Statement insert_request_, insert_payload_, insert_choice_, update_request_, update_choice_;
   Statement insert_chunk_, begin_attempt_, end_attempt_;
   Statement put_model_, put_blobs_, delete_model_, put_load_, put_reservation_, delete_reservation_;
-  Statement insert_transition_, put_flag_;
+  Statement insert_transition_, put_flag_, insert_config_;
   Statement queued_, by_id_, by_key_, payload_, choices_, open_attempts_, chunks_, blobs_;
 };
 

@@ -194,6 +194,11 @@ bool SqliteStore::make_room() {
   return disk_.remove(reserve_path());
 }
 
+void SqliteStore::set_reserve(std::int64_t bytes) {
+  options_.reserve_bytes = bytes;
+  restore_reserve();
+}
+
 void SqliteStore::restore_reserve() {
   if (options_.reserve_bytes <= 0 || disk_free() < options_.reserve_bytes * 4) return;
   // Without the reserve the daemon works; it only has less room when the disk gets full.

@@ -114,6 +114,8 @@ class Store {
   virtual std::int64_t disk_free() const = 0;
   /// Gives up the reserve file. True if there was one.
   virtual bool make_room() = 0;
+  /// Its size from now on; makes it.
+  virtual void set_reserve(std::int64_t bytes) = 0;
   /// Makes the reserve file again, if the disk has plenty.
   virtual void restore_reserve() = 0;
 };

@@ -72,6 +72,8 @@ Result<void> SqliteStore::prepare() {
       {&insert_transition_,
        "INSERT INTO transitions(subject, key, from_state, to_state, at_ms, memory_before,"
        " memory_after, reason) VALUES (?,?,?,?,?,?,?,?)"},
+      {&insert_config_,
+       "INSERT INTO config_versions(version, at_ms, source, content) VALUES (?,?,?,?)"},
       {&put_flag_, "INSERT OR REPLACE INTO flags(name, value) VALUES (?,?)"},
       // The first condition is that of the index.
       {&queued_,
@@ -223,6 +225,13 @@ Result<void> SqliteStore::write(const core::InsertTransition& c) {
 
 Result<void> SqliteStore::write(const core::PutFlag& c) {
   return put_flag_.use().bind(c.name).bind(c.value).run();
+}
+
+Result<void> SqliteStore::write(const core::InsertConfigVersion& c) {
+  const std::string content = encode_config(c.version);
+  auto use = insert_config_.use();
+  use.bind(c.version.version).bind(c.version.at_ms).bind(c.version.source).bind(content);
+  return use.run();
 }
 
 }  // namespace holdfast::store

@@ -66,7 +66,7 @@ Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::
 /// Verbs that mean something while nothing runs. The rest needs workers or a serving daemon.
 bool works_offline(const std::string& verb) {
   return verb.starts_with("requests.") || verb.starts_with("queue.") || verb.starts_with("db.") ||
-         verb == "models.remove" || verb == "models.unload" || verb == "config.list" ||
+         verb == "models.remove" || verb == "models.unload" || verb.starts_with("config.") ||
          verb == "workers.resume";
 }
 

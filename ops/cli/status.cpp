@@ -1,4 +1,4 @@
-// status, queue, config, workers: what the daemon says, for people or as JSON.
+// status, queue, workers: what the daemon says, for people or as JSON.
 
 #include <nlohmann/json.hpp>
 
@@ -34,12 +34,6 @@ int queue_pause(const Call& call) {
 
 int queue_resume(const Call& call) {
   return operate_and_print(call, "queue.resume", json::object());
-}
-
-int config_list(const Call& call) {
-  RenderOptions options;
-  options.columns = {"name", "value", "default", "min", "max", "unit", "source", "help"};
-  return operate_and_print(call, "config.list", json::object(), options);
 }
 
 int workers_list(const Call& call) {

@@ -10,7 +10,6 @@ int status(const Call& call);
 int queue_stats(const Call& call);
 int queue_pause(const Call& call);
 int queue_resume(const Call& call);
-int config_list(const Call& call);
 int workers_list(const Call& call);
 int workers_drain(const Call& call);
 int workers_resume(const Call& call);
@@ -30,6 +29,16 @@ int requests_cancel(const Call& call);
 int requests_requeue(const Call& call);
 int requests_move(const Call& call);
 int requests_tail(const Call& call);
+
+// config.cpp
+int config_list(const Call& call);
+int config_get(const Call& call);
+int config_set(const Call& call);
+int config_unset(const Call& call);
+int config_explain(const Call& call);
+int config_history(const Call& call);
+int config_diff(const Call& call);
+int config_rollback(const Call& call);
 
 // db.cpp
 int db_check(const Call& call);

@@ -13,6 +13,7 @@ const Argument kName = {"NAME", kText, "model name", false};
 const Argument kFile = {"FILE", kText, "a GGUF file", false};
 const Argument kId = {"ID", kText, "request id", false};
 
+const Argument kKnob = {"NAME", kText, "as config list shows it", false};
 const Argument kKey = {"KEY", kText, "worker key, as workers list shows it", false};
 const Argument kCopy = {"FILE", kText, "the copy's file", false};
 
@@ -188,7 +189,33 @@ const std::vector<Verb>& verb_table() {
       {"queue stats", "what waits and what runs", {}, &queue_stats},
       {"queue pause", "accept, but start nothing new", {}, &queue_pause},
       {"queue resume", "start work again", {}, &queue_resume},
-      {"config list", "every knob and its value", {}, &config_list},
+      {"config list", "every knob, its value and where that comes from", {}, &config_list},
+      {"config get", "one knob's value", {kKnob}, &config_get},
+      {"config set",
+       "give knobs values; in effect at once where no restart is needed",
+       {{"NAME=VALUE", kList, "one or more", false}},
+       &config_set},
+      {"config unset",
+       "knobs back to their defaults",
+       {{"NAMES", kList, "one or more", false}},
+       &config_unset},
+      {"config explain",
+       "a knob's value, who set it where and when, and what it does",
+       {kKnob},
+       &config_explain},
+      {"config history",
+       "the versions of the configuration",
+       {{"--limit", kInteger, "rows at most (default 50)"}},
+       &config_history},
+      {"config diff",
+       "what changed between two versions",
+       {{"FROM", kInteger, "version (default: the one before)"},
+        {"TO", kInteger, "version (default: the newest)"}},
+       &config_diff},
+      {"config rollback",
+       "the settings of an older version, as a new one",
+       {{"VERSION", kInteger, "as config history shows it; 0 is the defaults", false}},
+       &config_rollback},
       {"db check",
        "read the whole database (while a daemon runs: a copy of it), with every checksum",
        {{"FILE", kText, "a backup to check instead"}},
@@ -217,7 +244,8 @@ const char* group_help(const std::string& group) {
   if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";
   if (group == "db") return "the database: check, backup, restore, stats";
-  if (group == "config") return "configuration: list";
+  if (group == "config")
+    return "configuration: list, get, set, unset, explain, history, diff, rollback";
   return "";
 }
 

@@ -1,0 +1,138 @@
+#include "control/core/config_version.h"
+
+#include <algorithm>
+
+namespace holdfast::core {
+namespace {
+
+std::string canonical(const std::vector<Assignment>& content) {
+  std::map<std::string, std::string> sorted;
+  for (const Assignment& a : content) sorted[a.name] = a.value.value_or("");
+  std::string text;
+  for (const auto& [name, value] : sorted) text += name + "=" + value + "\n";
+  return text;
+}
+
+/// The new version's own data; settings are filled by the caller.
+ConfigVersion successor(const ConfigVersion& current, const ChangeOrigin& origin) {
+  ConfigVersion next = current;
+  next.version = current.version + 1;
+  next.at_ms = origin.at_ms;
+  next.source = origin.source;
+  next.who = origin.who;
+  next.change.clear();
+  return next;
+}
+
+Result<void> assign(ConfigVersion& next, const Config& base, const Assignment& assignment,
+                    const ChangeOrigin& origin) {
+  if (!assignment.value.has_value()) {
+    if (find_knob(assignment.name) == nullptr && next.settings.count(assignment.name) == 0) {
+      Config scratch = base;
+      return set_knob(scratch, assignment.name + "=0");  // its error names what is known
+    }
+    next.settings.erase(assignment.name);
+    return {};
+  }
+  Config scratch = base;
+  HF_CHECKED(set_knob(scratch, assignment.name + "=" + *assignment.value));
+  Setting setting{scratch.*find_knob(assignment.name)->field, origin.source, origin.who,
+                  next.version, origin.at_ms};
+  const auto known = next.settings.find(assignment.name);
+  // Said again by the same source, nothing new: its first time is the one to explain.
+  if (known != next.settings.end() && known->second.value == setting.value &&
+      known->second.source == setting.source) {
+    return {};
+  }
+  next.settings[assignment.name] = std::move(setting);
+  return {};
+}
+
+}  // namespace
+
+const Knob* find_knob(std::string_view name) {
+  const auto all = knobs();
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const Knob& knob) { return knob.name == name; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+Result<Assignment> parse_assignment(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    return Error{Errc::kUsage, "config \"" + std::string(text) + "\": expected name=value"};
+  }
+  return Assignment{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
+}
+
+Config effective_config(const Config& base, const ConfigVersion& version,
+                        std::vector<std::string>* unknown) {
+  Config config = base;
+  for (const auto& [name, setting] : version.settings) {
+    const Knob* knob = find_knob(name);
+    if (knob != nullptr) {
+      config.*knob->field = std::clamp(setting.value, knob->min, knob->max);
+    } else if (unknown != nullptr) {
+      unknown->push_back(name);
+    }
+  }
+  return config;
+}
+
+std::string describe_change(const Config& base, const ConfigVersion& from,
+                            const ConfigVersion& to) {
+  const Config before = effective_config(base, from);
+  const Config after = effective_config(base, to);
+  std::string text;
+  for (const Knob& knob : knobs()) {
+    const std::int64_t a = before.*knob.field;
+    const std::int64_t b = after.*knob.field;
+    if (a == b) continue;
+    text += (text.empty() ? "" : ", ") + std::string(knob.name) + " " + std::to_string(a) + " -> " +
+            std::to_string(b);
+  }
+  return text.empty() ? "no value changed" : text;
+}
+
+Result<ConfigVersion> changed_version(const ConfigVersion& current, const Config& base,
+                                      const std::vector<Assignment>& changes,
+                                      const ChangeOrigin& origin) {
+  if (changes.empty()) return Error{Errc::kUsage, "config: nothing to change was named"};
+  ConfigVersion next = successor(current, origin);
+  for (const Assignment& change : changes) HF_CHECKED(assign(next, base, change, origin));
+  next.change = describe_change(base, current, next);
+  return next;
+}
+
+Result<std::optional<ConfigVersion>> imported_version(const ConfigVersion& current,
+                                                      const Config& base,
+                                                      const std::vector<Assignment>& content,
+                                                      const ChangeOrigin& origin) {
+  const std::string said = canonical(content);
+  const auto before = current.imports.find(origin.source);
+  // Checked also when nothing changed: a value that this program refuses must not pass in silence.
+  ConfigVersion next = successor(current, origin);
+  for (const Assignment& a : content) HF_CHECKED(assign(next, base, a, origin));
+  if (said == (before == current.imports.end() ? std::string() : before->second)) {
+    return std::optional<ConfigVersion>();
+  }
+  std::erase_if(next.settings, [&](const auto& item) {
+    return item.second.source == origin.source &&
+           std::none_of(content.begin(), content.end(),
+                        [&](const Assignment& a) { return a.name == item.first; });
+  });
+  next.imports[origin.source] = said;
+  next.change = describe_change(base, current, next);
+  return std::optional<ConfigVersion>(std::move(next));
+}
+
+ConfigVersion rolled_back_version(const ConfigVersion& current, const Config& base,
+                                  const ConfigVersion& target, const ChangeOrigin& origin) {
+  ConfigVersion next = successor(current, origin);
+  next.settings = target.settings;
+  next.change = "back to version " + std::to_string(target.version) + ": " +
+                describe_change(base, current, next);
+  return next;
+}
+
+}  // namespace holdfast::core

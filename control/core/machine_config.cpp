@@ -1,0 +1,75 @@
+// Changes of the configuration: a new version, written before it is answered, effective at once
+// where a knob can be changed in a running daemon.
+#include <algorithm>
+
+#include "control/core/machine.h"
+
+namespace holdfast::core {
+
+/// Knobs that need a restart keep the value that this process started with.
+void Machine::use_config(const ConfigVersion& version, bool at_start) {
+  std::vector<std::string> unknown;
+  const Config wanted = effective_config(base_, version, &unknown);
+  const Config before = config_;
+  config_ = wanted;
+  for (const Knob& knob : knobs()) {
+    if (knob.restart && !at_start) config_.*knob.field = before.*knob.field;
+  }
+  for (const std::string& name : unknown) {
+    out_->note("a setting of a knob that this program does not have is without effect",
+               {{"name", name}}, true);
+  }
+  want_dispatch_ = want_place_ = true;
+}
+
+void Machine::add_config_version(ConfigVersion version, bool at_start) {
+  use_config(version, at_start);
+  out_->note("configuration changed", {{"version", std::to_string(version.version)},
+                                       {"source", version.source},
+                                       {"who", version.who},
+                                       {"change", version.change}});
+  out_->write(InsertConfigVersion{version}, Durability::kFull);
+  config_versions_.push_back(std::move(version));
+  if (config_versions_.size() > kConfigVersionsKept)
+    config_versions_.erase(config_versions_.begin());
+}
+
+const ConfigVersion& Machine::config_version() const {
+  static const ConfigVersion defaults;
+  return config_versions_.empty() ? defaults : config_versions_.back();
+}
+
+void Machine::import_config(const ConfigImport& import) {
+  auto next = imported_version(config_version(), base_, import.content,
+                               {import.source, import.who, now_.wall_ms});
+  CHECK_MSG(next.has_value(), "the shell checks what it imports");
+  if (next->has_value()) add_config_version(std::move(**next), true);
+}
+
+void Machine::on(const OpConfig& event) {
+  const ChangeOrigin origin{"operator", event.who, now_.wall_ms};
+  if (event.rollback_to.has_value()) {
+    const auto target =
+        std::find_if(config_versions_.begin(), config_versions_.end(),
+                     [&](const ConfigVersion& v) { return v.version == *event.rollback_to; });
+    if (target == config_versions_.end() && *event.rollback_to != 0) {
+      op_refused(
+          event.peer, event.tag,
+          refuse(Errc::kNotFound, "config: no version " + std::to_string(*event.rollback_to) +
+                                      " is kept; see config history"));
+      return;
+    }
+    const ConfigVersion to = target == config_versions_.end() ? ConfigVersion() : *target;
+    add_config_version(rolled_back_version(config_version(), base_, to, origin), false);
+  } else {
+    auto next = changed_version(config_version(), base_, event.changes, origin);
+    if (!next) {
+      op_refused(event.peer, event.tag, refuse(Errc::kInvalidRequest, next.error().what));
+      return;
+    }
+    add_config_version(std::move(next).value(), false);
+  }
+  op_done(event.peer, event.tag, event.verb, {});
+}
+
+}  // namespace holdfast::core

@@ -1,0 +1,143 @@
+#include "control/link/config_documents.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace holdfast::link {
+namespace {
+
+using nlohmann::json;
+
+/// One knob: what it is set to, what is in effect, where that comes from.
+json knob_json(const core::Knob& knob, const core::Machine& machine) {
+  const core::ConfigVersion& newest = machine.config_version();
+  const std::int64_t standard = machine.base_config().*knob.field;
+  const std::int64_t effective = machine.config().*knob.field;
+  const auto setting = newest.settings.find(std::string(knob.name));
+  const bool is_set = setting != newest.settings.end();
+  const std::int64_t value = is_set ? setting->second.value : standard;
+  return {{"name", knob.name},
+          {"value", value},
+          {"effective", effective},
+          {"default", standard},
+          {"min", knob.min},
+          {"max", knob.max},
+          {"unit", knob.unit},
+          {"source", is_set ? setting->second.source : "default"},
+          {"who", is_set ? setting->second.who : ""},
+          {"version", is_set ? setting->second.version : 0},
+          {"at_ms", is_set ? setting->second.at_ms : 0},
+          {"restart", knob.restart},
+          {"restart_pending", value != effective},
+          {"help", knob.doc}};
+}
+
+json version_json(const core::ConfigVersion& v) {
+  return {{"version", v.version}, {"at_ms", v.at_ms},   {"source", v.source},
+          {"who", v.who},         {"change", v.change}, {"settings", v.settings.size()}};
+}
+
+Result<const core::Knob*> named_knob(const json& args) {
+  const std::string name = args.value("name", std::string());
+  const core::Knob* knob = core::find_knob(name);
+  if (knob != nullptr) return knob;
+  return Error{Errc::kNotFound, "config: no knob \"" + name + "\"; see config list"};
+}
+
+/// The knob, and each version in which its value was another than before.
+json explain(const core::Knob& knob, const core::Machine& machine) {
+  json j = knob_json(knob, machine);
+  json history = json::array();
+  std::int64_t before = machine.base_config().*knob.field;
+  for (const core::ConfigVersion& v : machine.config_history()) {
+    const std::int64_t now = core::effective_config(machine.base_config(), v).*knob.field;
+    if (now == before) continue;
+    history.push_back({{"version", v.version},
+                       {"at_ms", v.at_ms},
+                       {"source", v.source},
+                       {"who", v.who},
+                       {"from", before},
+                       {"to", now}});
+    before = now;
+  }
+  j["history"] = std::move(history);
+  return j;
+}
+
+const core::ConfigVersion* find_version(const core::Machine& machine, std::int64_t number) {
+  static const core::ConfigVersion defaults;
+  if (number == 0) return &defaults;
+  for (const core::ConfigVersion& v : machine.config_history()) {
+    if (v.version == number) return &v;
+  }
+  return nullptr;
+}
+
+Result<json> diff(const json& args, const core::Machine& machine) {
+  const std::int64_t newest = machine.config_version().version;
+  const std::int64_t to = args.value("to", newest);
+  const std::int64_t from = args.value("from", std::max<std::int64_t>(to - 1, 0));
+  const core::ConfigVersion* a = find_version(machine, from);
+  const core::ConfigVersion* b = find_version(machine, to);
+  if (a == nullptr || b == nullptr) {
+    return Error{Errc::kNotFound, "config: no version " + std::to_string(a == nullptr ? from : to) +
+                                      " is kept; see config history"};
+  }
+  json changes = json::array();
+  const core::Config before = core::effective_config(machine.base_config(), *a);
+  const core::Config after = core::effective_config(machine.base_config(), *b);
+  for (const core::Knob& knob : core::knobs()) {
+    if (before.*knob.field == after.*knob.field) continue;
+    changes.push_back(
+        {{"name", knob.name}, {"from", before.*knob.field}, {"to", after.*knob.field}});
+  }
+  return json{{"from", from}, {"to", to}, {"changes", std::move(changes)}};
+}
+
+json history(const json& args, const core::Machine& machine) {
+  const auto limit = static_cast<std::size_t>(args.value("limit", std::uint32_t{50}));
+  json list = json::array();
+  const auto& versions = machine.config_history();
+  for (auto it = versions.rbegin(); it != versions.rend() && list.size() < limit; ++it) {
+    list.push_back(version_json(*it));
+  }
+  return json{{"version", machine.config_version().version}, {"history", std::move(list)}};
+}
+
+Result<json> document(const std::string& verb, const json& args, const core::Machine& machine) {
+  if (verb == "config.list") {
+    json list = json::array();
+    for (const core::Knob& knob : core::knobs()) list.push_back(knob_json(knob, machine));
+    return json{{"version", machine.config_version().version}, {"config", std::move(list)}};
+  }
+  if (verb == "config.history") return history(args, machine);
+  if (verb == "config.diff") return diff(args, machine);
+  if (verb == "config.get" || verb == "config.explain") {
+    HF_TRY(const core::Knob* knob, named_knob(args));
+    return verb == "config.get" ? knob_json(*knob, machine) : explain(*knob, machine);
+  }
+  json j = version_json(machine.config_version());
+  json pending = json::array();
+  for (const core::Knob& knob : core::knobs()) {
+    const json k = knob_json(knob, machine);
+    if (k["restart_pending"].get<bool>()) pending.push_back(knob.name);
+  }
+  j["restart_pending"] = std::move(pending);
+  return j;
+}
+
+}  // namespace
+
+Result<std::string> config_document(const std::string& verb, const std::string& args,
+                                    const core::Machine& machine) {
+  const json parsed = args.empty() ? json::object() : json::parse(args, nullptr, false);
+  if (!parsed.is_object()) return Error{Errc::kUsage, verb + ": arguments are not a JSON object"};
+  try {
+    HF_TRY(const json j, document(verb, parsed, machine));
+    return j.dump(-1, ' ', false, json::error_handler_t::replace);
+  } catch (const json::exception& e) {
+    return Error{Errc::kUsage, verb + ": arguments: " + e.what()};
+  }
+}
+
+}  // namespace holdfast::link

@@ -1,0 +1,83 @@
+// The configuration: what is set, by whom, since when; and changes of it.
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/output.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::json;
+
+/// Who asks, for the record: the user's name, or the number of one without a name.
+std::string operator_name() {
+  const passwd* user = getpwuid(getuid());
+  return user != nullptr ? user->pw_name : "uid " + std::to_string(getuid());
+}
+
+int change(const Call& call, const std::string& verb, json args) {
+  args["who"] = operator_name();
+  return operate_and_print(call, verb, args);
+}
+
+}  // namespace
+
+int config_list(const Call& call) {
+  RenderOptions options;
+  options.nested["config"] = {"name", "value", "effective", "default", "unit", "source", "help"};
+  return operate_and_print(call, "config.list", json::object(), options);
+}
+
+int config_get(const Call& call) {
+  int exit = kExitDone;
+  const auto document = operate(call, "config.get", {{"name", call.text("NAME")}}, exit);
+  if (!document) return exit;
+  print_document(call, call.json ? *document : document->at("value"));
+  return kExitDone;
+}
+
+int config_set(const Call& call) {
+  json settings = json::object();
+  for (const std::string& text : call.list("NAME=VALUE")) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return report_error(call, Errc::kUsage, "config set: \"" + text + "\": expected NAME=VALUE");
+    }
+    settings[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return change(call, "config.set", {{"settings", std::move(settings)}});
+}
+
+int config_unset(const Call& call) {
+  return change(call, "config.unset", {{"names", call.list("NAMES")}});
+}
+
+int config_explain(const Call& call) {
+  return operate_and_print(call, "config.explain", {{"name", call.text("NAME")}});
+}
+
+int config_history(const Call& call) {
+  json args = json::object();
+  if (call.has("limit")) args["limit"] = call.integer("limit");
+  RenderOptions options;
+  options.nested["history"] = {"version", "at_ms", "source", "who", "change"};
+  return operate_and_print(call, "config.history", args, options);
+}
+
+int config_diff(const Call& call) {
+  json args = json::object();
+  if (call.has("FROM")) args["from"] = call.integer("FROM");
+  if (call.has("TO")) args["to"] = call.integer("TO");
+  return operate_and_print(call, "config.diff", args);
+}
+
+int config_rollback(const Call& call) {
+  return change(call, "config.rollback", {{"version", call.integer("VERSION")}});
+}
+
+}  // namespace holdfast::cli
