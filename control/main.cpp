@@ -99,7 +99,7 @@ Result<Arguments> read_arguments(int argc, char** argv) {
 /// The answer goes to stdout as the OP_RESULT that a daemon would have sent, errors included.
 int operate(const Arguments& arguments) {
   holdfast::wire::OpResult result;
-  auto answer = holdfast::link::operate_offline(arguments.daemon.state_dir, arguments.daemon.config,
+  auto answer = holdfast::link::operate_offline(arguments.daemon.state_dir,
                                                 holdfast::system_clock(), arguments.op);
   if (answer) {
     result.ok = answer->ok;

@@ -94,6 +94,14 @@ constexpr std::array kKnobs = {
          "file that is given up when the disk is full, so that running work can end", true},
     Knob{"storage.min_free_bytes", &Config::storage_min_free_bytes, 0, kBig, "bytes",
          "free disk space below which new requests are refused", false},
+    Knob{"retention.hours", &Config::retention_hours, 0, 876'000, "hours",
+         "requests that ended this long ago are deleted; 0 = never by age", false},
+    Knob{"retention.key_hours", &Config::retention_key_hours, 0, 8760, "hours",
+         "no ended request is deleted earlier, also for want of room: its key must find it", false},
+    Knob{
+        "retention.max_bytes", &Config::retention_max_bytes, 1 << 20, 1LL << 50, "bytes",
+        "with more in use in the database, the oldest ended requests are deleted before their time",
+        false},
     Knob{"drain.limit_ms", &Config::drain_limit_ms, 0, 86'400'000, "ms",
          "time that SIGTERM gives running work to end", false},
 };

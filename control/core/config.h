@@ -52,6 +52,9 @@ struct Config {
   std::int64_t storage_reserve_bytes = 16 << 20;
   std::int64_t storage_min_free_bytes = 64 << 20;
   std::int64_t drain_limit_ms = 10'000;
+  std::int64_t retention_hours = 168;
+  std::int64_t retention_key_hours = 24;
+  std::int64_t retention_max_bytes = 8LL << 30;
 };
 
 struct Knob {

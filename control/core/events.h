@@ -174,6 +174,15 @@ struct RowsDamaged {
   std::string why;
 };
 struct Timer {};
+/// Oldest requests of the database, so that those may go whose time is over.
+struct Sweep {
+  struct Row {
+    Seq seq = 0;
+    std::int64_t finished_ms = 0;  // 0: live
+  };
+  std::vector<Row> rows;
+  std::int64_t used_bytes = 0;  // of the database
+};
 /// Free space of the disk crossed the admission threshold.
 struct StorageLevel {
   bool low = false;
@@ -186,7 +195,7 @@ struct Shutdown {
 using Event = std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
                            WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
                            OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause,
-                           OpConfig, Timer, RowsDamaged, StorageLevel, Shutdown>;
+                           OpConfig, Timer, Sweep, RowsDamaged, StorageLevel, Shutdown>;
 
 /// The request that an operator's event names, so that the shell can read it first; else nullptr.
 inline const std::string* request_named_by(const Event& event) {

@@ -35,7 +35,7 @@ struct Counters {
                 expired = 0;
   std::uint64_t tokens = 0, duplicate_tokens = 0, stale_events = 0, violations = 0;
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0,
-                workers_lost = 0;
+                workers_lost = 0, retired = 0;
 };
 
 class Machine {
@@ -121,6 +121,7 @@ class Machine {
   void on(const StorageLevel& event);
   void on(const Shutdown& event);
   void on(const Timer& event);
+  void on(const Sweep& event);
   void on(const PeerGone& event);
   Request& take_in(const BootRequest& boot);
   void bring_in(const BootRequest& boot);

@@ -66,6 +66,13 @@ void RequestTable::trim(std::int64_t keep) {
   }
 }
 
+bool RequestTable::retire(Seq seq) {
+  const Request* request = by_seq(seq);
+  if (request != nullptr && (!request->terminal() || request->subscribers > 0)) return false;
+  forget(seq);
+  return true;
+}
+
 void RequestTable::forget(Seq seq) {
   const Request* request = by_seq(seq);
   if (request == nullptr) return;

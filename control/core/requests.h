@@ -66,6 +66,8 @@ class RequestTable {
   /// Forgets ended requests beyond `keep` that nobody streams, oldest first. Only after a commit:
   /// what is forgotten must be found in the database as it was here.
   void trim(std::int64_t keep);
+  /// Forgets an ended request that is going to be deleted. False: it is live or is being streamed.
+  bool retire(Seq seq);
   std::int64_t live() const { return live_; }
   std::int64_t live_of(const std::string& tenant) const;
   std::int64_t live_bytes() const { return live_bytes_; }

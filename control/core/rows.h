@@ -178,13 +178,18 @@ struct PutFlag {  // small durable switches: "queue.paused", "drain/WORKER"
   std::string value;
 };
 
+/// An ended request with all that belongs to it.
+struct DeleteRequest {
+  Seq seq = 0;
+};
 struct InsertConfigVersion {
   ConfigVersion version;
 };
 
-using RowChange = std::variant<InsertRequest, UpdateRequest, UpdateChoice, InsertChunk,
-                               BeginAttempt, EndAttempt, PutModel, PutModelBlobs, DeleteModel,
-                               PutLoad, InsertTransition, PutFlag, InsertConfigVersion>;
+using RowChange =
+    std::variant<InsertRequest, UpdateRequest, UpdateChoice, InsertChunk, BeginAttempt, EndAttempt,
+                 PutModel, PutModelBlobs, DeleteModel, PutLoad, InsertTransition, PutFlag,
+                 InsertConfigVersion, DeleteRequest>;
 
 // ---- what a start reads
 

@@ -16,6 +16,9 @@ namespace holdfast::link {
 namespace {
 
 constexpr std::int64_t kDiskCheckUs = 1'000'000;
+constexpr std::int64_t kSweepUs = 1'000'000;
+constexpr std::int64_t kSweepAgainUs = 20'000;
+constexpr std::int64_t kSweepRows = 200;
 constexpr std::int64_t kIdleUs = 50'000;  // no commit for this long: the log may be checkpointed
 
 std::string ipc(const std::string& state_dir, const char* name) {
@@ -46,7 +49,7 @@ Result<void> Daemon::open_store() {
   // Before the first socket is bound: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_->raise_epoch(clock_.wall_ms()));
   crash_point(CrashPoint::kDaemonStartEpoch);
-  HF_TRY(core::Boot boot, store_->load(options_.config.queue_read_requests));
+  HF_TRY(core::Boot boot, store_->load(machine_.config().queue_read_requests));
   queue_unread_ = boot.unread > 0;
   crash_point(CrashPoint::kDaemonStartLoaded);
   boot.epoch = epoch;
@@ -152,10 +155,11 @@ Result<void> Daemon::group() {
   check_disk(now_us);
   if (queue_unread_) {
     // The rest of a long queue, piece by piece: meanwhile everybody is served.
-    HF_TRY(core::BootMore more, store_->load_more(options_.config.queue_read_requests));
+    HF_TRY(core::BootMore more, store_->load_more(machine_.config().queue_read_requests));
     queue_unread_ = !more.last;
     step(std::move(more));
   }
+  sweep(now_us);
   const auto deadline = machine_.next_deadline_us();
   if (deadline && *deadline <= clock_.monotonic_us()) step(core::Timer{});
   if (failure_) return *failure_;
@@ -226,6 +230,23 @@ void Daemon::check_disk(std::int64_t now_us) {
   if (low == machine_.storage_low()) return;
   step(core::StorageLevel{low, free});
   if (!low) store_->restore_reserve();
+}
+
+/// A few requests at a time, oldest first, from the start again at the end; without a pause while
+/// there are some to delete.
+void Daemon::sweep(std::int64_t now_us) {
+  if (now_us - swept_us_ < kSweepUs) return;
+  swept_us_ = now_us;
+  auto rows = store_->oldest(swept_to_, kSweepRows);
+  if (!rows) {
+    failure_ = rows.error();
+    return;
+  }
+  const std::uint64_t before = machine_.counters().retired;
+  swept_to_ =
+      rows->rows.size() < static_cast<std::size_t>(kSweepRows) ? 0 : rows->rows.back().seq + 1;
+  step(std::move(*rows));
+  if (machine_.counters().retired > before) swept_us_ = now_us - kSweepUs + kSweepAgainUs;
 }
 
 ProcessFacts Daemon::facts() const {

@@ -72,6 +72,7 @@ class Daemon {
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
                  const std::string& key);
   void check_disk(std::int64_t now_us);
+  void sweep(std::int64_t now_us);
   core::Now now() const { return {clock_.monotonic_us(), clock_.wall_ms()}; }
   ProcessFacts facts() const;
 
@@ -110,6 +111,8 @@ class Daemon {
   bool stopped_ = false;
   std::int64_t started_us_ = 0;
   std::int64_t disk_checked_us_ = 0;
+  std::int64_t swept_us_ = 0;
+  core::Seq swept_to_ = 0;  // where the next sweep goes on
   std::int64_t last_commit_us_ = 0;
   ProcessFacts facts_;
   std::optional<Error> failure_;  // a read that failed: the group is not committed

@@ -34,9 +34,9 @@ OfflineAnswer answer_with(std::string document) {
 }
 
 /// A machine on the database, with nobody connected.
-class House {
+class LoneMachine {
  public:
-  explicit House(const Clock& clock) : clock_(clock), machine_(core::Config{}) {}
+  explicit LoneMachine(const Clock& clock) : clock_(clock), machine_(core::Config{}) {}
 
   Result<void> open(const std::string& state_dir) {
     HF_CHECKED(prepare_state_dir(state_dir));
@@ -136,14 +136,14 @@ Result<OfflineAnswer> operate_offline(const std::string& state_dir, const Clock&
                                 op.verb + ": needs a running daemon; start `holdfast serve`"));
   }
   if (op.verb == "db.check" || op.verb == "db.restore") return on_files(state_dir, clock, op);
-  House house(clock);
-  HF_CHECKED(house.open(state_dir));
+  LoneMachine machine(clock);
+  HF_CHECKED(machine.open(state_dir));
   if (op.verb == "db.backup") {
     HF_TRY(const std::string path, path_argument(op));
-    return house.backup(path);
+    return machine.backup(path);
   }
-  HF_TRY(OfflineAnswer answer, house.carry_out(op));
-  HF_CHECKED(house.close());
+  HF_TRY(OfflineAnswer answer, machine.carry_out(op));
+  HF_CHECKED(machine.close());
   return answer;
 }
 

@@ -128,7 +128,8 @@ json counters_json(const core::Counters& c) {
           {"adopted", c.adopted},
           {"returned", c.returned},
           {"requeued", c.requeued},
-          {"workers_lost", c.workers_lost}};
+          {"workers_lost", c.workers_lost},
+          {"retired", c.retired}};
 }
 
 json queue_json(const core::Machine& machine) {

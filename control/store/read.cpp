@@ -441,4 +441,19 @@ Result<std::vector<Store::Attempt>> SqliteStore::attempts(core::Seq seq) {
   }
 }
 
+Result<core::Sweep> SqliteStore::oldest(core::Seq from, std::int64_t limit) {
+  core::Sweep sweep;
+  HF_TRY(const std::string pages, query_text(db_.get(), "PRAGMA page_count"));
+  HF_TRY(const std::string free, query_text(db_.get(), "PRAGMA freelist_count"));
+  HF_TRY(const std::string bytes, query_text(db_.get(), "PRAGMA page_size"));
+  sweep.used_bytes = (std::stoll(pages) - std::stoll(free)) * std::stoll(bytes);
+  auto use = oldest_.use();
+  use.bind(from).bind(limit);
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return sweep;
+    sweep.rows.push_back({use.integer(0), use.integer(1)});
+  }
+}
+
 }  // namespace holdfast::store

@@ -31,6 +31,7 @@ class SqliteStore final : public Store {
   Result<std::vector<Attempt>> attempts(core::Seq seq) override;
   Result<std::unique_ptr<Backup>> begin_backup(const std::string& path) override;
   Result<Stats> stats() override;
+  Result<core::Sweep> oldest(core::Seq from, std::int64_t limit) override;
   Result<void> checkpoint_if_due(bool idle) override;
   Result<void> checkpoint_all() override;
   std::int64_t wal_pages() const override { return wal_pages_; }
@@ -60,6 +61,7 @@ class SqliteStore final : public Store {
   Result<void> write(const core::InsertTransition& c);
   Result<void> write(const core::PutFlag& c);
   Result<void> write(const core::InsertConfigVersion& c);
+  Result<void> write(const core::DeleteRequest& c);
 
   Result<std::vector<std::string>> load_drained();
   Result<std::vector<core::ConfigVersion>> load_config();
@@ -88,6 +90,8 @@ class SqliteStore final : public Store {
   Statement insert_chunk_, begin_attempt_, end_attempt_;
   Statement put_model_, put_blobs_, delete_model_, put_load_, put_reservation_, delete_reservation_;
   Statement insert_transition_, put_flag_, insert_config_;
+  Statement delete_payload_, delete_choices_, delete_chunks_, delete_attempts_, delete_request_;
+  Statement oldest_;
   Statement queued_, by_id_, by_key_, payload_, choices_, open_attempts_, chunks_, blobs_;
 };
 

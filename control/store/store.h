@@ -104,6 +104,9 @@ class Store {
   /// Sizes and row counts; reads every table's smallest index once.
   virtual Result<Stats> stats() = 0;
 
+  /// Up to `limit` requests with seq >= `from`, oldest first, and the bytes in use.
+  virtual Result<core::Sweep> oldest(core::Seq from, std::int64_t limit) = 0;
+
   /// A PASSIVE checkpoint when the log is long, or shorter and the caller idle; TRUNCATE when it is
   /// far too long. Never fails the caller for BUSY.
   virtual Result<void> checkpoint_if_due(bool idle) = 0;

@@ -72,6 +72,12 @@ Result<void> SqliteStore::prepare() {
       {&insert_transition_,
        "INSERT INTO transitions(subject, key, from_state, to_state, at_ms, memory_before,"
        " memory_after, reason) VALUES (?,?,?,?,?,?,?,?)"},
+      {&delete_payload_, "DELETE FROM payloads WHERE seq=?"},
+      {&delete_choices_, "DELETE FROM choices WHERE seq=?"},
+      {&delete_chunks_, "DELETE FROM chunks WHERE seq=?"},
+      {&delete_attempts_, "DELETE FROM attempts WHERE seq=?"},
+      {&delete_request_, "DELETE FROM requests WHERE seq=?"},
+      {&oldest_, "SELECT seq, finished_ms FROM requests WHERE seq>=? ORDER BY seq LIMIT ?"},
       {&insert_config_,
        "INSERT INTO config_versions(version, at_ms, source, content) VALUES (?,?,?,?)"},
       {&put_flag_, "INSERT OR REPLACE INTO flags(name, value) VALUES (?,?)"},
@@ -232,6 +238,14 @@ Result<void> SqliteStore::write(const core::InsertConfigVersion& c) {
   auto use = insert_config_.use();
   use.bind(c.version.version).bind(c.version.at_ms).bind(c.version.source).bind(content);
   return use.run();
+}
+
+Result<void> SqliteStore::write(const core::DeleteRequest& c) {
+  for (Statement* statement :
+       {&delete_payload_, &delete_choices_, &delete_chunks_, &delete_attempts_, &delete_request_}) {
+    HF_CHECKED(statement->use().bind(c.seq).run());
+  }
+  return {};
 }
 
 }  // namespace holdfast::store

@@ -127,6 +127,16 @@ ChildSpec worker_child(const Plan& plan, std::int64_t index) {
   return make_child(plan, "worker", name, "holdfast-worker", flags);
 }
 
+std::vector<std::string> daemon_flags(const Call& call) {
+  std::vector<std::string> flags;
+  for (const std::string& assignment : call.list("config")) {
+    flags.insert(flags.end(), {"--config", assignment});
+  }
+  if (call.has("config-file"))
+    flags.insert(flags.end(), {"--config-file", call.text("config-file")});
+  return flags;
+}
+
 /// The daemon's peers. They start after our daemon is up: before that another daemon might hold the
 /// sockets, and they would serve that one.
 Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
@@ -224,7 +234,8 @@ bool Serve::start() {
   std::error_code absent;
   const auto size = fs::file_size(plan_.state + "/logs/daemon.log", absent);
   log_offset_ = absent ? 0 : static_cast<std::int64_t>(size);
-  if (const auto up = supervisor_->add(make_child(plan_, "daemon", "daemon", "holdfastd", {}));
+  if (const auto up =
+          supervisor_->add(make_child(plan_, "daemon", "daemon", "holdfastd", daemon_flags(call_)));
       !up) {
     return fail(up.error().code, up.error().what), false;
   }

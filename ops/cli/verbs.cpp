@@ -31,6 +31,8 @@ const Verb kServe = {
      {"--engine", kText, "model, or fake for tests of everything around the engine"},
      {"--engine-options", kText, "JSON for the fake engine"},
      {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx"},
+     {"--config", kList, "NAME=VALUE of a knob (see config list); may be repeated"},
+     {"--config-file", kText, "file with NAME = VALUE lines (default STATE/holdfast.conf)"},
      {"--step-watchdog-ms", kInteger,
       "a worker whose step shows no progress for so long is stuck and ends (default 10000)"},
      {"--ingress", kInteger, "helper processes that read prompts and files (default 2)"},

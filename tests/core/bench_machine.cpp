@@ -208,6 +208,8 @@ Boot Bench::database() const {
       models[c->row.name] = c->row;
     } else if (const auto* c = std::get_if<PutLoad>(&row)) {
       loads[c->row.load_id] = c->row;
+    } else if (const auto* c = std::get_if<InsertConfigVersion>(&row)) {
+      boot.config_versions.push_back(c->version);
     } else if (const auto* c = std::get_if<PutFlag>(&row)) {
       flags[c->name] = c->value;
     }

@@ -349,5 +349,50 @@ TEST(Store, Crc32cKnownAnswers) {
   EXPECT_EQ(crc32c("56789", crc32c("1234")), 0xE3069283u);
 }
 
+TEST(Store, DeletedRequestsLeaveNothingBehind) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  for (core::Seq seq = 1; seq <= 3; ++seq) {
+    commit(*store, {request_row(seq), chunk(seq, 0, {1, 2}), progress(seq, 2)});
+  }
+  EXPECT_EQ(store->oldest(0, 10)->rows.size(), 3u);
+  EXPECT_EQ(store->oldest(2, 10)->rows.size(), 2u);
+  EXPECT_EQ(store->oldest(0, 1)->rows[0].seq, 1);
+  EXPECT_GT(store->oldest(0, 1)->used_bytes, 4096);
+  commit(*store, {core::DeleteRequest{2}});
+  for (const auto& [table, rows] : store->stats()->rows) {
+    if (table == "requests" || table == "choices" || table == "payloads" || table == "chunks") {
+      EXPECT_EQ(rows, 2) << table;
+    }
+  }
+  EXPECT_EQ(read_sql(state.db(), "PRAGMA foreign_key_check"), "");
+}
+
+TEST(Store, ConfigVersionsComeBackWhole) {
+  const TempState state;
+  core::ConfigVersion version;
+  version.version = 3;
+  version.at_ms = 77;
+  version.source = "operator";
+  version.who = "ann";
+  version.change = "a -> b";
+  version.settings["queue.max_requests"] = {5, "file", "/etc/hf.conf", 2, 66};
+  version.imports["file"] = "queue.max_requests=5\n";
+  {
+    auto store = open_store(state.dir());
+    commit(*store, {core::InsertConfigVersion{version}});
+  }
+  const core::Boot boot = open_store(state.dir())->load().value();
+  ASSERT_EQ(boot.config_versions.size(), 1u);
+  const core::ConfigVersion& back = boot.config_versions[0];
+  EXPECT_EQ(back.version, 3);
+  EXPECT_EQ(back.at_ms, 77);
+  EXPECT_EQ(back.source, "operator");
+  EXPECT_EQ(back.who, "ann");
+  EXPECT_EQ(back.change, "a -> b");
+  EXPECT_EQ(back.settings, version.settings);
+  EXPECT_EQ(back.imports, version.imports);
+}
+
 }  // namespace
 }  // namespace holdfast::store

@@ -1,0 +1,171 @@
+// Goal: configuration is a chain of versions that can be trusted: what is set is in effect or says
+// that it waits, bad values change nothing, the last change wins wherever it was made, and every
+// value can be explained.
+// Method: the pure functions, and the machine by events; restarts boot a second machine from the
+// rows of the first.
+#include "control/core/config_version.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kOperator = Bench::kOperator;
+
+OpConfig set(const std::string& name, std::int64_t value) {
+  return {kOperator, 1, "config.set", "ann", {{name, std::to_string(value)}}, {}};
+}
+
+ConfigImport import(const std::string& source, std::vector<Assignment> content) {
+  return {source, "", std::move(content)};
+}
+
+Boot boot_with(const Bench& before, std::vector<ConfigImport> imports) {
+  Boot boot = before.database();
+  boot.imports = std::move(imports);
+  return boot;
+}
+
+TEST(Config, SetIsAVersionThatIsWrittenAndInEffect) {
+  Bench bench;
+  bench.boot();
+  bench.step(set("queue.max_requests", 7));
+  EXPECT_EQ(bench.durability, Durability::kFull);
+  EXPECT_EQ(bench.machine.config().queue_max_requests, 7);
+  ASSERT_EQ(bench.written<InsertConfigVersion>().size(), 1u);
+  const ConfigVersion v = bench.written<InsertConfigVersion>()[0].version;
+  EXPECT_EQ(v.version, 1);
+  EXPECT_EQ(v.who, "ann");
+  EXPECT_EQ(v.change, "queue.max_requests 100000 -> 7");
+  EXPECT_EQ(v.settings.at("queue.max_requests").value, 7);
+  bench.add_model();
+  bench.submit(bench.submission("r1"));
+  EXPECT_EQ(bench.written<InsertRequest>()[0].row.config_version, 1);
+}
+
+TEST(Config, KnobsOfARestartWaitForIt) {
+  Bench bench;
+  bench.boot();
+  const std::int64_t before = bench.machine.config().link_high_water;
+  bench.step(set("link.high_water", before + 1));
+  EXPECT_EQ(bench.machine.config().link_high_water, before);
+  EXPECT_EQ(bench.machine.config_version().settings.at("link.high_water").value, before + 1);
+  bench.step(set("queue.max_requests", 9));  // another change must not let it slip in
+  EXPECT_EQ(bench.machine.config().link_high_water, before);
+  Bench again;
+  again.boot(bench.database(), 2);
+  EXPECT_EQ(again.machine.config().link_high_water, before + 1);
+}
+
+TEST(Config, EveryKnobIsSetAndUnset) {
+  for (const Knob& knob : knobs()) {
+    Bench bench;
+    bench.boot();
+    const std::int64_t standard = bench.machine.config().*knob.field;
+    const std::int64_t other = standard == knob.max ? knob.min : knob.max;
+    bench.step(set(std::string(knob.name), other));
+    Bench again;
+    again.boot(bench.database(), 2);
+    EXPECT_EQ(again.machine.config().*knob.field, other) << knob.name;
+    EXPECT_EQ(bench.machine.config().*knob.field, knob.restart ? standard : other) << knob.name;
+    again.step(OpConfig{
+        kOperator, 2, "config.unset", "ann", {{std::string(knob.name), std::nullopt}}, {}});
+    Bench last;
+    last.boot(again.database(), 3);
+    EXPECT_EQ(last.machine.config().*knob.field, standard) << knob.name;
+  }
+}
+
+TEST(Config, BadChangesChangeNothing) {
+  Bench bench;
+  bench.boot();
+  const std::vector<std::vector<Assignment>> bad = {
+      {},
+      {{"no.such_knob", "1"}},
+      {{"queue.max_requests", "0"}},
+      {{"queue.max_requests", "many"}},
+      {{"queue.max_requests", "5"}, {"queue.max_bytes", "-1"}},  // one bad one spoils all
+      {{"no.such_knob", std::nullopt}},
+  };
+  for (const auto& changes : bad) {
+    bench.step(OpConfig{kOperator, 1, "config.set", "ann", changes, {}});
+    ASSERT_EQ(bench.sent.size(), 1u);
+    EXPECT_FALSE(std::get<SendOpResult>(bench.sent[0]).ok);
+    EXPECT_EQ(bench.machine.config_version().version, 0);
+  }
+  bench.step(OpConfig{kOperator, 1, "config.rollback", "ann", {}, 4});
+  EXPECT_EQ(std::get<SendOpResult>(bench.sent[0]).refusal.code, Errc::kNotFound);
+  EXPECT_TRUE(bench.written<InsertConfigVersion>().empty());
+}
+
+TEST(Config, RollbackIsANewVersion) {
+  Bench bench;
+  bench.boot();
+  bench.step(set("queue.max_requests", 7));
+  bench.step(set("queue.max_requests", 8));
+  bench.step(OpConfig{kOperator, 3, "config.rollback", "bob", {}, 1});
+  EXPECT_EQ(bench.machine.config().queue_max_requests, 7);
+  EXPECT_EQ(bench.machine.config_version().version, 3);
+  EXPECT_EQ(bench.machine.config_version().settings.at("queue.max_requests").version, 1);
+  bench.step(OpConfig{kOperator, 4, "config.rollback", "bob", {}, 0});  // the defaults
+  EXPECT_EQ(bench.machine.config().queue_max_requests, Config{}.queue_max_requests);
+}
+
+TEST(Config, AnImportCountsOnlyWhenItSaysSomethingNew) {
+  Bench first;
+  first.boot(boot_with(Bench(), {import("environment", {{"queue.max_requests", "50"}})}));
+  EXPECT_EQ(first.machine.config().queue_max_requests, 50);
+  first.step(set("queue.max_requests", 60));
+
+  Bench second;  // the same environment: the operator's later word stands
+  second.boot(boot_with(first, {import("environment", {{"queue.max_requests", "50"}})}), 2);
+  EXPECT_EQ(second.machine.config().queue_max_requests, 60);
+  EXPECT_TRUE(second.written<InsertConfigVersion>().empty());
+
+  Bench third;  // a changed one is later still
+  third.boot(boot_with(first, {import("environment", {{"queue.max_requests", "70"}})}), 2);
+  EXPECT_EQ(third.machine.config().queue_max_requests, 70);
+  EXPECT_EQ(third.machine.config_version().settings.at("queue.max_requests").source, "environment");
+}
+
+TEST(Config, WhatASourceNoLongerSaysGoesUnlessOthersSetIt) {
+  Bench first;
+  first.boot(boot_with(
+      Bench(), {import("file", {{"queue.max_requests", "50"}, {"queue.max_preparing", "60"}})}));
+  first.step(set("queue.max_preparing", 61));
+  Bench second;
+  second.boot(boot_with(first, {import("file", {})}), 2);
+  EXPECT_EQ(second.machine.config().queue_max_requests, Config{}.queue_max_requests);
+  EXPECT_EQ(second.machine.config().preparing_max, 61);
+}
+
+TEST(Config, LaterSourcesWinAtOneStart) {
+  Bench bench;
+  Boot boot;
+  boot.imports = {import("file", {{"queue.max_requests", "50"}}),
+                  import("environment", {{"queue.max_requests", "51"}}),
+                  import("command line", {{"queue.max_requests", "52"}})};
+  bench.boot(boot);
+  EXPECT_EQ(bench.machine.config().queue_max_requests, 52);
+  EXPECT_EQ(bench.machine.config_history().size(), 3u);
+}
+
+TEST(Config, SettingsOfUnknownKnobsAreKeptAndWithoutEffect) {
+  ConfigVersion old;
+  old.version = 4;
+  old.settings["from.another_release"] = {5, "operator", "ann", 4, 1};
+  Boot boot;
+  boot.config_versions = {old};
+  Bench bench;
+  bench.boot(boot);
+  bench.step(set("queue.max_requests", 7));
+  EXPECT_EQ(bench.machine.config_version().settings.count("from.another_release"), 1u);
+  bench.step(
+      OpConfig{kOperator, 2, "config.unset", "ann", {{"from.another_release", std::nullopt}}, {}});
+  EXPECT_EQ(bench.machine.config_version().settings.count("from.another_release"), 0u);
+}
+
+}  // namespace
+}  // namespace holdfast::core
