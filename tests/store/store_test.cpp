@@ -357,10 +357,11 @@ TEST(Store, DeletedRequestsLeaveNothingBehind) {
   }
   EXPECT_EQ(store->oldest(0, 10)->rows.size(), 3u);
   EXPECT_EQ(store->oldest(2, 10)->rows.size(), 2u);
-  EXPECT_EQ(store->oldest(0, 1)->rows[0].seq, 1);
+  EXPECT_EQ(store->oldest(0, 1).value().rows[0].seq, 1);
   EXPECT_GT(store->oldest(0, 1)->used_bytes, 4096);
   commit(*store, {core::DeleteRequest{2}});
-  for (const auto& [table, rows] : store->stats()->rows) {
+  const Store::Stats stats = store->stats().value();
+  for (const auto& [table, rows] : stats.rows) {
     if (table == "requests" || table == "choices" || table == "payloads" || table == "chunks") {
       EXPECT_EQ(rows, 2) << table;
     }
