@@ -126,6 +126,16 @@ Result<std::optional<ConfigVersion>> imported_version(const ConfigVersion& curre
   return std::optional<ConfigVersion>(std::move(next));
 }
 
+Config startup_config(const Config& base, const std::vector<ConfigVersion>& versions,
+                      const std::vector<ConfigImport>& imports) {
+  ConfigVersion newest = versions.empty() ? ConfigVersion() : versions.back();
+  for (const ConfigImport& import : imports) {
+    auto next = imported_version(newest, base, import.content, {import.source, import.who, 0});
+    if (next && next->has_value()) newest = std::move(**next);
+  }
+  return effective_config(base, newest);
+}
+
 ConfigVersion rolled_back_version(const ConfigVersion& current, const Config& base,
                                   const ConfigVersion& target, const ChangeOrigin& origin) {
   ConfigVersion next = successor(current, origin);

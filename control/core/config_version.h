@@ -66,6 +66,19 @@ Result<std::optional<ConfigVersion>> imported_version(const ConfigVersion& curre
                                                       const std::vector<Assignment>& content,
                                                       const ChangeOrigin& origin);
 
+/// What a source of settings says at a start. The shell has checked that names and values are
+/// good (imported_version does not refuse them).
+struct ConfigImport {
+  std::string source;  // "file", "environment", "command line"
+  std::string who;     // the file's path
+  std::vector<Assignment> content;
+};
+
+/// What is in effect after a start with these versions (oldest first) and imports: for what must be
+/// known before the machine has booted.
+Config startup_config(const Config& base, const std::vector<ConfigVersion>& versions,
+                      const std::vector<ConfigImport>& imports);
+
 /// The settings of an older version as a new one.
 ConfigVersion rolled_back_version(const ConfigVersion& current, const Config& base,
                                   const ConfigVersion& target, const ChangeOrigin& origin);

@@ -12,13 +12,6 @@ namespace holdfast::core {
 
 inline constexpr std::size_t kConfigVersionsKept = 1000;
 
-/// What a source of settings says at a start. The shell has checked that names and values are
-/// good (imported_version does not refuse them).
-struct ConfigImport {
-  std::string source;  // "file", "environment", "command line"
-  std::string who;     // the file's path
-  std::vector<Assignment> content;
-};
 /// First event of a process: what the database holds. `epoch` was raised and synced before.
 struct Boot {
   std::uint64_t epoch = 0;

@@ -260,7 +260,7 @@ class Machine {
   void put_load(const Load& load);
   void fail_waiting(Model& model);
 
-  const Config base_;
+  Config base_;
   Config config_;  // in effect
   std::vector<ConfigVersion> config_versions_;
   Now now_;

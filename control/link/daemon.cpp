@@ -49,7 +49,9 @@ Result<void> Daemon::open_store() {
   // Before the first socket is bound: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_->raise_epoch(clock_.wall_ms()));
   crash_point(CrashPoint::kDaemonStartEpoch);
-  HF_TRY(core::Boot boot, store_->load(machine_.config().queue_read_requests));
+  HF_TRY(const auto versions, store_->config_versions());
+  const core::Config config = core::startup_config({}, versions, options_.imports);
+  HF_TRY(core::Boot boot, store_->load(config.queue_read_requests));
   queue_unread_ = boot.unread > 0;
   crash_point(CrashPoint::kDaemonStartLoaded);
   boot.epoch = epoch;

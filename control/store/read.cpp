@@ -75,7 +75,7 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
                     "SELECT count(*) FROM requests WHERE state IN ('queued', 'running',"
                     " 'quarantined') AND state='queued'"));
   boot.last_seq = last_seq_ = std::stoll(seq);
-  HF_TRY(boot.config_versions, load_config());
+  HF_TRY(boot.config_versions, config_versions());
   boot.queue_paused = paused == "1";
   HF_TRY(const std::string clock,
          query_text(db_.get(), "SELECT value FROM flags WHERE name='clock.offset'"));
@@ -131,7 +131,7 @@ Result<core::BootMore> SqliteStore::load_more(std::int64_t limit) {
   return more;
 }
 
-Result<std::vector<core::ConfigVersion>> SqliteStore::load_config() {
+Result<std::vector<core::ConfigVersion>> SqliteStore::config_versions() {
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
                             "SELECT version, at_ms, source, content FROM config_versions"

@@ -17,6 +17,7 @@ class SqliteStore final : public Store {
   Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) override;
   Result<core::Boot> load(std::int64_t queued_max) override;
   Result<core::BootMore> load_more(std::int64_t limit) override;
+  Result<std::vector<core::ConfigVersion>> config_versions() override;
   Result<void> apply(std::span<const core::RowChange> rows, core::Durability durability) override;
   Result<std::optional<core::BootRequest>> find_by_id(const std::string& id) override;
   Result<std::optional<core::BootRequest>> find_by_key(const std::string& tenant,
@@ -64,7 +65,6 @@ class SqliteStore final : public Store {
   Result<void> write(const core::DeleteRequest& c);
 
   Result<std::vector<std::string>> load_drained();
-  Result<std::vector<core::ConfigVersion>> load_config();
   Result<std::vector<core::ModelRow>> load_models();
   Result<std::vector<core::LoadRow>> load_loads();
   Result<void> load_where(Statement::Use& rows, std::vector<core::BootRequest>& into);

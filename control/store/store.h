@@ -60,6 +60,8 @@ class Store {
   /// What the machine starts from: models, loads, live requests with committed ids, no prompts. Of
   /// those that wait in the queue only the first `queued_max`; load_more() has the rest.
   virtual Result<core::Boot> load(std::int64_t queued_max = INT64_MAX) = 0;
+  /// The newest versions of the configuration, oldest first. load() has them too.
+  virtual Result<std::vector<core::ConfigVersion>> config_versions() = 0;
   /// The next `limit` requests that wait in the queue since before the start; `last` with the end.
   virtual Result<core::BootMore> load_more(std::int64_t limit) = 0;
 
