@@ -1,6 +1,7 @@
 #pragma once
 // The one implementation of Store. Split over write.cpp (row changes), read.cpp and store.cpp.
 
+#include <initializer_list>
 #include <string>
 
 #include "control/store/open.h"
@@ -42,6 +43,13 @@ class SqliteStore final : public Store {
   void set_reserve(std::int64_t bytes) override;
 
  private:
+  struct Prepared {
+    Statement* statement;
+    const char* sql;
+  };
+  Result<void> prepare_all(std::initializer_list<Prepared> list);
+  Result<void> prepare_writes();
+  Result<void> prepare_reads();
   Result<void> set_synchronous(core::Durability durability);
   Result<void> begin_reads();
   Result<void> end_reads();

@@ -30,12 +30,15 @@ std::int64_t i64(std::uint64_t value) {
 
 }  // namespace
 
-Result<void> SqliteStore::prepare() {
-  struct Item {
-    Statement* statement;
-    const char* sql;
-  };
-  const Item items[] = {
+Result<void> SqliteStore::prepare_all(std::initializer_list<Prepared> list) {
+  for (const Prepared& one : list) {
+    HF_TRY(*one.statement, Statement::prepare(db_.get(), one.sql));
+  }
+  return {};
+}
+
+Result<void> SqliteStore::prepare_writes() {
+  return prepare_all({
       {&begin_, "BEGIN IMMEDIATE"},
       {&commit_, "COMMIT"},
       {&begin_reads_, "BEGIN DEFERRED"},
@@ -77,14 +80,15 @@ Result<void> SqliteStore::prepare() {
       {&delete_chunks_, "DELETE FROM chunks WHERE seq=?"},
       {&delete_attempts_, "DELETE FROM attempts WHERE seq=?"},
       {&delete_request_, "DELETE FROM requests WHERE seq=?"},
-      {&oldest_, "SELECT seq, finished_ms FROM requests WHERE seq>=? ORDER BY seq LIMIT ?"},
       {&insert_config_,
        "INSERT INTO config_versions(version, at_ms, source, content) VALUES (?,?,?,?)"},
       {&put_flag_, "INSERT OR REPLACE INTO flags(name, value) VALUES (?,?)"},
       // The first condition is that of the index.
-      {&queued_,
-       "SELECT * FROM requests WHERE state IN ('queued', 'running', 'quarantined') AND"
-       " state='queued' AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"},
+  });
+}
+
+Result<void> SqliteStore::prepare_reads() {
+  return prepare_all({
       {&by_id_, "SELECT * FROM requests WHERE id=?"},
       {&by_key_, "SELECT * FROM requests WHERE tenant=? AND idem_key=?"},
       {&payload_, "SELECT params, meta, prompts, prompt_text, crc FROM payloads WHERE seq=?"},
@@ -99,11 +103,16 @@ Result<void> SqliteStore::prepare() {
        " start >= coalesce((SELECT max(start) FROM chunks WHERE seq=?1 AND choice=?2 AND"
        " start <= ?3), 0) ORDER BY start"},
       {&blobs_, "SELECT tokenizer, pieces FROM model_blobs WHERE sha=?"},
-  };
-  for (const Item& item : items) {
-    HF_TRY(*item.statement, Statement::prepare(db_.get(), item.sql));
-  }
-  return {};
+      {&oldest_, "SELECT seq, finished_ms FROM requests WHERE seq>=? ORDER BY seq LIMIT ?"},
+      {&queued_,
+       "SELECT * FROM requests WHERE state IN ('queued', 'running', 'quarantined') AND"
+       " state='queued' AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"},
+  });
+}
+
+Result<void> SqliteStore::prepare() {
+  HF_CHECKED(prepare_writes());
+  return prepare_reads();
 }
 
 Result<void> SqliteStore::write(const core::InsertRequest& c) {

@@ -43,7 +43,8 @@ void add_argument(CLI::App& app, const Argument& argument, std::vector<std::stri
   } else {
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
-  option->allow_extra_args(false);
+  // A positional list takes all that follows.
+  option->allow_extra_args(argument.kind == Kind::kList && !flag);
   if (argument.kind == Kind::kInteger) {
     option->check(CLI::TypeValidator<std::int64_t>("INT"))->type_name("N");
   } else if (argument.kind == Kind::kReal) {

@@ -148,49 +148,8 @@ const Verb kBench = {"bench",
                       kKvType},
                      &bench};
 
-}  // namespace
-
-const std::vector<Verb>& verb_table() {
+const std::vector<Verb>& config_and_database_verbs() {
   static const std::vector<Verb> table = {
-      kServe,
-      kRun,
-      {"status", "daemon, workers, memory, queue", {}, &status},
-      {"models list", "every model and its state", {}, &models_list},
-      {"models show", "one model in full", {kName}, &models_show},
-      kModelsAdd,
-      {"models remove", "forget a model", {kName}, &models_remove},
-      {"models load",
-       "load a model and wait until it is ready",
-       {kName, {"--no-wait", kSwitch, "return at once"}},
-       &models_load},
-      {"models unload", "free a model's memory", {kName}, &models_unload},
-      {"workers list", "every worker, its device and load", {}, &workers_list},
-      {"workers drain",
-       "let a worker finish what it runs and give it nothing new",
-       {kKey},
-       &workers_drain},
-      {"workers resume", "give a drained worker work again", {kKey}, &workers_resume},
-      {"requests list",
-       "the latest requests",
-       {{"--limit", kInteger, "rows at most"}, {"--with-state", kText, "only this state"}},
-       &requests_list},
-      {"requests show", "one request with its choices and attempts", {kId}, &requests_show},
-      {"requests cancel", "end a request", {kId}, &requests_cancel},
-      {"requests requeue",
-       "out of quarantine, or off its worker and into the queue again",
-       {kId},
-       &requests_requeue},
-      {"requests move",
-       "another priority class",
-       {kId, {"--priority", kText, "interactive, normal or batch", false}},
-       &requests_move},
-      {"requests tail",
-       "its text from the first token on, then as it comes",
-       {kId},
-       &requests_tail},
-      {"queue stats", "what waits and what runs", {}, &queue_stats},
-      {"queue pause", "accept, but start nothing new", {}, &queue_pause},
-      {"queue resume", "start work again", {}, &queue_resume},
       {"config list", "every knob, its value and where that comes from", {}, &config_list},
       {"config get", "one knob's value", {kKnob}, &config_get},
       {"config set",
@@ -228,6 +187,57 @@ const std::vector<Verb>& verb_table() {
        {kCopy},
        &db_restore},
       {"db stats", "sizes and rows of the database", {}, &db_stats},
+  };
+  return table;
+}
+
+const std::vector<Verb>& request_verbs() {
+  static const std::vector<Verb> table = {
+      {"requests list",
+       "the latest requests",
+       {{"--limit", kInteger, "rows at most"}, {"--with-state", kText, "only this state"}},
+       &requests_list},
+      {"requests show", "one request with its choices and attempts", {kId}, &requests_show},
+      {"requests cancel", "end a request", {kId}, &requests_cancel},
+      {"requests requeue",
+       "out of quarantine, or off its worker and into the queue again",
+       {kId},
+       &requests_requeue},
+      {"requests move",
+       "another priority class",
+       {kId, {"--priority", kText, "interactive, normal or batch", false}},
+       &requests_move},
+      {"requests tail",
+       "its text from the first token on, then as it comes",
+       {kId},
+       &requests_tail},
+      {"queue stats", "what waits and what runs", {}, &queue_stats},
+      {"queue pause", "accept, but start nothing new", {}, &queue_pause},
+      {"queue resume", "start work again", {}, &queue_resume},
+  };
+  return table;
+}
+
+std::vector<Verb> make_table() {
+  std::vector<Verb> table = {
+      kServe,
+      kRun,
+      {"status", "daemon, workers, memory, queue", {}, &status},
+      {"models list", "every model and its state", {}, &models_list},
+      {"models show", "one model in full", {kName}, &models_show},
+      kModelsAdd,
+      {"models remove", "forget a model", {kName}, &models_remove},
+      {"models load",
+       "load a model and wait until it is ready",
+       {kName, {"--no-wait", kSwitch, "return at once"}},
+       &models_load},
+      {"models unload", "free a model's memory", {kName}, &models_unload},
+      {"workers list", "every worker, its device and load", {}, &workers_list},
+      {"workers drain",
+       "let a worker finish what it runs and give it nothing new",
+       {kKey},
+       &workers_drain},
+      {"workers resume", "give a drained worker work again", {kKey}, &workers_resume},
       kInspect,
       kTokenize,
       kDetokenize,
@@ -237,6 +247,16 @@ const std::vector<Verb>& verb_table() {
       kBench,
       kSynth,
   };
+  table.insert(table.end(), request_verbs().begin(), request_verbs().end());
+  const std::vector<Verb>& more = config_and_database_verbs();
+  table.insert(table.end(), more.begin(), more.end());
+  return table;
+}
+
+}  // namespace
+
+const std::vector<Verb>& verb_table() {
+  static const std::vector<Verb> table = make_table();
   return table;
 }
 
