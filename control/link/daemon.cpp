@@ -16,9 +16,6 @@ namespace holdfast::link {
 namespace {
 
 constexpr std::int64_t kDiskCheckUs = 1'000'000;
-constexpr std::int64_t kSweepUs = 1'000'000;
-constexpr std::int64_t kSweepAgainUs = 20'000;
-constexpr std::int64_t kSweepRows = 200;
 constexpr std::int64_t kIdleUs = 50'000;  // no commit for this long: the log may be checkpointed
 
 std::string ipc(const std::string& state_dir, const char* name) {
@@ -46,25 +43,15 @@ Result<void> Daemon::open_store() {
   open.state_dir = options_.state_dir;
   HF_TRY(store_, store::Store::open(open));
   pieces_ = std::make_unique<PieceCache>(*store_);
-  // Before the first socket is bound: no fence of an earlier process can be current again.
-  HF_TRY(const std::uint64_t epoch, store_->raise_epoch(clock_.wall_ms()));
-  crash_point(CrashPoint::kDaemonStartEpoch);
-  HF_TRY(const auto versions, store_->config_versions());
-  const core::Config config = core::startup_config({}, versions, options_.imports);
-  HF_TRY(core::Boot boot, store_->load(config.queue_read_requests));
-  queue_unread_ = boot.unread > 0;
-  crash_point(CrashPoint::kDaemonStartLoaded);
-  boot.epoch = epoch;
-  boot.imports = options_.imports;
-  step(std::move(boot));
-  store_->set_reserve(machine_.config().storage_reserve_bytes);
-  HF_CHECKED(commit());
-  release();
+  HouseHost& host = *this;
+  house_ = std::make_unique<House>(core::Config{}, *store_, host);
+  HF_CHECKED(house_->boot(options_.imports));
+  store_->set_reserve(house_->machine().config().storage_reserve_bytes);
   return {};
 }
 
 Result<void> Daemon::open_doors() {
-  const core::Config& c = machine_.config();
+  const core::Config& c = house_->machine().config();
   wire::SocketOptions client;
   client.heartbeat_interval_ms = static_cast<int>(c.client_heartbeat_ms);
   client.heartbeat_timeout_ms = static_cast<int>(c.client_timeout_ms);
@@ -97,7 +84,7 @@ void Daemon::request_stop() {
 }
 
 Result<void> Daemon::run() {
-  while (!stopped_) HF_CHECKED(loop_once());
+  while (!house_->stop_reached()) HF_CHECKED(loop_once());
   log::info("drained", {{"uptime_ms", (clock_.monotonic_us() - started_us_) / 1000}});
   crash_point(CrashPoint::kDaemonStopDrained);
   HF_CHECKED(store_->checkpoint_all());
@@ -106,9 +93,10 @@ Result<void> Daemon::run() {
 }
 
 int Daemon::wait_ms(std::int64_t now_us) const {
-  if (more_ready_ || queue_unread_ || !again_.empty() || !backups_.empty()) return 0;
+  if (more_ready_ || house_->has_more() || !gone_.empty() || !backups_.empty()) return 0;
   std::int64_t until = now_us + kDiskCheckUs;
-  if (const auto deadline = machine_.next_deadline_us()) until = std::min(until, *deadline);
+  if (const auto deadline = house_->machine().next_deadline_us())
+    until = std::min(until, *deadline);
   for (const Door& door : doors_) {
     if (const auto probe = door.next_probe_us()) until = std::min(until, *probe);
   }
@@ -135,14 +123,10 @@ Result<void> Daemon::loop_once() {
 Result<void> Daemon::group() {
   if (stop_wanted_.load() && !stopping_) {
     stopping_ = true;
-    step(core::Shutdown{machine_.config().drain_limit_ms});
+    house_->step(core::Shutdown{house_->machine().config().drain_limit_ms});
     crash_point(CrashPoint::kDaemonStopAsked);
   }
-  while (!again_.empty()) {
-    const core::Event event = std::move(again_.front());
-    again_.pop_front();
-    step(event);
-  }
+  for (const core::PeerId peer : std::exchange(gone_, {})) house_->step(core::PeerGone{peer});
   more_ready_ = false;
   const std::int64_t now_us = clock_.monotonic_us();
   for (Door& door : doors_) {
@@ -151,29 +135,19 @@ Result<void> Daemon::group() {
     more_ready_ = drain(door) || more_ready_;
     for (const core::PeerId peer : door.take_gone()) {
       roles_.erase(peer);
-      step(core::PeerGone{peer});
+      house_->step(core::PeerGone{peer});
     }
   }
   check_disk(now_us);
-  if (queue_unread_) {
-    // The rest of a long queue, piece by piece: meanwhile everybody is served.
-    HF_TRY(core::BootMore more, store_->load_more(machine_.config().queue_read_requests));
-    queue_unread_ = !more.last;
-    step(std::move(more));
-  }
-  sweep(now_us);
-  const auto deadline = machine_.next_deadline_us();
-  if (deadline && *deadline <= clock_.monotonic_us()) step(core::Timer{});
+  house_->tick();
   if (failure_) return *failure_;
   HF_CHECKED(commit());
-  release();
-  if (failure_) return *failure_;
-  return {};
+  return release();
 }
 
 /// True if the bound of a group was reached and more may wait.
 bool Daemon::drain(Door& door) {
-  for (std::int64_t i = 0; i < machine_.config().group_messages_max; ++i) {
+  for (std::int64_t i = 0; i < house_->machine().config().group_messages_max; ++i) {
     auto in = door.receive(last_peer_);
     if (!in) return false;
     roles_[in->peer] = door.role();
@@ -182,73 +156,43 @@ bool Daemon::drain(Door& door) {
   return true;
 }
 
-void Daemon::step(const core::Event& event) {
-  machine_.step(event, now(), pending_);
-}
-
+/// The machine has moved on, so a group must be written before anything else happens. On a full
+/// disk the reserve file makes room; without it the daemon waits for somebody to free space.
+/// Workers go on into their rings meanwhile, nobody is told anything.
 Result<void> Daemon::commit() {
-  if (pending_.rows.empty()) {
-    machine_.committed();
-    return {};
-  }
+  const core::Durability durability = house_->pending().durability;
+  const bool writes = !house_->pending().rows.empty();
   const std::int64_t begin_us = clock_.monotonic_us();
-  if (crash_points_armed()) pass_commit_points(pending_.rows, true);
-  Result<void> done = store_->apply(pending_.rows, pending_.durability);
-  if (!done && done.error().code == Errc::kDiskFull) done = commit_when_room();
-  if (!done) return done;
-  if (crash_points_armed()) pass_commit_points(pending_.rows, false);
-  machine_.committed();
-  last_commit_us_ = clock_.monotonic_us();
-  ++facts_.commits;
-  if (pending_.durability == core::Durability::kFull) ++facts_.full_commits;
-  facts_.commit_us_max = std::max(facts_.commit_us_max, last_commit_us_ - begin_us);
-  return {};
-}
-
-/// The machine has moved on, so this group must be written before anything else happens. The
-/// reserve file makes room; without it the daemon waits for somebody to free space. Workers go on
-/// into their rings meanwhile, nobody is told anything.
-Result<void> Daemon::commit_when_room() {
-  log::error("disk full", {{"state_dir", options_.state_dir},
-                           {"free_bytes", store_->disk_free()},
-                           {"reserve_given_up", store_->make_room() ? "yes" : "no"}});
-  for (;;) {
-    Result<void> done = store_->apply(pending_.rows, pending_.durability);
-    if (done || done.error().code != Errc::kDiskFull) {
-      disk_checked_us_ = 0;  // look at the level at once: admission must stop
-      return done;
+  for (bool told = false;; told = true) {
+    HF_TRY(const House::Commit done, house_->commit());
+    if (done == House::Commit::kDone) break;
+    disk_checked_us_ = 0;  // look at the level at once: admission must stop
+    if (!told) {
+      log::error("disk full", {{"state_dir", options_.state_dir},
+                               {"free_bytes", store_->disk_free()},
+                               {"reserve_given_up", store_->make_room() ? "yes" : "no"}});
+      continue;
     }
-    if (stop_wanted_.load()) return done;
+    if (stop_wanted_.load()) return Error{Errc::kDiskFull, "commit: the disk is full"};
     const timespec pause{0, 100'000'000};
     nanosleep(&pause, nullptr);
   }
+  if (!writes) return {};
+  last_commit_us_ = clock_.monotonic_us();
+  ++facts_.commits;
+  if (durability == core::Durability::kFull) ++facts_.full_commits;
+  facts_.commit_us_max = std::max(facts_.commit_us_max, last_commit_us_ - begin_us);
+  return {};
 }
 
 void Daemon::check_disk(std::int64_t now_us) {
   if (disk_checked_us_ != 0 && now_us - disk_checked_us_ < kDiskCheckUs) return;
   disk_checked_us_ = now_us;
   const std::int64_t free = store_->disk_free();
-  const bool low = free < machine_.config().storage_min_free_bytes;
-  if (low == machine_.storage_low()) return;
-  step(core::StorageLevel{low, free});
+  const bool low = free < house_->machine().config().storage_min_free_bytes;
+  if (low == house_->machine().storage_low()) return;
+  house_->step(core::StorageLevel{low, free});
   if (!low) store_->restore_reserve();
-}
-
-/// A few requests at a time, oldest first, from the start again at the end; without a pause while
-/// there are some to delete.
-void Daemon::sweep(std::int64_t now_us) {
-  if (now_us - swept_us_ < kSweepUs) return;
-  swept_us_ = now_us;
-  auto rows = store_->oldest(swept_to_, kSweepRows);
-  if (!rows) {
-    failure_ = rows.error();
-    return;
-  }
-  const std::uint64_t before = machine_.counters().retired;
-  swept_to_ =
-      rows->rows.size() < static_cast<std::size_t>(kSweepRows) ? 0 : rows->rows.back().seq + 1;
-  step(std::move(*rows));
-  if (machine_.counters().retired > before) swept_us_ = now_us - kSweepUs + kSweepAgainUs;
 }
 
 ProcessFacts Daemon::facts() const {

@@ -1,20 +1,17 @@
 #pragma once
-// The thin shell around the machine: one thread, one loop. Receive what is ready, step the machine
-// for each, commit all row changes in one transaction, only then let the messages out.
+// The process around the house: sockets, clock, disk space, backups. One thread, one loop: receive
+// what is ready, let the house step, commit and release it (control/link/house.h).
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
-#include "control/core/machine.h"
 #include "control/link/door.h"
+#include "control/link/house.h"
 #include "control/link/operator_verbs.h"
 #include "control/link/pieces.h"
 #include "control/store/backup.h"
@@ -28,7 +25,7 @@ struct DaemonOptions {
   std::vector<core::ConfigImport> imports;  // the last one wins
 };
 
-class Daemon {
+class Daemon final : private HouseHost {
  public:
   /// Opens everything: state directory, lock, database, epoch, machine, sockets; in this order, so
   /// that no client finds a daemon that does not know its requests. Errors as Store::open and kIo.
@@ -42,8 +39,7 @@ class Daemon {
   void request_stop();
 
  private:
-  Daemon(DaemonOptions options, const Clock& clock)
-      : options_(std::move(options)), clock_(clock), machine_(core::Config{}) {}
+  Daemon(DaemonOptions options, const Clock& clock) : options_(std::move(options)), clock_(clock) {}
   Result<void> open_store();
   Result<void> open_doors();
   Result<void> loop_once();
@@ -51,30 +47,27 @@ class Daemon {
   Result<void> group();
   bool drain(Door& door);
   void handle(Role role, Incoming in);
-  void handle_client(core::PeerId peer, wire::Message& message);
-  void handle_worker(core::PeerId peer, wire::Message& message);
   void handle_operator(core::PeerId peer, wire::Message& message);
   void handle_ingress(core::PeerId peer, wire::Message& message);
-  void recall(const std::string& id, const std::string& tenant, const std::string& key);
   core::ModelRow model_numbers(const wire::Inspected& inspected);
-  void step(const core::Event& event);
   Result<void> commit();
-  Result<void> commit_when_room();
-  void release();
-  void release_one(core::SendMessage& out);
-  void release_one(core::SendDispatch& out);
-  void release_one(core::SendEvent& out);
-  void release_one(core::SendOpResult& out);
+  Result<void> release();
   void begin_backup(core::PeerId peer, const wire::Op& op);
   void step_backups();
-  void reply(core::PeerId peer, const wire::Message& message);
-  wire::SendStatus send(core::PeerId peer, const std::string& frame);
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
                  const std::string& key);
   void check_disk(std::int64_t now_us);
-  void sweep(std::int64_t now_us);
-  core::Now now() const { return {clock_.monotonic_us(), clock_.wall_ms()}; }
   ProcessFacts facts() const;
+
+  // What the house asks for.
+  core::Now now() const override { return {clock_.monotonic_us(), clock_.wall_ms()}; }
+  wire::SendStatus send(core::PeerId to, wire::Message message) override;
+  void answer(const core::SendOpResult& result) override;
+  void note(const core::Note& note) override;
+  void dress(const std::string& model_sha, wire::Event& event) override;
+  std::string new_request_id() override;
+  std::uint64_t new_seed() override;
+  std::string body_hash(wire::Submit& submit) override;
 
   struct BackupJob {  // an operator's db.backup, a few pages a turn
     core::PeerId peer = 0;
@@ -95,27 +88,21 @@ class Daemon {
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<PieceCache> pieces_;
   std::vector<BackupJob> backups_;
-  core::Machine machine_;
+  std::unique_ptr<House> house_;
   std::vector<Door> doors_;  // by Role
   std::unordered_map<core::PeerId, Role> roles_;
   core::PeerId last_peer_ = 0;
-  core::Effects pending_;  // of the group in progress
   std::vector<Deferral> deferred_;
-  std::set<std::pair<core::PeerId, std::uint64_t>> full_;  // streams whose socket was full now
-  std::deque<core::Event> again_;  // events that the release of messages caused
+  std::vector<core::PeerId> gone_;  // found out while messages were let out
   std::atomic<bool> stop_wanted_{false};
   bool more_ready_ = false;
-  bool queue_unread_ = false;  // the store has more of the queue as it was at the start
   bool outbox_waits_ = false;
   bool stopping_ = false;
-  bool stopped_ = false;
   std::int64_t started_us_ = 0;
   std::int64_t disk_checked_us_ = 0;
-  std::int64_t swept_us_ = 0;
-  core::Seq swept_to_ = 0;  // where the next sweep goes on
   std::int64_t last_commit_us_ = 0;
   ProcessFacts facts_;
-  std::optional<Error> failure_;  // a read that failed: the group is not committed
+  std::optional<Error> failure_;  // a read of our own that failed: the group is not committed
 };
 
 }  // namespace holdfast::link

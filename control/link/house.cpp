@@ -1,12 +1,18 @@
 #include "control/link/house.h"
 
 #include "control/core/planted.h"
+#include "control/link/commit_points.h"
+#include "shared/base/crash_point.h"
 
 namespace holdfast::link {
 namespace {
 
 using core::Bug;
 using core::planted;
+
+constexpr std::int64_t kSweepUs = 1'000'000;
+constexpr std::int64_t kSweepAgainUs = 20'000;
+constexpr std::int64_t kSweepRows = 200;
 
 /// The RequestInfo of a message that has one.
 wire::RequestInfo* info_of(wire::Message& message) {
@@ -32,12 +38,17 @@ bool take(wire::Message& message, Variant& into) {
 
 }  // namespace
 
-Result<void> House::boot() {
+Result<void> House::boot(std::vector<core::ConfigImport> imports) {
   // Before the first peer: no fence of an earlier process can be current again.
   HF_TRY(const std::uint64_t epoch, store_.raise_epoch(host_.now().wall_ms));
-  HF_TRY(core::Boot boot, store_.load(machine_.config().queue_read_requests));
+  crash_point(CrashPoint::kDaemonStartEpoch);
+  HF_TRY(const auto versions, store_.config_versions());
+  const core::Config config = core::startup_config(machine_.base_config(), versions, imports);
+  HF_TRY(core::Boot boot, store_.load(config.queue_read_requests));
+  crash_point(CrashPoint::kDaemonStartLoaded);
   queue_unread_ = boot.unread > 0;
   boot.epoch = epoch;
+  boot.imports = std::move(imports);
   step(std::move(boot));
   HF_TRY(const Commit commit, this->commit());
   if (commit == Commit::kNoRoom)
@@ -110,17 +121,38 @@ void House::operate(const core::Event& event) {
   step(event);
 }
 
-void House::tick() {
-  if (queue_unread_) {
-    // The rest of a long queue, piece by piece: meanwhile everybody is served.
-    auto more = store_.load_more(machine_.config().queue_read_requests);
-    if (more) {
-      queue_unread_ = !more->last;
-      step(std::move(*more));
-    } else {
-      failure_ = more.error();
-    }
+/// The rest of a long queue, piece by piece: meanwhile everybody is served.
+void House::read_queue() {
+  auto more = store_.load_more(machine_.config().queue_read_requests);
+  if (!more) {
+    failure_ = more.error();
+    return;
   }
+  queue_unread_ = !more->last;
+  step(std::move(*more));
+}
+
+/// A few requests at a time, oldest first, from the start again at the end; without a pause while
+/// there are some to delete.
+void House::sweep() {
+  const std::int64_t now_us = host_.now().mono_us;
+  if (now_us - swept_us_ < kSweepUs) return;
+  swept_us_ = now_us;
+  auto rows = store_.oldest(swept_to_, kSweepRows);
+  if (!rows) {
+    failure_ = rows.error();
+    return;
+  }
+  const std::uint64_t before = machine_.counters().retired;
+  swept_to_ =
+      rows->rows.size() < static_cast<std::size_t>(kSweepRows) ? 0 : rows->rows.back().seq + 1;
+  step(std::move(*rows));
+  if (machine_.counters().retired > before) swept_us_ = now_us - kSweepUs + kSweepAgainUs;
+}
+
+void House::tick() {
+  if (queue_unread_) read_queue();
+  sweep();
   const auto deadline = machine_.next_deadline_us();
   const bool due = deadline && *deadline <= host_.now().mono_us;
   if (due || !again_.empty()) step(core::Timer{});
@@ -130,9 +162,11 @@ Result<House::Commit> House::commit() {
   if (failure_) return *failure_;
   release_early(pending_);
   if (!pending_.rows.empty()) {
+    if (crash_points_armed()) pass_commit_points(pending_.rows, true);
     Result<void> done = store_.apply(pending_.rows, pending_.durability);
     if (!done && done.error().code == Errc::kDiskFull) return Commit::kNoRoom;
     if (!done) return done.error();
+    if (crash_points_armed()) pass_commit_points(pending_.rows, false);
   }
   machine_.committed();
   return Commit::kDone;
@@ -205,6 +239,9 @@ void House::release_one(core::SendEvent& out) {
   if (out.ids.empty()) {
     auto span = store_.tokens(out.seq, out.choice, out.start, out.end);
     if (!span) {
+      host_.note({true,
+                  "stored tokens cannot be read",
+                  {{"request", out.request_id}, {"why", span.error().what}}});
       if (span.error().code != Errc::kCorrupt) failure_ = span.error();
       // A live request ends with this; one that has ended keeps what can be read.
       again_.emplace_back(core::RowsDamaged{out.seq, span.error().what});

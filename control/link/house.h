@@ -30,18 +30,20 @@ class HouseHost {
   virtual void dress(const std::string& model_sha, wire::Event& event) = 0;
   virtual std::string new_request_id() = 0;
   virtual std::uint64_t new_seed() = 0;
-  virtual std::string body_hash(const wire::Submit& submit) = 0;
+  virtual std::string body_hash(wire::Submit& submit) = 0;
 };
 
 class House {
  public:
   /// `store` and `host` must live longer.
-  House(const core::Config& config, store::Store& store, HouseHost& host)
-      : store_(store), host_(host), machine_(config) {}
+  /// `base`: what knobs are that nobody has set.
+  House(const core::Config& base, store::Store& store, HouseHost& host)
+      : store_(store), host_(host), machine_(base) {}
 
   /// Raises the epoch, reads the database, boots the machine, commits and releases. Before the
-  /// first peer is let in. kNoRoom does not happen here: a full disk is an error at a start.
-  Result<void> boot();
+  /// first peer is let in. `imports`: what the sources of settings say, the last one wins. A full
+  /// disk is an error at a start.
+  Result<void> boot(std::vector<core::ConfigImport> imports = {});
 
   // ---- events of a group
   void step(const core::Event& event);
@@ -49,7 +51,8 @@ class House {
   void from_client(core::PeerId peer, wire::Message& message);
   void from_worker(core::PeerId peer, wire::Message& message);
   void operate(const core::Event& event);
-  /// What the last release caused, and timers that are due.
+  /// What the last release caused, timers that are due, more of a long queue, and now and then a
+  /// look at old requests.
   void tick();
 
   // ---- the end of a group
@@ -69,6 +72,8 @@ class House {
 
  private:
   void recall(const std::string& id, const std::string& tenant, const std::string& key);
+  void read_queue();
+  void sweep();
   void release_early(const core::Effects& group);
   void release_one(core::SendMessage& out);
   void release_one(core::SendDispatch& out);
@@ -83,7 +88,9 @@ class House {
   std::deque<core::Event> again_;                          // events that a release caused
   std::optional<Error> failure_;  // a read that failed: the group is not committed
   bool stop_reached_ = false;
-  bool queue_unread_ = false;
+  bool queue_unread_ = false;  // the store has more of the queue as it was at the start
+  std::int64_t swept_us_ = 0;
+  core::Seq swept_to_ = 0;  // where the next sweep goes on
 };
 
 }  // namespace holdfast::link

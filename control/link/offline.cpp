@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 
 #include "control/link/db_documents.h"
+#include "control/link/house.h"
+#include "control/link/names.h"
 #include "control/link/state_dir.h"
 #include "control/store/backup.h"
 
@@ -33,10 +37,10 @@ OfflineAnswer answer_with(std::string document) {
   return answer;
 }
 
-/// A machine on the database, with nobody connected.
-class LoneMachine {
+/// The daemon's house with nobody connected: what it would send goes nowhere.
+class LoneHouse final : private HouseHost {
  public:
-  explicit LoneMachine(const Clock& clock) : clock_(clock), machine_(core::Config{}) {}
+  explicit LoneHouse(const Clock& clock) : clock_(clock) {}
 
   Result<void> open(const std::string& state_dir) {
     HF_CHECKED(prepare_state_dir(state_dir));
@@ -44,25 +48,14 @@ class LoneMachine {
     options.state_dir = state_dir;
     options.role = "cli";
     HF_TRY(store_, store::Store::open(options));
-    HF_TRY(const std::uint64_t epoch, store_->raise_epoch(clock_.wall_ms()));
-    HF_TRY(core::Boot boot, store_->load());
-    boot.epoch = epoch;
-    return step(std::move(boot));
-  }
-
-  /// One event, committed. What the machine would send goes nowhere: nobody is connected.
-  Result<void> step(const core::Event& event) {
-    effects_ = machine_.step(event, {clock_.monotonic_us(), clock_.wall_ms()});
-    if (!effects_.rows.empty()) HF_CHECKED(store_->apply(effects_.rows, effects_.durability));
-    machine_.committed();
+    HouseHost& host = *this;
+    house_ = std::make_unique<House>(core::Config{}, *store_, host);
+    HF_CHECKED(house_->boot());
+    while (house_->has_more()) {
+      house_->tick();
+      HF_CHECKED(write());
+    }
     return {};
-  }
-
-  Result<void> recall(const std::string& id) {
-    if (machine_.knows_id(id)) return {};
-    HF_TRY(auto found, store_->find_by_id(id));
-    if (!found) return {};
-    return step(core::Recall{std::move(*found)});
   }
 
   Result<OfflineAnswer> carry_out(const wire::Op& op) {
@@ -71,15 +64,11 @@ class LoneMachine {
     if (const auto* question = std::get_if<Deferred>(&action)) {
       return render(question->verb, question->args);
     }
-    const auto& event = std::get<core::Event>(action);
-    if (const std::string* id = core::request_named_by(event)) HF_CHECKED(recall(*id));
-    HF_CHECKED(step(event));
-    for (const core::Outgoing& out : effects_.messages) {
-      const auto* result = std::get_if<core::SendOpResult>(&out);
-      if (result == nullptr || result->to != kOperator) continue;
-      return result->ok ? render(result->verb, result->key) : refused(result->refusal);
-    }
-    return Error{Errc::kInternal, op.verb + ": the machine gave no answer"};
+    house_->operate(std::get<core::Event>(action));
+    HF_CHECKED(write());
+    if (!answer_) return Error{Errc::kInternal, op.verb + ": the machine gave no answer"};
+    if (!answer_->ok) return refused(answer_->refusal);
+    return render(answer_->verb, answer_->key);
   }
 
   Result<OfflineAnswer> backup(const std::string& path) {
@@ -93,18 +82,35 @@ class LoneMachine {
   Result<void> close() { return store_->checkpoint_all(); }
 
  private:
+  Result<void> write() {
+    HF_TRY(const House::Commit done, house_->commit());
+    if (done == House::Commit::kNoRoom) return Error{Errc::kDiskFull, "commit: the disk is full"};
+    return house_->release();
+  }
+
   OfflineAnswer render(const std::string& verb, const std::string& key) {
     ProcessFacts facts;
     facts.pid = getpid();
-    auto text = render_op(verb, key, machine_, *store_, facts);
+    auto text = render_op(verb, key, house_->machine(), *store_, facts);
     if (!text) return refused(core::refuse(text.error().code, text.error().what));
     return answer_with(std::move(text).value());
   }
 
+  core::Now now() const override { return {clock_.monotonic_us(), clock_.wall_ms()}; }
+  wire::SendStatus send(core::PeerId, wire::Message) override { return wire::SendStatus::kGone; }
+  void answer(const core::SendOpResult& result) override {
+    if (result.to == kOperator) answer_ = result;
+  }
+  void note(const core::Note&) override {}
+  void dress(const std::string&, wire::Event&) override {}
+  std::string new_request_id() override { return link::new_request_id(clock_.wall_ms()); }
+  std::uint64_t new_seed() override { return random_u64(); }
+  std::string body_hash(wire::Submit& submit) override { return link::body_hash(submit); }
+
   const Clock& clock_;
   std::unique_ptr<store::Store> store_;
-  core::Machine machine_;
-  core::Effects effects_;
+  std::unique_ptr<House> house_;
+  std::optional<core::SendOpResult> answer_;
 };
 
 /// Verbs on files that no machine boots from. db.check without a path takes the lock: the daemon's
@@ -136,14 +142,14 @@ Result<OfflineAnswer> operate_offline(const std::string& state_dir, const Clock&
                                 op.verb + ": needs a running daemon; start `holdfast serve`"));
   }
   if (op.verb == "db.check" || op.verb == "db.restore") return on_files(state_dir, clock, op);
-  LoneMachine machine(clock);
-  HF_CHECKED(machine.open(state_dir));
+  LoneHouse house(clock);
+  HF_CHECKED(house.open(state_dir));
   if (op.verb == "db.backup") {
     HF_TRY(const std::string path, path_argument(op));
-    return machine.backup(path);
+    return house.backup(path);
   }
-  HF_TRY(OfflineAnswer answer, machine.carry_out(op));
-  HF_CHECKED(machine.close());
+  HF_TRY(OfflineAnswer answer, house.carry_out(op));
+  HF_CHECKED(house.close());
   return answer;
 }
 

@@ -72,7 +72,7 @@ class DaemonNode final : public link::HouseHost, public Listener {
   void dress(const std::string&, wire::Event&) override {}
   std::string new_request_id() override { return "made"; }
   std::uint64_t new_seed() override { return 1; }
-  std::string body_hash(const wire::Submit&) override { return "hash"; }
+  std::string body_hash(wire::Submit&) override { return "hash"; }
 
  private:
   struct Incoming {
