@@ -6,6 +6,7 @@
 
 #include "control/store/open.h"
 #include "control/store/store.h"
+#include "control/store/tail.h"
 
 namespace holdfast::store {
 
@@ -14,6 +15,7 @@ class SqliteStore final : public Store {
   SqliteStore(std::optional<StateLock> lock, Disk& disk, Db db, OpenOptions options);
   ~SqliteStore() override;
   Result<void> prepare();
+  Result<void> load_tail();
 
   Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) override;
   Result<core::Boot> load(std::int64_t queued_max) override;
@@ -54,6 +56,7 @@ class SqliteStore final : public Store {
   Result<void> begin_reads();
   Result<void> end_reads();
   Result<void> begin_write_commit(std::span<const core::RowChange> rows);
+  Result<void> settle_tail();
   Result<void> checkpoint(int mode);
   std::string reserve_path() const { return options_.state_dir + "/control.reserve"; }
 
@@ -87,6 +90,7 @@ class SqliteStore final : public Store {
   Db db_;
   OpenOptions options_;
   core::Durability synchronous_ = core::Durability::kFull;
+  Tail tail_;
   std::int64_t wal_pages_ = 0;
   bool reading_ = false;     // inside begin_reads()
   core::Seq read_upto_ = 0;  // of the queue as it was at the start
@@ -95,12 +99,13 @@ class SqliteStore final : public Store {
 
   Statement begin_, commit_, begin_reads_;
   Statement insert_request_, insert_payload_, insert_choice_, update_request_, update_choice_;
-  Statement insert_chunk_, begin_attempt_, end_attempt_;
+  Statement insert_settled_, insert_tail_, empty_tail_, delete_tail_;
+  Statement begin_attempt_, end_attempt_;
   Statement put_model_, put_blobs_, delete_model_, put_load_, put_reservation_, delete_reservation_;
   Statement insert_transition_, put_flag_, insert_config_;
-  Statement delete_payload_, delete_choices_, delete_chunks_, delete_attempts_, delete_request_;
+  Statement delete_payload_, delete_choices_, delete_settled_, delete_attempts_, delete_request_;
   Statement oldest_;
-  Statement queued_, by_id_, by_key_, payload_, choices_, open_attempts_, chunks_, blobs_;
+  Statement queued_, by_id_, by_key_, payload_, choices_, open_attempts_, settled_, blobs_;
 };
 
 }  // namespace holdfast::store

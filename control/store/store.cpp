@@ -11,6 +11,8 @@
 namespace holdfast::store {
 namespace {
 
+constexpr std::int64_t kTailBytes = 4 << 20;
+
 int on_wal(void* pages, sqlite3*, const char*, int count) {
   *static_cast<std::int64_t*>(pages) = count;
   return SQLITE_OK;
@@ -41,6 +43,7 @@ Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
   }
   auto store = std::make_unique<SqliteStore>(std::move(lock), disk, std::move(db), options);
   HF_CHECKED(store->prepare());
+  HF_CHECKED(store->load_tail());
   store->restore_reserve();
   return std::unique_ptr<Store>(std::move(store));
 }
@@ -102,7 +105,11 @@ Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
   Result<void> done = end_reads();
   if (done) done = set_synchronous(durability);
   if (done) done = begin_write_commit(rows);
-  if (done) return {};
+  if (done) {
+    tail_.commit();
+    return {};
+  }
+  tail_.rollback();
   // The error may have rolled back already; what remains open is undone here.
   if (sqlite3_get_autocommit(db_.get()) == 0) (void)exec(db_.get(), "ROLLBACK");
   if (done.error().code == Errc::kDiskFull)
@@ -116,6 +123,9 @@ Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
 
 Result<void> SqliteStore::begin_write_commit(std::span<const core::RowChange> rows) {
   HF_CHECKED(begin_.use().run());
+  if (tail_.rows() >= options_.tail_rows || tail_.bytes() >= kTailBytes) {
+    HF_CHECKED(settle_tail());
+  }
   for (const core::RowChange& row : rows) {
     HF_CHECKED(std::visit([this](const auto& change) { return write(change); }, row));
   }
@@ -178,8 +188,8 @@ Result<Store::Stats> SqliteStore::stats() {
   HF_TRY(stats.schema, number("PRAGMA user_version"));
   stats.wal_pages = wal_pages_;
   stats.disk_free = disk_free();
-  for (const char* table : {"requests", "choices", "payloads", "chunks", "attempts", "models",
-                            "loads", "transitions", "config_versions", "epochs"}) {
+  for (const char* table : {"requests", "choices", "payloads", "settled", "tail", "attempts",
+                            "models", "loads", "transitions", "config_versions", "epochs"}) {
     HF_TRY(const std::int64_t rows, number(std::string("SELECT count(*) FROM ") + table));
     stats.rows.emplace_back(table, rows);
   }

@@ -33,7 +33,8 @@ struct OpenOptions {
   std::int64_t idle_checkpoint_pages = kIdleCheckpointPages;
   std::int64_t busy_checkpoint_pages = 4000;
   std::int64_t truncate_pages = 16'384;
-  Disk* disk = nullptr;            // nullptr: the machine's own; another one has no lock file
+  std::int64_t tail_rows = 4096;  // of the newest tokens, before they move to their requests
+  Disk* disk = nullptr;           // nullptr: the machine's own; another one has no lock file
 };
 
 class Backup;  // control/store/backup.h

@@ -1,4 +1,5 @@
 // Row changes of the machine as prepared statements.
+#include "control/core/planted.h"
 #include "control/store/encode.h"
 #include "control/store/sqlite_store.h"
 
@@ -23,6 +24,17 @@ constexpr const char* kPutLoad =
     " slots=excluded.slots, pages=excluded.pages, page_tokens=excluded.page_tokens,"
     " context=excluded.context, reason=excluded.reason, ready_ms=excluded.ready_ms,"
     " ended_ms=excluded.ended_ms";
+
+Result<void> insert_row(Statement& into, Tail::Key key, const ChunkRow& row) {
+  auto use = into.use();
+  use.bind(key.first).bind(std::int64_t{key.second}).bind(row.start).bind_blob(row.ids);
+  if (row.extra) {
+    use.bind(*row.extra);
+  } else {
+    use.bind_null();
+  }
+  return use.bind(std::int64_t{row.crc}).run();
+}
 
 std::int64_t i64(std::uint64_t value) {
   return static_cast<std::int64_t>(value);
@@ -57,8 +69,11 @@ Result<void> SqliteStore::prepare_writes() {
        "error_code=?,"
        " error=? WHERE seq=?"},
       {&update_choice_, kUpdateChoice},
-      {&insert_chunk_,
-       "INSERT INTO chunks(seq, choice, start, ids, extra, crc) VALUES (?,?,?,?,?,?)"},
+      {&insert_settled_,
+       "INSERT INTO settled(seq, choice, start, ids, extra, crc) VALUES (?,?,?,?,?,?)"},
+      {&insert_tail_, "INSERT INTO tail(seq, choice, start, ids, extra, crc) VALUES (?,?,?,?,?,?)"},
+      {&empty_tail_, "DELETE FROM tail"},
+      {&delete_tail_, "DELETE FROM tail WHERE seq=?"},
       {&begin_attempt_,
        "INSERT INTO attempts(seq, choice, fence_epoch, fence_counter, worker_key, incarnation,"
        " load_id, start_index, adopted, started_ms) VALUES (?,?,?,?,?,?,?,?,?,?)"},
@@ -77,13 +92,12 @@ Result<void> SqliteStore::prepare_writes() {
        " memory_after, reason) VALUES (?,?,?,?,?,?,?,?)"},
       {&delete_payload_, "DELETE FROM payloads WHERE seq=?"},
       {&delete_choices_, "DELETE FROM choices WHERE seq=?"},
-      {&delete_chunks_, "DELETE FROM chunks WHERE seq=?"},
+      {&delete_settled_, "DELETE FROM settled WHERE seq=?"},
       {&delete_attempts_, "DELETE FROM attempts WHERE seq=?"},
       {&delete_request_, "DELETE FROM requests WHERE seq=?"},
       {&insert_config_,
        "INSERT INTO config_versions(version, at_ms, source, content) VALUES (?,?,?,?)"},
       {&put_flag_, "INSERT OR REPLACE INTO flags(name, value) VALUES (?,?)"},
-      // The first condition is that of the index.
   });
 }
 
@@ -98,12 +112,13 @@ Result<void> SqliteStore::prepare_reads() {
       {&open_attempts_,
        "SELECT choice, fence_epoch, fence_counter, worker_key, incarnation, load_id FROM attempts"
        " WHERE seq=? AND ended_ms IS NULL ORDER BY choice, fence_epoch, fence_counter"},
-      {&chunks_,
-       "SELECT start, ids, extra, crc FROM chunks WHERE seq=?1 AND choice=?2 AND start < ?4 AND"
-       " start >= coalesce((SELECT max(start) FROM chunks WHERE seq=?1 AND choice=?2 AND"
+      {&settled_,
+       "SELECT start, ids, extra, crc FROM settled WHERE seq=?1 AND choice=?2 AND start < ?4 AND"
+       " start >= coalesce((SELECT max(start) FROM settled WHERE seq=?1 AND choice=?2 AND"
        " start <= ?3), 0) ORDER BY start"},
       {&blobs_, "SELECT tokenizer, pieces FROM model_blobs WHERE sha=?"},
       {&oldest_, "SELECT seq, finished_ms FROM requests WHERE seq>=? ORDER BY seq LIMIT ?"},
+      // The first condition is that of the index.
       {&queued_,
        "SELECT * FROM requests WHERE state IN ('queued', 'running', 'quarantined') AND"
        " state='queued' AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"},
@@ -171,16 +186,22 @@ Result<void> SqliteStore::write(const core::UpdateChoice& c) {
 }
 
 Result<void> SqliteStore::write(const core::InsertChunk& c) {
-  const std::string ids = encode_ids(c.ids);
-  const std::string extra = c.extra.empty() ? std::string() : encode_strings(c.extra);
-  auto use = insert_chunk_.use();
-  use.bind(c.seq).bind(std::int64_t{c.choice}).bind(c.start).bind_blob(ids);
-  if (c.extra.empty()) {
-    use.bind_null();
-  } else {
-    use.bind(extra);
+  ChunkRow row = encode_chunk(c);
+  HF_CHECKED(insert_row(insert_tail_, {c.seq, c.choice}, row));
+  tail_.add({c.seq, c.choice}, std::move(row));
+  return {};
+}
+
+/// Inside the transaction of a group, before its own rows.
+Result<void> SqliteStore::settle_tail() {
+  for (const auto& [key, rows] : tail_.streams()) {
+    for (const ChunkRow& row : merge_chunks(rows)) {
+      HF_CHECKED(insert_row(insert_settled_, key, row));
+    }
   }
-  return use.bind(std::int64_t{crc32c(extra, crc32c(ids))}).run();
+  if (!core::planted(core::Bug::kTailKept)) HF_CHECKED(empty_tail_.use().run());
+  tail_.clear();
+  return {};
 }
 
 Result<void> SqliteStore::write(const core::BeginAttempt& c) {
@@ -250,8 +271,12 @@ Result<void> SqliteStore::write(const core::InsertConfigVersion& c) {
 }
 
 Result<void> SqliteStore::write(const core::DeleteRequest& c) {
-  for (Statement* statement :
-       {&delete_payload_, &delete_choices_, &delete_chunks_, &delete_attempts_, &delete_request_}) {
+  if (tail_.has(c.seq)) {
+    HF_CHECKED(delete_tail_.use().bind(c.seq).run());
+    tail_.erase(c.seq);
+  }
+  for (Statement* statement : {&delete_payload_, &delete_choices_, &delete_settled_,
+                               &delete_attempts_, &delete_request_}) {
     HF_CHECKED(statement->use().bind(c.seq).run());
   }
   return {};

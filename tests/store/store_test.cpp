@@ -11,31 +11,16 @@
 
 #include <fstream>
 
+#include "control/store/backup.h"
 #include "control/store/encode.h"
 #include "control/store/open.h"
+#include "schema_sql.h"
 #include "tests/store/temp_state.h"
 
 namespace holdfast::store {
 namespace {
 
 using core::Durability;
-
-void run_sql(const std::string& path, const std::string& sql) {
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
-  char* why = nullptr;
-  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &why), SQLITE_OK) << (why ? why : "");
-  sqlite3_free(why);
-  sqlite3_close(db);
-}
-
-std::string read_sql(const std::string& path, const std::string& sql) {
-  sqlite3* db = nullptr;
-  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
-  auto text = query_text(db, sql);
-  sqlite3_close(db);
-  return text ? *text : "error: " + text.error().what;
-}
 
 Errc open_error(const std::string& dir, std::string* what = nullptr) {
   OpenOptions options;
@@ -149,7 +134,7 @@ TEST(Store, DamagedChunkIsSeen) {
   auto store = open_store(state.dir());
   commit(*store, {request_row(1), chunk(1, 0, {1, 2})});
   store.reset();
-  run_sql(state.db(), "UPDATE chunks SET ids = x'0100000003000000'");
+  run_sql(state.db(), "UPDATE tail SET ids = x'0100000003000000'");
   store = open_store(state.dir());
   EXPECT_EQ(store->tokens(1, 0, 0, 2).error().code, Errc::kCorrupt);
 }
@@ -162,7 +147,7 @@ TEST(Store, DamagedRequestDoesNotHideTheOthers) {
   store.reset();
   run_sql(state.db(),
           "UPDATE payloads SET params = 'no JSON' WHERE seq = 1;"
-          "UPDATE chunks SET crc = 1 WHERE seq = 2");
+          "UPDATE tail SET crc = 1 WHERE seq = 2");
   store = open_store(state.dir());
   const core::Boot boot = store->load().value();
   ASSERT_EQ(boot.requests.size(), 3u);
@@ -301,6 +286,21 @@ TEST(Store, FailedMigrationLeavesNothingBehind) {
   EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM sqlite_schema WHERE name='requests'"), "0");
 }
 
+TEST(Store, AnOlderFileIsBroughtUp) {
+  const TempState state;
+  run_sql(state.db(), "BEGIN;" + std::string(kMigrations[0]) +
+                          "INSERT INTO chunks VALUES (1, 0, 0, x'0700000008000000', NULL, " +
+                          std::to_string(crc32c(std::string("\x07\0\0\0\x08\0\0\0", 8))) +
+                          ");"
+                          "PRAGMA application_id=" +
+                          std::to_string(kApplicationId) + "; PRAGMA user_version=1; COMMIT");
+  EXPECT_TRUE(check_file(state.db()));  // also while it is the older one
+  auto store = open_store(state.dir());
+  EXPECT_EQ(read_sql(state.db(), "PRAGMA user_version"), std::to_string(schema_version()));
+  commit(*store, {chunk(1, 2, {9})});
+  EXPECT_EQ(store->tokens(1, 0, 0, 3)->ids, (std::vector<core::TokenId>{7, 8, 9}));
+}
+
 TEST(Store, ReadersMayLookWhileTheOwnerWrites) {
   const TempState state;
   auto store = open_store(state.dir());
@@ -371,7 +371,7 @@ TEST(Store, DeletedRequestsLeaveNothingBehind) {
   commit(*store, {core::DeleteRequest{2}});
   const Store::Stats stats = store->stats().value();
   for (const auto& [table, rows] : stats.rows) {
-    if (table == "requests" || table == "choices" || table == "payloads" || table == "chunks") {
+    if (table == "requests" || table == "choices" || table == "payloads" || table == "tail") {
       EXPECT_EQ(rows, 2) << table;
     }
   }

@@ -1,9 +1,13 @@
 #include "tests/store/temp_state.h"
 
+#include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
+
+#include "control/store/sqlite.h"
 
 namespace holdfast::store {
 
@@ -63,6 +67,23 @@ core::UpdateChoice progress(core::Seq seq, std::int64_t next_index) {
 void commit(Store& store, const std::vector<core::RowChange>& rows, core::Durability durability) {
   const Result<void> done = store.apply(rows, durability);
   CHECK_MSG(done.has_value(), done.has_value() ? "" : done.error().what.c_str());
+}
+
+void run_sql(const std::string& path, const std::string& sql) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  char* why = nullptr;
+  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, &why), SQLITE_OK) << (why ? why : "");
+  sqlite3_free(why);
+  sqlite3_close(db);
+}
+
+std::string read_sql(const std::string& path, const std::string& sql) {
+  sqlite3* db = nullptr;
+  EXPECT_EQ(sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr), SQLITE_OK);
+  auto text = query_text(db, sql);
+  sqlite3_close(db);
+  return text ? *text : "error: " + text.error().what;
 }
 
 }  // namespace holdfast::store

@@ -31,4 +31,8 @@ core::UpdateChoice progress(core::Seq seq, std::int64_t next_index);
 void commit(Store& store, const std::vector<core::RowChange>& rows,
             core::Durability durability = core::Durability::kFull);
 
+/// Past the store, on a connection of their own.
+void run_sql(const std::string& path, const std::string& sql);
+std::string read_sql(const std::string& path, const std::string& sql);
+
 }  // namespace holdfast::store

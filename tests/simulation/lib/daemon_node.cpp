@@ -251,11 +251,13 @@ void DaemonNode::damage_a_row() {
       },
       &id, nullptr);
   if (!id.empty()) {
-    const std::string sql =
-        "UPDATE chunks SET crc = (crc + 1) & 4294967295 WHERE seq = (SELECT seq FROM requests "
-        "WHERE id = '" +
-        id + "')";
-    sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
+    for (const char* table : {"settled", "tail"}) {
+      const std::string sql = std::string("UPDATE ") + table +
+                              " SET crc = (crc + 1) & 4294967295 WHERE seq = (SELECT seq FROM"
+                              " requests WHERE id = '" +
+                              id + "')";
+      sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
+    }
     auditor_.damaged(id);
     world_.hit(Fault::kBitRot);
     world_.say([&] { return "rows of " + id + " are damaged"; });
@@ -298,6 +300,7 @@ bool DaemonNode::start_house() {
   options.idle_checkpoint_pages = 20;
   options.busy_checkpoint_pages = 100;
   options.truncate_pages = 400;
+  options.tail_rows = world_.swarm.tail_rows;
   auto store = store::Store::open(options);
   if (!store) {
     world_.say([&] { return "open fails: " + store.error().what; });

@@ -118,6 +118,7 @@ Swarm draw_swarm(std::uint64_t seed) {
   s.sync_eio = d.disk(0.2, 3000);
   s.read_eio = d.disk(0.15, 150);
   s.write_full = d.disk(0.08, 200);
+  if (d.chance(0.8)) s.tail_rows = d.between(1, 60);
   return s;
 }
 

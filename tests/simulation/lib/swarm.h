@@ -31,6 +31,7 @@ struct Swarm {
   std::int64_t submit_over_us = 0, step_us = 0, delay_us = 0, sync_us = 0, ring_tokens = 0;
   std::int64_t blame_alone = 2, blame_quarantine = 5, queue_max = 1000;
   std::int64_t boot_queued = 512;  // requests that a start reads before it serves
+  std::int64_t tail_rows = 4096;   // before the newest tokens move to their requests
 
   // rates per simulated second
   double daemon_kill = 0, power_failure = 0, connection_drop = 0, clog = 0, partition = 0;

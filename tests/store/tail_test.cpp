@@ -1,0 +1,140 @@
+// Goal: tokens read back the same whether they are still in the tail, have moved to their requests,
+// or are split over both; after a restart too; damage is seen on both sides of a move and never
+// erased by it; a group that failed leaves nothing. Method: the store with a tail of few rows
+// beside one whose tail never moves, and by hand through SQL.
+#include <gtest/gtest.h>
+
+#include "control/store/backup.h"
+#include "tests/store/temp_state.h"
+
+namespace holdfast::store {
+namespace {
+
+using core::TokenId;
+
+std::unique_ptr<Store> open_with(const std::string& dir, std::int64_t tail_rows) {
+  OpenOptions options;
+  options.state_dir = dir;
+  options.tail_rows = tail_rows;
+  return Store::open(options).value();
+}
+
+std::string rows_in(const TempState& state, const std::string& table) {
+  return read_sql(state.db(), "SELECT count(*) FROM " + table);
+}
+
+core::InsertChunk chunk_with(core::Seq seq, std::int64_t start, std::vector<TokenId> ids,
+                             std::vector<std::string> extra) {
+  core::InsertChunk c = chunk(seq, start, std::move(ids));
+  c.extra = std::move(extra);
+  return c;
+}
+
+TEST(Tail, EveryLengthReadsTheSame) {
+  for (const std::int64_t rows : {1, 2, 3, 5, 8, 4096}) {
+    const TempState state(true);
+    auto store = open_with(state.dir(), rows);
+    for (core::Seq seq = 1; seq <= 3; ++seq) commit(*store, {request_row(seq)});
+    for (std::int64_t i = 0; i < 20; ++i) {
+      for (core::Seq seq = 1; seq <= 3; ++seq) {
+        const auto id = static_cast<TokenId>(100 * seq + i);
+        if (seq == 2 && i % 3 == 0) {
+          commit(*store, {chunk_with(seq, i, {id}, {"x" + std::to_string(i)})});
+        } else {
+          commit(*store, {chunk(seq, i, {id})});
+        }
+      }
+      if (i == 9) {
+        store.reset();
+        store = open_with(state.dir(), rows);
+      }
+    }
+    for (core::Seq seq = 1; seq <= 3; ++seq) {
+      for (std::int64_t from = 0; from < 20; ++from) {
+        const TokenSpan span = store->tokens(seq, 0, from, 20).value();
+        ASSERT_EQ(span.ids.size(), static_cast<std::size_t>(20 - from)) << rows;
+        EXPECT_EQ(span.ids.front(), 100 * seq + from);
+        EXPECT_EQ(span.ids.back(), 100 * seq + 19);
+        EXPECT_EQ(span.extra.empty(), seq != 2 || from == 19) << from;
+        if (seq == 2 && from % 3 == 0) {
+          EXPECT_EQ(span.extra.front(), "x" + std::to_string(from));
+        }
+      }
+      EXPECT_EQ(store->tokens(seq, 0, 0, 21).error().code, Errc::kCorrupt);
+    }
+    EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM chunks WHERE seq=1 AND start=0"), "1");
+    EXPECT_EQ(rows_in(state, "settled") == "0", rows == 4096);
+  }
+}
+
+TEST(Tail, AMoveMakesOneRowOfMany) {
+  const TempState state;
+  auto store = open_with(state.dir(), 10);
+  commit(*store, {request_row(1), request_row(2)});
+  for (std::int64_t i = 0; i < 5; ++i) commit(*store, {chunk(1, i, {1}), chunk(2, i, {2})});
+  EXPECT_EQ(rows_in(state, "tail"), "10");
+  commit(*store, {chunk(1, 5, {3})});
+  EXPECT_EQ(rows_in(state, "tail"), "1");
+  EXPECT_EQ(rows_in(state, "settled"), "2");
+  EXPECT_EQ(read_sql(state.db(), "SELECT length(ids) FROM settled WHERE seq=1"), "20");
+  EXPECT_EQ(store->tokens(1, 0, 3, 6)->ids, (std::vector<TokenId>{1, 1, 3}));
+}
+
+TEST(Tail, DamageStaysVisibleWhenItMoves) {
+  const TempState state;
+  auto store = open_with(state.dir(), 4096);
+  commit(*store, {request_row(1), request_row(2)});
+  commit(*store, {chunk(1, 0, {1}), chunk(1, 1, {2}), chunk(2, 0, {3}), chunk(2, 1, {4})});
+  store.reset();
+  run_sql(state.db(), "UPDATE tail SET crc = crc + 1 WHERE seq = 1 AND start = 1");
+  store = open_with(state.dir(), 1);
+  EXPECT_EQ(store->tokens(1, 0, 0, 2).error().code, Errc::kCorrupt);
+  commit(*store, {chunk(2, 2, {5})});
+  EXPECT_EQ(rows_in(state, "tail"), "1");
+  EXPECT_EQ(rows_in(state, "settled"), "3");  // the damaged request's as they were
+  EXPECT_EQ(store->tokens(1, 0, 0, 1)->ids, (std::vector<TokenId>{1}));
+  EXPECT_EQ(store->tokens(1, 0, 0, 2).error().code, Errc::kCorrupt);
+  EXPECT_EQ(store->tokens(2, 0, 0, 3)->ids, (std::vector<TokenId>{3, 4, 5}));
+  store.reset();
+  EXPECT_EQ(check_file(state.db()).error().code, Errc::kCorrupt);
+}
+
+TEST(Tail, TheCheckReadsTheTailToo) {
+  const TempState state;
+  auto store = open_with(state.dir(), 4096);
+  commit(*store, {request_row(1), chunk(1, 0, {1})});
+  store.reset();
+  EXPECT_EQ(check_file(state.db())->chunks, 1);
+  run_sql(state.db(), "UPDATE tail SET crc = crc + 1");
+  EXPECT_EQ(check_file(state.db()).error().code, Errc::kCorrupt);
+}
+
+TEST(Tail, AFailedGroupLeavesNothing) {
+  const TempState state;
+  auto store = open_with(state.dir(), 2);
+  commit(*store, {request_row(1), chunk(1, 0, {1}), chunk(1, 1, {2})});
+  // The second row of the group breaks a constraint after the tail had moved.
+  const core::RowChange bad[] = {chunk(1, 2, {3}), request_row(1)};
+  EXPECT_FALSE(store->apply(bad, core::Durability::kFull));
+  EXPECT_EQ(rows_in(state, "tail"), "2");
+  EXPECT_EQ(rows_in(state, "settled"), "0");
+  EXPECT_EQ(store->tokens(1, 0, 0, 2)->ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_FALSE(store->tokens(1, 0, 0, 3));
+}
+
+TEST(Tail, ARequestThatLeavesTakesItsTokensAlong) {
+  const TempState state;
+  auto store = open_with(state.dir(), 4096);
+  commit(*store, {request_row(1), request_row(2), chunk(1, 0, {1}), chunk(2, 0, {2})});
+  commit(*store, {chunk(1, 1, {3}), core::DeleteRequest{1}});
+  EXPECT_EQ(rows_in(state, "chunks"), "1");
+  EXPECT_FALSE(store->tokens(1, 0, 0, 1));
+  store.reset();
+  store = open_with(state.dir(), 1);
+  commit(*store, {chunk(2, 1, {4})});
+  EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM chunks WHERE seq=1"), "0");
+  EXPECT_EQ(store->tokens(2, 0, 0, 2)->ids, (std::vector<TokenId>{2, 4}));
+}
+
+}  // namespace
+}  // namespace holdfast::store
