@@ -1,0 +1,347 @@
+#include "shared/grammar/assemble.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "shared/base/check.h"
+
+namespace holdfast::grammar {
+namespace {
+
+/// Which states can reach the end of their rule, over all rules at once: a call counts when the
+/// called rule derives some text and the caller can go on from where it comes back.
+class Productive {
+ public:
+  explicit Productive(const std::vector<RuleSource>& rules) : rules_(rules) {
+    std::uint32_t total = 0;
+    for (const RuleSource& rule : rules) {
+      base_.push_back(total);
+      total += rule.dfa.size();
+    }
+    useful_.resize(total, 0);
+    preds_.resize(total);
+    returns_.resize(total);
+    callers_.resize(rules.size());
+    for (RuleId r = 0; r < rules.size(); ++r) link(r);
+    spread();
+  }
+  bool at(RuleId rule, std::uint32_t state) const { return useful_[base_[rule] + state] != 0; }
+
+ private:
+  struct CallSite {
+    std::uint32_t from;
+    RuleId rule;
+    std::uint32_t to;
+  };
+  void link(RuleId r) {
+    const Dfa& dfa = rules_[r].dfa;
+    for (std::uint32_t s = 0; s < dfa.size(); ++s) {
+      std::uint32_t last = Dfa::kDead;
+      for (std::uint32_t c = 0; c < dfa.classes; ++c) {
+        const std::uint32_t to = dfa.next[std::size_t{s} * dfa.classes + c];
+        if (to == Dfa::kDead || to == last) continue;
+        preds_[base_[r] + to].push_back(base_[r] + s);
+        last = to;
+      }
+      for (const Dfa::Call& call : dfa.calls[s]) {
+        const auto site = static_cast<std::uint32_t>(sites_.size());
+        sites_.push_back({base_[r] + s, call.rule, base_[r] + call.to});
+        callers_[call.rule].push_back(site);
+        returns_[base_[r] + call.to].push_back(site);
+      }
+      if (dfa.accepting[s] != 0) mark(base_[r] + s);
+    }
+  }
+  void mark(std::uint32_t state) {
+    if (useful_[state] != 0) return;
+    useful_[state] = 1;
+    todo_.push_back(state);
+  }
+  void try_site(const CallSite& site) {
+    if (useful_[site.to] != 0 && useful_[base_[site.rule]] != 0) mark(site.from);
+  }
+  void spread() {
+    while (!todo_.empty()) {
+      const std::uint32_t state = todo_.back();
+      todo_.pop_back();
+      for (const std::uint32_t pred : preds_[state]) mark(pred);
+      for (const std::uint32_t site : returns_[state]) try_site(sites_[site]);
+      const auto after = std::upper_bound(base_.begin(), base_.end(), state);
+      const auto rule = static_cast<std::size_t>(after - base_.begin() - 1);
+      if (base_[rule] != state) continue;  // not a start
+      for (const std::uint32_t site : callers_[rule]) try_site(sites_[site]);
+    }
+  }
+
+  const std::vector<RuleSource>& rules_;
+  std::vector<std::uint32_t> base_;
+  std::vector<std::uint8_t> useful_;
+  std::vector<std::vector<std::uint32_t>> preds_;
+  std::vector<std::vector<std::uint32_t>> returns_;  // call sites that come back to a state
+  std::vector<std::vector<std::uint32_t>> callers_;  // call sites of a rule
+  std::vector<CallSite> sites_;
+  std::vector<std::uint32_t> todo_;
+};
+
+/// Copies what is productive and reached, rule by rule, into the common numbering.
+class Flattener {
+ public:
+  Flattener(const std::vector<RuleSource>& rules, const Productive& productive)
+      : rules_(rules),
+        productive_(productive),
+        ids_(rules.size()),
+        rule_ids_(rules.size(), kDead) {}
+
+  std::shared_ptr<Grammar> flatten(RuleId root) {
+    use(root);
+    for (std::size_t i = 0; i < order_.size(); ++i) number(order_[i]);
+    for (const RuleId r : order_) copy(r);
+    out_->root = 0;
+    return out_;
+  }
+  const std::vector<RuleId>& order() const { return order_; }
+
+ private:
+  void use(RuleId r) {
+    if (rule_ids_[r] != kDead) return;
+    rule_ids_[r] = static_cast<RuleId>(order_.size());
+    order_.push_back(r);
+  }
+  bool keeps(RuleId r, const Dfa::Call& call) const {
+    return productive_.at(r, call.to) && productive_.at(call.rule, 0);
+  }
+  void number(RuleId r) {
+    const Dfa& dfa = rules_[r].dfa;
+    std::vector<StateId>& id = ids_[r];
+    id.assign(dfa.size(), kDead);
+    std::vector<std::uint32_t> todo{0};
+    id[0] = states_++;
+    for (std::size_t i = 0; i < todo.size(); ++i) {
+      const auto reach = [&](std::uint32_t to) {
+        if (id[to] != kDead || !productive_.at(r, to)) return;
+        id[to] = states_++;
+        todo.push_back(to);
+      };
+      for (std::uint32_t c = 0; c < dfa.classes; ++c) {
+        const std::uint32_t to = dfa.next[std::size_t{todo[i]} * dfa.classes + c];
+        if (to != Dfa::kDead) reach(to);
+      }
+      for (const Dfa::Call& call : dfa.calls[todo[i]]) {
+        if (!keeps(r, call)) continue;
+        reach(call.to);
+        use(call.rule);
+      }
+    }
+    numbered_.push_back(std::move(todo));
+  }
+  void copy(RuleId r) {
+    const Dfa& dfa = rules_[r].dfa;
+    Grammar& g = *out_;
+    Grammar::Rule rule;
+    rule.class_of = dfa.class_of;
+    rule.classes = dfa.classes;
+    rule.start = ids_[r][0];
+    for (const std::uint32_t s : numbered_[rule_ids_[r]]) {
+      Grammar::State state;
+      state.row = static_cast<std::uint32_t>(g.next.size());
+      state.rule = rule_ids_[r];
+      state.accepting = dfa.accepting[s] != 0;
+      for (std::uint32_t c = 0; c < dfa.classes; ++c) {
+        const std::uint32_t to = dfa.next[std::size_t{s} * dfa.classes + c];
+        g.next.push_back(to == Dfa::kDead ? kDead : ids_[r][to]);
+        state.has_bytes = state.has_bytes || g.next.back() != kDead;
+      }
+      for (int byte = 0; byte < 256; ++byte) {
+        const std::size_t at = state.row + dfa.class_of[static_cast<std::size_t>(byte)];
+        if (g.next[at] != kDead) g.bytes_used.set(static_cast<std::size_t>(byte));
+      }
+      state.call_begin = static_cast<std::uint32_t>(g.calls.size());
+      for (const Dfa::Call& call : dfa.calls[s]) {
+        if (keeps(r, call)) g.calls.push_back({rule_ids_[call.rule], ids_[r][call.to]});
+      }
+      state.call_end = static_cast<std::uint32_t>(g.calls.size());
+      rule.has_calls = rule.has_calls || state.call_begin != state.call_end;
+      g.states.push_back(state);
+    }
+    g.rules.push_back(rule);
+  }
+
+  const std::vector<RuleSource>& rules_;
+  const Productive& productive_;
+  std::shared_ptr<Grammar> out_ = std::make_shared<Grammar>();
+  std::vector<std::vector<StateId>> ids_;
+  std::vector<RuleId> rule_ids_;
+  std::vector<RuleId> order_;
+  std::vector<std::vector<std::uint32_t>> numbered_;
+  StateId states_ = 0;
+};
+
+/// States that a rule reaches from its start without reading anything.
+std::vector<StateId> free_states(const Grammar& g, RuleId rule) {
+  std::vector<StateId> out{g.rules[rule].start};
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Grammar::State& s = g.states[out[i]];
+    for (std::uint32_t c = s.call_begin; c < s.call_end; ++c) {
+      const StateId to = g.calls[c].to;
+      if (!g.rules[g.calls[c].rule].nullable) continue;
+      if (std::find(out.begin(), out.end(), to) == out.end()) out.push_back(to);
+    }
+  }
+  return out;
+}
+
+void find_nullable(Grammar& g, Budget& budget) {
+  for (bool changed = true; changed && budget.ok();) {
+    changed = false;
+    for (RuleId r = 0; r < g.rules.size(); ++r) {
+      if (g.rules[r].nullable) continue;
+      const std::vector<StateId> free = free_states(g, r);
+      budget.take_work(free.size() * free.size());
+      const bool nullable =
+          std::any_of(free.begin(), free.end(), [&](StateId s) { return g.states[s].accepting; });
+      g.rules[r].nullable = nullable;
+      changed = changed || nullable;
+    }
+  }
+}
+
+/// A rule that calls itself before reading anything, if there is one.
+RuleId find_left_recursion(const Grammar& g) {
+  const auto count = static_cast<RuleId>(g.rules.size());
+  std::vector<std::vector<RuleId>> first(count);
+  std::vector<std::uint32_t> entering(count, 0);
+  for (RuleId r = 0; r < count; ++r) {
+    for (const StateId s : free_states(g, r)) {
+      const Grammar::State& state = g.states[s];
+      for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) {
+        first[r].push_back(g.calls[c].rule);
+        ++entering[g.calls[c].rule];
+      }
+    }
+  }
+  std::vector<RuleId> todo;  // topological order; what is left over lies on or behind a cycle
+  for (RuleId r = 0; r < count; ++r) {
+    if (entering[r] == 0) todo.push_back(r);
+  }
+  for (std::size_t i = 0; i < todo.size(); ++i) {
+    for (const RuleId to : first[todo[i]]) {
+      if (--entering[to] == 0) todo.push_back(to);
+    }
+  }
+  if (todo.size() == count) return kDead;
+  // Backwards from any rule that is left over one comes to a cycle.
+  std::vector<RuleId> before(count, kDead);
+  RuleId at = kDead;
+  for (RuleId r = 0; r < count; ++r) {
+    if (entering[r] == 0) continue;
+    at = r;
+    for (const RuleId to : first[r]) before[to] = r;
+  }
+  for (RuleId steps = 0; steps < count; ++steps) at = before[at];
+  return at;
+}
+
+/// Classes of states that agree within kHorizonBytes: partition refinement, one round a byte.
+class Horizon {
+ public:
+  Horizon(Grammar& g, Budget& budget) : g_(g), budget_(budget) {}
+  void find() {
+    const auto count = static_cast<StateId>(g_.states.size());
+    g_.horizon.resize(count);
+    std::vector<std::uint32_t> id(count);
+    StateId at = 0;
+    while (at < count) {
+      StateId end = at;
+      while (end < count && g_.states[end].rule == g_.states[at].rule) ++end;
+      refine(at, end, id);
+      at = end;
+    }
+  }
+
+ private:
+  static constexpr StateId kSmallRule = 48;  // states: not worth it
+
+  void keep_apart(StateId begin, StateId end) {
+    for (StateId s = begin; s < end; ++s) g_.horizon[s] = s;
+  }
+  void refine(StateId begin, StateId end, std::vector<std::uint32_t>& id) {
+    if (end - begin <= kSmallRule) return keep_apart(begin, end);
+    for (StateId s = begin; s < end; ++s) id[s] = first_class(s);
+    const std::uint32_t width = g_.rules[g_.states[begin].rule].classes;
+    std::size_t classes = 0;
+    for (std::uint32_t round = 0; round < kHorizonBytes; ++round) {
+      if (!budget_.take_work(std::uint64_t{end - begin} * width)) return;
+      std::unordered_map<std::string, std::uint32_t> ids;
+      std::vector<std::uint32_t> fresh;
+      fresh.reserve(end - begin);
+      for (StateId s = begin; s < end; ++s) {
+        fresh.push_back(ids.try_emplace(signature(s, width, id), s).first->second);
+      }
+      std::copy(fresh.begin(), fresh.end(), id.begin() + begin);
+      if (ids.size() == classes) break;  // stable: the same for any number of bytes
+      classes = ids.size();
+    }
+    std::unordered_map<std::uint32_t, StateId> representative;
+    for (StateId s = begin; s < end; ++s) {
+      g_.horizon[s] = representative.try_emplace(id[s], s).first->second;
+    }
+  }
+  /// A call that may derive nothing makes "within so many bytes" harder: such states stay alone.
+  std::uint32_t first_class(StateId s) const {
+    const Grammar::State& state = g_.states[s];
+    for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) {
+      if (g_.rules[g_.calls[c].rule].nullable) return 2 + s;
+    }
+    return state.accepting ? 1 : 0;
+  }
+  std::string signature(StateId s, std::uint32_t width, const std::vector<std::uint32_t>& id) {
+    const Grammar::State& state = g_.states[s];
+    std::string out;
+    const auto put = [&out](std::uint32_t v) {
+      out.append(reinterpret_cast<const char*>(&v), sizeof v);
+    };
+    put(id[s]);
+    for (std::uint32_t c = 0; c < width; ++c) {
+      const StateId to = g_.next[state.row + c];
+      put(to == kDead ? kDead : id[to]);
+    }
+    for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) {
+      put(g_.calls[c].rule);
+      put(id[g_.calls[c].to]);
+    }
+    return out;
+  }
+
+  Grammar& g_;
+  Budget& budget_;
+};
+
+}  // namespace
+
+Result<GrammarPtr> assemble(const std::vector<RuleSource>& rules, RuleId root, Budget& budget,
+                            const std::string& operation) {
+  if (!budget.ok()) return budget.error(operation);
+  CHECK(root < rules.size());
+  const Productive productive(rules);
+  if (!productive.at(root, 0)) {
+    return Error{Errc::kInvalidRequest,
+                 operation + ": no text satisfies it; expected at least one that does"};
+  }
+  Flattener flattener(rules, productive);
+  const std::shared_ptr<Grammar> grammar = flattener.flatten(root);
+  find_nullable(*grammar, budget);
+  if (!budget.ok()) return budget.error(operation);
+  const RuleId looping = find_left_recursion(*grammar);
+  if (looping != kDead) {
+    return Error{Errc::kUnsupported, operation + ": the rule '" +
+                                         rules[flattener.order()[looping]].name +
+                                         "' can call itself before it reads anything (left "
+                                         "recursion); write it as a repetition"};
+  }
+  Horizon(*grammar, budget).find();
+  if (!budget.ok()) return budget.error(operation);
+  return GrammarPtr(grammar);
+}
+
+}  // namespace holdfast::grammar

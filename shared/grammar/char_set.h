@@ -1,0 +1,33 @@
+#pragma once
+// Sets of Unicode scalar values as sorted ranges, and their UTF-8 form as byte ranges.
+
+#include <cstdint>
+#include <vector>
+
+namespace holdfast::grammar {
+
+struct CodeRange {
+  char32_t lo;
+  char32_t hi;  // included
+};
+/// Sorted, disjoint, no surrogates when it comes from one of these functions.
+using CharSet = std::vector<CodeRange>;
+
+constexpr char32_t kCodeMax = 0x10FFFF;
+
+/// Sorts, joins neighbours, takes surrogates out.
+CharSet normalised(CharSet set);
+CharSet negated(const CharSet& set);
+CharSet intersected(const CharSet& a, const CharSet& b);
+bool contains(const CharSet& set, char32_t point);
+
+struct ByteRange {
+  std::uint8_t lo;
+  std::uint8_t hi;
+};
+/// One to four byte ranges: every combination is the UTF-8 form of one value.
+using Utf8Sequence = std::vector<ByteRange>;
+/// The sequences of a normalised set; together they have exactly its values.
+std::vector<Utf8Sequence> utf8_sequences(const CharSet& set);
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,41 @@
+#pragma once
+// Deterministic automata of one rule: made from an Nfa, and joined.
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "shared/grammar/nfa.h"
+
+namespace holdfast::grammar {
+
+/// State 0 is the start. Plain data; no thread rule of its own.
+struct Dfa {
+  static constexpr std::uint32_t kDead = 0xFFFFFFFFu;
+  struct Call {
+    std::uint32_t rule;
+    std::uint32_t to;
+  };
+  std::array<std::uint8_t, 256> class_of{};
+  std::uint32_t classes = 1;
+  std::vector<std::uint32_t> next;  // [states * classes]
+  std::vector<std::uint8_t> accepting;
+  std::vector<std::vector<Call>> calls;  // by state; empty in all if the rule calls none
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(accepting.size()); }
+  std::uint32_t step(std::uint32_t state, std::uint8_t byte) const {
+    return next[static_cast<std::size_t>(state) * classes + class_of[byte]];
+  }
+  bool matches(std::string_view bytes) const;  // wants no calls
+  bool is_empty() const;                       // no text at all; wants no calls
+};
+
+/// Subset construction; call edges count as symbols. Over budget the result is of no use.
+Dfa determinised(const Nfa& nfa);
+/// Continues `nfa` from a state with the texts of `dfa`, which calls no rules; where they end.
+std::uint32_t append_dfa(Nfa& nfa, std::uint32_t from, const Dfa& dfa);
+/// Texts of `a` that are also (or, if `but_not`, are not) texts of `b`. Neither calls rules.
+Dfa intersected(const Dfa& a, const Dfa& b, bool but_not, Budget& budget);
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,65 @@
+#include "shared/grammar/matcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/check.h"
+
+namespace holdfast::grammar {
+
+Matcher::Matcher(std::shared_ptr<TokenMasks> masks)
+    : masks_(std::move(masks)), machine_(masks_->grammar()) {
+  const Grammar& grammar = masks_->grammar();
+  places_.push_back({grammar.rules[grammar.root].start, Pushdown::kBottom});
+  machine_.close(places_, 0);
+  may_end_ = machine_.ended();
+}
+
+bool Matcher::accept(TokenId id) {
+  if (ended_) return false;
+  if (masks_->table().is_end(id)) {
+    ended_ = may_end_;
+    return ended_;
+  }
+  const std::string_view bytes = masks_->table().bytes(id);
+  return !bytes.empty() && accept_bytes(bytes);
+}
+
+bool Matcher::accept_bytes(std::string_view bytes) {
+  if (ended_) return false;
+  const Pushdown::Mark before = machine_.mark();
+  bool may_end = may_end_;
+  std::uint32_t position = position_;
+  now_ = places_;
+  for (const char c : bytes) {
+    if (!machine_.step(now_, static_cast<std::uint8_t>(c), position, then_)) {
+      machine_.rewind(before);
+      return false;
+    }
+    may_end = machine_.ended();
+    std::swap(now_, then_);
+    ++position;
+  }
+  std::swap(places_, now_);
+  may_end_ = may_end;
+  position_ = position;
+  return true;
+}
+
+bool Matcher::fill_mask(std::span<std::uint64_t> bits) {
+  CHECK(bits.size() == masks_->table().mask_words());
+  std::fill(bits.begin(), bits.end(), 0);
+  if (ended_) return true;
+  if (!masks_->fill(machine_, places_, bits)) {
+    std::fill(bits.begin(), bits.end(), 0);
+    return false;
+  }
+  if (!may_end_) return true;
+  for (const TokenId id : masks_->table().end_ids()) {
+    const auto at = static_cast<std::size_t>(id);
+    bits[at / 64] |= std::uint64_t{1} << (at % 64);
+  }
+  return true;
+}
+
+}  // namespace holdfast::grammar

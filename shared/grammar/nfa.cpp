@@ -1,0 +1,207 @@
+#include "shared/grammar/nfa.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "shared/base/check.h"
+
+namespace holdfast::grammar {
+namespace {
+
+const CharSet kMustEscape = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+
+/// "\n", "\u001b": how a character that must be escaped is written.
+std::string escape_of(char32_t point) {
+  switch (point) {
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      break;
+  }
+  const char* digits = "0123456789abcdef";
+  return std::string("\\u00") + digits[point >> 4] + digits[point & 15];
+}
+
+}  // namespace
+
+Nfa::Nfa(Budget& budget) : budget_(budget) {
+  first_.push_back(kNone);
+  budget_.take_states(1);
+}
+
+std::uint32_t Nfa::add_state() {
+  if (!budget_.take_states(1)) return 0;
+  first_.push_back(kNone);
+  return size() - 1;
+}
+
+void Nfa::add(std::uint32_t from, Edge edge) {
+  if (!budget_.take_work(1)) return;
+  CHECK(from < size() && edge.to < size());
+  edge.next = first_[from];
+  first_[from] = static_cast<std::uint32_t>(edges_.size());
+  edges_.push_back(edge);
+}
+
+void Nfa::add_empty(std::uint32_t from, std::uint32_t to) {
+  add(from, {to, kNone, 0, Kind::kEmpty, 0, 0});
+}
+
+void Nfa::add_bytes(std::uint32_t from, std::uint8_t lo, std::uint8_t hi, std::uint32_t to) {
+  add(from, {to, kNone, 0, Kind::kBytes, lo, hi});
+}
+
+void Nfa::add_call(std::uint32_t from, std::uint32_t rule, std::uint32_t to) {
+  add(from, {to, kNone, rule, Kind::kCall, 0, 0});
+}
+
+std::uint32_t Nfa::append_literal(std::uint32_t from, std::string_view bytes) {
+  for (const char c : bytes) {
+    const std::uint32_t to = add_state();
+    add_bytes(from, static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(c), to);
+    from = to;
+  }
+  return from;
+}
+
+void Nfa::append_utf8(std::uint32_t from, const CharSet& set, std::uint32_t to) {
+  std::map<std::string, std::uint32_t> tails;  // byte ranges still to come -> state; shared
+  for (const Utf8Sequence& sequence : utf8_sequences(set)) {
+    std::uint32_t target = to;
+    std::string tail;
+    for (std::size_t i = sequence.size(); i-- > 1;) {
+      tail.push_back(static_cast<char>(sequence[i].lo));
+      tail.push_back(static_cast<char>(sequence[i].hi));
+      const auto [at, is_new] = tails.try_emplace(tail, 0);
+      if (is_new) {
+        at->second = add_state();
+        add_bytes(at->second, sequence[i].lo, sequence[i].hi, target);
+      }
+      target = at->second;
+    }
+    add_bytes(from, sequence[0].lo, sequence[0].hi, target);
+  }
+}
+
+void Nfa::append_escapes(std::uint32_t from, const CharSet& set, std::uint32_t to) {
+  std::map<std::string, std::uint32_t> heads;  // text so far -> state; shared
+  for (const CodeRange& range : set) {
+    for (char32_t point = range.lo; point <= range.hi; ++point) {
+      const std::string text = escape_of(point);
+      std::uint32_t at = from;
+      for (std::size_t n = 1; n < text.size(); ++n) {
+        const auto [head, is_new] = heads.try_emplace(text.substr(0, n), 0);
+        if (is_new) {
+          head->second = add_state();
+          const auto byte = static_cast<std::uint8_t>(text[n - 1]);
+          add_bytes(at, byte, byte, head->second);
+        }
+        at = head->second;
+      }
+      const auto byte = static_cast<std::uint8_t>(text.back());
+      add_bytes(at, byte, byte, to);
+    }
+  }
+}
+
+std::uint32_t Nfa::append_chars(std::uint32_t from, const CharSet& set, Encoding encoding) {
+  const std::uint32_t to = add_state();
+  if (encoding == Encoding::kUtf8) {
+    append_utf8(from, set, to);
+  } else {
+    append_utf8(from, intersected(set, negated(kMustEscape)), to);
+    append_escapes(from, intersected(set, kMustEscape), to);
+  }
+  return to;
+}
+
+std::uint32_t Nfa::append_repeat(std::uint32_t from, const Expr& expr, Encoding encoding) {
+  const Expr& part = expr.parts[0];
+  std::uint32_t at = from;
+  for (std::uint32_t i = 0; i < expr.min && budget_.ok(); ++i) at = append(at, part, encoding);
+  if (expr.max == kUnlimited) {
+    const std::uint32_t loop = add_state();
+    add_empty(at, loop);
+    add_empty(append(loop, part, encoding), loop);
+    return loop;
+  }
+  const std::uint32_t end = add_state();
+  add_empty(at, end);
+  for (std::uint32_t i = expr.min; i < expr.max && budget_.ok(); ++i) {
+    // A state of its own, so that no way leads back into what came before.
+    const std::uint32_t begin = add_state();
+    add_empty(at, begin);
+    at = append(begin, part, encoding);
+    add_empty(at, end);
+  }
+  return end;
+}
+
+std::uint32_t Nfa::append(std::uint32_t from, const Expr& expr, Encoding encoding) {
+  if (!budget_.take_work(1)) return 0;  // counts what adds no state, too: (){1000}
+  switch (expr.kind) {
+    case Expr::Kind::kEmpty:
+      return from;
+    case Expr::Kind::kNothing:
+      return add_state();
+    case Expr::Kind::kLiteral:
+      return append_literal(from, expr.bytes);
+    case Expr::Kind::kChars:
+      return append_chars(from, expr.chars, encoding);
+    case Expr::Kind::kSeq:
+      for (const Expr& part : expr.parts) from = append(from, part, encoding);
+      return from;
+    case Expr::Kind::kAlt: {
+      const std::uint32_t end = add_state();
+      for (const Expr& part : expr.parts) {
+        const std::uint32_t begin = add_state();
+        add_empty(from, begin);
+        add_empty(append(begin, part, encoding), end);
+      }
+      return end;
+    }
+    case Expr::Kind::kRepeat:
+      return append_repeat(from, expr, encoding);
+    case Expr::Kind::kCall: {
+      const std::uint32_t to = add_state();
+      add_call(from, expr.rule, to);
+      return to;
+    }
+    case Expr::Kind::kBegin:
+    case Expr::Kind::kEnd: {
+      const std::uint32_t to = add_state();
+      const Kind kind = expr.kind == Expr::Kind::kBegin ? Kind::kBegin : Kind::kEnd;
+      add(from, {to, kNone, 0, kind, 0, 0});
+      return to;
+    }
+  }
+  return from;
+}
+
+std::string json_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (contains(kMustEscape, byte)) {
+      out += escape_of(byte);
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+}  // namespace holdfast::grammar

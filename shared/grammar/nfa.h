@@ -1,0 +1,66 @@
+#pragma once
+// A nondeterministic byte automaton of one rule, built by appending expressions.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "shared/grammar/budget.h"
+#include "shared/grammar/expr.h"
+
+namespace holdfast::grammar {
+
+enum class Encoding : std::uint8_t {
+  kUtf8,
+  kJson,  // inside a JSON string: '"', '\' and control characters as their shortest escape
+};
+
+/// Not thread-safe. Over budget all members go on and do nothing useful.
+class Nfa {
+ public:
+  enum class Kind : std::uint8_t { kEmpty, kBytes, kCall, kBegin, kEnd };
+  struct Edge {
+    std::uint32_t to;
+    std::uint32_t next;  // of the same state; kNone ends
+    std::uint32_t rule;
+    Kind kind;
+    std::uint8_t lo;
+    std::uint8_t hi;
+  };
+  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
+
+  /// State 0 is the start.
+  explicit Nfa(Budget& budget);
+  std::uint32_t add_state();
+  void add_empty(std::uint32_t from, std::uint32_t to);
+  void add_bytes(std::uint32_t from, std::uint8_t lo, std::uint8_t hi, std::uint32_t to);
+  void add_call(std::uint32_t from, std::uint32_t rule, std::uint32_t to);
+  /// The state where what `expr` matches from `from` on ends.
+  std::uint32_t append(std::uint32_t from, const Expr& expr, Encoding encoding = Encoding::kUtf8);
+  std::uint32_t append_literal(std::uint32_t from, std::string_view bytes);
+  void set_accept(std::uint32_t state) { accept_ = state; }
+
+  std::uint32_t accept() const { return accept_; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(first_.size()); }
+  std::uint32_t first_edge(std::uint32_t state) const { return first_[state]; }
+  const Edge& edge(std::uint32_t at) const { return edges_[at]; }
+  const std::vector<Edge>& edges() const { return edges_; }
+  Budget& budget() const { return budget_; }
+
+ private:
+  void add(std::uint32_t from, Edge edge);
+  std::uint32_t append_chars(std::uint32_t from, const CharSet& set, Encoding encoding);
+  void append_utf8(std::uint32_t from, const CharSet& set, std::uint32_t to);
+  void append_escapes(std::uint32_t from, const CharSet& set, std::uint32_t to);
+  std::uint32_t append_repeat(std::uint32_t from, const Expr& expr, Encoding encoding);
+
+  Budget& budget_;
+  std::vector<std::uint32_t> first_;
+  std::vector<Edge> edges_;
+  std::uint32_t accept_ = kNone;
+};
+
+/// `text` (UTF-8) as it stands between the quotes of a JSON string, in the form of Encoding::kJson.
+std::string json_escaped(std::string_view text);
+
+}  // namespace holdfast::grammar

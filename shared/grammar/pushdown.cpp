@@ -1,0 +1,103 @@
+#include "shared/grammar/pushdown.h"
+
+#include <algorithm>
+
+namespace holdfast::grammar {
+
+Pushdown::Pushdown(const Grammar& grammar) : grammar_(&grammar) {
+  frames_.push_back({0, grammar.root, kNone});
+}
+
+void Pushdown::rewind(const Mark& mark) {
+  frames_.resize(mark.frames);
+  links_.resize(mark.links);
+}
+
+std::size_t Pushdown::bytes_held() const {
+  return frames_.capacity() * sizeof(Frame) + links_.capacity() * sizeof(Link);
+}
+
+void Pushdown::add(Places& places, StateId state, FrameId frame) {
+  for (const Place& place : places) {
+    if (place.state == state && place.frame == frame) return;
+  }
+  if (places.size() >= kPlacesMax) {
+    overflowed_ = true;
+    return;
+  }
+  places.push_back({state, frame});
+}
+
+void Pushdown::add_link(FrameId frame, StateId state, FrameId to) {
+  for (std::uint32_t at = frames_[frame].first_link; at != kNone; at = links_[at].next) {
+    if (links_[at].state == state && links_[at].frame == to) return;
+  }
+  links_.push_back({state, to, frames_[frame].first_link});
+  frames_[frame].first_link = static_cast<std::uint32_t>(links_.size() - 1);
+}
+
+void Pushdown::call(Places& places, const Place& from, const Grammar::Call& call,
+                    std::uint32_t at) {
+  if (grammar_->rules[call.rule].nullable) add(places, call.to, from.frame);
+  std::size_t frame = fresh_;
+  while (frame < frames_.size() && frames_[frame].rule != call.rule) ++frame;
+  const auto id = static_cast<FrameId>(frame);
+  const bool is_new = frame == frames_.size();
+  if (is_new) frames_.push_back({at, call.rule, kNone});
+  // A call in last place returns to where its caller returns, so that right recursion does not
+  // pile up frames. Frames of this byte may still grow, and the bottom has no links.
+  const bool is_last = from.frame != kBottom && from.frame < fresh_ && grammar_->is_final(call.to);
+  if (is_last) {
+    for (std::uint32_t i = frames_[from.frame].first_link; i != kNone; i = links_[i].next) {
+      add_link(id, links_[i].state, links_[i].frame);
+    }
+  } else {
+    add_link(id, call.to, from.frame);
+  }
+  if (is_new) add(places, grammar_->rules[call.rule].start, id);
+}
+
+void Pushdown::close(Places& places, std::uint32_t at) {
+  overflowed_ = false;
+  expand(places, at);
+}
+
+void Pushdown::expand(Places& places, std::uint32_t at) {
+  ended_ = false;
+  fresh_ = frames_.size();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place place = places[i];
+    const Grammar::State& state = grammar_->states[place.state];
+    if (state.accepting) {
+      if (place.frame == kBottom) {
+        ended_ = true;
+      } else if (frames_[place.frame].opened_at < at) {
+        // A rule that derives nothing was skipped by its caller already.
+        for (std::uint32_t l = frames_[place.frame].first_link; l != kNone; l = links_[l].next) {
+          add(places, links_[l].state, links_[l].frame);
+        }
+      }
+    }
+    for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) {
+      call(places, place, grammar_->calls[c], at);
+    }
+  }
+  std::erase_if(places, [this](const Place& p) { return !grammar_->states[p.state].has_bytes; });
+}
+
+bool Pushdown::step(const Places& places, std::uint8_t byte, std::uint32_t at, Places& out) {
+  out.clear();
+  overflowed_ = false;
+  for (const Place& place : places) {
+    const StateId to = grammar_->step(place.state, byte);
+    if (to != kDead) add(out, to, place.frame);
+  }
+  if (out.empty()) {
+    ended_ = false;
+    return false;
+  }
+  expand(out, at + 1);
+  return !overflowed_;
+}
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,303 @@
+#include "shared/grammar/regex.h"
+
+#include <optional>
+#include <utility>
+
+#include "shared/grammar/rule_set.h"
+#include "shared/grammar/source.h"
+
+namespace holdfast::grammar {
+namespace {
+
+constexpr std::uint32_t kCountMax = 100'000;
+
+const CharSet kDigit = {{'0', '9'}};
+const CharSet kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+const CharSet kSpace = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680},
+                        {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                        {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+const CharSet kLineEnd = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
+
+void unite(CharSet& set, const CharSet& more) {
+  set.insert(set.end(), more.begin(), more.end());
+}
+
+class Parser {
+ public:
+  Parser(std::u32string text, std::uint32_t depth_max)
+      : in_(std::move(text)), depth_max_(depth_max) {}
+
+  Result<Expr> parse() {
+    HF_TRY(Expr expr, parse_alternatives(0));
+    if (!in_.at_end()) return bad("')' without '('");
+    return expr;
+  }
+
+ private:
+  Error fail(Errc code, const std::string& cause) const {
+    return {code, "at character " + std::to_string(in_.offset()) + ": " + cause};
+  }
+  Error bad(const std::string& cause) const { return fail(Errc::kInvalidRequest, cause); }
+  Error unsupported(const std::string& what) const {
+    return fail(Errc::kUnsupported, what + " cannot be honoured; write the expression without it");
+  }
+
+  Result<Expr> parse_alternatives(std::uint32_t depth) {
+    if (depth > depth_max_) {
+      return bad("groups nest deeper than " + std::to_string(depth_max_));
+    }
+    std::vector<Expr> alternatives;
+    do {
+      std::vector<Expr> parts;
+      while (!in_.at_end() && in_.peek() != '|' && in_.peek() != ')') {
+        HF_TRY(Expr part, parse_term(depth));
+        parts.push_back(std::move(part));
+      }
+      alternatives.push_back(Expr::seq(std::move(parts)));
+    } while (in_.take('|'));
+    if (alternatives.size() == 1) return std::move(alternatives[0]);
+    return Expr::alt(std::move(alternatives));
+  }
+
+  Result<Expr> parse_term(std::uint32_t depth) {
+    if (in_.take('^')) return Expr::of(Expr::Kind::kBegin);
+    if (in_.take('$')) return Expr::of(Expr::Kind::kEnd);
+    HF_TRY(Expr atom, parse_atom(depth));
+    return parse_quantifiers(std::move(atom));
+  }
+
+  Result<Expr> parse_atom(std::uint32_t depth) {
+    const char32_t c = in_.peek();
+    if (c == '*' || c == '+' || c == '?') return bad("a quantifier with nothing before it");
+    if (c == '(') return parse_group(depth);
+    if (c == '[') return parse_class();
+    in_.take(c);
+    if (c == '.') return Expr::one_of(negated(kLineEnd));
+    if (c != '\\') return Expr::one_of({{c, c}});
+    HF_TRY(CharSet set, parse_escape(false));
+    return Expr::one_of(std::move(set));
+  }
+
+  Result<Expr> parse_group(std::uint32_t depth) {
+    in_.take('(');
+    if (in_.take('?')) {
+      in_.take('P');  // Python's way to write a name
+      const char32_t after = in_.peek(1);
+      if (in_.take(':')) {
+      } else if (in_.peek() == '<' && after != '=' && after != '!') {
+        while (!in_.at_end() && in_.peek() != '>') in_.take(in_.peek());
+        if (!in_.take('>')) return bad("a group name without '>'");
+      } else if (in_.peek() == '=' || in_.peek() == '!' || in_.peek() == '<') {
+        return unsupported("look-around");
+      } else {
+        return unsupported("this kind of group");
+      }
+    }
+    HF_TRY(Expr inner, parse_alternatives(depth + 1));
+    if (!in_.take(')')) return bad("'(' without ')'");
+    return inner;
+  }
+
+  /// {m}, {m,}, {m,n}; nullopt (and nothing read) if it is something else.
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> read_counts() {
+    const std::size_t start = in_.offset();
+    in_.take('{');
+    const std::optional<std::uint32_t> min = in_.read_number(kCountMax);
+    std::optional<std::uint32_t> max = min;
+    if (min && in_.take(',')) {
+      max = in_.peek() == '}' ? std::optional(kUnlimited) : in_.read_number(kCountMax);
+    }
+    if (min && max && in_.take('}')) return std::pair(*min, *max);
+    in_.seek(start);
+    return std::nullopt;
+  }
+
+  Result<Expr> parse_quantifiers(Expr atom) {
+    std::uint32_t min = 0;
+    std::uint32_t max = kUnlimited;
+    if (in_.take('+')) {
+      min = 1;
+    } else if (in_.take('?')) {
+      max = 1;
+    } else if (in_.peek() == '{') {
+      const auto counts = read_counts();
+      if (!counts) {
+        if (is_count_like()) return bad("a repetition of over " + std::to_string(kCountMax));
+        return atom;  // a brace that stands for itself
+      }
+      std::tie(min, max) = *counts;
+      if (max < min) return bad("a repetition whose maximum is below its minimum");
+    } else if (!in_.take('*')) {
+      return atom;
+    }
+    in_.take('?');  // lazy: the same texts
+    const char32_t next = in_.peek();
+    if (next == '+') return unsupported("a possessive quantifier");
+    if (next == '*' || next == '?') return bad("a quantifier behind a quantifier");
+    return Expr::repeat(std::move(atom), min, max);
+  }
+  bool is_count_like() const { return in_.peek(1) >= '0' && in_.peek(1) <= '9'; }
+
+  Result<Expr> parse_class() {
+    in_.take('[');
+    const bool negative = in_.take('^');
+    CharSet set;
+    while (in_.peek() != ']') {
+      if (in_.at_end()) return bad("'[' without ']'");
+      bool single = false;
+      HF_TRY(CharSet lo, parse_class_atom(single));
+      if (in_.peek() == '-' && in_.peek(1) != ']' && in_.peek(1) != kNoChar) {
+        in_.take('-');
+        bool single_hi = false;
+        HF_TRY(const CharSet hi, parse_class_atom(single_hi));
+        if (!single || !single_hi) return bad("a range whose end is a class");
+        if (hi[0].lo < lo[0].lo) return bad("a range whose end is below its start");
+        lo[0].hi = hi[0].lo;
+      }
+      unite(set, lo);
+    }
+    in_.take(']');
+    return Expr::one_of(negative ? negated(set) : normalised(std::move(set)));
+  }
+
+  Result<CharSet> parse_class_atom(bool& single) {
+    const char32_t c = in_.peek();
+    in_.take(c);
+    if (c != '\\') {
+      single = true;
+      return CharSet{{c, c}};
+    }
+    HF_TRY(CharSet set, parse_escape(true));
+    single = set.size() == 1 && set[0].lo == set[0].hi;
+    return set;
+  }
+
+  Result<CharSet> parse_escape(bool in_class) {
+    if (in_.at_end()) return bad("'\\' at the end");
+    const char32_t c = in_.peek();
+    in_.take(c);
+    const auto one = [](char32_t point) { return CharSet{{point, point}}; };
+    switch (c) {
+      case 'd':
+        return kDigit;
+      case 'D':
+        return negated(kDigit);
+      case 'w':
+        return kWord;
+      case 'W':
+        return negated(kWord);
+      case 's':
+        return kSpace;
+      case 'S':
+        return negated(kSpace);
+      case 't':
+        return one('\t');
+      case 'n':
+        return one('\n');
+      case 'r':
+        return one('\r');
+      case 'f':
+        return one('\f');
+      case 'v':
+        return one('\v');
+      case '0':
+        if (in_.peek() >= '0' && in_.peek() <= '9') return unsupported("an octal escape");
+        return one(0);
+      case 'x':
+        return read_code(2);
+      case 'u':
+        return in_.peek() == '{' ? read_braced() : read_code(4);
+      case 'b':
+        if (in_class) return one('\b');
+        return unsupported("a word boundary (\\b)");
+      case 'B':
+        return unsupported("a word boundary (\\B)");
+      case 'k':
+        return unsupported("a back reference");
+      case 'p':
+      case 'P':
+        return unsupported("a Unicode property (\\p)");
+      case 'c': {
+        const char32_t letter = in_.peek() | 0x20;
+        if (letter < 'a' || letter > 'z') return bad("\\c without a letter");
+        in_.take(in_.peek());
+        return one(letter - 'a' + 1);
+      }
+      default:
+        break;
+    }
+    if (c >= '1' && c <= '9') return unsupported("a back reference");
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      return unsupported(std::string("the escape \\") + static_cast<char>(c));
+    }
+    return one(c);
+  }
+
+  Result<CharSet> read_code(int n) {
+    std::optional<char32_t> point = in_.read_hex(n);
+    if (!point) return bad("an escape without its " + std::to_string(n) + " hexadecimal digits");
+    if (n == 4 && *point >= 0xD800 && *point < 0xDC00 && in_.peek() == '\\' && in_.peek(1) == 'u') {
+      in_.take('\\');
+      in_.take('u');
+      const std::optional<char32_t> low = in_.read_hex(4);
+      if (!low || *low < 0xDC00 || *low > 0xDFFF) return bad("half a surrogate pair");
+      point = 0x10000 + ((*point - 0xD800) << 10) + (*low - 0xDC00);
+    }
+    return scalar(*point);
+  }
+
+  Result<CharSet> read_braced() {
+    in_.take('{');
+    char32_t point = 0;
+    int n = 0;
+    for (std::optional<char32_t> digit; (digit = in_.read_hex(1)); ++n) {
+      point = point << 4 | *digit;
+      if (point > kCodeMax) return bad("a code point over 10FFFF");
+    }
+    if (n == 0 || !in_.take('}')) return bad("\\u{ without digits and '}'");
+    return scalar(point);
+  }
+
+  Result<CharSet> scalar(char32_t point) const {
+    if (point >= 0xD800 && point <= 0xDFFF) return bad("half a surrogate pair");
+    return CharSet{{point, point}};
+  }
+
+  SourceReader in_;
+  std::uint32_t depth_max_;
+};
+
+}  // namespace
+
+Result<Expr> parse_regex(std::string_view pattern, std::uint32_t depth_max) {
+  if (pattern.size() > kRegexBytesMax) {
+    return Error{Errc::kInvalidRequest, "the expression has " + std::to_string(pattern.size()) +
+                                            " bytes; expected at most " +
+                                            std::to_string(kRegexBytesMax)};
+  }
+  HF_TRY(std::u32string text, decode_source(pattern));
+  return Parser(std::move(text), depth_max).parse();
+}
+
+Dfa dfa_of_whole(const Expr& expr, Encoding encoding, Budget& budget) {
+  Nfa nfa(budget);
+  nfa.set_accept(nfa.append(0, expr, encoding));
+  return determinised(nfa);
+}
+
+Dfa dfa_of_search(const Expr& expr, Encoding encoding, Budget& budget) {
+  const Expr any = Expr::repeat(Expr::one_of(negated({})), 0, kUnlimited);
+  return dfa_of_whole(Expr::seq({any, expr, any}), encoding, budget);
+}
+
+Result<GrammarPtr> compile_regex(std::string_view pattern, const GrammarLimits& limits) {
+  const std::string operation = "compile regular expression";
+  Result<Expr> expr = parse_regex(pattern, limits.depth_max);
+  if (!expr) return Error{expr.error().code, operation + ": " + expr.error().what};
+  Budget budget(limits);
+  RuleSet rules(budget);
+  const RuleId root = rules.add("expression", dfa_of_whole(*expr, Encoding::kUtf8, budget));
+  return rules.assemble(root, operation);
+}
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,344 @@
+#include "shared/grammar/schema.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::grammar {
+namespace {
+
+constexpr std::uint32_t kGroupDepthMax = 200;  // $ref, allOf, … inside of each other
+
+bool is_schema(const JsonTree& tree) {
+  return tree.is(JsonTree::Kind::kObject) || tree.is(JsonTree::Kind::kBoolean);
+}
+
+/// "%25" and the like of a URI fragment; nullopt if malformed.
+std::optional<std::string> percent_decoded(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out.push_back(text[i]);
+      continue;
+    }
+    const std::string digits = text.substr(i + 1, 2);
+    const bool good = digits.size() == 2 &&
+                      digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+    if (!good) return std::nullopt;
+    out.push_back(static_cast<char>(std::stoi(digits, nullptr, 16)));
+    i += 2;
+  }
+  return out;
+}
+
+/// One step of a JSON pointer: ~1 is '/', ~0 is '~'.
+std::string unescaped_pointer(const std::string& step) {
+  std::string out;
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    const bool escape = step[i] == '~' && i + 1 < step.size();
+    if (escape && step[i + 1] == '1') {
+      out.push_back('/');
+      ++i;
+    } else if (escape && step[i + 1] == '0') {
+      out.push_back('~');
+      ++i;
+    } else {
+      out.push_back(step[i]);
+    }
+  }
+  return out;
+}
+
+const JsonTree* follow(const JsonTree& root, const std::string& pointer) {
+  const JsonTree* at = &root;
+  std::size_t begin = 0;
+  while (at != nullptr && begin < pointer.size()) {
+    if (pointer[begin] != '/') return nullptr;
+    const std::size_t end = std::min(pointer.find('/', begin + 1), pointer.size());
+    const std::string step = unescaped_pointer(pointer.substr(begin + 1, end - begin - 1));
+    begin = end;
+    if (!at->is(JsonTree::Kind::kArray)) {
+      at = at->find(step);
+      continue;
+    }
+    const bool digits = !step.empty() && step.size() < 9 &&
+                        step.find_first_not_of("0123456789") == std::string::npos;
+    const std::size_t index = digits ? std::stoul(step) : at->items.size();
+    at = index < at->items.size() ? &at->items[index] : nullptr;
+  }
+  return at;
+}
+
+template <class T>
+void append_new(std::vector<T>& to, const std::vector<T>& from) {
+  for (const T& item : from) {
+    if (std::find(to.begin(), to.end(), item) == to.end()) to.push_back(item);
+  }
+}
+
+template <class T>
+std::optional<T> lesser(const std::optional<T>& a, const std::optional<T>& b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
+}
+
+/// Takes away types for which two limits contradict each other.
+void drop_impossible_types(Conjunct& c) {
+  if (c.max_length && *c.max_length < c.min_length) c.types &= ~kTypeString;
+  if (c.max_items && *c.max_items < c.min_items) c.types &= ~kTypeArray;
+  if (c.max_properties && *c.max_properties < c.min_properties) c.types &= ~kTypeObject;
+  if (!c.lower || !c.upper) return;
+  const bool open = c.lower->exclusive || c.upper->exclusive;
+  const auto order = c.lower->value <=> c.upper->value;
+  if (order > 0 || (order == 0 && open)) c.types &= ~(kTypeInteger | kTypeFraction);
+}
+
+void merge_values(Conjunct& out, const Conjunct& b) {
+  if (!b.values) return;
+  if (!out.values) {
+    out.values = b.values;
+    return;
+  }
+  std::set<std::string> others;
+  for (const JsonTree* value : *b.values) others.insert(canonical_json(*value));
+  std::erase_if(*out.values,
+                [&](const JsonTree* value) { return others.count(canonical_json(*value)) == 0; });
+}
+
+}  // namespace
+
+bool Conjunct::is_required(const std::string& name) const {
+  return std::find(required.begin(), required.end(), name) != required.end();
+}
+
+std::optional<Bound> greater_bound(const std::optional<Bound>& a, const std::optional<Bound>& b) {
+  if (!a || !b) return a ? a : b;
+  if (a->value == b->value) return a->exclusive ? a : b;
+  return a->value > b->value ? a : b;
+}
+
+std::optional<Bound> lesser_bound(const std::optional<Bound>& a, const std::optional<Bound>& b) {
+  if (!a || !b) return a ? a : b;
+  if (a->value == b->value) return a->exclusive ? a : b;
+  return a->value < b->value ? a : b;
+}
+
+std::optional<Conjunct> merged(const Conjunct& a, const Conjunct& b) {
+  Conjunct out = a;
+  out.types &= b.types;
+  merge_values(out, b);
+  out.patterns.insert(b.patterns.begin(), b.patterns.end());
+  out.formats.insert(b.formats.begin(), b.formats.end());
+  out.min_length = std::max(a.min_length, b.min_length);
+  out.max_length = lesser(a.max_length, b.max_length);
+  out.lower = greater_bound(a.lower, b.lower);
+  out.upper = lesser_bound(a.upper, b.upper);
+  append_new(out.steps, b.steps);
+  out.objects.insert(out.objects.end(), b.objects.begin(), b.objects.end());
+  append_new(out.required, b.required);
+  append_new(out.names, b.names);
+  std::sort(out.names.begin(), out.names.end());
+  out.min_properties = std::max(a.min_properties, b.min_properties);
+  out.max_properties = lesser(a.max_properties, b.max_properties);
+  out.arrays.insert(out.arrays.end(), b.arrays.begin(), b.arrays.end());
+  out.min_items = std::max(a.min_items, b.min_items);
+  out.max_items = lesser(a.max_items, b.max_items);
+  out.unique_items = a.unique_items || b.unique_items;
+  append_new(out.contains, b.contains);
+  drop_impossible_types(out);
+  if (out.values) {
+    std::erase_if(*out.values,
+                  [&](const JsonTree* value) { return (type_of(*value) & out.types) == 0; });
+    if (out.values->empty()) return std::nullopt;
+  }
+  if (out.types == 0) return std::nullopt;
+  return out;
+}
+
+SchemaReader::SchemaReader(const JsonTree& root, Budget& budget) : root_(root), budget_(budget) {
+  intern(root, "#");
+}
+
+SchemaId SchemaReader::intern(const JsonTree& tree, const std::string& pointer) {
+  if (const auto at = by_tree_.find(&tree); at != by_tree_.end()) return at->second;
+  // Equal schemas are one: they share their rules and the masks that are found for them.
+  std::string text = canonical_json(tree, false);
+  budget_.take_work(text.size() / 8 + 1);
+  const auto [at, is_new] =
+      by_text_.try_emplace(std::move(text), static_cast<SchemaId>(schemas_.size()));
+  if (is_new) schemas_.push_back({&tree, pointer, nullptr, false});
+  by_tree_.emplace(&tree, at->second);
+  return at->second;
+}
+
+bool SchemaReader::is_true(SchemaId id) const {
+  const JsonTree& tree = *schemas_[id].tree;
+  if (tree.is(JsonTree::Kind::kBoolean)) return tree.boolean;
+  return tree.is(JsonTree::Kind::kObject) && tree.names.empty();
+}
+
+bool SchemaReader::is_false(SchemaId id) const {
+  const JsonTree& tree = *schemas_[id].tree;
+  return tree.is(JsonTree::Kind::kBoolean) && !tree.boolean;
+}
+
+SchemaSet SchemaReader::set_of(std::vector<SchemaId> ids) const {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  std::erase_if(ids, [this](SchemaId id) { return is_true(id); });
+  return ids;
+}
+
+Result<SchemaId> SchemaReader::resolve(const std::string& ref, const std::string& pointer) {
+  const auto decoded = ref.empty() || ref[0] != '#' ? std::nullopt : percent_decoded(ref.substr(1));
+  if (!decoded || (!decoded->empty() && (*decoded)[0] != '/')) {
+    return schema_error(Errc::kUnsupported, "$ref", pointer,
+                        "'" + ref + "' leads out of the schema; expected '#' and a JSON pointer");
+  }
+  const JsonTree* target = follow(root_, *decoded);
+  if (target == nullptr || !is_schema(*target)) {
+    return schema_error(Errc::kInvalidRequest, "$ref", pointer,
+                        "there is no schema at '" + ref + "'");
+  }
+  return intern(*target, ref);
+}
+
+Result<const std::vector<Conjunct>*> SchemaReader::alternatives(SchemaId id) {
+  if (schemas_[id].alternatives) return &std::as_const(*schemas_[id].alternatives);
+  if (schemas_[id].open) {
+    return schema_error(Errc::kInvalidRequest, "$ref", schemas_[id].pointer,
+                        "the schema refers to itself without end; expected a property or an item "
+                        "in between");
+  }
+  if (depth_ >= kGroupDepthMax) {
+    return schema_error(Errc::kInvalidRequest, "$ref", schemas_[id].pointer,
+                        "references and groups nest deeper than " + std::to_string(kGroupDepthMax));
+  }
+  schemas_[id].open = true;
+  ++depth_;
+  Result<std::vector<Conjunct>> found = read(id);
+  --depth_;
+  schemas_[id].open = false;
+  if (!found) return found.error();
+  schemas_[id].alternatives = std::make_unique<std::vector<Conjunct>>(std::move(*found));
+  return &std::as_const(*schemas_[id].alternatives);
+}
+
+Result<std::vector<Conjunct>> SchemaReader::alternatives(const SchemaSet& set) {
+  std::vector<Conjunct> all(1);
+  if (!set.empty()) all[0].pointer = schemas_[set[0]].pointer;
+  for (const SchemaId id : set) {
+    HF_TRY(const std::vector<Conjunct>* more, alternatives(id));
+    HF_TRY(all, product(all, *more));
+  }
+  return all;
+}
+
+Result<std::vector<Conjunct>> SchemaReader::product(const std::vector<Conjunct>& a,
+                                                    const std::vector<Conjunct>& b) {
+  std::vector<Conjunct> out;
+  for (const Conjunct& x : a) {
+    for (const Conjunct& y : b) {
+      const std::size_t size = x.objects.size() + y.objects.size() + x.required.size() +
+                               (x.values ? x.values->size() : 0) +
+                               (y.values ? y.values->size() : 0);
+      if (!budget_.take_work(100 + size * 20)) return budget_.error("compile JSON schema");
+      auto both = merged(x, y);
+      if (both) out.push_back(std::move(*both));
+      if (out.size() > budget_.limits().alternatives_max) {
+        return schema_error(Errc::kInvalidRequest, "anyOf", x.pointer,
+                            "over " + std::to_string(budget_.limits().alternatives_max) +
+                                " alternatives when all that must hold together is merged");
+      }
+    }
+  }
+  return out;
+}
+
+Result<std::vector<Conjunct>> SchemaReader::read(SchemaId id) {
+  const JsonTree& tree = *schemas_[id].tree;
+  const std::string pointer = schemas_[id].pointer;
+  if (tree.is(JsonTree::Kind::kBoolean)) {
+    std::vector<Conjunct> all(tree.boolean ? 1 : 0);
+    for (Conjunct& c : all) c.pointer = pointer;
+    return all;
+  }
+  if (!tree.is(JsonTree::Kind::kObject)) {
+    return Error{Errc::kInvalidRequest,
+                 "compile JSON schema: " + pointer + ": expected an object, true or false"};
+  }
+  HF_TRY(Conjunct own, KeywordReader(*this, tree, pointer).read());
+  std::vector<Conjunct> base;
+  base.push_back(std::move(own));
+  HF_TRY(base, product(base, std::vector<Conjunct>(1)));  // drops what contradicts itself
+  return read_groups(id, std::move(base));
+}
+
+Result<std::vector<Conjunct>> SchemaReader::read_groups(SchemaId id, std::vector<Conjunct> base) {
+  const JsonTree& tree = *schemas_[id].tree;
+  const std::string pointer = schemas_[id].pointer;
+  if (const JsonTree* ref = tree.find("$ref")) {
+    if (!ref->is(JsonTree::Kind::kString)) {
+      return schema_error(Errc::kInvalidRequest, "$ref", pointer, "expected a text");
+    }
+    HF_TRY(const SchemaId target, resolve(ref->text, pointer));
+    HF_TRY(const std::vector<Conjunct>* more, alternatives(target));
+    HF_TRY(base, product(base, *more));
+  }
+  for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
+    const JsonTree* list = tree.find(keyword);
+    if (list == nullptr) continue;
+    const bool good = list->is(JsonTree::Kind::kArray) && !list->items.empty() &&
+                      std::all_of(list->items.begin(), list->items.end(), is_schema);
+    if (!good) {
+      return schema_error(Errc::kInvalidRequest, keyword, pointer,
+                          "expected an array of at least one schema");
+    }
+    if (std::string(keyword) != "allOf") {
+      HF_TRY(const std::vector<Conjunct> all, read_union(id, keyword));
+      HF_TRY(base, product(base, all));
+      continue;
+    }
+    for (std::size_t i = 0; i < list->items.size(); ++i) {
+      const SchemaId part = intern(list->items[i], pointer + "/allOf/" + std::to_string(i));
+      HF_TRY(const std::vector<Conjunct>* more, alternatives(part));
+      HF_TRY(base, product(base, *more));
+    }
+  }
+  return base;
+}
+
+Result<std::vector<Conjunct>> SchemaReader::read_union(SchemaId id, const std::string& keyword) {
+  const JsonTree& list = *schemas_[id].tree->find(keyword);
+  const std::string pointer = schemas_[id].pointer;
+  std::vector<std::vector<Conjunct>> branches;
+  std::vector<Conjunct> all;
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    const SchemaId part = intern(list.items[i], pointer + "/" + keyword + "/" + std::to_string(i));
+    HF_TRY(const std::vector<Conjunct>* branch, alternatives(part));
+    branches.push_back(*branch);
+    all.insert(all.end(), branch->begin(), branch->end());
+  }
+  if (keyword == "oneOf") HF_CHECKED(check_disjoint(branches, pointer));
+  return all;
+}
+
+/// oneOf is anyOf where no document can satisfy two of its schemas.
+Result<void> SchemaReader::check_disjoint(const std::vector<std::vector<Conjunct>>& branches,
+                                          const std::string& pointer) {
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    for (std::size_t j = i + 1; j < branches.size(); ++j) {
+      HF_TRY(const std::vector<Conjunct> both, product(branches[i], branches[j]));
+      for (const Conjunct& c : both) {
+        HF_TRY(const bool disjoint, disjoint_(context_, c));
+        if (disjoint) continue;
+        return schema_error(Errc::kUnsupported, "oneOf", pointer,
+                            "its schemas " + std::to_string(i) + " and " + std::to_string(j) +
+                                " may both hold for one document; use anyOf, or tell them apart "
+                                "by a required property with different values");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,183 @@
+#pragma once
+// A JSON schema as alternatives: each is a conjunction of plain constraints, after $ref, allOf,
+// anyOf and oneOf have been worked in. What is nested below (properties, items) stays a set of
+// schemas that must hold together.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "shared/grammar/budget.h"
+#include "shared/grammar/decimal.h"
+#include "shared/grammar/json_tree.h"
+
+namespace holdfast::grammar {
+
+using SchemaId = std::uint32_t;
+/// Schemas that must hold together: sorted, each once; the schema `true` is left out.
+using SchemaSet = std::vector<SchemaId>;
+
+enum SchemaType : std::uint8_t {
+  kTypeNull = 1,
+  kTypeBoolean = 2,
+  kTypeInteger = 4,
+  kTypeFraction = 8,  // numbers that are no integers
+  kTypeString = 16,
+  kTypeArray = 32,
+  kTypeObject = 64,
+  kTypeAll = 127,
+};
+
+struct Bound {
+  Decimal value;
+  bool exclusive = false;
+};
+
+/// What one schema object says about members. Which schemas a member must satisfy is decided part
+/// by part: "additionalProperties" looks only at the names of its own part.
+struct ObjectPart {
+  std::vector<std::pair<std::string, SchemaId>> properties;
+  std::vector<std::pair<std::string, SchemaId>> patterns;
+  std::optional<SchemaId> additional;
+};
+struct ArrayPart {
+  std::vector<SchemaId> prefix;
+  std::optional<SchemaId> items;
+};
+
+struct Conjunct {
+  std::string pointer;  // of the first schema that it comes from, for errors
+  std::uint8_t types = kTypeAll;
+  std::optional<std::vector<const JsonTree*>> values;  // enum, const
+  // strings
+  std::set<std::string> patterns;
+  std::set<std::string> formats;
+  std::uint32_t min_length = 0;
+  std::optional<std::uint32_t> max_length;
+  // numbers
+  std::optional<Bound> lower;
+  std::optional<Bound> upper;
+  std::vector<Decimal> steps;
+  // objects
+  std::vector<ObjectPart> objects;
+  std::vector<std::string> required;  // in order of appearance
+  SchemaSet names;                    // propertyNames
+  std::uint32_t min_properties = 0;
+  std::optional<std::uint32_t> max_properties;
+  // arrays
+  std::vector<ArrayPart> arrays;
+  std::uint32_t min_items = 0;
+  std::optional<std::uint32_t> max_items;
+  bool unique_items = false;
+  /// Each: at least so many items satisfy the schema.
+  std::vector<std::pair<SchemaId, std::uint32_t>> contains;
+
+  bool is_required(const std::string& name) const;
+};
+
+/// `cause` behind keyword and place: "compile JSON schema: 'minimum' at #/properties/a: …".
+Error schema_error(Errc code, const std::string& keyword, const std::string& pointer,
+                   const std::string& cause);
+
+/// Reads schemas when they are asked for. Not thread-safe. `root` outlives it.
+class SchemaReader {
+ public:
+  SchemaReader(const JsonTree& root, Budget& budget);
+  SchemaId root() const { return 0; }
+  /// The alternatives of a schema, without those that contradict themselves at first sight. The
+  /// reference stays. Errors as compile_json_schema.
+  Result<const std::vector<Conjunct>*> alternatives(SchemaId id);
+  Result<std::vector<Conjunct>> alternatives(const SchemaSet& set);
+  /// Alternatives that satisfy both.
+  Result<std::vector<Conjunct>> product(const std::vector<Conjunct>& a,
+                                        const std::vector<Conjunct>& b);
+  bool is_true(SchemaId id) const;
+  bool is_false(SchemaId id) const;
+  SchemaSet set_of(std::vector<SchemaId> ids) const;
+  const std::string& pointer(SchemaId id) const { return schemas_[id].pointer; }
+  /// Whether two alternatives of a oneOf can never both hold; set by whoever knows rules.
+  using Disjoint = Result<bool> (*)(void* context, const Conjunct& both);
+  void set_disjoint(Disjoint disjoint, void* context) {
+    disjoint_ = disjoint;
+    context_ = context;
+  }
+
+ private:
+  friend class KeywordReader;
+  struct Schema {
+    const JsonTree* tree;
+    std::string pointer;
+    std::unique_ptr<std::vector<Conjunct>> alternatives;
+    bool open = false;  // being read
+  };
+  SchemaId intern(const JsonTree& tree, const std::string& pointer);
+  Result<SchemaId> resolve(const std::string& ref, const std::string& pointer);
+  Result<std::vector<Conjunct>> read(SchemaId id);
+  Result<std::vector<Conjunct>> read_groups(SchemaId id, std::vector<Conjunct> base);
+  Result<std::vector<Conjunct>> read_union(SchemaId id, const std::string& keyword);
+  Result<void> check_disjoint(const std::vector<std::vector<Conjunct>>& branches,
+                              const std::string& pointer);
+
+  const JsonTree& root_;
+  Budget& budget_;
+  std::vector<Schema> schemas_;
+  std::unordered_map<const JsonTree*, SchemaId> by_tree_;
+  std::unordered_map<std::string, SchemaId> by_text_;
+  std::uint32_t depth_ = 0;
+  Disjoint disjoint_ = nullptr;
+  void* context_ = nullptr;
+};
+
+/// Reads the keywords of one schema object that are no groups ($ref, allOf, anyOf, oneOf).
+class KeywordReader {
+ public:
+  KeywordReader(SchemaReader& reader, const JsonTree& tree, const std::string& pointer)
+      : reader_(reader), tree_(tree), pointer_(pointer) {}
+  Result<Conjunct> read();
+
+ private:
+  Error bad(const std::string& keyword, const std::string& cause) const;
+  Error unsupported(const std::string& keyword, const std::string& cause) const;
+  Result<void> read_keyword(const std::string& keyword, const JsonTree& value);
+  Result<void> read_general(const std::string& keyword, const JsonTree& value, bool& known);
+  Result<void> read_string(const std::string& keyword, const JsonTree& value, bool& known);
+  Result<void> read_number(const std::string& keyword, const JsonTree& value, bool& known);
+  Result<void> read_object(const std::string& keyword, const JsonTree& value, bool& known);
+  Result<void> read_array(const std::string& keyword, const JsonTree& value, bool& known);
+  Result<void> read_type(const JsonTree& value);
+  Result<void> read_format(const JsonTree& value);
+  Result<void> read_bound(const std::string& keyword, const JsonTree& value, bool lower,
+                          bool exclusive);
+  Result<void> read_items(const JsonTree& value);
+  Result<void> read_named(const std::string& keyword, const JsonTree& value,
+                          std::vector<std::pair<std::string, SchemaId>>& out);
+  Result<void> read_list(const std::string& keyword, const JsonTree& value,
+                         std::vector<SchemaId>& out);
+  Result<SchemaId> subschema(const std::string& path, const JsonTree& value);
+  Result<std::uint32_t> count(const std::string& keyword, const JsonTree& value) const;
+
+  SchemaReader& reader_;
+  const JsonTree& tree_;
+  const std::string pointer_;
+  Conjunct out_;
+  ObjectPart object_;
+  ArrayPart array_;
+  std::optional<SchemaId> contains_;
+  std::uint32_t min_contains_ = 1;
+};
+
+/// Both of them; nullopt if types or values contradict each other.
+std::optional<Conjunct> merged(const Conjunct& a, const Conjunct& b);
+/// The narrower of two.
+std::optional<Bound> greater_bound(const std::optional<Bound>& a, const std::optional<Bound>& b);
+std::optional<Bound> lesser_bound(const std::optional<Bound>& a, const std::optional<Bound>& b);
+
+std::uint8_t type_of(const JsonTree& value);
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,74 @@
+#pragma once
+// From alternatives of a schema to rules of a grammar.
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/grammar/json_rules.h"
+#include "shared/grammar/schema.h"
+#include "shared/grammar/schema_number.h"
+
+namespace holdfast::grammar {
+
+/// Not thread-safe. Errors as compile_json_schema.
+class SchemaBuilder {
+ public:
+  SchemaBuilder(const JsonTree& root, RuleSet& rules);
+  /// The rule of the whole document.
+  Result<RuleId> build();
+
+ private:
+  /// A class of names that no "properties" lists: those that match the same patterns.
+  struct FreeNames {
+    Dfa characters;
+    SchemaSet schemas;
+  };
+
+  RuleId rule_of(const SchemaSet& set);
+  Result<Expr> expr_of(const Conjunct& c);
+  Result<Expr> values_of(const Conjunct& c);
+  Expr literal_of(const JsonTree& value);
+
+  Result<Expr> string_of(const Conjunct& c);
+  Result<Dfa> characters_of(const Conjunct& c);  // between the quotes
+  Result<const Dfa*> pattern_dfa(const std::string& pattern, const std::string& pointer);
+  const Dfa& format_dfa(const std::string& name);
+  Result<Dfa> names_dfa(const SchemaSet& set);
+  Result<Expr> number_of(const Conjunct& c);
+  static NumberSpec number_spec(const Conjunct& c);
+
+  Result<Expr> array_of(const Conjunct& c);
+  bool item_schemas(const Conjunct& c, std::size_t at, SchemaSet& out) const;
+  Result<Expr> unique_array_of(const Conjunct& c, std::uint32_t max_items);
+
+  Result<Expr> object_of(const Conjunct& c);
+  Result<SchemaSet> member_schemas(const Conjunct& c, const std::string& name, bool& is_named);
+  Result<std::vector<std::pair<std::string, SchemaSet>>> named_members(const Conjunct& c);
+  Result<std::vector<FreeNames>> free_names(
+      const Conjunct& c, const std::vector<std::pair<std::string, SchemaSet>>& named);
+  bool has_false(const SchemaSet& set) const;
+
+  Result<bool> admits(const SchemaSet& set, const JsonTree& value);
+  Result<bool> admits(const Conjunct& c, const JsonTree& value);
+  Result<bool> admits_string(const Conjunct& c, const JsonTree& value);
+  Result<bool> admits_number(const Conjunct& c, const JsonTree& value);
+  Result<bool> admits_array(const Conjunct& c, const JsonTree& value);
+  Result<bool> admits_object(const Conjunct& c, const JsonTree& value);
+  /// Whether surely no document satisfies it; false where that is not seen.
+  Result<bool> is_empty(const Conjunct& c, std::uint32_t depth);
+  bool is_empty_set(const SchemaSet& set, std::uint32_t depth);
+  static Result<bool> is_disjoint(void* builder, const Conjunct& both);
+
+  RuleSet& rules_;
+  JsonRules json_;
+  SchemaReader reader_;
+  std::map<SchemaSet, RuleId> by_set_;
+  std::vector<std::pair<SchemaSet, RuleId>> todo_;
+  std::map<std::string, RuleId> by_key_;  // strings and numbers by what they allow
+  std::map<std::string, Dfa> patterns_;
+  std::map<std::string, Dfa> formats_;
+};
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,205 @@
+// Whether values of enum and const satisfy what stands beside them, and whether alternatives
+// exclude each other.
+
+#include <algorithm>
+#include <set>
+
+#include "shared/grammar/schema_builder.h"
+#include "shared/text/utf8.h"
+
+namespace holdfast::grammar {
+namespace {
+
+constexpr std::uint32_t kEmptyDepthMax = 4;  // properties of properties that are looked into
+
+bool within(const Conjunct& c, const Decimal& number) {
+  if (c.lower) {
+    const auto order = number <=> c.lower->value;
+    if (order < 0 || (order == 0 && c.lower->exclusive)) return false;
+  }
+  if (c.upper) {
+    const auto order = number <=> c.upper->value;
+    if (order > 0 || (order == 0 && c.upper->exclusive)) return false;
+  }
+  return true;
+}
+
+/// number / step is an integer. The step has at most 15 digits.
+bool is_multiple(const Decimal& number, const Decimal& step) {
+  const std::uint64_t m = std::stoull(step.integer + step.fraction);
+  if (number.fraction.size() > step.fraction.size()) return false;
+  std::string digits = number.integer + number.fraction;
+  digits.append(step.fraction.size() - number.fraction.size(), '0');
+  std::uint64_t remainder = 0;
+  for (const char d : digits) {
+    remainder = (remainder * 10 + static_cast<std::uint64_t>(d - '0')) % m;
+  }
+  return remainder == 0;
+}
+
+std::size_t count_characters(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char b) { return (b & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+Result<bool> SchemaBuilder::admits(const SchemaSet& set, const JsonTree& value) {
+  HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
+  for (const Conjunct& c : alternatives) {
+    HF_TRY(const bool good, admits(c, value));
+    if (good) return true;
+  }
+  return false;
+}
+
+Result<bool> SchemaBuilder::admits(const Conjunct& c, const JsonTree& value) {
+  if (!rules_.budget().take_work(10)) return rules_.budget().error("compile JSON schema");
+  if ((type_of(value) & c.types) == 0) return false;
+  if (c.values) {
+    const std::string text = canonical_json(value);
+    const bool same = std::find(c.values->begin(), c.values->end(), &value) != c.values->end();
+    const bool listed =
+        same || std::any_of(c.values->begin(), c.values->end(), [&](const JsonTree* other) {
+          return other == &value || canonical_json(*other) == text;
+        });
+    if (!listed) return false;
+  }
+  switch (value.kind) {
+    case JsonTree::Kind::kString:
+      return admits_string(c, value);
+    case JsonTree::Kind::kNumber:
+      return admits_number(c, value);
+    case JsonTree::Kind::kArray:
+      return admits_array(c, value);
+    case JsonTree::Kind::kObject:
+      return admits_object(c, value);
+    default:
+      return true;
+  }
+}
+
+Result<bool> SchemaBuilder::admits_string(const Conjunct& c, const JsonTree& value) {
+  const std::size_t n = count_characters(value.text);
+  if (n < c.min_length || (c.max_length && n > *c.max_length)) return false;
+  const std::string escaped = json_escaped(value.text);
+  for (const std::string& pattern : c.patterns) {
+    HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
+    if (!dfa->matches(escaped)) return false;
+  }
+  return std::all_of(c.formats.begin(), c.formats.end(),
+                     [&](const std::string& name) { return format_dfa(name).matches(escaped); });
+}
+
+Result<bool> SchemaBuilder::admits_number(const Conjunct& c, const JsonTree& value) {
+  const auto number = Decimal::parse(value.text);
+  if (!number) {
+    return schema_error(
+        Errc::kUnsupported, "enum", c.pointer,
+        "the exponent of " + value.text + " is beyond " + std::to_string(Decimal::kExponentMax));
+  }
+  for (const Decimal& step : c.steps) {
+    if (step.integer.size() + step.fraction.size() > 15) {
+      return schema_error(Errc::kUnsupported, "multipleOf", c.pointer,
+                          step.str() + " has over 15 digits");
+    }
+    if (!is_multiple(*number, step)) return false;
+  }
+  return within(c, *number);
+}
+
+Result<bool> SchemaBuilder::admits_array(const Conjunct& c, const JsonTree& value) {
+  const std::size_t n = value.items.size();
+  if (n < c.min_items || (c.max_items && n > *c.max_items)) return false;
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < n; ++i) {
+    SchemaSet set;
+    item_schemas(c, i, set);
+    HF_TRY(const bool good, admits(set, value.items[i]));
+    if (!good) return false;
+    if (c.unique_items && !seen.insert(canonical_json(value.items[i])).second) return false;
+  }
+  for (const auto& [schema, wanted] : c.contains) {
+    std::uint32_t found = 0;
+    for (const JsonTree& item : value.items) {
+      HF_TRY(const bool good, admits(reader_.set_of({schema}), item));
+      found += good ? 1 : 0;
+    }
+    if (found < wanted) return false;
+  }
+  return true;
+}
+
+Result<bool> SchemaBuilder::admits_object(const Conjunct& c, const JsonTree& value) {
+  const std::size_t n = value.names.size();
+  if (n < c.min_properties || (c.max_properties && n > *c.max_properties)) return false;
+  for (const std::string& name : c.required) {
+    if (value.find(name) == nullptr) return false;
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    bool is_named = false;
+    HF_TRY(const SchemaSet set, member_schemas(c, value.names[i], is_named));
+    HF_TRY(bool good, admits(set, value.items[i]));
+    if (good && !c.names.empty()) {
+      JsonTree name;
+      name.kind = JsonTree::Kind::kString;
+      name.text = value.names[i];
+      HF_TRY(good, admits(c.names, name));
+    }
+    if (!good) return false;
+  }
+  return true;
+}
+
+Result<bool> SchemaBuilder::is_empty(const Conjunct& c, std::uint32_t depth) {
+  if (c.values) {
+    for (const JsonTree* value : *c.values) {
+      HF_TRY(const bool good, admits(c, *value));
+      if (good) return false;
+    }
+    return true;
+  }
+  if ((c.types & (kTypeNull | kTypeBoolean)) != 0) return false;
+  if ((c.types & kTypeString) != 0) {
+    HF_TRY(const Dfa characters, characters_of(c));
+    if (!characters.is_empty()) return false;
+  }
+  if ((c.types & (kTypeInteger | kTypeFraction)) != 0) {
+    HF_TRY(const Dfa numbers, number_dfa(number_spec(c), c.pointer, rules_.budget()));
+    if (!numbers.is_empty()) return false;
+  }
+  if ((c.types & kTypeArray) != 0) {
+    bool impossible = false;
+    for (std::uint32_t i = 0; i < std::min(c.min_items, 8u) && !impossible; ++i) {
+      SchemaSet set;
+      item_schemas(c, i, set);
+      impossible = is_empty_set(set, depth + 1);
+    }
+    if (!impossible) return false;
+  }
+  if ((c.types & kTypeObject) == 0) return true;
+  for (const std::string& name : c.required) {
+    bool is_named = false;
+    HF_TRY(const SchemaSet set, member_schemas(c, name, is_named));
+    if (is_empty_set(set, depth + 1)) return true;
+  }
+  return false;
+}
+
+bool SchemaBuilder::is_empty_set(const SchemaSet& set, std::uint32_t depth) {
+  if (has_false(set)) return true;
+  if (depth > kEmptyDepthMax) return false;
+  // An error (a schema that is just being read, too) only means that nothing is known.
+  const Result<std::vector<Conjunct>> alternatives = reader_.alternatives(set);
+  if (!alternatives) return false;
+  return std::all_of(alternatives->begin(), alternatives->end(), [&](const Conjunct& c) {
+    const Result<bool> empty = is_empty(c, depth);
+    return empty.has_value() && *empty;
+  });
+}
+
+Result<bool> SchemaBuilder::is_disjoint(void* builder, const Conjunct& both) {
+  return static_cast<SchemaBuilder*>(builder)->is_empty(both, 0);
+}
+
+}  // namespace holdfast::grammar

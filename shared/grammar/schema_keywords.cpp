@@ -1,0 +1,366 @@
+#include <algorithm>
+#include <set>
+
+#include "shared/grammar/schema.h"
+#include "shared/grammar/schema_formats.h"
+
+namespace holdfast::grammar {
+namespace {
+
+/// Keywords that say nothing about which documents are valid.
+bool is_annotation(const std::string& keyword) {
+  static const std::set<std::string> known = {
+      "title",           "description",      "default",       "examples", "example", "$comment",
+      "deprecated",      "readOnly",         "writeOnly",     "$schema",  "$anchor", "$defs",
+      "definitions",     "$vocabulary",      "discriminator", "xml",      "$id",     "id",
+      "contentEncoding", "contentMediaType", "externalDocs"};
+  return known.count(keyword) != 0 || keyword.rfind("x-", 0) == 0;
+}
+
+bool is_group(const std::string& keyword) {
+  return keyword == "$ref" || keyword == "allOf" || keyword == "anyOf" || keyword == "oneOf";
+}
+
+std::string escaped_pointer(const std::string& name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '~') {
+      out += "~0";
+    } else if (c == '/') {
+      out += "~1";
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::uint8_t type_of(const JsonTree& value) {
+  switch (value.kind) {
+    case JsonTree::Kind::kNull:
+      return kTypeNull;
+    case JsonTree::Kind::kBoolean:
+      return kTypeBoolean;
+    case JsonTree::Kind::kString:
+      return kTypeString;
+    case JsonTree::Kind::kArray:
+      return kTypeArray;
+    case JsonTree::Kind::kObject:
+      return kTypeObject;
+    case JsonTree::Kind::kNumber:
+      break;
+  }
+  const auto number = Decimal::parse(value.text);
+  return number && number->is_integer() ? kTypeInteger : kTypeFraction;
+}
+
+Error schema_error(Errc code, const std::string& keyword, const std::string& pointer,
+                   const std::string& cause) {
+  return {code, "compile JSON schema: '" + keyword + "' at " + pointer + ": " + cause};
+}
+
+Error KeywordReader::bad(const std::string& keyword, const std::string& cause) const {
+  return schema_error(Errc::kInvalidRequest, keyword, pointer_, cause);
+}
+
+Error KeywordReader::unsupported(const std::string& keyword, const std::string& cause) const {
+  return schema_error(Errc::kUnsupported, keyword, pointer_, cause);
+}
+
+Result<Conjunct> KeywordReader::read() {
+  out_.pointer = pointer_;
+  for (std::size_t i = 0; i < tree_.names.size(); ++i) {
+    HF_CHECKED(read_keyword(tree_.names[i], tree_.items[i]));
+  }
+  if (const JsonTree* nullable = tree_.find("nullable")) {  // OpenAPI 3.0
+    if (nullable->boolean) out_.types |= kTypeNull;
+  }
+  if (!object_.properties.empty() || !object_.patterns.empty() || object_.additional) {
+    out_.objects.push_back(std::move(object_));
+  }
+  if (!array_.prefix.empty() || array_.items) out_.arrays.push_back(std::move(array_));
+  if (contains_ && min_contains_ > 0) out_.contains.emplace_back(*contains_, min_contains_);
+  return std::move(out_);
+}
+
+Result<void> KeywordReader::read_keyword(const std::string& keyword, const JsonTree& value) {
+  if (is_group(keyword)) return {};
+  if (keyword == "$id" && pointer_ != "#") {
+    return unsupported(keyword, "it changes what references mean; only the root may have one");
+  }
+  if (is_annotation(keyword)) return {};
+  bool known = false;
+  HF_CHECKED(read_general(keyword, value, known));
+  if (!known) HF_CHECKED(read_string(keyword, value, known));
+  if (!known) HF_CHECKED(read_number(keyword, value, known));
+  if (!known) HF_CHECKED(read_object(keyword, value, known));
+  if (!known) HF_CHECKED(read_array(keyword, value, known));
+  if (!known) return unsupported(keyword, "this keyword cannot be honoured; leave it out");
+  return {};
+}
+
+Result<void> KeywordReader::read_general(const std::string& keyword, const JsonTree& value,
+                                         bool& known) {
+  known = true;
+  if (keyword == "type") return read_type(value);
+  if (keyword == "const") {
+    // Beside an enum both must hold; values are compared when sets are joined.
+    Conjunct one;
+    one.values = std::vector<const JsonTree*>{&value};
+    const auto both = merged(out_, one);
+    if (both) {
+      out_ = *both;
+    } else {
+      out_.types = 0;
+    }
+    return {};
+  }
+  if (keyword == "enum") {
+    if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array");
+    Conjunct some;
+    some.values.emplace();
+    for (const JsonTree& item : value.items) some.values->push_back(&item);
+    const auto both = merged(out_, some);
+    if (both) {
+      out_ = *both;
+    } else {
+      out_.types = 0;
+    }
+    return {};
+  }
+  if (keyword == "nullable") {
+    if (!value.is(JsonTree::Kind::kBoolean)) return bad(keyword, "expected true or false");
+    return {};
+  }
+  known = false;
+  return {};
+}
+
+Result<void> KeywordReader::read_type(const JsonTree& value) {
+  static const std::map<std::string, std::uint8_t> types = {
+      {"null", kTypeNull},       {"boolean", kTypeBoolean},
+      {"integer", kTypeInteger}, {"number", kTypeInteger | kTypeFraction},
+      {"string", kTypeString},   {"array", kTypeArray},
+      {"object", kTypeObject}};
+  std::vector<const JsonTree*> names;
+  if (value.is(JsonTree::Kind::kArray)) {
+    for (const JsonTree& item : value.items) names.push_back(&item);
+  } else {
+    names.push_back(&value);
+  }
+  std::uint8_t wanted = 0;
+  for (const JsonTree* name : names) {
+    const auto at = types.find(name->text);
+    if (!name->is(JsonTree::Kind::kString) || at == types.end()) {
+      return bad("type",
+                 "expected null, boolean, integer, number, string, array, object or a "
+                 "list of them");
+    }
+    wanted |= at->second;
+  }
+  out_.types &= wanted;
+  return {};
+}
+
+Result<void> KeywordReader::read_string(const std::string& keyword, const JsonTree& value,
+                                        bool& known) {
+  known = true;
+  if (keyword == "minLength") {
+    HF_TRY(out_.min_length, count(keyword, value));
+    return {};
+  }
+  if (keyword == "maxLength") {
+    HF_TRY(out_.max_length, count(keyword, value));
+    return {};
+  }
+  if (keyword == "pattern") {
+    if (!value.is(JsonTree::Kind::kString)) return bad(keyword, "expected a regular expression");
+    out_.patterns.insert(value.text);
+    return {};
+  }
+  if (keyword == "format") return read_format(value);
+  known = false;
+  return {};
+}
+
+Result<void> KeywordReader::read_format(const JsonTree& value) {
+  if (!value.is(JsonTree::Kind::kString)) return bad("format", "expected a name");
+  const std::string& name = value.text;
+  if (name == "int32" || name == "int64") {
+    const bool is_32 = name == "int32";
+    const auto limit = [&](const char* of_32, const char* of_64) {
+      return Bound{*Decimal::parse(is_32 ? of_32 : of_64), false};
+    };
+    out_.lower = greater_bound(out_.lower, limit("-2147483648", "-9223372036854775808"));
+    out_.upper = lesser_bound(out_.upper, limit("2147483647", "9223372036854775807"));
+    return {};
+  }
+  if (is_free_format(name)) return {};
+  if (format_pattern(name).empty()) {
+    return unsupported("format", "'" + name + "' is not one of " + format_names() +
+                                     "; use one of them or a pattern");
+  }
+  out_.formats.insert(name);
+  return {};
+}
+
+Result<void> KeywordReader::read_number(const std::string& keyword, const JsonTree& value,
+                                        bool& known) {
+  known = true;
+  if (keyword == "minimum" || keyword == "maximum") {
+    // Draft 4: exclusiveMinimum is a boolean beside minimum.
+    const bool lower = keyword == "minimum";
+    const JsonTree* flag = tree_.find(lower ? "exclusiveMinimum" : "exclusiveMaximum");
+    return read_bound(keyword, value, lower,
+                      flag != nullptr && flag->is(JsonTree::Kind::kBoolean) && flag->boolean);
+  }
+  if (keyword == "exclusiveMinimum" || keyword == "exclusiveMaximum") {
+    if (value.is(JsonTree::Kind::kBoolean)) return {};
+    return read_bound(keyword, value, keyword == "exclusiveMinimum", true);
+  }
+  if (keyword == "multipleOf") {
+    const auto step = Decimal::parse(value.text);
+    const bool good = value.is(JsonTree::Kind::kNumber) && step && !step->negative;
+    if (!good || step->is_zero()) return bad(keyword, "expected a number over 0");
+    out_.steps.push_back(*step);
+    return {};
+  }
+  known = false;
+  return {};
+}
+
+Result<void> KeywordReader::read_bound(const std::string& keyword, const JsonTree& value,
+                                       bool lower, bool exclusive) {
+  if (!value.is(JsonTree::Kind::kNumber)) return bad(keyword, "expected a number");
+  const auto number = Decimal::parse(value.text);
+  if (!number) {
+    return unsupported(keyword, "its exponent is beyond " + std::to_string(Decimal::kExponentMax));
+  }
+  const Bound bound{*number, exclusive};
+  if (lower) {
+    out_.lower = greater_bound(out_.lower, bound);
+  } else {
+    out_.upper = lesser_bound(out_.upper, bound);
+  }
+  return {};
+}
+
+Result<void> KeywordReader::read_object(const std::string& keyword, const JsonTree& value,
+                                        bool& known) {
+  known = true;
+  if (keyword == "properties") return read_named(keyword, value, object_.properties);
+  if (keyword == "patternProperties") return read_named(keyword, value, object_.patterns);
+  if (keyword == "additionalProperties") {
+    HF_TRY(object_.additional, subschema(keyword, value));
+    return {};
+  }
+  if (keyword == "propertyNames") {
+    HF_TRY(const SchemaId id, subschema(keyword, value));
+    out_.names = reader_.set_of({id});
+    return {};
+  }
+  if (keyword == "required") {
+    if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array of names");
+    for (const JsonTree& name : value.items) {
+      if (!name.is(JsonTree::Kind::kString)) return bad(keyword, "expected an array of names");
+      if (!out_.is_required(name.text)) out_.required.push_back(name.text);
+    }
+    return {};
+  }
+  if (keyword == "minProperties") {
+    HF_TRY(out_.min_properties, count(keyword, value));
+    return {};
+  }
+  if (keyword == "maxProperties") {
+    HF_TRY(out_.max_properties, count(keyword, value));
+    return {};
+  }
+  known = false;
+  return {};
+}
+
+Result<void> KeywordReader::read_array(const std::string& keyword, const JsonTree& value,
+                                       bool& known) {
+  known = true;
+  if (keyword == "items") return read_items(value);
+  if (keyword == "prefixItems") return read_list(keyword, value, array_.prefix);
+  if (keyword == "additionalItems") {
+    // Only beside a list of items, whose rest it describes.
+    const JsonTree* items = tree_.find("items");
+    if (items == nullptr || !items->is(JsonTree::Kind::kArray)) return {};
+    HF_TRY(array_.items, subschema(keyword, value));
+    return {};
+  }
+  if (keyword == "minItems") {
+    HF_TRY(out_.min_items, count(keyword, value));
+    return {};
+  }
+  if (keyword == "maxItems") {
+    HF_TRY(out_.max_items, count(keyword, value));
+    return {};
+  }
+  if (keyword == "uniqueItems") {
+    if (!value.is(JsonTree::Kind::kBoolean)) return bad(keyword, "expected true or false");
+    out_.unique_items = value.boolean;
+    return {};
+  }
+  if (keyword == "contains") {
+    HF_TRY(contains_, subschema(keyword, value));
+    return {};
+  }
+  if (keyword == "minContains") {
+    HF_TRY(min_contains_, count(keyword, value));
+    return {};
+  }
+  known = false;
+  return {};
+}
+
+Result<void> KeywordReader::read_items(const JsonTree& value) {
+  if (value.is(JsonTree::Kind::kArray)) return read_list("items", value, array_.prefix);
+  HF_TRY(array_.items, subschema("items", value));
+  return {};
+}
+
+Result<void> KeywordReader::read_named(const std::string& keyword, const JsonTree& value,
+                                       std::vector<std::pair<std::string, SchemaId>>& out) {
+  if (!value.is(JsonTree::Kind::kObject)) return bad(keyword, "expected an object of schemas");
+  for (std::size_t i = 0; i < value.names.size(); ++i) {
+    const std::string& name = value.names[i];
+    HF_TRY(const SchemaId id, subschema(keyword + "/" + escaped_pointer(name), value.items[i]));
+    out.emplace_back(name, id);
+  }
+  return {};
+}
+
+Result<void> KeywordReader::read_list(const std::string& keyword, const JsonTree& value,
+                                      std::vector<SchemaId>& out) {
+  if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array of schemas");
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    HF_TRY(const SchemaId id, subschema(keyword + "/" + std::to_string(i), value.items[i]));
+    out.push_back(id);
+  }
+  return {};
+}
+
+Result<SchemaId> KeywordReader::subschema(const std::string& path, const JsonTree& value) {
+  if (!value.is(JsonTree::Kind::kObject) && !value.is(JsonTree::Kind::kBoolean)) {
+    return schema_error(Errc::kInvalidRequest, path.substr(0, path.find('/')),
+                        pointer_ + "/" + path, "expected a schema: an object, true or false");
+  }
+  return reader_.intern(value, pointer_ + "/" + path);
+}
+
+Result<std::uint32_t> KeywordReader::count(const std::string& keyword,
+                                           const JsonTree& value) const {
+  const auto number = value.is(JsonTree::Kind::kNumber) ? Decimal::parse(value.text) : std::nullopt;
+  if (!number || number->negative || !number->is_integer()) {
+    return bad(keyword, "expected an integer of at least 0");
+  }
+  if (number->integer.size() > 9) return std::uint32_t{1'000'000'000};
+  return static_cast<std::uint32_t>(number->integer.empty() ? 0 : std::stoul(number->integer));
+}
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,28 @@
+#pragma once
+// Numbers within bounds and multiples, as automata over their digits.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/grammar/dfa.h"
+#include "shared/grammar/schema.h"
+
+namespace holdfast::grammar {
+
+struct NumberSpec {
+  bool integer = false;
+  std::optional<Bound> lower;
+  std::optional<Bound> upper;
+  std::vector<Decimal> steps;  // multipleOf, all of them
+
+  bool is_free() const { return !lower && !upper && steps.empty(); }
+  std::string key() const;  // equal for equal specs
+};
+
+/// Decimal numbers without exponent, at most 15 digits that count, so that a reader that turns them
+/// into doubles still sees them inside of the bounds. kUnsupported for a step that needs too many
+/// states. `pointer` is for errors.
+Result<Dfa> number_dfa(const NumberSpec& spec, const std::string& pointer, Budget& budget);
+
+}  // namespace holdfast::grammar

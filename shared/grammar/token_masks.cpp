@@ -1,0 +1,191 @@
+#include "shared/grammar/token_masks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/check.h"
+
+namespace holdfast::grammar {
+
+Result<std::shared_ptr<TokenMasks>> TokenMasks::make(GrammarPtr grammar,
+                                                     std::shared_ptr<const TokenTable> table,
+                                                     std::size_t bytes_max) {
+  HF_CHECKED(check_coverage(*grammar, *table));
+  return std::make_shared<TokenMasks>(std::move(grammar), std::move(table), bytes_max);
+}
+
+TokenMasks::TokenMasks(GrammarPtr grammar, std::shared_ptr<const TokenTable> table,
+                       std::size_t bytes_max)
+    : grammar_(std::move(grammar)),
+      table_(std::move(table)),
+      bytes_max_(bytes_max),
+      layers_{{&table_->short_trie(), {}, {}}, {&table_->long_trie(), {}, {}}},
+      walker_(*grammar_) {
+  const std::size_t depth = std::max(layers_[0].trie->depth_max, layers_[1].trie->depth_max) + 1;
+  levels_.resize(depth);
+  marks_.resize(depth, walker_.mark());
+  path_.resize(depth);
+}
+
+std::size_t TokenMasks::bytes_held() const {
+  const std::lock_guard guard(lock_);
+  return bytes_;
+}
+
+bool TokenMasks::fill(const Pushdown& machine, const Places& places,
+                      std::span<std::uint64_t> bits) {
+  CHECK(bits.size() == table_->mask_words());
+  const std::lock_guard guard(lock_);
+  if (bytes_ > bytes_max_) {
+    for (Layer& layer : layers_) {
+      layer.nodes.clear();
+      layer.ids.clear();
+    }
+    bytes_ = 0;
+  }
+  for (Layer& layer : layers_) {
+    if (layer.trie->nodes.size() < 2) continue;
+    visited_.clear();
+    for (const Place& place : places) {
+      // Short tokens cannot tell states of one horizon class apart.
+      const bool is_short = &layer == &layers_[0];
+      const StateId state = is_short ? grammar_->horizon[place.state] : place.state;
+      if (!visit(layer, node_of(layer, kNone, state), machine, place.frame, bits)) return false;
+    }
+  }
+  return true;
+}
+
+bool TokenMasks::visit(Layer& layer, std::uint32_t id, const Pushdown& machine, FrameId frame,
+                       std::span<std::uint64_t> bits) {
+  if (!visited_.insert(std::uint64_t{id} << 32 | frame).second) return true;
+  if (visited_.size() > kVisitsMax) return false;
+  {
+    const Node& node = layer.nodes[id];
+    if (node.too_much) return false;
+    for (std::size_t i = 0; i < node.dense.size(); ++i) bits[i] |= node.dense[i];
+    for (const TokenId token : node.sparse) {
+      const auto at = static_cast<std::size_t>(token);
+      bits[at / 64] |= std::uint64_t{1} << (at % 64);
+    }
+    if (node.exits.empty() || frame == Pushdown::kBottom) return true;
+  }
+  const bool is_short = &layer == &layers_[0];
+  for (std::uint32_t l = machine.first_link(frame); l != Pushdown::kNone;) {
+    const Pushdown::Link& link = machine.link(l);
+    l = link.next;
+    const StateId state = is_short ? grammar_->horizon[link.state] : link.state;
+    if (!visit(layer, node_of(layer, id, state), machine, link.frame, bits)) return false;
+  }
+  return true;
+}
+
+std::uint32_t TokenMasks::node_of(Layer& layer, std::uint32_t parent, StateId state) {
+  const std::uint64_t key = std::uint64_t{parent} << 32 | state;
+  const auto [at, is_new] = layer.ids.try_emplace(key, 0);
+  if (!is_new) return at->second;
+  Node node = make_node(layer, parent, state);
+  bytes_ +=
+      sizeof(Node) + 64 + node.dense.size() * 8 + node.sparse.size() * 4 + node.exits.size() * 4;
+  at->second = static_cast<std::uint32_t>(layer.nodes.size());
+  layer.nodes.push_back(std::move(node));
+  return at->second;
+}
+
+TokenMasks::Node TokenMasks::make_node(const Layer& layer, std::uint32_t parent, StateId state) {
+  Node node;
+  steps_ = 0;
+  walker_.rewind({1, 0});  // the bottom alone
+  levels_[0].assign(1, {state, Pushdown::kBottom});
+  if (parent == kNone) {
+    walk(*layer.trie, 0, walker_.mark(), node);
+  } else {
+    walker_.close(levels_[0], 0);
+    node.too_much = walker_.overflowed();
+    const std::vector<std::uint32_t>& exits = layer.nodes[parent].exits;
+    if (walker_.ended()) node.exits = exits;  // nothing of this rule need be read
+    const Pushdown::Mark base = walker_.mark();
+    for (const std::uint32_t exit : exits) walk(*layer.trie, exit, base, node);
+  }
+  node.too_much = node.too_much || steps_ > kWalkStepsMax;
+  std::sort(node.exits.begin(), node.exits.end());
+  node.exits.erase(std::unique(node.exits.begin(), node.exits.end()), node.exits.end());
+  pack(node);
+  return node;
+}
+
+/// Adds the tokens and exits below `top` that levels_[0] reads.
+void TokenMasks::walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::Mark& base,
+                      Node& out) {
+  const std::uint32_t depth = trie.nodes[top].depth;
+  const std::uint32_t end = trie.nodes[top].end;
+  marks_[0] = base;
+  for (std::uint32_t i = top + 1; i < end;) {
+    const TokenTrie::Node& node = trie.nodes[i];
+    const std::uint32_t level = node.depth - depth;
+    steps_ += levels_[level - 1].size() + 1;
+    if (steps_ > kWalkStepsMax) return;
+    walker_.rewind(marks_[level - 1]);
+    Places& places = levels_[level];
+    if (!walker_.step(levels_[level - 1], node.byte, level - 1, places)) {
+      out.too_much = out.too_much || walker_.overflowed();
+      i = node.end;
+      continue;
+    }
+    marks_[level] = walker_.mark();
+    const auto first = trie.ids.begin() + node.token_begin;
+    out.sparse.insert(out.sparse.end(), first, first + node.token_count);
+    if (walker_.ended() && node.end > i + 1) out.exits.push_back(i);
+    if (places.empty()) {
+      i = node.end;
+      continue;
+    }
+    const Grammar::State& state = grammar_->states[places[0].state];
+    if (places.size() == 1 && places[0].frame == Pushdown::kBottom &&
+        !grammar_->rules[state.rule].has_calls) {
+      walk_rule(trie, i, places[0].state, out);
+      i = node.end;
+    } else {
+      ++i;
+    }
+  }
+}
+
+/// The same for one place in a rule without calls, where nothing but its state counts.
+void TokenMasks::walk_rule(const TokenTrie& trie, std::uint32_t top, StateId state, Node& out) {
+  const std::uint32_t depth = trie.nodes[top].depth;
+  const std::uint32_t end = trie.nodes[top].end;
+  path_[0] = state;
+  for (std::uint32_t i = top + 1; i < end;) {
+    const TokenTrie::Node& node = trie.nodes[i];
+    const std::uint32_t level = node.depth - depth;
+    const StateId to = grammar_->step(path_[level - 1], node.byte);
+    if (to == kDead) {
+      i = node.end;
+      continue;
+    }
+    path_[level] = to;
+    for (std::uint32_t t = 0; t < node.token_count; ++t) {
+      out.sparse.push_back(trie.ids[node.token_begin + t]);
+    }
+    if (grammar_->states[to].accepting && node.end > i + 1) out.exits.push_back(i);
+    ++i;
+  }
+}
+
+/// Bits where they need less room than a list.
+void TokenMasks::pack(Node& node) const {
+  const std::size_t words = table_->mask_words();
+  if (node.sparse.size() > words * 2) {
+    node.dense.resize(words, 0);
+    for (const TokenId token : node.sparse) {
+      const auto at = static_cast<std::size_t>(token);
+      node.dense[at / 64] |= std::uint64_t{1} << (at % 64);
+    }
+    node.sparse.clear();
+  }
+  node.sparse.shrink_to_fit();
+  node.exits.shrink_to_fit();
+}
+
+}  // namespace holdfast::grammar

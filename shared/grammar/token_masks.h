@@ -1,0 +1,80 @@
+#pragma once
+// Which tokens may come next. For one state, the tokens that stay inside its rule (or leave it with
+// their last byte) do not depend on where the rule was called from, so they are found once, by a
+// walk over the token trie, and kept. Tokens that go on behind the end of the rule are looked at
+// once for each state that the rule returns to, again and again outwards: a tree of masks, whose
+// root is a state and whose branches are the states returned to.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "shared/grammar/automata.h"
+#include "shared/grammar/pushdown.h"
+#include "shared/grammar/token_table.h"
+
+namespace holdfast::grammar {
+
+/// One grammar over one vocabulary, with the masks found so far. Shared by all matchers of both;
+/// safe from any thread (one lock). What it answers never depends on what it holds.
+class TokenMasks {
+ public:
+  /// kUnsupported as check_coverage. Masks of over `bytes_max` are forgotten all at once.
+  static Result<std::shared_ptr<TokenMasks>> make(GrammarPtr grammar,
+                                                  std::shared_ptr<const TokenTable> table,
+                                                  std::size_t bytes_max = kBytesMax);
+  static constexpr std::size_t kBytesMax = 64u << 20;
+
+  TokenMasks(GrammarPtr grammar, std::shared_ptr<const TokenTable> table, std::size_t bytes_max);
+  const Grammar& grammar() const { return *grammar_; }
+  const TokenTable& table() const { return *table_; }
+
+  /// Sets the bits of the tokens that fit behind `places`; end tokens are the caller's. False if
+  /// the grammar is so ambiguous that the work of one mask is over its bound.
+  bool fill(const Pushdown& machine, const Places& places, std::span<std::uint64_t> bits);
+  std::size_t bytes_held() const;
+
+ private:
+  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
+  static constexpr std::uint64_t kWalkStepsMax = 8'000'000;  // places moved, of one walk
+  static constexpr std::size_t kVisitsMax = 20'000;          // frames looked at, of one fill
+  struct Node {
+    std::vector<std::uint64_t> dense;
+    std::vector<TokenId> sparse;
+    std::vector<std::uint32_t> exits;  // trie nodes where the rule ends and longer tokens go on
+    bool too_much = false;
+  };
+  struct Layer {
+    const TokenTrie* trie;
+    std::vector<Node> nodes;
+    std::unordered_map<std::uint64_t, std::uint32_t> ids;  // parent node, state
+  };
+
+  std::uint32_t node_of(Layer& layer, std::uint32_t parent, StateId state);
+  Node make_node(const Layer& layer, std::uint32_t parent, StateId state);
+  bool visit(Layer& layer, std::uint32_t id, const Pushdown& machine, FrameId frame,
+             std::span<std::uint64_t> bits);
+  void walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::Mark& base, Node& out);
+  void walk_rule(const TokenTrie& trie, std::uint32_t top, StateId state, Node& out);
+  void pack(Node& node) const;
+
+  const GrammarPtr grammar_;
+  const std::shared_ptr<const TokenTable> table_;
+  const std::size_t bytes_max_;
+  mutable std::mutex lock_;
+  Layer layers_[2];
+  std::size_t bytes_ = 0;
+  // Of the walk and the fill under way.
+  Pushdown walker_;
+  std::vector<Places> levels_;
+  std::vector<Pushdown::Mark> marks_;
+  std::vector<StateId> path_;
+  std::uint64_t steps_ = 0;
+  std::unordered_set<std::uint64_t> visited_;
+};
+
+}  // namespace holdfast::grammar

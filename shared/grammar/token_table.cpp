@@ -1,0 +1,106 @@
+#include "shared/grammar/token_table.h"
+
+#include <algorithm>
+#include <string>
+
+#include "shared/base/check.h"
+#include "shared/text/tokenizer.h"
+
+namespace holdfast::grammar {
+namespace {
+
+/// `ids` sorted by their bytes (then by id); equal bytes share a node.
+TokenTrie make_trie(const TokenTable& table, std::vector<TokenId> ids) {
+  std::sort(ids.begin(), ids.end(), [&table](TokenId a, TokenId b) {
+    const int order = table.bytes(a).compare(table.bytes(b));
+    return order < 0 || (order == 0 && a < b);
+  });
+  TokenTrie trie;
+  trie.nodes.emplace_back();
+  std::vector<std::uint32_t> path{0};  // nodes from the root to the last token
+  std::string_view last;
+  for (const TokenId id : ids) {
+    const std::string_view bytes = table.bytes(id);
+    const auto differ = std::mismatch(last.begin(), last.end(), bytes.begin(), bytes.end());
+    const auto common = static_cast<std::size_t>(differ.first - last.begin());
+    for (; path.size() > common + 1; path.pop_back()) {
+      trie.nodes[path.back()].end = static_cast<std::uint32_t>(trie.nodes.size());
+    }
+    for (std::size_t i = common; i < bytes.size(); ++i) {
+      TokenTrie::Node node;
+      node.byte = static_cast<std::uint8_t>(bytes[i]);
+      node.depth = static_cast<std::uint16_t>(i + 1);
+      node.token_begin = static_cast<std::uint32_t>(trie.ids.size());
+      path.push_back(static_cast<std::uint32_t>(trie.nodes.size()));
+      trie.nodes.push_back(node);
+    }
+    TokenTrie::Node& node = trie.nodes[path.back()];
+    CHECK(node.token_count < UINT16_MAX);
+    ++node.token_count;
+    trie.ids.push_back(id);
+    trie.depth_max = std::max(trie.depth_max, static_cast<std::uint32_t>(bytes.size()));
+    last = bytes;
+  }
+  for (const std::uint32_t node : path) {
+    trie.nodes[node].end = static_cast<std::uint32_t>(trie.nodes.size());
+  }
+  return trie;
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenTable> TokenTable::make(std::span<const Token> tokens) {
+  auto table = std::make_shared<TokenTable>();
+  table->size_ = static_cast<std::int32_t>(tokens.size());
+  table->is_end_.resize(tokens.size(), false);
+  std::vector<TokenId> ids[2];
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
+    const auto id = static_cast<TokenId>(i);
+    table->begins_.push_back(table->blob_.size());
+    if (token.is_end) {
+      table->is_end_[i] = true;
+      table->end_ids_.push_back(id);
+      continue;
+    }
+    const std::size_t size = token.bytes.size();
+    if (size == 0 || size > kTokenBytesMax) continue;
+    table->blob_ += token.bytes;
+    ids[size > kHorizonBytes ? 1 : 0].push_back(id);
+    if (size == 1) table->single_bytes_.set(static_cast<std::uint8_t>(token.bytes[0]));
+  }
+  table->begins_.push_back(table->blob_.size());
+  for (int i = 0; i < 2; ++i) table->tries_[i] = make_trie(*table, std::move(ids[i]));
+  return table;
+}
+
+std::shared_ptr<const TokenTable> TokenTable::make(const text::Tokenizer& tokenizer) {
+  std::vector<Token> tokens;
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+    tokens.push_back({tokenizer.piece(id), tokenizer.is_end(id)});
+  }
+  return make(tokens);
+}
+
+bool TokenTable::is_end(TokenId id) const {
+  return id >= 0 && id < size_ && is_end_[static_cast<std::size_t>(id)];
+}
+
+std::string_view TokenTable::bytes(TokenId id) const {
+  if (id < 0 || id >= size_) return {};
+  const auto at = static_cast<std::size_t>(id);
+  return std::string_view(blob_).substr(begins_[at], begins_[at + 1] - begins_[at]);
+}
+
+Result<void> check_coverage(const Grammar& grammar, const TokenTable& table) {
+  const std::bitset<256> missing = grammar.bytes_used & ~table.single_bytes();
+  if (missing.none()) return {};
+  std::size_t byte = 0;
+  while (!missing[byte]) ++byte;
+  return Error{Errc::kUnsupported,
+               "match grammar: the model's vocabulary has no token for the byte " +
+                   std::to_string(byte) +
+                   ", which the grammar may need; use a model with a byte-complete vocabulary"};
+}
+
+}  // namespace holdfast::grammar

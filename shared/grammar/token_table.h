@@ -1,0 +1,76 @@
+#pragma once
+// A model's tokens as bytes, in two tries (short and long tokens), made once for a vocabulary.
+
+#include <bitset>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "shared/grammar/automata.h"
+
+namespace holdfast::text {
+class Tokenizer;
+}
+
+namespace holdfast::grammar {
+
+using TokenId = std::int32_t;
+
+/// A trie in preorder: the subtree of node i is [i, nodes[i].end), its first child is i + 1.
+struct TokenTrie {
+  struct Node {
+    std::uint32_t end = 0;
+    std::uint32_t token_begin = 0;  // in `ids`: tokens whose bytes end here
+    std::uint16_t token_count = 0;
+    std::uint16_t depth = 0;  // bytes from the root; the root is node 0, depth 0
+    std::uint8_t byte = 0;
+  };
+  std::vector<Node> nodes;
+  std::vector<TokenId> ids;
+  std::uint32_t depth_max = 0;
+};
+
+/// Immutable, safe from any thread.
+class TokenTable {
+ public:
+  /// What a token is for a grammar: its bytes, or the end of generation. Tokens without bytes that
+  /// are no end (control tokens) are never allowed, nor are those of over kTokenBytesMax bytes.
+  struct Token {
+    std::string_view bytes;
+    bool is_end = false;
+  };
+  static constexpr std::size_t kTokenBytesMax = 1024;
+
+  /// Copies the bytes. Cost: a sort of the vocabulary (about 60 ms for 150,000 tokens).
+  static std::shared_ptr<const TokenTable> make(std::span<const Token> tokens);
+  static std::shared_ptr<const TokenTable> make(const text::Tokenizer& tokenizer);
+
+  std::int32_t size() const { return size_; }
+  std::size_t mask_words() const { return (static_cast<std::size_t>(size_) + 63) / 64; }
+  const std::vector<TokenId>& end_ids() const { return end_ids_; }
+  bool is_end(TokenId id) const;
+  /// Empty for tokens that are never part of a text.
+  std::string_view bytes(TokenId id) const;
+  /// Bytes that are a token of their own: a text of these alone is always possible.
+  const std::bitset<256>& single_bytes() const { return single_bytes_; }
+  /// Tokens of at most kHorizonBytes, and longer ones.
+  const TokenTrie& short_trie() const { return tries_[0]; }
+  const TokenTrie& long_trie() const { return tries_[1]; }
+
+ private:
+  std::int32_t size_ = 0;
+  std::string blob_;
+  std::vector<std::uint64_t> begins_;  // [size + 1]
+  std::vector<TokenId> end_ids_;
+  std::vector<bool> is_end_;
+  std::bitset<256> single_bytes_;
+  TokenTrie tries_[2];
+};
+
+/// kUnsupported if the vocabulary lacks a byte that the grammar may need (it is named): a text
+/// could come to a point where no token fits.
+Result<void> check_coverage(const Grammar& grammar, const TokenTable& table);
+
+}  // namespace holdfast::grammar

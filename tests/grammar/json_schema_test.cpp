@@ -1,0 +1,434 @@
+// Goal: every keyword that is said to be honoured lets exactly the right documents through, and
+// what cannot be honoured is refused by name and place. Method: for each keyword a schema with
+// documents that satisfy it and documents that do not, matched byte by byte; documents are written
+// in the form that docs/structured-output.md describes.
+
+#include <gtest/gtest.h>
+
+#include "support.h"
+
+namespace holdfast::grammar::tests {
+namespace {
+
+struct Case {
+  const char* schema;
+  std::vector<const char*> good;
+  std::vector<const char*> bad;
+};
+
+void check(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    const auto grammar = compile_json_schema(c.schema);
+    ASSERT_TRUE(grammar.has_value()) << c.schema << ": " << grammar.error().what;
+    for (const char* text : c.good)
+      EXPECT_TRUE(accepts(*grammar, text)) << c.schema << "  " << text;
+    for (const char* text : c.bad)
+      EXPECT_FALSE(accepts(*grammar, text)) << c.schema << "  " << text;
+  }
+}
+
+void check_refused(Errc code, const std::string& schema, const std::vector<std::string>& words) {
+  const auto grammar = compile_json_schema(schema);
+  ASSERT_FALSE(grammar.has_value()) << schema;
+  EXPECT_EQ(grammar.error().code, code) << grammar.error().what;
+  for (const std::string& word : words) {
+    EXPECT_NE(grammar.error().what.find(word), std::string::npos)
+        << schema << ": " << grammar.error().what << "; expected in it: " << word;
+  }
+}
+
+TEST(JsonSchema, Types) {
+  check({{R"({"type":"null"})", {"null"}, {"nul", "0", "\"\"", "{}"}},
+         {R"({"type":"boolean"})", {"true", "false"}, {"null", "1", "True"}},
+         {R"({"type":"integer"})",
+          {"0", "-0", "7", "-12", "123456789012345678"},
+          {"01", "1.5", "1.0", "1e3", "+1", "", "-", "1234567890123456789"}},
+         {R"({"type":"number"})",
+          {"0", "-1.5", "1e5", "2E-07", "3.25e+10", "0.001"},
+          {".5", "5.", "01", "1e", "1e999", "NaN", "0x1"}},
+         {R"({"type":"string"})",
+          {R"("")", R"("abc")", R"("\"\\\/\b\f\n\r\t")", R"("\u00e9")", "\"é世😀\"",
+           R"("\ud83d\ude00")"},
+          {"abc", R"("a)", "\"a\nb\"", R"("\x")", R"("\ud83d")", R"("\ude00")", "\"\x80\"",
+           "\"\xC3\""}},
+         {R"({"type":"array"})", {"[]", "[1, \"a\",null]", "[[],[{}]]"}, {"[1,]", "[,1]", "{}"}},
+         {R"({"type":"object"})",
+          {"{}", R"({"a":1})", R"({"a": {"b":[]}, "c":null})"},
+          {R"({"a"})", R"({a:1})", R"({"a":1,})", "[]"}},
+         {R"({"type":["string","null"]})", {"null", R"("x")"}, {"1", "{}"}},
+         {R"({"type":"string","nullable":true})", {"null", R"("x")"}, {"1"}},
+         {"true", {"1", "null", R"({"a":[1]})", R"("x")"}, {"", "x"}},
+         {"{}", {"1", "null", R"({"a":[1]})"}, {"", "x"}}});
+}
+
+TEST(JsonSchema, WhiteSpaceIsBounded) {
+  const char* schema = R"({"type":"object","properties":{"a":{"type":"array"},"b":{}}})";
+  std::string deep = "{\n" + std::string(32, ' ') + "\"a\": [\n\t\t1,\n\t\t2\n\t], \"b\":1\n}";
+  check({{schema,
+          {R"({"a":[],"b":1})", R"({ "a": [ 1, 2 ], "b": 1 })", deep.c_str()},
+          {" {}", "{} ", "{  }", R"({"a" :[]})", R"({"a":  []})", "{\n\n}", R"({"a":[1 ,2]})",
+           R"({"a":[],  "b":1})"}}});
+  const std::string too_deep = "{\n" + std::string(33, ' ') + "\"b\":1}";
+  EXPECT_FALSE(begins(compile_json_schema(schema).value(), too_deep));
+}
+
+TEST(JsonSchema, EnumAndConst) {
+  check(
+      {{R"({"enum":["a","b c",1,-2.5,null,true,[1,"x"],{"k":"v"},"\"q\"\n"]})",
+        {R"("a")", R"("b c")", "1", "-2.5", "null", "true", R"([1, "x"])", R"({"k": "v"})",
+         R"("\"q\"\n")"},
+        {R"("ab")", "2", "false", R"([1])", R"({"k":"w"})", R"("b")"}},
+       {R"({"const":"only"})", {R"("only")"}, {R"("onl")", "null"}},
+       {R"({"const":{"a":[{}]}})", {R"({"a":[{}]})", "{\n  \"a\": [ {} ]\n}"}, {R"({"a":[]})"}},
+       {R"({"enum":[1,2,"x",null],"type":"integer"})", {"1", "2"}, {R"("x")", "null"}},
+       {R"({"enum":[1,5,9],"minimum":2,"exclusiveMaximum":9})", {"5"}, {"1", "9"}},
+       {R"({"enum":["ab","abc","xyz"],"pattern":"^a","minLength":3})", {R"("abc")"}, {R"("ab")"}},
+       {R"({"enum":[[1],[1,1],[2]],"items":{"const":1},"uniqueItems":true})",
+        {"[1]"},
+        {"[1,1]", "[2]"}},
+       {R"({"enum":[{"a":1},{"a":"x"},{}],"required":["a"],"properties":{"a":{"type":"integer"}}})",
+        {R"({"a":1})"},
+        {R"({"a":"x"})", "{}"}},
+       {R"({"enum":[3,4,6.5],"multipleOf":1.5})", {"3"}, {"4", "6.5"}}});
+}
+
+TEST(JsonSchema, Strings) {
+  check({{R"({"type":"string","minLength":2})",
+          {R"("ab")", R"("abc")", "\"é世\""},
+          {R"("a")", R"("é")"}},
+         {R"({"type":"string","maxLength":2})",
+          {R"("")", R"("ab")", "\"世界\"", R"("\n\n")"},
+          {R"("abc")", "\"世界人\"", R"("\n\n\n")"}},
+         {R"({"type":"string","minLength":2,"maxLength":3})",
+          {R"("ab")", R"("abc")"},
+          {R"("a")", R"("abcd")"}},
+         {R"({"type":"string","pattern":"^a+b$"})",
+          {R"("ab")", R"("aaab")"},
+          {R"("b")", R"("abc")", R"("cab")"}},
+         {R"({"type":"string","pattern":"b"})", {R"("b")", R"("abc")"}, {R"("ac")", R"("")"}},
+         {R"({"type":"string","pattern":"^(a|b)$|c"})",
+          {R"("a")", R"("b")", R"("xcx")"},
+          {R"("ab")"}},
+         {R"({"type":"string","pattern":"^\"\\\\$"})", {R"("\"\\")"}, {R"("\"")"}},
+         {R"({"type":"string","pattern":"^\\n$"})", {R"("\n")"}, {R"("n")"}},
+         {R"({"type":"string","pattern":"^[a-c]*$","minLength":2,"maxLength":2})",
+          {R"("ab")", R"("cc")"},
+          {R"("a")", R"("abc")", R"("ad")"}},
+         {R"({"allOf":[{"type":"string","pattern":"a"},{"pattern":"b"}]})",
+          {R"("ab")", R"("xbya")"},
+          {R"("a")", R"("b")"}}});
+}
+
+TEST(JsonSchema, Formats) {
+  check(
+      {{R"({"type":"string","format":"date"})",
+        {R"("2024-02-29")", R"("1999-12-31")", R"("2000-02-29")"},
+        {R"("2023-02-29")", R"("1900-02-29")", R"("2024-13-01")", R"("2024-04-31")",
+         R"("24-01-01")"}},
+       {R"({"type":"string","format":"time"})",
+        {R"("23:59:59Z")", R"("01:02:03.5+02:00")"},
+        {R"("24:00:00Z")", R"("1:2:3Z")"}},
+       {R"({"type":"string","format":"date-time"})",
+        {R"("2024-02-29T12:00:00Z")"},
+        {R"("2024-02-29 12:00:00Z")", R"("2024-02-29")"}},
+       {R"({"type":"string","format":"duration"})",
+        {R"("P1Y2M3DT4H5M6S")", R"("PT5M")", R"("P2W")"},
+        {R"("P")", R"("5M")", R"("P1S")"}},
+       {R"({"type":"string","format":"uuid"})",
+        {R"("123e4567-e89b-12d3-a456-426614174000")"},
+        {R"("123e4567e89b12d3a456426614174000")"}},
+       {R"({"type":"string","format":"ipv4"})",
+        {R"("127.0.0.1")", R"("255.255.255.255")"},
+        {R"("256.0.0.1")", R"("01.2.3.4")", R"("1.2.3")"}},
+       {R"({"type":"string","format":"ipv6"})",
+        {R"("::")", R"("::1")", R"("fe80::1:2")", R"("1:2:3:4:5:6:7:8")"},
+        {R"(":1")", R"("1:2:3")", R"("1::2::3")", R"("1:2:3:4:5:6:7:8:9")"}},
+       {R"({"type":"string","format":"email"})",
+        {R"("a.b+c@example.org")"},
+        {R"("a@")", R"("@b")", R"("a b@c")"}},
+       {R"({"type":"string","format":"hostname"})", {R"("a-b.example")"}, {R"("-a")", R"("a..b")"}},
+       {R"({"type":"string","format":"uri"})",
+        {R"("https://example.org:80/a/b?c=d#e")"},
+        {R"("example.org")", R"("http://")"}},
+       {R"({"type":"integer","format":"int32"})", {"2147483647", "-2147483648"}, {"2147483648"}}});
+}
+
+TEST(JsonSchema, IntegerBounds) {
+  check({{R"({"type":"integer","minimum":3,"maximum":21})",
+          {"3", "9", "10", "21"},
+          {"2", "22", "0", "-3", "03", "100"}},
+         {R"({"type":"integer","exclusiveMinimum":-5,"exclusiveMaximum":5})",
+          {"-4", "0", "4"},
+          {"-5", "5", "-10"}},
+         {R"({"type":"integer","minimum":-120,"maximum":-7})",
+          {"-120", "-99", "-7"},
+          {"-121", "-6", "0", "7"}},
+         {R"({"type":"integer","minimum":1000})", {"1000", "99999"}, {"999", "-5000"}},
+         {R"({"type":"integer","maximum":-1})", {"-1", "-500"}, {"0", "1"}},
+         {R"({"type":"integer","minimum":2.5,"maximum":4.5})", {"3", "4"}, {"2", "5"}},
+         {R"({"type":"integer","minimum":5,"exclusiveMinimum":true})", {"6"}, {"5"}},
+         {R"({"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807})",
+          {"9223372036854775807", "-9223372036854775808", "0"},
+          {"9223372036854775808", "-9223372036854775809"}},
+         {R"({"type":"integer","multipleOf":7})", {"0", "7", "-14", "700"}, {"1", "8", "-1"}},
+         {R"({"type":"integer","multipleOf":7,"minimum":50,"maximum":60})",
+          {"56"},
+          {"49", "63", "55"}},
+         {R"({"allOf":[{"multipleOf":4},{"multipleOf":6}],"type":"integer"})",
+          {"12", "-24"},
+          {"4", "6"}}});
+}
+
+TEST(JsonSchema, NumberBounds) {
+  check({{R"({"type":"number","minimum":0,"maximum":1})",
+          {"0", "0.5", "1", "1.0", "0.0"},
+          {"1.1", "-0.1", "2", "1e0", "-0"}},
+         {R"({"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1})",
+          {"0.1", "0.001"},
+          {"0", "1", "0.0", "1.0"}},
+         {R"({"type":"number","minimum":-1.25,"maximum":2.5})",
+          {"-1.25", "-1.2", "-0.5", "0", "2.5", "2.49"},
+          {"-1.26", "2.51", "3", "-2"}},
+         {R"({"type":"number","exclusiveMinimum":9.99})",
+          {"10", "9.991", "123.5"},
+          {"9.99", "9.98", "9.990"}},
+         {R"({"type":"number","maximum":-0.5})", {"-0.5", "-0.51", "-7"}, {"-0.49", "0", "0.5"}},
+         {R"({"type":"number","multipleOf":0.25})",
+          {"0", "1", "0.25", "-1.5", "2.75"},
+          {"0.3", "0.125"}},
+         {R"({"type":"number","multipleOf":0.01,"minimum":0})", {"19.99", "0.01", "5"}, {"0.001"}},
+         {R"({"type":"number","multipleOf":3})", {"3", "-9", "0"}, {"4", "3.5", "3.0"}}});
+}
+
+TEST(JsonSchema, Arrays) {
+  check(
+      {{R"({"type":"array","items":{"type":"integer"}})",
+        {"[]", "[1]", "[1, 2]"},
+        {"[\"a\"]", "[1,null]"}},
+       {R"({"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":3})",
+        {"[1,2]", "[1,2,3]"},
+        {"[]", "[1]", "[1,2,3,4]"}},
+       {R"({"type":"array","minItems":1})", {"[1]", "[null,{}]"}, {"[]"}},
+       {R"({"type":"array","maxItems":0})", {"[]"}, {"[1]"}},
+       {R"({"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}]})",
+        {"[]", "[1]", R"([1,"a"])"},
+        {R"(["a"])", R"([1,"a",2])"}},
+       {R"({"type":"array","prefixItems":[{"type":"integer"}],"items":{"type":"string"},)"
+        R"("minItems":1})",
+        {"[1]", R"([1,"a","b"])"},
+        {"[]", "[1,2]"}},
+       {R"({"type":"array","prefixItems":[{"type":"integer"}],"items":false})",
+        {"[]", "[1]"},
+        {"[1,1]"}},
+       {R"({"type":"array","items":[{"type":"integer"}],"additionalItems":{"type":"null"}})",
+        {"[1,null,null]"},
+        {"[1,1]"}},
+       {R"({"type":"array","items":{"enum":["a","b","c"]},"uniqueItems":true,"minItems":1})",
+        {R"(["a"])", R"(["c","a"])", R"(["a","b","c"])"},
+        {"[]", R"(["a","a"])", R"(["a","b","a"])"}},
+       {R"({"type":"array","items":{"type":"boolean"},"uniqueItems":true})",
+        {"[]", "[true,false]"},
+        {"[true,true]"}},
+       {R"({"type":"array","items":{"type":"string"},"uniqueItems":true,"maxItems":1})",
+        {"[]", R"(["x"])"},
+        {R"(["x","y"])"}},
+       {R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":10}})",
+        {"[10]", "[1,12,3]"},
+        {"[]", "[1,2]"}},
+       {R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":10},"minContains":2})",
+        {"[10,1,11]"},
+        {"[10]", "[1,12,3]"}}});
+}
+
+TEST(JsonSchema, Objects) {
+  check({{R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},)"
+          R"("required":["a","b"],"additionalProperties":false})",
+          {R"({"a":1,"b":"x"})", R"({"a": 1, "b": "x"})"},
+          {"{}", R"({"a":1})", R"({"b":"x","a":1})", R"({"a":1,"b":"x","c":1})",
+           R"({"a":"1","b":"x"})"}},
+         {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["b"]})",
+          {R"({"b":1})", R"({"a":1,"b":1})", R"({"b":1,"c":1})", R"({"a":1,"b":1,"c":1})"},
+          {"{}", R"({"a":1})", R"({"c":1,"b":1})", R"({"b":1,"b":1})", R"({"b":1,"d":1})"}},
+         {R"({"type":"object","properties":{"a":{"type":"integer"}},)"
+          R"("additionalProperties":{"type":"string"}})",
+          {"{}", R"({"a":1})", R"({"x":"y"})", R"({"a":1,"x":"y","z":""})", R"({"aa":"x"})"},
+          {R"({"a":"s"})", R"({"x":1})", R"({"x":"y","a":1})", R"({"\u0061":"s"})"}},
+         {R"({"type":"object","additionalProperties":{"type":"integer"}})",
+          {"{}", R"({"é":1,"b":2})"},
+          {R"({"a":"b"})"}},
+         {R"({"type":"object","required":["x"]})",
+          {R"({"x":1})", R"({"x":[],"y":2})"},
+          {"{}", R"({"y":1})"}},
+         {R"({"type":"object","patternProperties":{"^n_":{"type":"integer"},)"
+          R"("_s$":{"type":"string"}}})",
+          {"{}", R"({"n_a":1})", R"({"a_s":"x"})", R"({"n_a":1,"a_s":"x"})"},
+          {R"({"n_a":"x"})", R"({"other":1})", R"({"n_s":1})", R"({"n_s":"x"})"}},
+         {R"({"type":"object","patternProperties":{"^n_":{"type":"integer"}},)"
+          R"("additionalProperties":{"type":"boolean"}})",
+          {R"({"n_a":1,"x":true})"},
+          {R"({"n_a":true})", R"({"x":1})"}},
+         {R"({"type":"object","properties":{"n_a":{"minimum":5}},)"
+          R"("patternProperties":{"^n_":{"type":"integer"}}})",
+          {R"({"n_a":5,"n_b":1})"},
+          {R"({"n_a":4})", R"({"n_a":"x"})"}},
+         {R"({"type":"object","propertyNames":{"pattern":"^[a-z]+$","maxLength":3},)"
+          R"("additionalProperties":{}})",
+          {R"({"abc":1})", "{}"},
+          {R"({"abcd":1})", R"({"A":1})"}},
+         {R"({"type":"object","propertyNames":{"enum":["a","b"]},)"
+          R"("additionalProperties":{"type":"null"}})",
+          {R"({"b":null})"},
+          {R"({"c":null})"}},
+         {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"minProperties":2})",
+          {R"({"a":1,"c":1})", R"({"a":1,"b":1,"c":1})"},
+          {"{}", R"({"b":1})"}},
+         {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"maxProperties":1})",
+          {"{}", R"({"c":1})"},
+          {R"({"a":1,"c":1})"}},
+         {R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"maxProperties":0})",
+          {"{}"},
+          {R"({"a":1})"}},
+         {R"({"type":"object","additionalProperties":{"type":"integer"},"minProperties":1,)"
+          R"("maxProperties":2})",
+          {R"({"a":1})", R"({"a":1,"b":1})"},
+          {"{}", R"({"a":1,"b":1,"c":1})"}},
+         {R"({"type":"object","properties":{"never":false,"b":{}}})",
+          {"{}", R"({"b":1})"},
+          {R"({"never":1})"}},
+         {R"({"type":"object","properties":{"a\"b":{},"ü":{}}})",
+          {R"({"a\"b":1,"ü":2})"},
+          {R"({"a":1})"}}});
+}
+
+TEST(JsonSchema, Combinations) {
+  check(
+      {{R"({"anyOf":[{"type":"string"},{"type":"integer","minimum":5}]})",
+        {R"("x")", "5"},
+        {"4", "null"}},
+       {R"({"anyOf":[{"required":["a"]},{"required":["b"]}],"type":"object",)"
+        R"("properties":{"a":{},"b":{}}})",
+        {R"({"a":1})", R"({"b":1})", R"({"a":1,"b":1})"},
+        {"{}"}},
+       {R"({"allOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},)"
+        R"({"properties":{"b":{"type":"string"}},"required":["b"]}]})",
+        {R"({"a":1,"b":"x"})"},
+        {R"({"a":1})", R"({"b":"x"})", R"({"a":1,"b":2})"}},
+       {R"({"allOf":[{"properties":{"a":{"minimum":3}}},{"properties":{"a":{"maximum":5}}}],)"
+        R"("type":"object","properties":{"a":{"type":"integer"}}})",
+        {R"({"a":4})", "{}"},
+        {R"({"a":2})", R"({"a":6})"}},
+       {R"({"allOf":[{"properties":{"a":{}},"additionalProperties":false},)"
+        R"({"properties":{"b":{}}}],"type":"object"})",
+        {"{}", R"({"a":1})"},
+        {R"({"b":1})"}},
+       {R"({"oneOf":[{"type":"object","properties":{"kind":{"const":"a"},)"
+        R"("x":{"type":"integer"}},"required":["kind","x"]},{"type":"object",)"
+        R"("properties":{"kind":{"const":"b"}},"required":["kind"]}]})",
+        {R"({"kind":"a","x":1})", R"({"kind":"b"})"},
+        {R"({"kind":"a"})", R"({"kind":"c"})"}},
+       {R"({"oneOf":[{"type":"integer","maximum":5},{"type":"integer","minimum":6},)"
+        R"({"type":"string"}]})",
+        {"5", "6", R"("x")"},
+        {"null"}},
+       {R"({"oneOf":[{"type":"number","maximum":5},{"type":"number","exclusiveMinimum":5}]})",
+        {"5", "5.5"},
+        {"null"}},
+       {R"({"type":"object","properties":{"p":{"$ref":"#/$defs/P"}},"required":["p"],)"
+        R"("$defs":{"P":{"type":"integer"}}})",
+        {R"({"p":1})"},
+        {R"({"p":"x"})"}},
+       {R"({"$ref":"#/definitions/a~1b","definitions":{"a/b":{"type":"null"}}})", {"null"}, {"1"}},
+       {R"({"$ref":"#/$defs/x","minimum":3,"$defs":{"x":{"type":"integer","maximum":4}}})",
+        {"3", "4"},
+        {"2", "5"}}});
+}
+
+TEST(JsonSchema, Recursion) {
+  check({{R"({"$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},)"
+          R"("next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"],)"
+          R"("additionalProperties":false}},"$ref":"#/$defs/node"})",
+          {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":{"v":3,"next":null}}})"},
+          {R"({"v":1})", R"({"v":1,"next":{"v":2}})", R"({"v":1,"next":{"v":2,"next":null})"}},
+         {R"({"type":"object","properties":{"c":{"type":"array","items":{"$ref":"#"}}},)"
+          R"("required":["c"]})",
+          {R"({"c":[]})", R"({"c":[{"c":[]},{"c":[{"c":[]}]}]})"},
+          {R"({"c":[{}]})", R"({"c":[{"c":[]])"}},
+         // Only one of two ways can ever end: the other is not offered at all.
+         {R"({"$defs":{"loop":{"type":"object","properties":{"l":{"$ref":"#/$defs/loop"}},)"
+          R"("required":["l"]}},"anyOf":[{"$ref":"#/$defs/loop"},{"type":"null"}]})",
+          {"null"},
+          {"{"}}});
+  const auto grammar = compile_json_schema(
+      R"({"$defs":{"loop":{"type":"object","properties":{"l":{"$ref":"#/$defs/loop"}},)"
+      R"("required":["l"]}},"anyOf":[{"$ref":"#/$defs/loop"},{"type":"null"}]})");
+  EXPECT_FALSE(begins(grammar.value(), "{"));
+  EXPECT_TRUE(begins(grammar.value(), "nul"));
+}
+
+TEST(JsonSchema, AnnotationsSayNothing) {
+  check({{R"({"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"urn:x","title":"t",)"
+          R"("description":"d","default":5,"examples":[1],"$comment":"c","deprecated":true,)"
+          R"("readOnly":true,"x-order":3,"type":"integer"})",
+          {"1"},
+          {R"("x")"}}});
+}
+
+TEST(JsonSchema, WhatCannotBeHonouredIsRefusedByNameAndPlace) {
+  const Errc no = Errc::kUnsupported;
+  check_refused(no, R"({"not":{"type":"string"}})", {"'not'", "#"});
+  check_refused(no, R"({"type":"object","properties":{"a":{"if":{},"then":{}}}})",
+                {"'if'", "#/properties/a"});
+  check_refused(no, R"({"dependentRequired":{"a":["b"]}})", {"'dependentRequired'"});
+  check_refused(no, R"({"type":"object","unevaluatedProperties":false})",
+                {"'unevaluatedProperties'"});
+  check_refused(no, R"({"type":"array","items":{"type":"string"},"uniqueItems":true})",
+                {"'uniqueItems'"});
+  check_refused(no, R"({"type":"array","contains":{},"maxContains":2})", {"'maxContains'"});
+  check_refused(no, R"({"type":"string","format":"iri"})", {"'format'", "iri"});
+  check_refused(no, R"({"type":"string","pattern":"(?=a)b"})", {"'pattern'", "look-around"});
+  check_refused(no, R"({"type":"string","pattern":"(a)\\1"})", {"'pattern'", "back reference"});
+  check_refused(no, R"({"$ref":"https://example.org/x"})", {"'$ref'"});
+  check_refused(no, R"({"oneOf":[{"type":"integer"},{"minimum":5}]})", {"'oneOf'", "anyOf"});
+  check_refused(no, R"({"minumum":5})", {"'minumum'"});
+  check_refused(no, R"({"type":"object","additionalProperties":{},"minProperties":3})",
+                {"'minProperties'"});
+  check_refused(no, R"({"type":"number","multipleOf":0.123456})", {"'multipleOf'"});
+}
+
+TEST(JsonSchema, MalformedSchemasAreRefused) {
+  const Errc bad = Errc::kInvalidRequest;
+  check_refused(bad, "", {"JSON"});
+  check_refused(bad, "{", {"JSON"});
+  check_refused(bad, "[]", {"object"});
+  check_refused(bad, "7", {"object"});
+  check_refused(bad, R"({"type":"strnig"})", {"'type'"});
+  check_refused(bad, R"({"minLength":-1})", {"'minLength'"});
+  check_refused(bad, R"({"pattern":"["})", {"'pattern'"});
+  check_refused(bad, R"({"enum":5})", {"'enum'"});
+  check_refused(bad, R"({"properties":[]})", {"'properties'"});
+  check_refused(bad, R"({"properties":{"a":5}})", {"'properties'", "#/properties/a"});
+  check_refused(bad, R"({"anyOf":[]})", {"'anyOf'"});
+  check_refused(bad, R"({"$ref":"#/nowhere"})", {"'$ref'"});
+  check_refused(bad, R"({"a":1,"a":2})", {"twice"});
+  check_refused(bad, R"({"multipleOf":0})", {"'multipleOf'"});
+}
+
+TEST(JsonSchema, UnsatisfiableSchemasAreRefused) {
+  for (const char* schema :
+       {"false", R"({"enum":[]})", R"({"type":"string","enum":[1]})",
+        R"({"allOf":[{"type":"string"},{"type":"integer"}]})",
+        R"({"type":"integer","minimum":5,"maximum":4})",
+        R"({"type":"integer","exclusiveMinimum":5,"exclusiveMaximum":6})",
+        R"({"type":"string","pattern":"^a$","minLength":2})",
+        R"({"type":"array","items":false,"minItems":1})",
+        R"({"type":"object","properties":{"a":false},"required":["a"]})",
+        R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})"}) {
+    check_refused(Errc::kInvalidRequest, schema, {"no text satisfies"});
+  }
+  check_refused(Errc::kInvalidRequest, R"({"$ref":"#"})", {"refers to itself"});
+  check_refused(Errc::kInvalidRequest, R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})",
+                {"refers to itself"});
+}
+
+}  // namespace
+}  // namespace holdfast::grammar::tests

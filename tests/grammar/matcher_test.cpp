@@ -1,0 +1,200 @@
+// Goal: a mask names exactly the tokens that may come next, end tokens come exactly where a text
+// may end, and a state is what its tokens make of it. Method: random walks over the demo model's
+// vocabulary (and large ones where the conformance data is there) through grammars of all kinds; at
+// many states the mask is compared with every token tried byte by byte on a copy, with another
+// matcher that replayed the ids over empty masks, and with the two sides of each byte.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "support.h"
+
+namespace holdfast::grammar::tests {
+namespace {
+
+constexpr const char* kPerson =
+    R"({"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0},)"
+    R"("tags":{"type":"array","items":{"enum":["a","bee","long words"]},"maxItems":4},)"
+    R"("note":{"type":"string","maxLength":60},"more":{"$ref":"#"}},"required":["name","tags"]})";
+
+std::vector<std::pair<std::string, GrammarPtr>> grammars() {
+  std::vector<std::pair<std::string, GrammarPtr>> out;
+  out.emplace_back("mode", compile_json_mode().value());
+  out.emplace_back("any", compile_json_schema("true").value());
+  out.emplace_back("person", compile_json_schema(kPerson).value());
+  out.emplace_back(
+      "map",
+      compile_json_schema(
+          R"({"type":"object","properties":{"the":{"type":"null"}},"additionalProperties":)"
+          R"({"anyOf":[{"type":"number","minimum":-2.5},{"type":"string","pattern":"^(the |and )+$"}]}})")
+          .value());
+  out.emplace_back(
+      "union",
+      compile_json_schema(
+          R"({"anyOf":[{"type":"object","properties":{"ab":{"type":"string"}},"required":["ab"]},)"
+          R"({"type":"object","properties":{"abc":{"type":"integer"}},"required":["abc"]},)"
+          R"({"type":"array","items":{"type":"boolean"}}]})")
+          .value());
+  out.emplace_back("regex", compile_regex("([a-z]+ ){1,40}(the|thee|thou)[^a-z]*").value());
+  out.emplace_back("counted", compile_regex(".{90,110}").value());
+  out.emplace_back("nested", compile_gbnf("root ::= \"(\" root \")\" root | [a-z ]*").value());
+  out.emplace_back("ambiguous",
+                   compile_gbnf("root ::= a | b | a root\na ::= w (\" \" w)*\nb ::= w+ \".\"\n"
+                                "w ::= [a-z]+ | x\nx ::= \"(\" root \")\" | \"th\" y\n"
+                                "y ::= \"e\" | \"ou\" y | x")
+                       .value());
+  return out;
+}
+
+void check_state(Matcher& matcher, const std::string& name, const std::vector<TokenId>& ids) {
+  std::vector<std::uint64_t> bits(matcher.table().mask_words(), ~std::uint64_t{0});
+  ASSERT_TRUE(matcher.fill_mask(bits));
+  const auto wanted = brute_force_mask(matcher);
+  for (TokenId id = 0; id < matcher.table().size(); ++id) {
+    ASSERT_EQ(has_bit(bits, id), has_bit(wanted, id))
+        << name << " after " << ids.size() << " tokens: token " << id << " '"
+        << matcher.table().bytes(id) << "'";
+  }
+  ASSERT_EQ(bits, wanted) << name << ": bits behind the vocabulary";
+  bool any_end = false;
+  for (const TokenId id : matcher.table().end_ids()) any_end = any_end || has_bit(bits, id);
+  EXPECT_EQ(any_end, matcher.may_end() && !matcher.table().end_ids().empty());
+}
+
+/// Walks at random, checks every `every`-th state; returns the ids.
+std::vector<TokenId> walk(const std::string& name, const std::shared_ptr<TokenMasks>& masks,
+                          std::mt19937_64& random, int steps, int every) {
+  Matcher matcher(masks);
+  std::vector<TokenId> ids;
+  for (int i = 0; i < steps; ++i) {
+    const std::vector<TokenId> allowed = allowed_ids(matcher);
+    EXPECT_FALSE(allowed.empty()) << name << " is stuck after " << i << " tokens";
+    if (allowed.empty()) break;
+    if (i % every == 0) check_state(matcher, name, ids);
+    const TokenId id = allowed[random() % allowed.size()];
+    EXPECT_TRUE(matcher.accept(id)) << name;
+    ids.push_back(id);
+    if (matcher.ended()) break;
+  }
+  return ids;
+}
+
+TEST(Matcher, MasksEqualBruteForceOverTheDemoVocabulary) {
+  std::mt19937_64 random(7);
+  for (const auto& [name, grammar] : grammars()) {
+    const auto masks = masks_of(grammar, demo_table());
+    for (int i = 0; i < 12; ++i) walk(name, masks, random, 60, 3);
+  }
+}
+
+TEST(Matcher, MasksEqualBruteForceOverLargeVocabularies) {
+  std::mt19937_64 random(8);
+  for (const char* vocabulary : {"qwen2", "llama-spm"}) {
+    const auto table = conformance_table(vocabulary);
+    if (table == nullptr) GTEST_SKIP() << "no conformance data; set HOLDFAST_CONFORMANCE_DIR";
+    for (const auto& [name, grammar] : grammars()) {
+      const auto masks = masks_of(grammar, table);
+      for (int i = 0; i < 2; ++i) walk(name, masks, random, 24, 8);
+    }
+  }
+}
+
+TEST(Matcher, StateIsAFunctionOfTheIds) {
+  std::mt19937_64 random(9);
+  for (const auto& [name, grammar] : grammars()) {
+    const auto masks = masks_of(grammar, demo_table());
+    const std::vector<TokenId> ids = walk(name, masks, random, 80, 100);
+    Matcher warm(masks);
+    for (std::size_t cut = 0; cut <= ids.size(); ++cut) {
+      // Another matcher with masks of its own, as a worker that takes over would have.
+      if (cut % 9 == 0) {
+        Matcher cold(masks_of(grammar, demo_table()));
+        for (std::size_t i = 0; i < cut; ++i) ASSERT_TRUE(cold.accept(ids[i]));
+        EXPECT_EQ(allowed_ids(cold), allowed_ids(warm)) << name << " at " << cut;
+        EXPECT_EQ(cold.may_end(), warm.may_end());
+        EXPECT_EQ(cold.ended(), warm.ended());
+      }
+      if (cut < ids.size()) {
+        ASSERT_TRUE(warm.accept(ids[cut]));
+      }
+    }
+  }
+}
+
+TEST(Matcher, ARefusedTokenChangesNothing) {
+  const auto grammar = compile_json_schema(kPerson).value();
+  Matcher matcher(masks_of(grammar, byte_table()));
+  ASSERT_TRUE(matcher.accept_bytes(R"({"name":"x)"));
+  const auto before = allowed_ids(matcher);
+  EXPECT_FALSE(matcher.accept_bytes(R"(y","tags":["a","never)"));
+  EXPECT_FALSE(matcher.accept(kByteEnd));
+  EXPECT_FALSE(matcher.accept(-1));
+  EXPECT_FALSE(matcher.accept(100'000));
+  EXPECT_EQ(allowed_ids(matcher), before);
+  EXPECT_TRUE(matcher.accept_bytes(R"(y","tags":["a","bee"]})"));
+  EXPECT_TRUE(matcher.may_end());
+  EXPECT_TRUE(matcher.must_end());
+  EXPECT_EQ(allowed_ids(matcher), std::vector<TokenId>{kByteEnd});
+  EXPECT_TRUE(matcher.accept(kByteEnd));
+  EXPECT_TRUE(matcher.ended());
+  EXPECT_FALSE(matcher.may_end());
+  EXPECT_TRUE(allowed_ids(matcher).empty());
+  EXPECT_FALSE(matcher.accept('x'));
+}
+
+TEST(Matcher, EndTokensComeWhereTheTextMayEnd) {
+  Matcher matcher(masks_of(compile_regex("a*b?").value(), byte_table()));
+  EXPECT_TRUE(matcher.may_end());
+  EXPECT_FALSE(matcher.must_end());
+  EXPECT_EQ(allowed_ids(matcher), (std::vector<TokenId>{'a', 'b', kByteEnd}));
+  ASSERT_TRUE(matcher.accept('b'));
+  EXPECT_TRUE(matcher.must_end());
+  Matcher strict(masks_of(compile_regex("ab").value(), byte_table()));
+  EXPECT_EQ(allowed_ids(strict), std::vector<TokenId>{'a'});
+}
+
+// Masks that were thrown away are found again, the same.
+TEST(Matcher, ASmallCacheGivesTheSameMasks) {
+  std::mt19937_64 random(10);
+  const auto grammar = compile_json_schema(kPerson).value();
+  const auto large = masks_of(grammar, demo_table());
+  const auto small = TokenMasks::make(grammar, demo_table(), 2'000).value();
+  for (int round = 0; round < 10; ++round) {
+    Matcher a(large);
+    Matcher b(small);
+    for (int i = 0; i < 60; ++i) {
+      const auto allowed = allowed_ids(a);
+      ASSERT_EQ(allowed, allowed_ids(b));
+      const TokenId id = allowed[random() % allowed.size()];
+      ASSERT_TRUE(a.accept(id) && b.accept(id));
+      if (a.ended()) break;
+    }
+  }
+  EXPECT_LT(small->bytes_held(), 200'000u);
+}
+
+TEST(Matcher, AVocabularyWithoutAByteIsRefused) {
+  const std::string_view bytes = "abc";
+  std::vector<TokenTable::Token> tokens;
+  for (std::size_t i = 0; i < 3; ++i) tokens.push_back({bytes.substr(i, 1), false});
+  const auto table = TokenTable::make(tokens);
+  EXPECT_TRUE(TokenMasks::make(compile_regex("[abc]+").value(), table).has_value());
+  const auto masks = TokenMasks::make(compile_regex("[abcd]+").value(), table);
+  ASSERT_FALSE(masks.has_value());
+  EXPECT_EQ(masks.error().code, Errc::kUnsupported);
+  EXPECT_NE(masks.error().what.find("byte 100"), std::string::npos);
+}
+
+// Right recursion must not pile up frames, nor cost more with every token.
+TEST(Matcher, LongListsStaySmall) {
+  const auto grammar =
+      compile_gbnf("root ::= item | item \",\" root\nitem ::= n n\nn ::= \"[\" n \"]\" | [0-9]");
+  Matcher matcher(masks_of(grammar.value(), byte_table()));
+  for (int i = 0; i < 200'000; ++i) ASSERT_TRUE(matcher.accept_bytes("[1]2,"));
+  EXPECT_TRUE(matcher.accept_bytes("33"));
+  EXPECT_TRUE(matcher.may_end());
+}
+
+}  // namespace
+}  // namespace holdfast::grammar::tests

@@ -1,0 +1,35 @@
+#pragma once
+// What the tests of this room share: texts matched byte by byte, and the demo model's vocabulary.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/grammar/matcher.h"
+
+namespace holdfast::grammar::tests {
+
+/// 256 tokens of one byte each, token 256 is the end.
+std::shared_ptr<const TokenTable> byte_table();
+constexpr TokenId kByteEnd = 256;
+
+/// The vocabulary of ops/demo's model (1,024 tokens).
+std::shared_ptr<const TokenTable> demo_table();
+/// A vocabulary of the conformance data (HOLDFAST_CONFORMANCE_DIR); null if it is not there.
+std::shared_ptr<const TokenTable> conformance_table(const std::string& name);
+
+std::shared_ptr<TokenMasks> masks_of(const GrammarPtr& grammar,
+                                     std::shared_ptr<const TokenTable> table);
+
+/// Whether `text` is a complete text of the grammar.
+bool accepts(const GrammarPtr& grammar, std::string_view text);
+/// Whether `text` begins some complete text.
+bool begins(const GrammarPtr& grammar, std::string_view text);
+
+std::vector<TokenId> allowed_ids(Matcher& matcher);
+bool has_bit(const std::vector<std::uint64_t>& bits, TokenId id);
+/// Every token tried on a copy of the matcher: what fill_mask must give.
+std::vector<std::uint64_t> brute_force_mask(const Matcher& matcher);
+
+}  // namespace holdfast::grammar::tests
