@@ -153,22 +153,27 @@ void TokenMasks::walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::
 
 /// The same for one place in a rule without calls, where nothing but its state counts.
 void TokenMasks::walk_rule(const TokenTrie& trie, std::uint32_t top, StateId state, Node& out) {
-  const std::uint32_t depth = trie.nodes[top].depth;
-  const std::uint32_t end = trie.nodes[top].end;
-  path_[0] = state;
+  const TokenTrie::Node* const nodes = trie.nodes.data();
+  const Grammar::State* const states = grammar_->states.data();
+  const StateId* const next = grammar_->next.data();
+  const std::uint8_t* const class_of = grammar_->rules[states[state].rule].class_of.data();
+  const std::uint32_t depth = nodes[top].depth;
+  const std::uint32_t end = nodes[top].end;
+  StateId* const path = path_.data();
+  path[0] = state;
   for (std::uint32_t i = top + 1; i < end;) {
-    const TokenTrie::Node& node = trie.nodes[i];
+    const TokenTrie::Node& node = nodes[i];
     const std::uint32_t level = node.depth - depth;
-    const StateId to = grammar_->step(path_[level - 1], node.byte);
+    const StateId to = next[states[path[level - 1]].row + class_of[node.byte]];
     if (to == kDead) {
       i = node.end;
       continue;
     }
-    path_[level] = to;
+    path[level] = to;
     for (std::uint32_t t = 0; t < node.token_count; ++t) {
       out.sparse.push_back(trie.ids[node.token_begin + t]);
     }
-    if (grammar_->states[to].accepting && node.end > i + 1) out.exits.push_back(i);
+    if (states[to].accepting && node.end > i + 1) out.exits.push_back(i);
     ++i;
   }
 }
