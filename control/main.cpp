@@ -139,13 +139,15 @@ int fail(const Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  holdfast::arm_crash_points("daemon");
+  bool serves = true;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--help") {
       std::fputs(kUsage, stdout);
       return 0;
     }
+    if (std::string_view(argv[i]) == "--op") serves = false;
   }
+  if (serves) holdfast::arm_crash_points("daemon");
   umask(077);  // prompts and answers are nobody else's business
   holdfast::log::init("holdfastd", isatty(STDERR_FILENO) == 0);
   if (sodium_init() < 0) return fail({Errc::kInternal, "start: libsodium does not start"});

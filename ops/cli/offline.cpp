@@ -9,13 +9,13 @@
 
 #include "ops/cli/daemon.h"
 #include "ops/cli/output.h"
+#include "schema_version.h"
 
 namespace holdfast::cli {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kVersionKnown = 1;  // migrations that this program has read
 constexpr int kBusyMs = 2'000;
 constexpr std::int64_t kListDefault = 50;
 
@@ -87,10 +87,10 @@ Result<Db> open_read_only(const Call& call) {
   HF_TRY(const json set, query(raw, "PRAGMA query_only=1", {}));
   HF_TRY(const json version, query(raw, "PRAGMA user_version", {}));
   const std::int64_t found = version.at(0).value("user_version", std::int64_t{0});
-  if (found > kVersionKnown) {
-    return Error{Errc::kVersionNewer, path + " has version " + std::to_string(found) +
-                                          ", newer than this program's " +
-                                          std::to_string(kVersionKnown) + "; use a newer holdfast"};
+  if (found > kSchemaVersion) {
+    return Error{Errc::kVersionNewer,
+                 path + " has version " + std::to_string(found) + ", newer than this program's " +
+                     std::to_string(kSchemaVersion) + "; use a newer holdfast"};
   }
   return db;
 }

@@ -29,7 +29,13 @@ std::string read_all(int fd) {
   }
 }
 
-/// Runs a program and returns what it wrote to stdout.
+/// "status 74", "signal 9".
+std::string how_it_ended(int status) {
+  return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                             : "status " + std::to_string(WEXITSTATUS(status));
+}
+
+/// Runs a program and returns what it wrote to stdout; kIo if that is nothing.
 Result<std::string> output_of(const std::vector<std::string>& argv) {
   std::array<int, 2> pipe_fds{};
   if (pipe2(pipe_fds.data(), O_CLOEXEC) != 0) {
@@ -51,7 +57,13 @@ Result<std::string> output_of(const std::vector<std::string>& argv) {
   if (rc == 0) text = read_all(pipe_fds[0]);
   close(pipe_fds[0]);
   if (rc != 0) return Error{Errc::kIo, "run " + argv[0] + ": " + std::strerror(rc)};
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+  if (text.empty()) {
+    return Error{Errc::kIo, argv[0] + " ended with " + how_it_ended(status) +
+                                " before it answered; the change was made whole or not at all: "
+                                "look, and ask again"};
+  }
   return text;
 }
 
