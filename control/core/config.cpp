@@ -69,6 +69,12 @@ constexpr std::array kKnobs = {
          "deaths of workers after which a request runs alone", false},
     Knob{"blame.quarantine_after", &Config::blame_quarantine_after, 1, 100, "deaths",
          "deaths of workers after which a request is quarantined", false},
+    Knob{"breaker.failures", &Config::breaker_failures, 1, 1000, "failures",
+         "failures in a row after which a worker, or a model, gets no work for a while", false},
+    Knob{"breaker.pause_ms", &Config::breaker_pause_ms, 0, 3'600'000, "ms",
+         "how long that is at first; doubled by each further failure", false},
+    Knob{"breaker.pause_max_ms", &Config::breaker_pause_max_ms, 0, 86'400'000, "ms",
+         "how long it is at most", false},
     Knob{"link.group_messages", &Config::group_messages_max, 1, 65'536, "messages",
          "most messages of each socket in one transaction", false},
     Knob{"link.worker_heartbeat_ms", &Config::worker_heartbeat_ms, 0, 60'000, "ms",
@@ -106,10 +112,90 @@ constexpr std::array kKnobs = {
          "time that SIGTERM gives running work to end", false},
 };
 
+constexpr std::string_view kTenant = "tenant.";
+constexpr std::size_t kTenantBytes = 128;
+constexpr std::array kTenantKnobs = {
+    Knob{"weight", nullptr, 1, 1000, "", "share of the work beside that of the other tenants",
+         false, &TenantConfig::weight},
+    Knob{"max_requests", nullptr, 0, 10'000'000, "requests",
+         "requests that have not ended; 0 = queue.max_tenant_requests", false,
+         &TenantConfig::max_requests},
+};
+
+Result<void> set_value(Config& config, const NamedKnob& named, std::string_view text) {
+  const Knob& knob = named.knob();
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return Error{Errc::kUsage, "config " + named.name() + ": \"" + std::string(text) +
+                                   "\" is not a whole number" +
+                                   (knob.unit.empty() ? "" : " of " + std::string(knob.unit))};
+  }
+  if (value < knob.min || value > knob.max) {
+    return Error{Errc::kUsage, "config " + named.name() + ": " + std::to_string(value) +
+                                   " is out of range; expected " + std::to_string(knob.min) +
+                                   " to " + std::to_string(knob.max) + " " +
+                                   std::string(knob.unit)};
+  }
+  named.set(config, value);
+  return {};
+}
+
+std::string known_near(std::string_view name) {
+  if (name.starts_with(kTenant)) return "tenant.NAME.weight, tenant.NAME.max_requests";
+  std::string near;
+  for (const Knob& knob : kKnobs) {
+    if (knob.name.substr(0, knob.name.find('.')) != name.substr(0, name.find('.'))) continue;
+    near += (near.empty() ? "" : ", ") + std::string(knob.name);
+  }
+  return near;
+}
+
 }  // namespace
+
+TenantConfig Config::tenant(const std::string& name) const {
+  const auto it = tenants.find(name);
+  return it == tenants.end() ? TenantConfig() : it->second;
+}
 
 std::span<const Knob> knobs() {
   return kKnobs;
+}
+
+std::span<const Knob> tenant_knobs() {
+  return kTenantKnobs;
+}
+
+std::string NamedKnob::name() const {
+  if (knob_->tenant_field == nullptr) return std::string(knob_->name);
+  return std::string(kTenant) + tenant_ + "." + std::string(knob_->name);
+}
+
+std::int64_t NamedKnob::get(const Config& config) const {
+  if (knob_->tenant_field == nullptr) return config.*knob_->field;
+  return config.tenant(tenant_).*knob_->tenant_field;
+}
+
+void NamedKnob::set(Config& config, std::int64_t value) const {
+  if (knob_->tenant_field == nullptr) {
+    config.*knob_->field = value;
+  } else {
+    config.tenants[tenant_].*knob_->tenant_field = value;
+  }
+}
+
+std::optional<NamedKnob> find_knob(std::string_view name) {
+  for (const Knob& knob : kKnobs) {
+    if (knob.name == name) return NamedKnob(knob, {});
+  }
+  if (!name.starts_with(kTenant)) return std::nullopt;
+  const std::size_t dot = name.rfind('.');  // a tenant's name may have dots
+  if (dot <= kTenant.size() || dot - kTenant.size() > kTenantBytes) return std::nullopt;
+  for (const Knob& knob : kTenantKnobs) {
+    if (knob.name != name.substr(dot + 1)) continue;
+    return NamedKnob(knob, std::string(name.substr(kTenant.size(), dot - kTenant.size())));
+  }
+  return std::nullopt;
 }
 
 Result<void> set_knob(Config& config, std::string_view assignment) {
@@ -119,27 +205,8 @@ Result<void> set_knob(Config& config, std::string_view assignment) {
   }
   const std::string_view name = assignment.substr(0, equals);
   const std::string_view text = assignment.substr(equals + 1);
-  std::string near;
-  for (const Knob& knob : kKnobs) {
-    if (knob.name.substr(0, knob.name.find('.')) == name.substr(0, name.find('.'))) {
-      near += (near.empty() ? "" : ", ") + std::string(knob.name);
-    }
-    if (knob.name != name) continue;
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) {
-      return Error{Errc::kUsage, "config " + std::string(name) + ": \"" + std::string(text) +
-                                     "\" is not a whole number of " + std::string(knob.unit)};
-    }
-    if (value < knob.min || value > knob.max) {
-      return Error{Errc::kUsage, "config " + std::string(name) + ": " + std::to_string(value) +
-                                     " is out of range; expected " + std::to_string(knob.min) +
-                                     " to " + std::to_string(knob.max) + " " +
-                                     std::string(knob.unit)};
-    }
-    config.*knob.field = value;
-    return {};
-  }
+  if (const auto knob = find_knob(name)) return set_value(config, *knob, text);
+  const std::string near = known_near(name);
   return Error{Errc::kUsage, "config: unknown key \"" + std::string(name) + "\"" +
                                  (near.empty() ? "; see config list" : "; known here: " + near)};
 }

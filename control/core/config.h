@@ -2,6 +2,9 @@
 // Every knob of the daemon, in one table: name, default, range, unit, meaning.
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +12,12 @@
 #include "shared/base/result.h"
 
 namespace holdfast::core {
+
+/// What an operator may say of one tenant.
+struct TenantConfig {
+  std::int64_t weight = 1;
+  std::int64_t max_requests = 0;
+};
 
 struct Config {
   std::int64_t queue_max_requests = 100'000;
@@ -39,6 +48,9 @@ struct Config {
   std::int64_t returned_hold_ms = 50;
   std::int64_t blame_alone_after = 2;
   std::int64_t blame_quarantine_after = 5;
+  std::int64_t breaker_failures = 5;
+  std::int64_t breaker_pause_ms = 5000;
+  std::int64_t breaker_pause_max_ms = 300'000;
   std::int64_t group_messages_max = 256;
   std::int64_t worker_heartbeat_ms = 20;
   std::int64_t worker_timeout_ms = 60;
@@ -55,18 +67,39 @@ struct Config {
   std::int64_t retention_hours = 168;
   std::int64_t retention_key_hours = 24;
   std::int64_t retention_max_bytes = 8LL << 30;
+  std::map<std::string, TenantConfig, std::less<>> tenants;  // those of whom something is set
+
+  TenantConfig tenant(const std::string& name) const;
 };
 
 struct Knob {
-  std::string_view name;
+  std::string_view name;  // of a tenant's knob: what stands behind the tenant's name
   std::int64_t Config::*field;
   std::int64_t min;
   std::int64_t max;
   std::string_view unit;
   std::string_view doc;
   bool restart;  // a change needs a restart of the daemon
+  std::int64_t TenantConfig::*tenant_field = nullptr;
 };
 std::span<const Knob> knobs();
+/// Those that each tenant has, as tenant.NAME.KNOB.
+std::span<const Knob> tenant_knobs();
+
+/// A knob by the name that it has in files, documents and commands.
+class NamedKnob {
+ public:
+  NamedKnob(const Knob& knob, std::string tenant) : knob_(&knob), tenant_(std::move(tenant)) {}
+  std::string name() const;
+  const Knob& knob() const { return *knob_; }
+  std::int64_t get(const Config& config) const;
+  void set(Config& config, std::int64_t value) const;
+
+ private:
+  const Knob* knob_;
+  std::string tenant_;
+};
+std::optional<NamedKnob> find_knob(std::string_view name);
 
 /// "name=value". kUsage: unknown name (names near it are listed), not a number, out of range.
 Result<void> set_knob(Config& config, std::string_view assignment);

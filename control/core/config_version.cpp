@@ -1,6 +1,7 @@
 #include "control/core/config_version.h"
 
 #include <algorithm>
+#include <set>
 
 namespace holdfast::core {
 namespace {
@@ -27,7 +28,7 @@ ConfigVersion successor(const ConfigVersion& current, const ChangeOrigin& origin
 Result<void> assign(ConfigVersion& next, const Config& base, const Assignment& assignment,
                     const ChangeOrigin& origin) {
   if (!assignment.value.has_value()) {
-    if (find_knob(assignment.name) == nullptr && next.settings.count(assignment.name) == 0) {
+    if (!find_knob(assignment.name) && next.settings.count(assignment.name) == 0) {
       Config scratch = base;
       return set_knob(scratch, assignment.name + "=0");  // its error names what is known
     }
@@ -36,8 +37,8 @@ Result<void> assign(ConfigVersion& next, const Config& base, const Assignment& a
   }
   Config scratch = base;
   HF_CHECKED(set_knob(scratch, assignment.name + "=" + *assignment.value));
-  Setting setting{scratch.*find_knob(assignment.name)->field, origin.source, origin.who,
-                  next.version, origin.at_ms};
+  Setting setting{find_knob(assignment.name)->get(scratch), origin.source, origin.who, next.version,
+                  origin.at_ms};
   const auto known = next.settings.find(assignment.name);
   // Said again by the same source, nothing new: its first time is the one to explain.
   if (known != next.settings.end() && known->second.value == setting.value &&
@@ -50,11 +51,18 @@ Result<void> assign(ConfigVersion& next, const Config& base, const Assignment& a
 
 }  // namespace
 
-const Knob* find_knob(std::string_view name) {
-  const auto all = knobs();
-  const auto it =
-      std::find_if(all.begin(), all.end(), [&](const Knob& knob) { return knob.name == name; });
-  return it == all.end() ? nullptr : &*it;
+std::vector<NamedKnob> knobs_of(const std::vector<const ConfigVersion*>& versions) {
+  std::vector<NamedKnob> all;
+  for (const Knob& knob : knobs()) all.emplace_back(knob, std::string());
+  std::set<std::string> seen;
+  for (const ConfigVersion* version : versions) {
+    for (const auto& [name, setting] : version->settings) {
+      const auto knob = find_knob(name);
+      if (!knob || knob->knob().tenant_field == nullptr || !seen.insert(name).second) continue;
+      all.push_back(*knob);
+    }
+  }
+  return all;
 }
 
 Result<Assignment> parse_assignment(std::string_view text) {
@@ -69,9 +77,8 @@ Config effective_config(const Config& base, const ConfigVersion& version,
                         std::vector<std::string>* unknown) {
   Config config = base;
   for (const auto& [name, setting] : version.settings) {
-    const Knob* knob = find_knob(name);
-    if (knob != nullptr) {
-      config.*knob->field = std::clamp(setting.value, knob->min, knob->max);
+    if (const auto named = find_knob(name)) {
+      named->set(config, std::clamp(setting.value, named->knob().min, named->knob().max));
     } else if (unknown != nullptr) {
       unknown->push_back(name);
     }
@@ -84,11 +91,11 @@ std::string describe_change(const Config& base, const ConfigVersion& from,
   const Config before = effective_config(base, from);
   const Config after = effective_config(base, to);
   std::string text;
-  for (const Knob& knob : knobs()) {
-    const std::int64_t a = before.*knob.field;
-    const std::int64_t b = after.*knob.field;
+  for (const NamedKnob& knob : knobs_of({&from, &to})) {
+    const std::int64_t a = knob.get(before);
+    const std::int64_t b = knob.get(after);
     if (a == b) continue;
-    text += (text.empty() ? "" : ", ") + std::string(knob.name) + " " + std::to_string(a) + " -> " +
+    text += (text.empty() ? "" : ", ") + knob.name() + " " + std::to_string(a) + " -> " +
             std::to_string(b);
   }
   return text.empty() ? "no value changed" : text;

@@ -39,7 +39,8 @@ struct Assignment {
 /// Splits "name=value". kUsage.
 Result<Assignment> parse_assignment(std::string_view text);
 
-const Knob* find_knob(std::string_view name);
+/// All knobs that there are always, and those of tenants that these versions set.
+std::vector<NamedKnob> knobs_of(const std::vector<const ConfigVersion*>& versions);
 
 /// `base` with the settings. Names of knobs that this program does not have (any more) are left
 /// out: they are listed in `unknown` if that is given.

@@ -23,6 +23,7 @@ struct Boot {
   // long as the machine has not booted again. As it was stored, and this boot of the machine.
   std::string clock_boot_id, boot_id;
   std::int64_t clock_offset_ms = 0;
+  std::map<std::string, std::string> quarantined_workers;  // key -> why
   std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
   std::vector<LoadRow> loads;         // those that had not ended

@@ -43,6 +43,7 @@ void Machine::on(const Boot& event) {
   paused_ = event.queue_paused;
   start_clock(event);
   drained_workers_.insert(event.drained_workers.begin(), event.drained_workers.end());
+  quarantined_workers_ = event.quarantined_workers;
   adoption_until_us_ = now_.mono_us + config_.adoption_window_ms * 1000;
   for (const ModelRow& row : event.models) {
     Model model;

@@ -16,6 +16,7 @@
 
 #include "control/core/admission.h"
 #include "control/core/blame.h"
+#include "control/core/breaker.h"
 #include "control/core/config.h"
 #include "control/core/effects.h"
 #include "control/core/events.h"
@@ -35,7 +36,7 @@ struct Counters {
                 expired = 0;
   std::uint64_t tokens = 0, duplicate_tokens = 0, stale_events = 0, violations = 0;
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0,
-                workers_lost = 0, retired = 0;
+                workers_lost = 0, retired = 0, breakers_opened = 0;
 };
 
 class Machine {
@@ -89,6 +90,11 @@ class Machine {
   std::int64_t preparing() const { return static_cast<std::int64_t>(jobs_.size()); }
   std::int64_t helpers() const { return static_cast<std::int64_t>(helpers_.size()); }
   std::int64_t streams() const { return static_cast<std::int64_t>(streams_.size()); }
+  /// Of a worker key; as new if it has not failed.
+  Breaker breaker(const std::string& worker_key) const {
+    const auto it = breakers_.find(worker_key);
+    return it == breakers_.end() ? Breaker() : it->second;
+  }
   std::uint64_t epoch() const { return fences_.epoch(); }
   bool paused() const { return paused_; }
   bool draining() const { return draining_; }
@@ -110,6 +116,9 @@ class Machine {
   };
   struct Lost {  // a worker that is gone, for the supervisor's word on how it ended
     std::int64_t pid = 0;
+    std::string worker_key;
+    std::vector<std::string> models;  // that it ran requests on
+    bool suspect = false;             // a request that is suspected ran by itself
     std::vector<std::pair<ChoiceRef, std::int64_t>> running;  // with the index of that moment
     std::vector<std::string> loading;                         // names of models
   };
@@ -233,8 +242,18 @@ class Machine {
   void adopt(Worker& worker, const wire::Hello& hello);
   bool adopt_item(Worker& worker, const wire::ActiveItem& item);
   void reconcile_loads(Worker& worker, const wire::Hello& hello);
-  void quarantine_worker(Worker& worker, const std::string& why);
   void blame(const WorkerExit& exit, const Lost& lost);
+
+  // machine_breakers.cpp
+  bool breakers_allow(const Load& load) const;
+  void count_failure(const std::string& worker_key, const std::string& model,
+                     const std::string& why);
+  void count_success(const Load& load);
+  void breaker_opened(const char* subject, const std::string& key, const Breaker& breaker,
+                      const std::string& why);
+  void breaker_closed(const char* subject, const std::string& key);
+  void quarantine_worker(Worker& worker, const std::string& why);
+  void release_worker(const std::string& key);
 
   // machine_models.cpp
   void on(const InspectedEvent& event);
@@ -290,8 +309,10 @@ class Machine {
   std::int64_t unread_ = 0;
   std::int64_t adoption_until_us_ = 0;
   bool paused_ = false;
-  std::int64_t clock_offset_ms_ = 0;  // steady time for deadlines, see Boot
-  std::set<std::string> drained_workers_;  // by an operator, connected or not
+  std::int64_t clock_offset_ms_ = 0;                        // steady time for deadlines, see Boot
+  std::set<std::string> drained_workers_;                   // by an operator, connected or not
+  std::map<std::string, std::string> quarantined_workers_;  // key -> why, connected or not
+  std::map<std::string, Breaker> breakers_;                 // of workers that failed, by key
   bool draining_ = false;
   std::int64_t drain_until_us_ = 0;
   bool storage_low_ = false;

@@ -52,7 +52,7 @@ void Machine::dispatch() {
 
 /// One choice onto this load. False if there is none that it can take now.
 bool Machine::dispatch_to(Load& load) {
-  if (load.alone) return false;
+  if (load.alone || !breakers_allow(load)) return false;
   WorkQueue* queue = best_queue(load);
   if (queue == nullptr) return false;
   const ChoiceRef ref = queue->head()->ref;
@@ -64,7 +64,7 @@ bool Machine::dispatch_to(Load& load) {
   if (!fits_now(load, tokens)) return false;
   const bool suspect = suspicion(choice, config_) != Suspicion::kNone;
   if (suspect && !load.running.empty()) return false;  // it waits until one worker is empty
-  queue->pop();
+  queue->pop(config_.tenant(request->row.tenant).weight);
   if (queue->size() == 0) queues_.erase(queue_key(*request));
   load.alone = suspect;
   start_choice(*request, choice, load);

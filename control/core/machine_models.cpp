@@ -261,6 +261,13 @@ void Machine::end_load(const std::string& load_id, ModelState state, const std::
 
 void Machine::load_failed(Load& load, const std::string& reason) {
   const std::string name = load.row.model;
+  // Where another worker holds the same model, it is not the model's fault.
+  const bool works_elsewhere = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+    const LoadRow& other = item.second.row;
+    return other.model == name && other.state == ModelState::kReady &&
+           other.worker_key != load.row.worker_key;
+  });
+  if (works_elsewhere) count_failure(load.row.worker_key, {}, "load of " + name + ": " + reason);
   load_lost(load, reason);
   if (const auto model = models_.find(name); model != models_.end()) {
     count_load_failure(model->second, reason);
@@ -406,7 +413,9 @@ void Machine::place_model(Model& model) {
   }
   for (auto& [peer, worker] : workers_) {
     if (config_.placement_replicas > 0 && have >= config_.placement_replicas) return;
-    if (worker.quarantined || worker.draining || taken.count(worker.hello.worker_key) > 0) continue;
+    const std::string& key = worker.hello.worker_key;
+    if (worker.quarantined || worker.draining || taken.count(key) > 0) continue;
+    if (breaker(key).open(now_.mono_us)) continue;
     if (place_on(model, worker)) {
       taken.insert(worker.hello.worker_key);
       ++have;

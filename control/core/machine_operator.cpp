@@ -88,7 +88,9 @@ void Machine::on(const OpWorker& event) {
   for (auto& [peer, candidate] : workers_) {
     if (candidate.hello.worker_key == event.key) worker = &candidate;
   }
-  const bool remembered = drained_workers_.count(event.key) > 0;
+  const bool remembered = drained_workers_.count(event.key) > 0 ||
+                          quarantined_workers_.count(event.key) > 0 ||
+                          breakers_.count(event.key) > 0;
   if (worker == nullptr && (event.drain || !remembered)) {
     op_refused(event.peer, event.tag,
                refuse(Errc::kNotFound, "no worker \"" + event.key + "\" is connected"));
@@ -98,6 +100,7 @@ void Machine::on(const OpWorker& event) {
     drained_workers_.insert(event.key);
   } else {
     drained_workers_.erase(event.key);
+    release_worker(event.key);
   }
   out_->write(PutFlag{"drain/" + event.key, event.drain ? "1" : "0"}, Durability::kFull);
   if (worker != nullptr) {

@@ -90,11 +90,13 @@ std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
   }
   const std::string tenant = tenant_of(submit);
   const std::int64_t tenant_live = requests_.live_of(tenant);
+  const std::int64_t own_max = config_.tenant(tenant).max_requests;
+  const std::int64_t tenant_max = own_max > 0 ? own_max : config_.queue_max_tenant_requests;
   const std::int64_t waiting = requests_.live() + unread_ + static_cast<std::int64_t>(jobs_.size());
   std::string full;
   if (waiting >= config_.queue_max_requests) {
     full = "the queue holds " + std::to_string(waiting) + " requests";
-  } else if (tenant_live >= config_.queue_max_tenant_requests) {
+  } else if (tenant_live >= tenant_max) {
     full = "tenant " + tenant + " has " + std::to_string(tenant_live) + " requests";
   } else if (requests_.live_bytes() + payload_bytes(submit) > config_.queue_max_bytes) {
     full = "the queue holds " + std::to_string(requests_.live_bytes()) + " bytes of prompts";

@@ -183,6 +183,14 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
     pump_request(request);
     return;
   }
+  if (load != loads_.end()) {
+    if (finish == FinishReason::kError) {
+      count_failure(load->second.row.worker_key, load->second.row.model,
+                    event.error_code + ": " + event.error);
+    } else {
+      count_success(load->second);
+    }
+  }
   finish_choice(request, choice, finish, event.error_code, event.error);
   finish_request_if_done(request);
   if (!request.terminal()) pump_request(request);

@@ -60,6 +60,10 @@ void Machine::worker_message(PeerId peer, const wire::Hello& m) {
                                   {"active", std::to_string(m.active.size())},
                                   {"models", std::to_string(m.models.size())}});
   out_->send(peer, wire::Welcome{fences_.epoch(), m.worker_key});
+  if (const auto bad = quarantined_workers_.find(m.worker_key); bad != quarantined_workers_.end()) {
+    in.quarantined = true;
+    in.quarantine_reason = bad->second;
+  }
   if (drained_workers_.count(m.worker_key) > 0) {
     in.draining = true;
     out_->send(peer, wire::Drain{});
@@ -175,10 +179,13 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
   ++counters_.workers_lost;
   Lost lost;
   lost.pid = worker.hello.pid;
+  lost.worker_key = worker.hello.worker_key;
   for (const std::string& id : worker.loads) {
     const auto load = loads_.find(id);
     if (load == loads_.end()) continue;
     const std::set<ChoiceRef> running = load->second.running;
+    if (!running.empty()) lost.models.push_back(load->second.row.model);
+    lost.suspect = lost.suspect || load->second.alone;
     for (const ChoiceRef& ref : running) {
       Request* request = requests_.by_seq(ref.seq);
       CHECK(request != nullptr);
@@ -242,12 +249,17 @@ void Machine::on(const WorkerExit& event) {
 
 void Machine::blame(const WorkerExit& exit, const Lost& lost) {
   if (!death_counts(exit) || planted(Bug::kLossReportLost)) return;
+  const std::string how =
+      exit.oom ? std::string("out of memory") : "signal " + std::to_string(exit.signal);
+  // A suspect that ran alone is enough of an explanation.
+  if (!lost.suspect) {
+    count_failure(lost.worker_key, {}, "its process died: " + how);
+    for (const std::string& model : lost.models) count_failure({}, model, "a worker died: " + how);
+  }
   for (const std::string& name : lost.loading) {
     const auto model = models_.find(name);
     if (model == models_.end()) continue;
-    count_load_failure(model->second, "its worker died while loading it: " +
-                                          (exit.oom ? std::string("out of memory")
-                                                    : "signal " + std::to_string(exit.signal)));
+    count_load_failure(model->second, "its worker died while loading it: " + how);
   }
   for (const auto& [ref, index] : lost.running) {
     Request* request = requests_.by_seq(ref.seq);
@@ -262,32 +274,6 @@ void Machine::blame(const WorkerExit& exit, const Lost& lost) {
     write_choice(*request, choice, Durability::kNormal);
     if (suspicion(choice, config_) == Suspicion::kQuarantine) quarantine(*request);
   }
-}
-
-/// It may not be believed any more: its work goes elsewhere, it gets no new work.
-void Machine::quarantine_worker(Worker& worker, const std::string& why) {
-  if (worker.quarantined) return;
-  worker.quarantined = true;
-  worker.quarantine_reason = why;
-  out_->write(InsertTransition{"worker", worker.hello.worker_key, "running", "quarantined",
-                               now_.wall_ms, 0, 0, why},
-              Durability::kNormal);
-  out_->note("worker quarantined", {{"worker", worker.hello.worker_key}, {"why", why}}, true);
-  for (const std::string& id : std::set<std::string>(worker.loads)) {
-    const auto load = loads_.find(id);
-    if (load == loads_.end()) continue;
-    for (const ChoiceRef& ref : std::set<ChoiceRef>(load->second.running)) {
-      Request* request = requests_.by_seq(ref.seq);
-      CHECK(request != nullptr);
-      Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
-      out_->send(worker.peer, wire::Drop{request->row.id, ref.choice, "worker quarantined"});
-      if (choice.phase != ChoicePhase::kRunning) continue;
-      requeue(*request, choice, "worker quarantined: " + why);
-    }
-    const auto model = models_.find(load->second.row.model);
-    if (model != models_.end()) refresh_model(model->second, "worker quarantined: " + why);
-  }
-  want_place_ = true;
 }
 
 }  // namespace holdfast::core

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "control/core/breaker.h"
 #include "control/core/config.h"
 #include "control/core/rows.h"
 #include "control/core/transitions.h"
@@ -17,7 +18,8 @@ struct Model {
   ModelRow row;
   std::int32_t failures = 0;     // failed loads in a row
   std::int64_t retry_at_us = 0;  // no load before
-  double service_ms = 0;         // mean time of a choice on a worker, recent; 0 = unknown
+  Breaker breaker;
+  double service_ms = 0;  // mean time of a choice on a worker, recent; 0 = unknown
 };
 
 /// What a load of this model reserves at least and at most on a device.

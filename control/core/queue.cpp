@@ -69,7 +69,7 @@ const QueueItem* WorkQueue::head() const {
   return nullptr;
 }
 
-void WorkQueue::pop() {
+void WorkQueue::pop(std::int64_t weight) {
   const QueueItem* item = head();
   CHECK_MSG(item != nullptr, "pop of an empty queue");
   if (!item->resumed) {
@@ -77,7 +77,8 @@ void WorkQueue::pop() {
     Tenant& tenant = in.tenants.at(item->tenant);
     in.now = std::max(in.now, tenant.served);
     in.active.erase({tenant.served, item->tenant});
-    tenant.served += static_cast<double>(std::max<std::int64_t>(item->cost, 1));
+    tenant.served += static_cast<double>(std::max<std::int64_t>(item->cost, 1)) /
+                     static_cast<double>(std::max<std::int64_t>(weight, 1));
     in.active.emplace(tenant.served, item->tenant);
   }
   remove(item->ref);

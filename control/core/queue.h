@@ -32,8 +32,8 @@ class WorkQueue {
   bool remove(ChoiceRef ref);
   /// What goes next; nullptr when empty. Valid until the next change.
   const QueueItem* head() const;
-  /// Takes the head out and charges its tenant.
-  void pop();
+  /// Takes the head out and charges its tenant, one of more weight less.
+  void pop(std::int64_t weight = 1);
   std::size_t size() const { return items_.size(); }
   /// How many stand before it if fairness moved nothing; -1 if it is not in here.
   std::int64_t position(ChoiceRef ref) const;

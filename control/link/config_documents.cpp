@@ -9,14 +9,15 @@ namespace {
 using nlohmann::json;
 
 /// One knob: what it is set to, what is in effect, where that comes from.
-json knob_json(const core::Knob& knob, const core::Machine& machine) {
+json knob_json(const core::NamedKnob& named, const core::Machine& machine) {
+  const core::Knob& knob = named.knob();
   const core::ConfigVersion& newest = machine.config_version();
-  const std::int64_t standard = machine.base_config().*knob.field;
-  const std::int64_t effective = machine.config().*knob.field;
-  const auto setting = newest.settings.find(std::string(knob.name));
+  const std::int64_t standard = named.get(machine.base_config());
+  const std::int64_t effective = named.get(machine.config());
+  const auto setting = newest.settings.find(named.name());
   const bool is_set = setting != newest.settings.end();
   const std::int64_t value = is_set ? setting->second.value : standard;
-  return {{"name", knob.name},
+  return {{"name", named.name()},
           {"value", value},
           {"effective", effective},
           {"default", standard},
@@ -37,20 +38,19 @@ json version_json(const core::ConfigVersion& v) {
           {"who", v.who},         {"change", v.change}, {"settings", v.settings.size()}};
 }
 
-Result<const core::Knob*> named_knob(const json& args) {
+Result<core::NamedKnob> named_knob(const json& args) {
   const std::string name = args.value("name", std::string());
-  const core::Knob* knob = core::find_knob(name);
-  if (knob != nullptr) return knob;
+  if (auto knob = core::find_knob(name)) return *std::move(knob);
   return Error{Errc::kNotFound, "config: no knob \"" + name + "\"; see config list"};
 }
 
 /// The knob, and each version in which its value was another than before.
-json explain(const core::Knob& knob, const core::Machine& machine) {
+json explain(const core::NamedKnob& knob, const core::Machine& machine) {
   json j = knob_json(knob, machine);
   json history = json::array();
-  std::int64_t before = machine.base_config().*knob.field;
+  std::int64_t before = knob.get(machine.base_config());
   for (const core::ConfigVersion& v : machine.config_history()) {
-    const std::int64_t now = core::effective_config(machine.base_config(), v).*knob.field;
+    const std::int64_t now = knob.get(core::effective_config(machine.base_config(), v));
     if (now == before) continue;
     history.push_back({{"version", v.version},
                        {"at_ms", v.at_ms},
@@ -86,10 +86,9 @@ Result<json> diff(const json& args, const core::Machine& machine) {
   json changes = json::array();
   const core::Config before = core::effective_config(machine.base_config(), *a);
   const core::Config after = core::effective_config(machine.base_config(), *b);
-  for (const core::Knob& knob : core::knobs()) {
-    if (before.*knob.field == after.*knob.field) continue;
-    changes.push_back(
-        {{"name", knob.name}, {"from", before.*knob.field}, {"to", after.*knob.field}});
+  for (const core::NamedKnob& knob : core::knobs_of({a, b})) {
+    if (knob.get(before) == knob.get(after)) continue;
+    changes.push_back({{"name", knob.name()}, {"from", knob.get(before)}, {"to", knob.get(after)}});
   }
   return json{{"from", from}, {"to", to}, {"changes", std::move(changes)}};
 }
@@ -107,20 +106,22 @@ json history(const json& args, const core::Machine& machine) {
 Result<json> document(const std::string& verb, const json& args, const core::Machine& machine) {
   if (verb == "config.list") {
     json list = json::array();
-    for (const core::Knob& knob : core::knobs()) list.push_back(knob_json(knob, machine));
+    for (const core::NamedKnob& knob : core::knobs_of({&machine.config_version()})) {
+      list.push_back(knob_json(knob, machine));
+    }
     return json{{"version", machine.config_version().version}, {"config", std::move(list)}};
   }
   if (verb == "config.history") return history(args, machine);
   if (verb == "config.diff") return diff(args, machine);
   if (verb == "config.get" || verb == "config.explain") {
-    HF_TRY(const core::Knob* knob, named_knob(args));
-    return verb == "config.get" ? knob_json(*knob, machine) : explain(*knob, machine);
+    HF_TRY(const core::NamedKnob knob, named_knob(args));
+    return verb == "config.get" ? knob_json(knob, machine) : explain(knob, machine);
   }
   json j = version_json(machine.config_version());
   json pending = json::array();
-  for (const core::Knob& knob : core::knobs()) {
+  for (const core::NamedKnob& knob : core::knobs_of({&machine.config_version()})) {
     const json k = knob_json(knob, machine);
-    if (k["restart_pending"].get<bool>()) pending.push_back(knob.name);
+    if (k["restart_pending"].get<bool>()) pending.push_back(knob.name());
   }
   j["restart_pending"] = std::move(pending);
   return j;

@@ -11,6 +11,11 @@ namespace {
 
 using nlohmann::json;
 
+std::string breaker_state(const core::Breaker& breaker) {
+  return breaker.tripped() ? "open after " + std::to_string(breaker.failures()) + " failures"
+                           : "closed";
+}
+
 json model_json(const core::Machine& machine, const core::Model& model) {
   const core::ModelRow& r = model.row;
   json loads = json::array();
@@ -37,6 +42,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
   json j = {{"name", r.name},
             {"state", core::model_state_name(r.state)},
             {"reason", r.reason},
+            {"breaker", breaker_state(model.breaker)},
             {"architecture", r.architecture},
             {"context", r.context},
             {"slots", r.slots},
@@ -84,6 +90,8 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
       {"id", h.worker_key},
       {"state", worker.quarantined ? "quarantined" : (worker.draining ? "draining" : "connected")},
       {"reason", worker.quarantine_reason},
+      {"failures", machine.breaker(h.worker_key).failures()},
+      {"breaker", breaker_state(machine.breaker(h.worker_key))},
       {"pid", h.pid},
       {"host", h.host},
       {"device", h.device},
@@ -129,7 +137,8 @@ json counters_json(const core::Counters& c) {
           {"returned", c.returned},
           {"requeued", c.requeued},
           {"workers_lost", c.workers_lost},
-          {"retired", c.retired}};
+          {"retired", c.retired},
+          {"breakers_opened", c.breakers_opened}};
 }
 
 json queue_json(const core::Machine& machine) {

@@ -96,7 +96,9 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
     boot.clock_boot_id = clock.substr(0, space);
     boot.clock_offset_ms = std::strtoll(clock.c_str() + space, nullptr, 10);
   }
-  HF_TRY(boot.drained_workers, load_drained());
+  HF_TRY(const auto drained, flags_below("drain/"));
+  for (const auto& [key, value] : drained) boot.drained_workers.push_back(key);
+  HF_TRY(boot.quarantined_workers, flags_below("quarantine/"));
   HF_TRY(boot.models, load_models());
   HF_TRY(boot.loads, load_loads());
   HF_TRY(Statement started,
@@ -117,17 +119,19 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
   return boot;
 }
 
-Result<std::vector<std::string>> SqliteStore::load_drained() {
+/// What is set of "PREFIX/KEY", by KEY.
+Result<std::map<std::string, std::string>> SqliteStore::flags_below(const std::string& prefix) {
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
-                            "SELECT substr(name, 7) FROM flags WHERE name LIKE 'drain/%'"
-                            " AND value='1' ORDER BY name"));
-  std::vector<std::string> keys;
+                            "SELECT substr(name, length(?1) + 1), value FROM flags"
+                            " WHERE substr(name, 1, length(?1)) = ?1 AND value NOT IN ('', '0')"));
+  std::map<std::string, std::string> found;
   auto use = select.use();
+  use.bind(prefix);
   for (;;) {
     HF_TRY(const bool more, use.step());
-    if (!more) return keys;
-    keys.push_back(use.text(0));
+    if (!more) return found;
+    found.emplace(use.text(0), use.text(1));
   }
 }
 

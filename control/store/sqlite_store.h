@@ -75,7 +75,7 @@ class SqliteStore final : public Store {
   Result<void> write(const core::InsertConfigVersion& c);
   Result<void> write(const core::DeleteRequest& c);
 
-  Result<std::vector<std::string>> load_drained();
+  Result<std::map<std::string, std::string>> flags_below(const std::string& prefix);
   Result<std::vector<core::ModelRow>> load_models();
   Result<std::vector<core::LoadRow>> load_loads();
   Result<void> load_where(Statement::Use& rows, std::vector<core::BootRequest>& into);

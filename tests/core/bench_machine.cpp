@@ -221,6 +221,9 @@ Boot Bench::database() const {
   for (auto& [name, value] : flags) {
     if (name == "queue.paused") boot.queue_paused = value == "1";
     if (name.starts_with("drain/") && value == "1") boot.drained_workers.push_back(name.substr(6));
+    if (name.starts_with("quarantine/") && !value.empty()) {
+      boot.quarantined_workers[name.substr(11)] = value;
+    }
   }
   for (auto& [id, load] : loads) {
     if (load.ended_ms == 0) boot.loads.push_back(load);

@@ -78,6 +78,38 @@ TEST(Config, EveryKnobIsSetAndUnset) {
   }
 }
 
+TEST(Config, TenantsHaveKnobsOfTheirOwn) {
+  Bench bench;
+  bench.boot();
+  for (const Knob& knob : tenant_knobs()) {
+    const std::string name = "tenant.ann.lee@home." + std::string(knob.name);
+    const auto named = find_knob(name);
+    ASSERT_TRUE(named.has_value()) << name;
+    EXPECT_EQ(named->name(), name);
+    bench.step(set(name, knob.max));
+    EXPECT_EQ(bench.machine.config().tenant("ann.lee@home").*knob.tenant_field, knob.max);
+    EXPECT_NE(bench.machine.config().tenant("ann").*knob.tenant_field, knob.max);
+    Bench again;
+    again.boot(bench.database(), 2);
+    EXPECT_EQ(again.machine.config().tenant("ann.lee@home").*knob.tenant_field, knob.max);
+  }
+  EXPECT_EQ(bench.machine.config_version().change,
+            "tenant.ann.lee@home.max_requests 0 -> 10000000");
+  EXPECT_EQ(knobs_of({&bench.machine.config_version()}).size(),
+            knobs().size() + tenant_knobs().size());
+  bench.step(OpConfig{Bench::kOperator,
+                      2,
+                      "config.unset",
+                      "ann",
+                      {{"tenant.ann.lee@home.weight", std::nullopt}},
+                      {}});
+  EXPECT_EQ(bench.machine.config().tenant("ann.lee@home").weight, 1);
+  for (const char* bad :
+       {"tenant.weight", "tenant..weight", "tenant.a.size", "tenant.", "tenant"}) {
+    EXPECT_FALSE(find_knob(bad).has_value()) << bad;
+  }
+}
+
 TEST(Config, BadChangesChangeNothing) {
   Bench bench;
   bench.boot();

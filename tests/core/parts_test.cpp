@@ -58,6 +58,54 @@ TEST(WorkQueue, TenantsShareByTokensNotByRequests) {
   EXPECT_NEAR(b, 80, 2);
 }
 
+TEST(WorkQueue, WeightsShareTheWork) {
+  WorkQueue queue;
+  for (Seq seq = 1; seq <= 100; ++seq) queue.push(item(seq, "a"));
+  for (Seq seq = 101; seq <= 200; ++seq) queue.push(item(seq, "b"));
+  int a = 0;
+  for (int i = 0; i < 80; ++i) {
+    const bool is_a = queue.head()->tenant == "a";
+    a += is_a;
+    queue.pop(is_a ? 3 : 1);
+  }
+  EXPECT_NEAR(a, 60, 2);
+}
+
+TEST(Tenants, WeightAndBoundAreOfTheTenantThatTheyName) {
+  Config config;
+  config.tenants["big"].weight = 4;
+  config.tenants["small"].max_requests = 1;
+  Bench bench(config);
+  bench.boot();
+  bench.add_model(1024, 1);
+  bench.step(OpPause{Bench::kOperator, 1, true});
+  const auto submit = [&](const std::string& id, const std::string& tenant) {
+    wire::Submit s = bench.submission(id);
+    s.tenant = tenant;
+    bench.submit(std::move(s));
+    return bench.messages<wire::Accepted>().size() == 1;
+  };
+  EXPECT_TRUE(submit("s1", "small"));
+  EXPECT_FALSE(submit("s2", "small"));
+  EXPECT_NE(bench.messages<wire::Refused>()[0].refusal.message.find("tenant small has 1 requests"),
+            std::string::npos);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(submit("a" + std::to_string(i), "any"));
+    EXPECT_TRUE(submit("b" + std::to_string(i), "big"));
+  }
+  bench.step(OpPause{Bench::kOperator, 2, false});
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  bench.make_ready(kW1, "class-a", 1);
+  int big = 0;
+  wire::Dispatch next = bench.dispatch();
+  for (int i = 0; i < 20; ++i) {
+    big += next.request_id[0] == 'b';
+    bench.tokens(kW1, next, 0, {1}, FinishReason::kStop);
+    next = bench.dispatch();
+  }
+  EXPECT_NEAR(big, 15, 2);
+}
+
 TEST(WorkQueue, WhoWasAwayDoesNotSaveUp) {
   WorkQueue queue;
   for (Seq seq = 1; seq <= 50; ++seq) queue.push(item(seq, "a"));

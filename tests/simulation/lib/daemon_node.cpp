@@ -71,6 +71,9 @@ core::Config sim_config(const Swarm& s) {
   c.load_backoff_ms = 100;
   c.load_backoff_max_ms = 2000;
   c.load_timeout_ms = 5000;
+  c.breaker_failures = 3;
+  c.breaker_pause_ms = 200;
+  c.breaker_pause_max_ms = 2000;
   c.blame_alone_after = s.blame_alone;
   c.blame_quarantine_after = s.blame_quarantine;
   c.storage_min_free_bytes = 1;

@@ -248,6 +248,7 @@ void Simulation::help() {
     for (const auto& [peer, worker] : daemon_.machine().workers()) {
       if (worker.draining) daemon_.operate(core::OpWorker{1, 7, worker.hello.worker_key, false});
       if (!worker.quarantined) continue;
+      daemon_.operate(core::OpWorker{1, 7, worker.hello.worker_key, false});
       workers_.at(static_cast<std::size_t>(std::stoi(worker.hello.worker_key.substr(1))))
           ->die(15, false);
       break;
