@@ -1,6 +1,7 @@
 #include "shared/grammar/assemble.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_map>
 #include <utility>
 
@@ -270,17 +271,20 @@ class Horizon {
     for (StateId s = begin; s < end; ++s) id[s] = first_class(s);
     const std::uint32_t width = g_.rules[g_.states[begin].rule].classes;
     std::size_t classes = 0;
+    table_.resize(std::bit_ceil(std::size_t{end - begin} * 2));
+    std::vector<std::uint32_t> fresh(end - begin);
     for (std::uint32_t round = 0; round < kHorizonBytes; ++round) {
       if (!budget_.take_work(std::uint64_t{end - begin} * width)) return;
-      std::unordered_map<std::string, std::uint32_t> ids;
-      std::vector<std::uint32_t> fresh;
-      fresh.reserve(end - begin);
+      std::fill(table_.begin(), table_.end(), kDead);
+      std::size_t found = 0;
       for (StateId s = begin; s < end; ++s) {
-        fresh.push_back(ids.try_emplace(signature(s, width, id), s).first->second);
+        const StateId first = look_up(s, width, id);
+        found += first == s ? 1 : 0;
+        fresh[s - begin] = first;
       }
       std::copy(fresh.begin(), fresh.end(), id.begin() + begin);
-      if (ids.size() == classes) break;  // stable: the same for any number of bytes
-      classes = ids.size();
+      if (found == classes) break;  // stable: the same for any number of bytes
+      classes = found;
     }
     std::unordered_map<std::uint32_t, StateId> representative;
     for (StateId s = begin; s < end; ++s) {
@@ -295,24 +299,43 @@ class Horizon {
     }
     return state.accepting ? 1 : 0;
   }
-  std::string signature(StateId s, std::uint32_t width, const std::vector<std::uint32_t>& id) {
-    const Grammar::State& state = g_.states[s];
-    std::string out;
-    const auto put = [&out](std::uint32_t v) {
-      out.append(reinterpret_cast<const char*>(&v), sizeof v);
+  /// The first state that was looked up with the same class and the same classes behind it.
+  StateId look_up(StateId s, std::uint32_t width, const std::vector<std::uint32_t>& id) {
+    std::uint64_t hash = id[s];
+    const auto put = [&hash](std::uint32_t v) {
+      hash = (hash ^ v) * 0x9E3779B97F4A7C15ULL;
+      hash ^= hash >> 29;
     };
-    put(id[s]);
+    const Grammar::State& state = g_.states[s];
+    for (std::uint32_t c = 0; c < width; ++c) put(class_at(state.row + c, id));
+    for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) put(id[g_.calls[c].to]);
+    for (std::size_t at = hash;; ++at) {
+      StateId& slot = table_[at & (table_.size() - 1)];
+      if (slot == kDead) slot = s;
+      if (slot == s || agree(slot, s, width, id)) return slot;
+    }
+  }
+  std::uint32_t class_at(std::size_t at, const std::vector<std::uint32_t>& id) const {
+    return g_.next[at] == kDead ? kDead : id[g_.next[at]];
+  }
+  bool agree(StateId a, StateId b, std::uint32_t width,
+             const std::vector<std::uint32_t>& id) const {
+    const Grammar::State& x = g_.states[a];
+    const Grammar::State& y = g_.states[b];
+    const std::uint32_t calls = x.call_end - x.call_begin;
+    if (id[a] != id[b] || calls != y.call_end - y.call_begin) return false;
     for (std::uint32_t c = 0; c < width; ++c) {
-      const StateId to = g_.next[state.row + c];
-      put(to == kDead ? kDead : id[to]);
+      if (class_at(x.row + c, id) != class_at(y.row + c, id)) return false;
     }
-    for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) {
-      put(g_.calls[c].rule);
-      put(id[g_.calls[c].to]);
+    for (std::uint32_t c = 0; c < calls; ++c) {
+      const Grammar::Call& p = g_.calls[x.call_begin + c];
+      const Grammar::Call& q = g_.calls[y.call_begin + c];
+      if (p.rule != q.rule || id[p.to] != id[q.to]) return false;
     }
-    return out;
+    return true;
   }
 
+  std::vector<StateId> table_;
   Grammar& g_;
   Budget& budget_;
 };

@@ -20,7 +20,8 @@ TokenMasks::TokenMasks(GrammarPtr grammar, std::shared_ptr<const TokenTable> tab
       table_(std::move(table)),
       bytes_max_(bytes_max),
       layers_{{&table_->short_trie(), {}, {}}, {&table_->long_trie(), {}, {}}},
-      walker_(*grammar_) {
+      walker_(*grammar_),
+      loops_(grammar_->states.size(), kNone) {
   const std::size_t depth = std::max(layers_[0].trie->depth_max, layers_[1].trie->depth_max) + 1;
   levels_.resize(depth);
   marks_.resize(depth, walker_.mark());
@@ -173,9 +174,31 @@ void TokenMasks::walk_rule(const TokenTrie& trie, std::uint32_t top, StateId sta
     for (std::uint32_t t = 0; t < node.token_count; ++t) {
       out.sparse.push_back(trie.ids[node.token_begin + t]);
     }
-    if (states[to].accepting && node.end > i + 1) out.exits.push_back(i);
+    if (states[to].accepting) {
+      if (node.end > i + 1) out.exits.push_back(i);
+    } else if (node.end > i + 1 && (trie.kinds_below[i] & ~loops(to)) == 0) {
+      // All that is below keeps it in this state, which has no end: as inside of a string.
+      out.sparse.insert(out.sparse.end(), trie.ids.begin() + node.token_begin + node.token_count,
+                        trie.ids.begin() + trie.tokens_end(node));
+      i = node.end;
+      continue;
+    }
     ++i;
   }
+}
+
+/// Kinds of bytes (a bit each) that all lead from a state to itself.
+std::uint16_t TokenMasks::loops(StateId state) {
+  if (loops_[state] == kNone) {
+    std::uint16_t leaving = 0;
+    for (int byte = 0; byte < 256; ++byte) {
+      const auto b = static_cast<std::uint8_t>(byte);
+      if (grammar_->step(state, b) != state)
+        leaving |= static_cast<std::uint16_t>(1u << byte_kind(b));
+    }
+    loops_[state] = static_cast<std::uint16_t>(~leaving);
+  }
+  return static_cast<std::uint16_t>(loops_[state]);
 }
 
 /// Bits where they need less room than a list.

@@ -60,6 +60,7 @@ class TokenMasks {
              std::span<std::uint64_t> bits);
   void walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::Mark& base, Node& out);
   void walk_rule(const TokenTrie& trie, std::uint32_t top, StateId state, Node& out);
+  std::uint16_t loops(StateId state);
   void pack(Node& node) const;
 
   const GrammarPtr grammar_;
@@ -73,6 +74,7 @@ class TokenMasks {
   std::vector<Places> levels_;
   std::vector<Pushdown::Mark> marks_;
   std::vector<StateId> path_;
+  std::vector<std::uint32_t> loops_;  // by state, kNone: not known yet
   std::uint64_t steps_ = 0;
   std::unordered_set<std::uint64_t> visited_;
 };

@@ -9,6 +9,22 @@
 namespace holdfast::grammar {
 namespace {
 
+/// From the last node to the first: children come behind their parent.
+void find_kinds(TokenTrie& trie) {
+  trie.kinds_below.assign(trie.nodes.size(), 0);
+  std::vector<std::uint32_t> parents(trie.nodes.size(), 0);
+  std::vector<std::uint32_t> path(1, 0);
+  for (std::uint32_t i = 1; i < trie.nodes.size(); ++i) {
+    path.resize(trie.nodes[i].depth);
+    parents[i] = path.back();
+    path.push_back(i);
+  }
+  for (std::size_t i = trie.nodes.size(); i-- > 1;) {
+    const auto own = static_cast<std::uint16_t>(1u << byte_kind(trie.nodes[i].byte));
+    trie.kinds_below[parents[i]] |= trie.kinds_below[i] | own;
+  }
+}
+
 /// `ids` sorted by their bytes (then by id); equal bytes share a node.
 TokenTrie make_trie(const TokenTable& table, std::vector<TokenId> ids) {
   std::sort(ids.begin(), ids.end(), [&table](TokenId a, TokenId b) {
@@ -44,10 +60,29 @@ TokenTrie make_trie(const TokenTable& table, std::vector<TokenId> ids) {
   for (const std::uint32_t node : path) {
     trie.nodes[node].end = static_cast<std::uint32_t>(trie.nodes.size());
   }
+  find_kinds(trie);
   return trie;
 }
 
 }  // namespace
+
+int byte_kind(std::uint8_t byte) {
+  if (byte >= 'a' && byte <= 'z') return 0;
+  if (byte >= 'A' && byte <= 'Z') return 1;
+  if (byte >= '0' && byte <= '9') return 2;
+  if (byte == ' ') return 3;
+  if (byte == '"') return 4;
+  if (byte == '\\') return 5;
+  if (byte < 0x20) return 6;
+  if (byte == '_' || byte == '-') return 7;
+  if (byte == '.' || byte == ',') return 8;
+  if (byte < 0x7F) return 9;
+  if (byte == 0x7F) return 10;
+  if (byte < 0xC0) return 11;
+  if (byte < 0xE0) return 12;
+  if (byte < 0xF0) return 13;
+  return byte < 0xF5 ? 14 : 15;
+}
 
 std::shared_ptr<const TokenTable> TokenTable::make(std::span<const Token> tokens) {
   auto table = std::make_shared<TokenTable>();

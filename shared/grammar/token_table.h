@@ -28,9 +28,20 @@ struct TokenTrie {
     std::uint8_t byte = 0;
   };
   std::vector<Node> nodes;
+  std::vector<std::uint16_t> kinds_below;  // by node: kinds of the bytes below it, a bit each
   std::vector<TokenId> ids;
   std::uint32_t depth_max = 0;
+
+  /// Where in `ids` the tokens of a subtree end.
+  std::uint32_t tokens_end(const Node& node) const {
+    return node.end < nodes.size() ? nodes[node.end].token_begin
+                                   : static_cast<std::uint32_t>(ids.size());
+  }
 };
+
+/// Bytes that grammars mostly treat alike, as a number below kByteKinds.
+constexpr int kByteKinds = 16;
+int byte_kind(std::uint8_t byte);
 
 /// Immutable, safe from any thread.
 class TokenTable {

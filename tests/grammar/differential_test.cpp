@@ -1,0 +1,155 @@
+// Goal: what the matcher lets through is what JSON schema means: every finished document is valid,
+// and a valid document in the form that generated ones have is let through. Method: random schemas;
+// random walks over the demo model's tokens to finished documents; documents made from those by
+// random changes; all are judged by python3-jsonschema (validate.py), an implementation by others.
+// HOLDFAST_SCHEMA_SEED and HOLDFAST_SCHEMA_COUNT choose other cases.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "random_schema.h"
+#include "support.h"
+
+namespace holdfast::grammar::tests {
+namespace {
+
+struct Case {
+  std::string schema;
+  GrammarPtr grammar;
+  std::vector<std::string> documents;
+  std::vector<bool> walked;  // by document: made by a walk, or by a change of one
+};
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+/// At first any allowed token; after some, whatever closes what is open. Empty if it did not end.
+std::string walk(const std::shared_ptr<TokenMasks>& masks, RandomSchema& random) {
+  Matcher matcher(masks);
+  std::string text;
+  const std::uint64_t wander = random.below(50);
+  for (std::uint64_t i = 0; i < 1'500; ++i) {
+    const std::vector<TokenId> allowed = allowed_ids(matcher);
+    if (allowed.empty()) return "";
+    TokenId id = allowed[random.below(allowed.size())];
+    if (i >= wander && random.below(40) != 0) {
+      int best = 0;
+      for (const TokenId other : allowed) {
+        const std::string_view bytes = matcher.table().bytes(other);
+        const int score = matcher.table().is_end(other)          ? 5
+                          : bytes == "\""                        ? 4
+                          : bytes == "}" || bytes == "]"         ? 3
+                          : bytes == "," || bytes == ":"         ? 2
+                          : bytes.size() == 1 && bytes[0] != ' ' ? 1
+                                                                 : 0;
+        if (score > best || (score == best && score == 1 && random.below(8) == 0)) {
+          best = score;
+          id = other;
+        }
+      }
+    }
+    CHECK(matcher.accept(id));
+    if (matcher.ended()) return text;
+    text += matcher.table().bytes(id);
+  }
+  return "";
+}
+
+std::vector<std::string> judge(const std::vector<Case>& cases) {
+  const std::string base = ::testing::TempDir() + "holdfast_schemas_" + std::to_string(::getpid());
+  {
+    std::ofstream out(base + ".in");
+    for (const Case& c : cases) {
+      out << nlohmann::json{{"schema", nlohmann::json::parse(c.schema)}, {"docs", c.documents}}
+          << "\n";
+    }
+  }
+  const std::string command = "python3 -W ignore " HOLDFAST_SOURCE_DIR
+                              "/tests/grammar/validate.py < " +
+                              base + ".in > " + base + ".out";
+  const int status = std::system(command.c_str());
+  std::vector<std::string> verdicts;
+  std::ifstream in(base + ".out");
+  for (std::string line; std::getline(in, line);) verdicts.push_back(line);
+  std::remove((base + ".in").c_str());
+  std::remove((base + ".out").c_str());
+  if (status != 0) verdicts.clear();
+  return verdicts;
+}
+
+TEST(Differential, AgreesWithAnIndependentValidator) {
+  RandomSchema random(setting("HOLDFAST_SCHEMA_SEED", 1));
+  const std::uint64_t count = setting("HOLDFAST_SCHEMA_COUNT", 200);
+  std::map<std::string, int> histogram;
+  std::map<std::string, int> refused;
+  std::vector<Case> cases;
+  int unfinished = 0;
+  int walks = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Case c;
+    c.schema = random.make(3 + static_cast<int>(i % 3), histogram);
+    const auto grammar = compile_json_schema(c.schema);
+    if (!grammar) {
+      const std::string& what = grammar.error().what;
+      ++refused[what.find("no text") != std::string::npos
+                    ? "unsatisfiable"
+                    : what.substr(what.find('\''),
+                                  what.find('\'', what.find('\'') + 1) - what.find('\'') + 1)];
+      continue;
+    }
+    c.grammar = *grammar;
+    const auto masks = masks_of(*grammar, demo_table());
+    for (int n = 0; n < 4; ++n) {
+      const std::string text = walk(masks, random);
+      ++walks;
+      unfinished += text.empty() ? 1 : 0;
+      if (text.empty()) continue;
+      c.documents.push_back(text);
+      c.walked.push_back(true);
+      for (int m = 0; m < 6; ++m) {
+        const std::string changed = random.mutate(text);
+        if (changed.empty()) continue;
+        c.documents.push_back(changed);
+        c.walked.push_back(false);
+      }
+    }
+    cases.push_back(std::move(c));
+  }
+  const std::vector<std::string> verdicts = judge(cases);
+  ASSERT_EQ(verdicts.size(), cases.size()) << "validate.py did not judge; is python3-jsonschema "
+                                              "there?";
+  int agreed[2] = {0, 0};
+  int wrong = 0;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    ASSERT_EQ(verdicts[i].size(), cases[i].documents.size());
+    for (std::size_t d = 0; d < cases[i].documents.size() && wrong < 20; ++d) {
+      const bool valid = verdicts[i][d] == '1';
+      const bool wanted = cases[i].walked[d] || accepts(cases[i].grammar, cases[i].documents[d]);
+      ++agreed[valid ? 1 : 0];
+      if (valid == wanted) continue;
+      ++wrong;
+      ADD_FAILURE() << (wanted ? "let through, not valid: " : "valid, not let through: ")
+                    << cases[i].documents[d] << "\nschema: " << cases[i].schema;
+    }
+  }
+  std::cout << cases.size() << " schemas, " << walks << " walks, " << unfinished
+            << " unfinished, documents valid " << agreed[1] << ", not valid " << agreed[0] << "\n";
+  for (const auto& [keyword, n] : histogram) std::cout << keyword << " " << n << "  ";
+  std::cout << "\nrefused: ";
+  for (const auto& [why, n] : refused) std::cout << why << " " << n << "  ";
+  std::cout << "\n";
+  EXPECT_GT(cases.size(), count * 6 / 10);
+  EXPECT_LT(unfinished, walks / 10);
+  EXPECT_GT(agreed[1], walks / 2);
+  EXPECT_GT(agreed[0], walks / 2);
+}
+
+}  // namespace
+}  // namespace holdfast::grammar::tests
