@@ -98,7 +98,7 @@ Result<void> bench_burst(const Options& options, Report& report) {
   if (live > 5) report.problem("burst: still " + std::to_string(live) + " live after 120 s");
   // One prefill and its token, then a step a token, for as many batches as the rest needs.
   const double engine_s = left / kSlots * kTokens * kStepUs / 1e6;
-  sleep_ms(2000);
+  sleep_ms(options.quick ? 500 : 8000);  // it gives memory back after five seconds of silence
   const std::int64_t rss_after = rss_bytes(house->daemon());
   report.add("burst.requests", static_cast<double>(burst), "requests");
   report.add("burst.sent_in_s", sent.seconds, "s");

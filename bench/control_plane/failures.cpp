@@ -100,25 +100,29 @@ Result<void> bench_failures(const Options& options, Report& report) {
   report.add("failures.stop_to_requeued_busy_ms", stopped_busy, "ms", "max",
              Goal{120, Better::kLower});
   report.add("failures.spinners", spinners, "processes");
+  return {};
+}
 
-  // Nobody is hurt here: every worker that is given up is a false suspicion.
+/// Nobody is hurt here: every worker that is given up is a false suspicion.
+Result<void> bench_suspicion(const Options& options, Report& report) {
+  const int spinners = 3 * cores();
   HF_TRY(const auto house, make_house(options, "false"));
   HF_CHECKED(house->add_model(kSlow, 4));
   constexpr int kWorkers = 4;
   Victims victims(*house, kWorkers);
   HF_CHECKED(victims.start());
-  const double seconds = options.seconds(60);
+  const double seconds = options.quick ? 3 : 600;
   const CpuTicks before = read_cpu_ticks();
   {
     const Spinners load(spinners);
     sleep_ms(seconds * 1000);
   }
   HF_TRY(const double lost, house->status("/counters/workers_lost"));
-  report.add("failures.false_suspicions", lost, "workers", Goal{0, Better::kLower},
+  report.add("suspicion.false", lost, "workers", Goal{0, Better::kLower},
              std::to_string(kWorkers) + " workers beside " + std::to_string(spinners) +
                  " spinning processes");
-  report.add("failures.false_suspicions_worker_s", kWorkers * seconds, "s");
-  report.add("failures.busy", busy_percent(before, read_cpu_ticks()), "%");
+  report.add("suspicion.worker_s", kWorkers * seconds, "s");
+  report.add("suspicion.busy", busy_percent(before, read_cpu_ticks()), "%");
   return {};
 }
 

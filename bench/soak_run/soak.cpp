@@ -157,7 +157,7 @@ Result<void> run_soak(const SoakOptions& options, Report& report) {
   double next_kill = options.kill_every_s;
   for (double next_sample = 1; elapsed() < seconds; next_sample += 1) {
     sleep_ms(1000 * (next_sample - elapsed()));
-    if (elapsed() >= next_kill) {
+    if (options.kill_every_s > 0 && elapsed() >= next_kill) {
       // In the second half the daemon lives, so that whatever grows in it shows.
       HF_CHECKED(killer.next(elapsed() > seconds / 2));
       next_kill += options.kill_every_s;

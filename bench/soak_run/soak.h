@@ -18,8 +18,8 @@ namespace holdfast::bench {
 struct SoakOptions {
   std::string programs, model, scratch;
   double hours = 24;
-  double kill_every_s = 10;
-  double share = 0.7;  // of what the workers can do
+  double kill_every_s = 10;  // 0: never
+  double share = 0.7;        // of what the workers can do
 };
 
 /// Requests from a pool of kinds, so that every kind comes again: its tokens must be the same each

@@ -6,6 +6,7 @@
 #include "control/ingress/chat.h"
 #include "shared/base/bytes.h"
 #include "shared/gguf/gguf.h"
+#include "shared/text/chat_template.h"
 #include "shared/text/releaser.h"
 
 namespace holdfast::ingress {
@@ -74,22 +75,14 @@ Result<Rendered> from_text(std::string_view prompt, const text::Tokenizer* token
   return Rendered{std::move(ids), std::string(prompt)};
 }
 
-/// UTC. A template may write it into the prompt; the prompt's ids are stored at acceptance.
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char buffer[16];
-  std::strftime(buffer, sizeof buffer, "%Y-%m-%d", &utc);
-  return buffer;
-}
-
 Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokenizer) {
   if (tokenizer == nullptr) {
     return Error{Errc::kNoChatTemplate,
                  "chat: the model's file holds no tokenizer; send a prompt of token ids"};
   }
-  HF_TRY(const std::string text, render_chat(json, *tokenizer, today()));
+  // A template may write the date into the prompt; the prompt's ids are stored at acceptance.
+  const std::string today = text::utc_date(std::time(nullptr));
+  HF_TRY(const std::string text, render_chat(json, *tokenizer, today));
   // The template writes BOS and the like itself, as text.
   return from_text(text, tokenizer, /*special=*/false, /*parse_special=*/true);
 }

@@ -2,10 +2,12 @@
 // messages.
 #include "control/link/daemon.h"
 
+#include <malloc.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "control/link/commit_points.h"
 #include "control/link/state_dir.h"
@@ -17,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kDiskCheckUs = 1'000'000;
 constexpr std::int64_t kIdleUs = 50'000;  // no commit for this long: the log may be checkpointed
+constexpr std::int64_t kSilenceUs = 5'000'000;  // and for this long: memory may be given back
 
 std::string ipc(const std::string& state_dir, const char* name) {
   return "ipc://" + state_dir + "/run/" + name + ".sock";
@@ -114,8 +117,13 @@ Result<void> Daemon::loop_once() {
   wake_.clear();
   HF_CHECKED(group());
   step_backups();
-  const std::int64_t now_us = clock_.monotonic_us();
-  HF_CHECKED(store_->checkpoint_if_due(now_us - last_commit_us_ > kIdleUs));
+  const std::int64_t quiet_us = clock_.monotonic_us() - last_commit_us_;
+  HF_CHECKED(store_->checkpoint_if_due(quiet_us > kIdleUs));
+  if (quiet_us > kSilenceUs && !std::exchange(memory_given_back_, true)) {
+    // What a burst took would stay with the process otherwise.
+    store_->release_memory();
+    malloc_trim(0);
+  }
   return {};
 }
 
@@ -179,6 +187,7 @@ Result<void> Daemon::commit() {
   }
   if (!writes) return {};
   last_commit_us_ = clock_.monotonic_us();
+  memory_given_back_ = false;
   ++facts_.commits;
   if (durability == core::Durability::kFull) ++facts_.full_commits;
   facts_.commit_us_max = std::max(facts_.commit_us_max, last_commit_us_ - begin_us);

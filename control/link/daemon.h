@@ -98,6 +98,7 @@ class Daemon final : private HouseHost {
   bool more_ready_ = false;
   bool outbox_waits_ = false;
   bool stopping_ = false;
+  bool memory_given_back_ = false;  // since the last commit
   std::int64_t started_us_ = 0;
   std::int64_t disk_checked_us_ = 0;
   std::int64_t last_commit_us_ = 0;

@@ -1,4 +1,6 @@
 // Messages of peers as events of the machine.
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "control/link/daemon.h"
@@ -76,6 +78,7 @@ core::ModelRow Daemon::model_numbers(const wire::Inspected& inspected) {
   wish.context = asked->context;
   wish.slots = asked->slots;
   if (!asked->kv_type.empty()) wish.kv_type = asked->kv_type;
+  wish.threads = static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
   row.kv_type = wish.kv_type;
   row.shape = inspected.shape;
   const auto shape = plan::shape_from_json(inspected.shape);
@@ -94,8 +97,9 @@ core::ModelRow Daemon::model_numbers(const wire::Inspected& inspected) {
   row.weights_bytes =
       static_cast<std::int64_t>(std::min<std::uint64_t>(envelope.weights, 1ULL << 60));
   row.kv_bytes = static_cast<std::int64_t>(std::min<std::uint64_t>(envelope.kv, 1ULL << 60));
-  row.scratch_bytes =
-      static_cast<std::int64_t>(std::min<std::uint64_t>(envelope.scratch, 1ULL << 60));
+  const std::uint64_t rest =
+      std::min<std::uint64_t>(envelope.scratch, 1ULL << 60) + envelope.tables;
+  row.scratch_bytes = static_cast<std::int64_t>(rest);
   return row;
 }
 

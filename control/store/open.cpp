@@ -23,7 +23,7 @@ constexpr Pragma kPragmas[] = {
     {"foreign_keys", "ON", "1"},        {"cell_size_check", "ON", "1"},
     {"trusted_schema", "OFF", "0"},     {"temp_store", "MEMORY", "2"},
     {"busy_timeout", "0", "0"},         {"journal_size_limit", "67108864", "67108864"},
-    {"cache_size", "-65536", "-65536"},
+    {"cache_size", "-16384", "-16384"},
 };
 
 Result<void> set_pragmas(sqlite3* db, const std::string& path) {

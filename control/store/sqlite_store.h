@@ -38,6 +38,7 @@ class SqliteStore final : public Store {
   Result<core::Sweep> oldest(core::Seq from, std::int64_t limit) override;
   Result<void> checkpoint_if_due(bool idle) override;
   Result<void> checkpoint_all() override;
+  void release_memory() override { (void)sqlite3_db_release_memory(db_.get()); }
   std::int64_t wal_pages() const override { return wal_pages_; }
   std::int64_t disk_free() const override;
   bool make_room() override;

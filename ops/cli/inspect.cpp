@@ -70,8 +70,10 @@ json memory_json(const plan::ModelShape& shape, std::int64_t context, std::int32
     out["streams"] = e.slots;
     out["pages"] = e.pages;
     out["weights_bytes"] = e.weights;
-    out["kv"][kv_type] = {
-        {"kv_bytes", e.kv}, {"scratch_bytes", e.scratch}, {"total_bytes", e.total()}};
+    out["kv"][kv_type] = {{"kv_bytes", e.kv},
+                          {"scratch_bytes", e.scratch},
+                          {"tables_bytes", e.tables},
+                          {"total_bytes", e.total()}};
   }
   return out;
 }
@@ -139,11 +141,12 @@ std::string memory_text(const plan::ModelShape& shape, std::int64_t context, std
       out = format("\nmemory for %d streams of %lld tokens (%d pages of %lld)\n", e.slots,
                    static_cast<long long>(e.context), e.pages,
                    static_cast<long long>(plan::kPageTokens));
-      out += format("  %-6s %12s %12s %12s %12s\n", "KV", "weights", "KV", "scratch", "total");
+      out += format("  %-6s %12s %12s %12s %12s %12s\n", "KV", "weights", "KV", "scratch", "tables",
+                    "total");
     }
-    out += format("  %-6s %12s %12s %12s %12s\n", kv_type, human_bytes(e.weights).c_str(),
+    out += format("  %-6s %12s %12s %12s %12s %12s\n", kv_type, human_bytes(e.weights).c_str(),
                   human_bytes(e.kv).c_str(), human_bytes(e.scratch).c_str(),
-                  human_bytes(e.total()).c_str());
+                  human_bytes(e.tables).c_str(), human_bytes(e.total()).c_str());
   }
   return out;
 }

@@ -40,15 +40,6 @@ Result<Source> read_template(const std::string& path) {
                 std::string(tokenizer->piece(tokenizer->eos(), true))};
 }
 
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&now, &local);
-  char buffer[16];
-  std::strftime(buffer, sizeof buffer, "%Y-%m-%d", &local);
-  return buffer;
-}
-
 std::string text_or(const Json& json, const char* key, const std::string& fallback) {
   const auto it = json.find(key);
   return it != json.end() && it->is_string() ? it->get<std::string>() : fallback;
@@ -70,7 +61,7 @@ Result<text::ChatInput> read_case(const std::string& argument, const Source& sou
   }
   input.bos_token = text_or(json, "bos_token", source.bos_token);
   input.eos_token = text_or(json, "eos_token", source.eos_token);
-  input.date = text_or(json, "date", today());
+  input.date = text_or(json, "date", text::utc_date(std::time(nullptr)));
   return input;
 }
 

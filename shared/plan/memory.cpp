@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t kDefaultContext = 4096;
 constexpr std::int32_t kDefaultSlots = 16;
 constexpr std::int64_t kDefaultPrefillChunk = 512;
-constexpr std::uint64_t kThreadBytes = 1u << 20;
+constexpr std::uint64_t kHuge = 2u << 20;
+constexpr std::int64_t kTableBytes = 150;  // of a vocabulary entry, measured on 32k to 152k
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
 /// Saturating non-negative integer: a wish may be absurd, its envelope must then be too large to
@@ -37,15 +38,31 @@ std::int32_t clamp_pages(std::uint64_t pages) {
   return static_cast<std::int32_t>(std::min(pages, kMaxPages));
 }
 
+std::int64_t to_multiple(std::int64_t n, std::int64_t of) {
+  return (n + of - 1) / of * of;
+}
+
+std::uint64_t huge_pages(Bytes bytes) {
+  return (Bytes(bytes.n / kHuge + (bytes.n % kHuge != 0 ? 1 : 0), true) * Bytes(kHuge, true)).n;
+}
+
+/// The CPU backend's (worker/backend/cpu/load.cpp, carve_scratch), the largest of all.
 std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::int32_t threads) {
-  const Bytes q = Bytes(shape.heads) * shape.head_dim;
-  const Bytes kv = Bytes(shape.kv_heads) * shape.head_dim;
-  const Bytes row = (Bytes(shape.width) * 3 + q * 2 + kv * 2 + Bytes(shape.ff) * 3) * sizeof(float);
-  const Bytes rows = Bytes(load.prefill_chunk) + load.slots;
-  const Bytes logits = Bytes(load.slots) * shape.vocab * sizeof(float);
+  const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
+  const Bytes x = to_multiple(shape.width, 32) + 16;
+  const Bytes a = to_multiple(shape.heads * shape.head_dim, 32) + 16;
+  const Bytes f = to_multiple(shape.ff, 32) + 16;
+  const Bytes q = shape.heads * head_pad + 16;
+  const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
+  const Bytes rows = load.slots;
   const std::int64_t group = shape.kv_heads > 0 ? shape.heads / shape.kv_heads : 1;
-  const Bytes per_thread = Bytes(load.context) * group * sizeof(float) + Bytes(kThreadBytes, true);
-  return (rows * row + logits + per_thread * std::max(threads, 1)).n;
+  const Bytes attention =
+      Bytes(std::max<std::int64_t>(32, group)) * (2 * head_pad + 4) + Bytes(128 * head_pad + 576);
+  const Bytes thread =
+      Bytes(32'768) + batch * std::max<std::int64_t>(128, head_pad) + x * 5 + attention;
+  const Bytes floats = batch * (x * 2 + q + a + f) + rows * (x + to_multiple(shape.vocab, 16)) +
+                       thread * std::max(threads, 1) + Bytes(load.context) * shape.rope_dims;
+  return huge_pages(floats * std::int64_t{sizeof(float)});
 }
 
 }  // namespace
@@ -66,11 +83,17 @@ Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish) {
   const Bytes pages = wish.pool_tokens > 0 ? Bytes(pages_of(wish.pool_tokens))
                                            : Bytes(out.slots) * pages_of(out.context);
   out.pages = clamp_pages(pages.n);
-  const std::int64_t row = kv_row_bytes(wish.kv_type, shape.head_dim).value_or(4 * shape.head_dim);
-  out.weights = checked_add(shape.weights_bytes, shape.tied_copy_bytes).value_or(kMost);
-  out.kv = (pages * kPageTokens * shape.layers * shape.kv_heads * 2 * row).n;
+  const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
+  const std::int64_t row = kv_row_bytes(wish.kv_type, head_pad).value_or(4 * head_pad);
+  out.weights = huge_pages(Bytes(shape.weights_bytes, true));
+  out.kv = huge_pages(pages * kPageTokens * shape.layers * shape.kv_heads * 2 * row);
   out.scratch = scratch_bytes(shape, out, wish.threads);
+  out.tables = (Bytes(shape.vocab) * kTableBytes).n;
   return out;
+}
+
+std::uint64_t Envelope::total() const {
+  return (Bytes(weights, true) + Bytes(kv, true) + Bytes(scratch, true) + Bytes(tables, true)).n;
 }
 
 }  // namespace holdfast::plan

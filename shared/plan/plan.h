@@ -41,8 +41,7 @@ struct ModelShape {
   bool has_rope_freqs = false;  // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
   bool has_tokenizer = false;
-  std::uint64_t weights_bytes = 0;    // in the file
-  std::uint64_t tied_copy_bytes = 0;  // bytes of a quantised embedding that is also the output
+  std::uint64_t weights_bytes = 0;  // in the file
   std::uint64_t parameters = 0;
   std::string file_type;  // most common weight type by bytes, "Q8_0"
 };
@@ -73,14 +72,17 @@ struct LoadWish {
   std::int32_t threads = 1;
 };
 
-/// Bytes by formula: one place for the daemon's admission and the worker's check.
-///   weights = weights_bytes + tied_copy_bytes. Packing keeps the size of quantised blocks. A tied
-///             embedding that is quantised is held twice: packed for the output, in rows for
-///             lookup.
-///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_dim)
-///   scratch = rows x row + slots x vocab x 4 + threads x (context x heads / kv_heads x 4 + 1 MiB)
-///             rows = prefill_chunk + slots; row = 4 x (3 width + 2 heads head_dim
-///             + 2 kv_heads head_dim + 3 ff): activations in float32 with their 8-bit copies.
+/// Bytes by formula: one place for the daemon's admission and the worker's check. A test holds it
+/// against what the CPU backend takes (docs/memory.md). Regions are whole huge pages of 2 MiB.
+///   weights = the file's: packing keeps the size of blocks, a tied embedding is held once.
+///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad)
+///   scratch = 4 x (batch x (2 x + q + a + f) + rows (2 x + logits)
+///             + threads x (32768 + batch x tile + 5 x + attention) + 2 context x rope_dims / 2)
+///             batch = prefill_chunk + slots, rows = slots; head_pad = head_dim to 16; x, a, f =
+///             width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16;
+///             logits = vocab to 16; tile = max(128, head_pad);
+///             attention = max(32, group) x (2 head_pad + 4) + 128 head_pad + 576
+///   tables  = vocab x 150: the tokenizer's pieces and merges, about
 /// All sums saturate instead of wrapping.
 struct Envelope {
   std::int64_t context = 0;
@@ -90,10 +92,8 @@ struct Envelope {
   std::uint64_t weights = 0;  // as packed
   std::uint64_t kv = 0;
   std::uint64_t scratch = 0;
-  std::uint64_t total() const {
-    const auto sum = checked_add(weights, kv);
-    return (sum ? checked_add(*sum, scratch) : sum).value_or(~std::uint64_t{0});
-  }
+  std::uint64_t tables = 0;
+  std::uint64_t total() const;
 };
 /// An unknown kv_type counts as f32, the largest.
 Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish);

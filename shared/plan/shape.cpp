@@ -252,9 +252,6 @@ class ShapeReader {
     const auto most = std::max_element(by_type.begin(), by_type.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
     shape_.file_type = gguf::type_traits(most->first)->name;
-    const TensorInfo& embedding = *file_.tensor("token_embd.weight");
-    const bool quantised = gguf::type_traits(embedding.type)->block_elements > 1;
-    if (shape_.tied_embeddings && quantised) shape_.tied_copy_bytes = embedding.data.size();
   }
 
   const File& file_;

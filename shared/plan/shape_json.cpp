@@ -44,7 +44,6 @@ void for_each_field(Shape& s, Visit&& visit) {
   visit("has_chat_template", s.has_chat_template);
   visit("has_tokenizer", s.has_tokenizer);
   visit("weights_bytes", s.weights_bytes);
-  visit("tied_copy_bytes", s.tied_copy_bytes);
   visit("parameters", s.parameters);
   visit("file_type", s.file_type);
 }

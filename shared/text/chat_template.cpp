@@ -1,7 +1,8 @@
 #include "shared/text/chat_template.h"
 
-#include "shared/base/bytes.h"
+#include <ctime>
 
+#include "shared/base/bytes.h"
 #include "shared/text/jinja_eval.h"
 
 namespace holdfast::text {
@@ -51,6 +52,15 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::parse(std::string_view
   } catch (const jinja::TemplateError& e) {
     return template_error(Errc::kFileInvalid, e);
   }
+}
+
+std::string utc_date(std::int64_t unix_seconds) {
+  const auto at = static_cast<std::time_t>(unix_seconds);
+  std::tm utc{};
+  gmtime_r(&at, &utc);
+  char buffer[16];
+  std::strftime(buffer, sizeof buffer, "%Y-%m-%d", &utc);
+  return buffer;
 }
 
 }  // namespace holdfast::text

@@ -34,4 +34,7 @@ class ChatTemplate {
   virtual Result<std::string> render(const ChatInput& input) const = 0;
 };
 
+/// YYYY-MM-DD in UTC, what ChatInput::date is for a rendering at this Unix time.
+std::string utc_date(std::int64_t unix_seconds);
+
 }  // namespace holdfast::text

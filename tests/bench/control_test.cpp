@@ -64,7 +64,7 @@ TEST(BenchControl, EveryFigureIsThereAndTheCountsAddUp) {
                            "restart.process_start_ms",
                            "failures.kill_to_requeued_ms.p99",
                            "failures.stop_to_requeued_busy_ms.max",
-                           "failures.false_suspicions_worker_s",
+                           "suspicion.worker_s",
                            "cancel.queued_ms.p95",
                            "cancel.running_ms.p95",
                            "burst.rss_after_mib"}) {

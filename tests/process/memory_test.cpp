@@ -1,0 +1,52 @@
+// Goal: the memory that the daemon reserves for a model is the memory that serving it takes.
+// Method: a model with a real shape and random weights (`holdfast synth`), loaded into a real
+// worker; the worker's own share of memory (PSS) before the load against after some work.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/process/house.h"
+
+namespace holdfast::process {
+namespace {
+
+using nlohmann::json;
+
+/// Bytes; shared pages count in parts.
+double pss_of(pid_t pid) {
+  std::ifstream rollup("/proc/" + std::to_string(pid) + "/smaps_rollup");
+  for (std::string word; rollup >> word;) {
+    double kib = 0;
+    if (word == "Pss:" && rollup >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+TEST(Memory, WhatIsReservedIsWhatServingTakes) {
+  const TempDir dir;
+  const std::string model = dir.path() + "/135m.gguf";
+  const Ended made = run_program({"holdfast", "synth", "smollm2-135m", model, "--type", "Q8_0"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  House house(dir.path() + "/state");
+  ASSERT_TRUE(house.start({"--threads", "2"})) << house.errors();
+  const pid_t worker = house.pid_of("worker-0");
+  const double before = pss_of(worker);
+  ASSERT_GT(before, 0);
+  // Little KV, so that an error in weights or scratch is not drowned in it.
+  const Ended added =
+      house.cli({"models", "add", "m", model, "--load", "--context", "512", "--slots", "4"});
+  ASSERT_EQ(added.code, 0) << added.err;
+  ASSERT_EQ(house.cli({"run", "m", "one two three", "--max-tokens", "20"}).code, 0);
+  const double taken = pss_of(worker) - before;
+  const json shown = json::parse(house.cli({"--json", "models", "show", "m"}).out);
+  const double reserved = shown.at("loads").at(0).at("reserved_bytes").get<double>();
+  std::printf("reserved %.1f MiB, taken %.1f MiB: %+.2f %%\n", reserved / (1 << 20),
+              taken / (1 << 20), 100 * (taken / reserved - 1));
+  EXPECT_NEAR(taken / reserved, 1, 0.03);
+  EXPECT_EQ(house.pid_of("worker-0"), worker);
+  EXPECT_EQ(house.stop(), 0);
+}
+
+}  // namespace
+}  // namespace holdfast::process
