@@ -43,6 +43,9 @@ struct Config {
   std::int64_t load_backoff_ms = 500;
   std::int64_t load_backoff_max_ms = 30'000;
   std::int64_t load_timeout_ms = 600'000;
+  std::int64_t load_permits = 2;
+  std::int64_t load_dwell_ms = 5000;
+  std::int64_t load_drift_percent = 3;
   std::int64_t placement_replicas = 0;
   std::int64_t placement_memory_percent = 90;
   std::int64_t returned_hold_ms = 50;
@@ -50,7 +53,7 @@ struct Config {
   std::int64_t blame_quarantine_after = 5;
   std::int64_t breaker_failures = 5;
   std::int64_t breaker_pause_ms = 5000;
-  std::int64_t breaker_pause_max_ms = 300'000;
+  std::int64_t breaker_pause_max_ms = 30'000;
   std::int64_t group_messages_max = 256;
   std::int64_t worker_heartbeat_ms = 20;
   std::int64_t worker_timeout_ms = 60;

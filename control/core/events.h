@@ -24,6 +24,7 @@ struct Boot {
   std::string clock_boot_id, boot_id;
   std::int64_t clock_offset_ms = 0;
   std::map<std::string, std::string> quarantined_workers;  // key -> why
+  std::vector<std::string> pinned_models;
   std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
   std::vector<LoadRow> loads;         // those that had not ended

@@ -48,12 +48,15 @@ void Machine::on(const Boot& event) {
   for (const ModelRow& row : event.models) {
     Model model;
     model.row = row;
+    model.pinned = std::find(event.pinned_models.begin(), event.pinned_models.end(), row.name) !=
+                   event.pinned_models.end();
     models_[row.name] = std::move(model);
   }
   for (const LoadRow& row : event.loads) {
     Load load;
     load.row = row;
     load.deadline_us = adoption_until_us_;
+    if (row.state == ModelState::kReady) load.ready_us = now_.mono_us;
     loads_[row.load_id] = std::move(load);
   }
   unread_ = event.unread;

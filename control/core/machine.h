@@ -35,6 +35,7 @@ struct Counters {
   std::uint64_t accepted = 0, duplicates = 0, refused = 0, succeeded = 0, failed = 0, cancelled = 0,
                 expired = 0;
   std::uint64_t tokens = 0, duplicate_tokens = 0, stale_events = 0, violations = 0;
+  std::uint64_t envelope_drifts = 0;  // loads that took more or less than was reserved
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0,
                 workers_lost = 0, retired = 0, breakers_opened = 0;
 };
@@ -265,13 +266,17 @@ class Machine {
   void place();
   void place_model(Model& model);
   bool place_on(Model& model, Worker& worker);
-  bool evict_for(const Worker& worker, const Model& wanting, std::int64_t bytes_needed);
+  bool evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed);
   std::int64_t free_bytes(const Worker& worker) const;
   void set_load_state(Load& load, ModelState state, const std::string& reason);
   void end_load(const std::string& load_id, ModelState state, const std::string& reason);
   void load_failed(Load& load, const std::string& reason);
   void load_lost(Load& load, const std::string& reason);
   void count_load_failure(Model& model, const std::string& reason);
+  void give_up(Model& model, const std::string& reason);
+  bool may_be_evicted(const Load& load);
+  std::int64_t loads_in_progress() const;
+  void check_drift(const Load& load);
   void drain_step(Load& load);
   void refresh_model(Model& model, const std::string& reason);
   void set_model_state(Model& model, ModelState state, const std::string& reason);

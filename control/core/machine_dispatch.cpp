@@ -72,6 +72,8 @@ bool Machine::dispatch_to(Load& load) {
 }
 
 void Machine::start_choice(Request& request, Choice& choice, Load& load) {
+  CHECK_MSG(static_cast<std::int64_t>(choice.ids.size()) == choice.row.next_index,
+            "a dispatch carries every committed token");
   const Worker& worker = workers_.at(load.worker);
   choice.phase = ChoicePhase::kRunning;
   choice.fence = fences_.next();

@@ -1,6 +1,8 @@
 // Registry and placement: what is loaded where, and why not.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "control/core/machine.h"
 
@@ -8,6 +10,8 @@ namespace holdfast::core {
 namespace {
 
 constexpr std::int64_t kUnknownMemory = std::numeric_limits<std::int64_t>::max() / 4;
+
+constexpr std::int64_t kProcessNoise = 8 << 20;
 
 bool ended(ModelState state) {
   return state == ModelState::kUnloaded || state == ModelState::kFailed;
@@ -113,6 +117,10 @@ void Machine::on(const OpModel& event) {
     want_place_ = true;
   } else if (event.verb == "models.unload") {
     unload(model);
+  } else if (event.verb == "models.pin" || event.verb == "models.unpin") {
+    model.pinned = event.verb == "models.pin";
+    out_->write(PutFlag{"pin/" + event.name, model.pinned ? "1" : "0"}, Durability::kFull);
+    want_place_ = true;
   } else {
     const bool loaded = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
       return item.second.row.model == event.name;
@@ -131,6 +139,7 @@ void Machine::on(const OpModel& event) {
       return;
     }
     out_->write(DeleteModel{event.name}, Durability::kFull);
+    if (model.pinned) out_->write(PutFlag{"pin/" + event.name, "0"}, Durability::kFull);
     out_->write(
         InsertTransition{"model", event.name, std::string(model_state_name(model.row.state)),
                          "removed", now_.wall_ms, 0, 0, "asked by operator"},
@@ -177,7 +186,10 @@ void Machine::set_load_state(Load& load, ModelState state, const std::string& re
       Durability::kFull);
   load.row.state = state;
   load.row.reason = reason;
-  if (state == ModelState::kReady) load.row.ready_ms = now_.wall_ms;
+  if (state == ModelState::kReady) {
+    load.row.ready_ms = now_.wall_ms;
+    load.ready_us = now_.mono_us;
+  }
   if (ended(state)) load.row.ended_ms = now_.wall_ms;
   put_load(load);
 }
@@ -302,9 +314,20 @@ void Machine::count_load_failure(Model& m, const std::string& reason) {
     return item.second.row.model == m.row.name;
   });
   if (m.failures < config_.load_tries || others) return;
-  m.row.wanted = false;
-  set_model_state(m, ModelState::kFailed, reason);
-  fail_waiting(m);
+  give_up(m, reason);
+}
+
+/// Nobody loads it any more: what waits for it ends, and what made room for it comes back.
+void Machine::give_up(Model& model, const std::string& reason) {
+  model.row.wanted = false;
+  set_model_state(model, ModelState::kFailed, reason);
+  fail_waiting(model);
+  for (const std::string& name : std::exchange(model.displaced, {})) {
+    const auto displaced = models_.find(name);
+    if (displaced != models_.end() && displaced->second.row.state != ModelState::kFailed) {
+      want(displaced->second);
+    }
+  }
 }
 
 /// Nobody will serve these: they end with the reason instead of waiting for ever.
@@ -362,7 +385,11 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   set_load_state(load, state, m.model.reason);
   const auto model = models_.find(load.row.model);
   if (model == models_.end()) return;
-  if (state == ModelState::kReady) model->second.failures = 0;
+  if (state == ModelState::kReady) {
+    model->second.failures = 0;
+    model->second.displaced.clear();
+    check_drift(load);
+  }
   refresh_model(model->second, m.model.reason.empty()
                                    ? "reported by worker " + worker.hello.worker_key
                                    : m.model.reason);
@@ -425,7 +452,17 @@ void Machine::place_model(Model& model) {
   }
 }
 
+/// A permit for each load that a worker works on.
+std::int64_t Machine::loads_in_progress() const {
+  return std::count_if(loads_.begin(), loads_.end(), [](const auto& item) {
+    const ModelState state = item.second.row.state;
+    return state == ModelState::kPlacing || state == ModelState::kLoading ||
+           state == ModelState::kWarming;
+  });
+}
+
 bool Machine::place_on(Model& model, Worker& worker) {
+  if (loads_in_progress() >= config_.load_permits) return false;  // again when one of them ends
   std::int64_t needed = 0;
   auto envelope = fit_envelope(model.row, free_bytes(worker), &needed);
   if (!envelope) {
@@ -435,13 +472,10 @@ bool Machine::place_on(Model& model, Worker& worker) {
       return item.second.row.model == model.row.name;
     });
     if (!ever && !others && workers_.size() == 1) {
-      model.row.wanted = false;
-      set_model_state(
-          model, ModelState::kFailed,
-          "memory_exhausted: it needs " + std::to_string(needed) + " bytes, device " +
-              worker.hello.device + " may give " +
-              std::to_string(worker.hello.memory.total / 100 * config_.placement_memory_percent));
-      fail_waiting(model);
+      give_up(model, "memory_exhausted: it needs " + std::to_string(needed) + " bytes, device " +
+                         worker.hello.device + " may give " +
+                         std::to_string(worker.hello.memory.total / 100 *
+                                        config_.placement_memory_percent));
       return false;
     }
     if (others || !evict_for(worker, model, needed)) return false;
@@ -482,18 +516,47 @@ bool Machine::place_on(Model& model, Worker& worker) {
   return true;
 }
 
+/// Idle, not asked for, and not loaded a moment ago only to make room for the next one.
+bool Machine::may_be_evicted(const Load& load) {
+  if (load.row.state != ModelState::kReady || !load.running.empty()) return false;
+  if (models_.at(load.row.model).pinned) return false;
+  for (const auto& [key, queue] : queues_) {
+    if (key.first == load.row.model && queue.size() > 0) return false;
+  }
+  const std::int64_t stays_until_us = load.ready_us + config_.load_dwell_ms * 1000;
+  if (stays_until_us <= now_.mono_us) return true;
+  timers_.add({stays_until_us, TimerKind::kPlacement, 0, 0, {}});
+  return false;
+}
+
+/// What the worker measured against what was reserved: a formula that is wrong must be seen.
+void Machine::check_drift(const Load& load) {
+  const std::int64_t taken = load.memory.taken;
+  if (taken <= 0 || load.row.bytes <= 0) return;
+  const double percent =
+      100 * (static_cast<double>(taken) / static_cast<double>(load.row.bytes) - 1);
+  // The process itself moves by some MiB; of a tiny model that is a large share.
+  if (std::abs(taken - load.row.bytes) <= kProcessNoise) return;
+  if (std::abs(percent) <= static_cast<double>(config_.load_drift_percent)) return;
+  ++counters_.envelope_drifts;
+  out_->note("a load took another amount of memory than was reserved for it",
+             {{"model", load.row.model},
+              {"load", load.row.load_id},
+              {"reserved", std::to_string(load.row.bytes)},
+              {"taken", std::to_string(taken)},
+              {"percent", std::to_string(static_cast<std::int64_t>(std::lround(percent)))}},
+             true);
+}
+
 /// Unloads the least recently used idle models of this worker until `bytes_needed` would be free.
-bool Machine::evict_for(const Worker& worker, const Model& wanting, std::int64_t bytes_needed) {
+bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed) {
   std::vector<std::pair<std::int64_t, std::string>> idle;
   std::int64_t free = free_bytes(worker);
   for (const std::string& id : worker.loads) {
     const Load& load = loads_.at(id);
-    const bool queued = std::any_of(queues_.begin(), queues_.end(), [&](const auto& item) {
-      return item.first.first == load.row.model && item.second.size() > 0;
-    });
     if (load.row.model == wanting.row.name) continue;
     if (load.row.state == ModelState::kDraining) free += load.row.bytes;
-    if (load.row.state != ModelState::kReady || !load.running.empty() || queued) continue;
+    if (!may_be_evicted(load)) continue;
     idle.emplace_back(models_.at(load.row.model).row.last_used_ms, id);
   }
   std::sort(idle.begin(), idle.end());
@@ -507,7 +570,8 @@ bool Machine::evict_for(const Worker& worker, const Model& wanting, std::int64_t
   for (const std::string& id : victims) {
     Load& load = loads_.at(id);
     Model& model = models_.at(load.row.model);
-    model.row.wanted = false;  // it comes back when a request asks for it
+    model.row.wanted = false;  // it comes back when a request asks for it, or if this was in vain
+    wanting.displaced.push_back(model.row.name);
     set_load_state(load, ModelState::kDraining, "makes room for " + wanting.row.name);
     drain_step(load);
     refresh_model(model, "makes room for " + wanting.row.name);

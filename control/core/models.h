@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "control/core/breaker.h"
 #include "control/core/config.h"
@@ -19,7 +20,9 @@ struct Model {
   std::int32_t failures = 0;     // failed loads in a row
   std::int64_t retry_at_us = 0;  // no load before
   Breaker breaker;
-  double service_ms = 0;  // mean time of a choice on a worker, recent; 0 = unknown
+  bool pinned = false;                 // never unloaded to make room
+  std::vector<std::string> displaced;  // models that made room for its load in progress
+  double service_ms = 0;               // mean time of a choice on a worker, recent; 0 = unknown
 };
 
 /// What a load of this model reserves at least and at most on a device.

@@ -36,6 +36,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
                      {"weights_bytes", load.memory.weights},
                      {"kv_bytes", load.memory.kv},
                      {"scratch_bytes", load.memory.scratch},
+                     {"taken_bytes", load.memory.taken},
                      {"progress", load.progress},
                      {"reason", load.row.reason}});
   }
@@ -57,6 +58,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
             {"sha", r.sha},
             {"path", r.path},
             {"wanted", r.wanted},
+            {"pinned", model.pinned},
             {"failures", model.failures},
             {"created_ms", r.created_ms},
             {"last_used_ms", r.last_used_ms},
@@ -138,7 +140,8 @@ json counters_json(const core::Counters& c) {
           {"requeued", c.requeued},
           {"workers_lost", c.workers_lost},
           {"retired", c.retired},
-          {"breakers_opened", c.breakers_opened}};
+          {"breakers_opened", c.breakers_opened},
+          {"envelope_drifts", c.envelope_drifts}};
 }
 
 json queue_json(const core::Machine& machine) {

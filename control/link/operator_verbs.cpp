@@ -126,7 +126,8 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
   OpAction action = usage(op.verb, "no such verb");
   if (op.verb == "models.add") {
     action = add_model(peer, op, args);
-  } else if (op.verb == "models.remove" || op.verb == "models.load" || op.verb == "models.unload") {
+  } else if (op.verb == "models.remove" || op.verb == "models.load" || op.verb == "models.unload" ||
+             op.verb == "models.pin" || op.verb == "models.unpin") {
     action = core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
   } else if (op.verb == "requests.cancel") {
     action = core::Event(core::OpCancel{peer, op.tag, args.text("id")});

@@ -89,6 +89,14 @@ int models_load(const Call& call) {
   return kExitDone;
 }
 
+int models_pin(const Call& call) {
+  return operate_and_print(call, "models.pin", by_name(call));
+}
+
+int models_unpin(const Call& call) {
+  return operate_and_print(call, "models.unpin", by_name(call));
+}
+
 int models_unload(const Call& call) {
   return operate_and_print(call, "models.unload", by_name(call));
 }

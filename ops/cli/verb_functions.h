@@ -20,6 +20,8 @@ int models_show(const Call& call);
 int models_add(const Call& call);
 int models_remove(const Call& call);
 int models_load(const Call& call);
+int models_pin(const Call& call);
+int models_unpin(const Call& call);
 int models_unload(const Call& call);
 
 // requests.cpp

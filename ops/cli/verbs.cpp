@@ -232,6 +232,8 @@ std::vector<Verb> make_table() {
        {kName, {"--no-wait", kSwitch, "return at once"}},
        &models_load},
       {"models unload", "free a model's memory", {kName}, &models_unload},
+      {"models pin", "never unload a model to make room for another", {kName}, &models_pin},
+      {"models unpin", "let it make room again", {kName}, &models_unpin},
       {"workers list", "every worker, its device and load", {}, &workers_list},
       {"workers drain",
        "let a worker finish what it runs and give it nothing new",

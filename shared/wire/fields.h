@@ -296,6 +296,7 @@ void fields(V& v, Like<MemoryReport> auto& m) {
   v("kv", m.kv);
   v("scratch", m.scratch);
   v("rss", m.rss);
+  v("taken", m.taken);
 }
 template <class V>
 void fields(V& v, Like<LoadedModel> auto& m) {

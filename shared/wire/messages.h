@@ -262,6 +262,7 @@ struct MemoryReport {  // bytes on the worker's device
   std::int64_t kv = 0;
   std::int64_t scratch = 0;
   std::int64_t rss = 0;
+  std::int64_t taken = 0;  // by which the process grew with a load, measured; 0 = not measured
 };
 /// What a loaded model can take. Credits are arithmetic of the daemon over these numbers.
 struct LoadedModel {

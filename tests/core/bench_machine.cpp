@@ -221,6 +221,7 @@ Boot Bench::database() const {
   for (auto& [name, value] : flags) {
     if (name == "queue.paused") boot.queue_paused = value == "1";
     if (name.starts_with("drain/") && value == "1") boot.drained_workers.push_back(name.substr(6));
+    if (name.starts_with("pin/") && value == "1") boot.pinned_models.push_back(name.substr(4));
     if (name.starts_with("quarantine/") && !value.empty()) {
       boot.quarantined_workers[name.substr(11)] = value;
     }

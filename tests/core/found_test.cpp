@@ -32,7 +32,9 @@ TEST(Found, AllChoicesOfARequestRunInOneNumericsClass) {
 }
 
 TEST(Found, AModelThatWaitsForRoomGetsItWhenTheOtherIsIdle) {
-  Bench b;
+  Config config;
+  config.load_dwell_ms = 0;
+  Bench b(config);
   b.boot();
   b.add_model(1024, 1, 16, true, "m");
   b.add_model(1024, 1, 16, false, "n");

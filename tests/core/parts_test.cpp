@@ -409,7 +409,9 @@ TEST(Placement, OnlyCrashesOfALoadingWorkerCountAgainstTheModel) {
 }
 
 TEST(Placement, TwoLoadsCannotBothPassAndTheIdleOneMakesRoom) {
-  Bench bench;
+  Config config;
+  config.load_dwell_ms = 0;
+  Bench bench(config);
   bench.boot();
   bench.add_model(1024, 4, 64, true, "m");  // 1000 + 64000 + 100 bytes; least 17100
   wire::Hello hello = bench.hello("w1");

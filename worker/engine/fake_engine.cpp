@@ -119,6 +119,7 @@ class FakeEngine final : public Engine {
     m.page_tokens = plan::kPageTokens;
     m.context = options_.context;
     m.memory.weights = options_.memory_bytes;
+    m.memory.taken = options_.memory_bytes > 0 ? options_.memory_bytes : -1;  // nothing to measure
     m.progress = 1;
     return m;
   }

@@ -7,6 +7,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/progress.h"
+#include "worker/link/host.h"
 
 namespace holdfast::worker {
 namespace {
@@ -241,11 +242,16 @@ void Compute::load_one(const wire::Load& load) {
     model.progress = done;
     emit(LoadChanged{std::move(model)});
   };
+  const std::int64_t before = process_bytes();
   Result<std::unique_ptr<engine::Engine>> opened = factory_(load, progress);
   crash_point(CrashPoint::kWorkerLoadOpened);
   wire::LoadedModel model;
   if (opened.has_value()) {
     model = opened.value()->describe();
+    // An engine that only pretends to take memory says itself what it took.
+    if (model.memory.taken == 0) {
+      model.memory.taken = std::max<std::int64_t>(process_bytes() - before, 0);
+    }
     model.load_id = load.load_id;
     model.model_sha = load.model_sha;
     model.state = "ready";

@@ -28,6 +28,15 @@ wire::MemoryReport host_memory() {
   return report;
 }
 
+std::int64_t process_bytes() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  for (std::string word; rollup >> word;) {
+    std::int64_t kib = 0;
+    if (word == "Pss:" && rollup >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
 std::string host_name() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";

@@ -71,6 +71,7 @@ core::Config sim_config(const Swarm& s) {
   c.load_backoff_ms = 100;
   c.load_backoff_max_ms = 2000;
   c.load_timeout_ms = 5000;
+  c.load_dwell_ms = 300;
   c.breaker_failures = 3;
   c.breaker_pause_ms = 200;
   c.breaker_pause_max_ms = 2000;

@@ -1,0 +1,173 @@
+// Goal: models share devices by rule: so many loads at once, room is made by idle models only,
+// never by pinned ones or ones that came a moment ago, and a model that made room in vain comes
+// back; what a load took is held against what was reserved. Method: events by hand; one device that
+// has room for one model.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+constexpr PeerId kW2 = 102;
+constexpr std::int64_t kDwellMs = 2000;
+
+struct PoolTest : testing::Test {
+  static Config config() {
+    Config c;
+    c.load_dwell_ms = kDwellMs;
+    c.load_tries = 1;
+    return c;
+  }
+  Bench bench{config()};
+
+  /// A model takes 65,100 bytes, 17,100 at least; of 72,400 loads may have 65,160.
+  void SetUp() override {
+    bench.boot();
+    bench.add_model(1024, 4, 64, true, "a");
+    bench.add_model(1024, 4, 64, false, "b");
+    wire::Hello hello = bench.hello("w1");
+    hello.memory.total = hello.memory.free = 72'400;
+    bench.step(FromWorker{kW1, hello});
+    bench.make_ready(kW1);
+    ASSERT_EQ(state("a"), ModelState::kReady);
+  }
+  ModelState state(const std::string& name) { return bench.machine.models().at(name).row.state; }
+  void ask_for(const std::string& model, const std::string& id) {
+    wire::Submit submit = bench.submission(id);
+    submit.model = model;
+    bench.submit(std::move(submit));
+  }
+  /// What the worker says when it was told to unload.
+  void unloaded() {
+    const auto unloads = bench.messages<wire::Unload>(kW1);
+    ASSERT_EQ(unloads.size(), 1u);
+    wire::StateReport report;
+    report.model.load_id = unloads[0].load_id;
+    report.model.state = "unloaded";
+    bench.step(FromWorker{kW1, report});
+  }
+  void operate(const char* verb, const std::string& name) {
+    bench.step(OpModel{Bench::kOperator, 1, verb, name});
+  }
+};
+
+TEST_F(PoolTest, AModelIsLeftAloneForAWhileThenMakesRoom) {
+  ask_for("b", "r1");
+  EXPECT_TRUE(bench.messages<wire::Unload>().empty());
+  bench.advance_ms(kDwellMs - 1);
+  EXPECT_TRUE(bench.messages<wire::Unload>().empty());
+  bench.advance_ms(1);
+  unloaded();
+  ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
+  bench.make_ready(kW1);
+  EXPECT_EQ(bench.dispatch(kW1).request_id, "r1");
+  EXPECT_EQ(state("a"), ModelState::kUnloaded);
+}
+
+TEST_F(PoolTest, ABusyModelMakesNoRoom) {
+  bench.advance_ms(kDwellMs);
+  ask_for("a", "r1");
+  const wire::Dispatch running = bench.dispatch(kW1);
+  ask_for("b", "r2");
+  EXPECT_TRUE(bench.messages<wire::Unload>().empty());
+  bench.tokens(kW1, running, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
+}
+
+TEST_F(PoolTest, APinnedModelStaysOverARestartToo) {
+  operate("models.pin", "a");
+  EXPECT_EQ(bench.durability, Durability::kFull);
+  ask_for("b", "r1");
+  bench.advance_ms(10 * kDwellMs);
+  EXPECT_TRUE(bench.messages<wire::Unload>().empty());
+  EXPECT_EQ(state("a"), ModelState::kReady);
+  Bench again(config());
+  again.boot(bench.database(), 2);
+  EXPECT_TRUE(again.machine.models().at("a").pinned);
+  EXPECT_FALSE(again.machine.models().at("b").pinned);
+  operate("models.unpin", "a");
+  EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
+}
+
+TEST_F(PoolTest, WhatMadeRoomInVainComesBack) {
+  bench.advance_ms(kDwellMs);
+  ask_for("b", "r1");
+  unloaded();
+  const auto loads = bench.messages<wire::Load>(kW1);
+  ASSERT_EQ(loads.size(), 1u);
+  wire::StateReport report;
+  report.model.load_id = loads[0].load_id;
+  report.model.state = "failed";
+  report.model.reason = "internal: the kernels are on strike";
+  bench.step(FromWorker{kW1, report});
+  EXPECT_EQ(state("b"), ModelState::kFailed);
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+  ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Load>(kW1)[0].model_sha, "sha-a");
+  bench.make_ready(kW1);
+  EXPECT_EQ(state("a"), ModelState::kReady);
+}
+
+TEST_F(PoolTest, NoMoreLoadsAtOnceThanThereArePermits) {
+  Config c = config();
+  c.load_permits = 1;
+  Bench house(c);
+  house.boot();
+  house.add_model(1024, 4, 64, true, "a");
+  house.add_model(1024, 4, 64, true, "b");
+  house.step(FromWorker{kW1, house.hello("w1")});
+  ASSERT_EQ(house.messages<wire::Load>().size(), 1u);
+  house.step(FromWorker{kW2, house.hello("w2")});
+  EXPECT_TRUE(house.messages<wire::Load>().empty());
+  // a on w1, then a on w2, then b on both: one after the other.
+  EXPECT_EQ(house.machine.loads().size(), 1u);
+  for (std::size_t loaded = 1; loaded < 4; ++loaded) {
+    const auto& loads = house.machine.loads();
+    const auto waiting = std::find_if(loads.begin(), loads.end(), [](const auto& item) {
+      return item.second.row.state != ModelState::kReady;
+    });
+    ASSERT_NE(waiting, loads.end());
+    wire::StateReport report;
+    report.model.load_id = waiting->first;
+    report.model.model_sha = waiting->second.row.model_sha;
+    report.model.state = "ready";
+    report.model.slots = 4;
+    report.model.pages_total = 64;
+    house.step(FromWorker{waiting->second.worker, report});
+    EXPECT_EQ(house.messages<wire::Load>().size(), 1u) << loaded;
+    EXPECT_EQ(house.machine.loads().size(), loaded + 1);
+  }
+}
+
+TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
+  Bench house(config());
+  house.boot();
+  house.add_model(1024, 4, 64, false, "m");
+  house.step(FromWorker{kW1, house.hello("w1")});
+  const auto load_with = [&](std::int64_t taken) {
+    house.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
+    const auto loads = house.messages<wire::Load>(kW1);
+    ASSERT_EQ(loads.size(), 1u);
+    wire::StateReport report;
+    report.model.load_id = loads[0].load_id;
+    report.model.state = "ready";
+    report.model.memory.taken = taken;
+    house.step(FromWorker{kW1, report});
+    house.step(OpModel{Bench::kOperator, 2, "models.unload", "m"});
+    report.model.state = "unloaded";
+    house.step(FromWorker{kW1, report});
+  };
+  load_with(0);  // not measured
+  load_with(-1);
+  load_with(8 << 20);  // the process itself moves by as much
+  EXPECT_EQ(house.machine.counters().envelope_drifts, 0u);
+  load_with(100 << 20);
+  EXPECT_EQ(house.machine.counters().envelope_drifts, 1u);
+}
+
+}  // namespace
+}  // namespace holdfast::core
