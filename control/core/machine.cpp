@@ -5,6 +5,11 @@
 #include "control/core/planted.h"
 
 namespace holdfast::core {
+namespace {
+
+constexpr std::int64_t kClassLookUs = 1'000'000;  // at least, between two looks for a class
+
+}  // namespace
 
 void Effects::merge(Effects&& other) {
   const auto append = [](auto& to, auto& from) {
@@ -88,7 +93,7 @@ void Machine::on(const Recall& event) {
   // Live requests are all in memory, but for those of the queue that are still to be read.
   CHECK_MSG(unread_ > 0, "a live request is not in memory");
   --unread_;
-  bring_in(event.request);
+  bring_in_late(event.request);
   want_dispatch_ = true;
 }
 
@@ -96,18 +101,22 @@ void Machine::on(const BootMore& event) {
   for (const BootRequest& request : event.requests) {
     if (requests_.by_seq(request.row.seq) != nullptr) continue;  // recalled, and maybe ended since
     unread_ = std::max<std::int64_t>(unread_ - 1, 0);
-    bring_in(request);
-    Request* in = requests_.by_seq(request.row.seq);
-    for (Choice& choice : in->choices) {
-      // What runs was in Boot; a worker that was asked about this one has been told to drop it.
-      if (choice.phase == ChoicePhase::kAdopting) requeue(*in, choice, "not adopted");
-    }
+    bring_in_late(request);
   }
   if (event.last) unread_ = 0;
   for (auto& [name, model] : models_) {
     if (model.row.state == ModelState::kFailed && !event.requests.empty()) fail_waiting(model);
   }
   want_dispatch_ = true;
+}
+
+/// What runs was in Boot; a worker that was asked about this one has been told to drop it.
+void Machine::bring_in_late(const BootRequest& boot) {
+  bring_in(boot);
+  Request* in = requests_.by_seq(boot.row.seq);
+  for (Choice& choice : in->choices) {
+    if (choice.phase == ChoicePhase::kAdopting) requeue(*in, choice, "not adopted");
+  }
 }
 
 void Machine::bring_in(const BootRequest& boot) {
@@ -261,7 +270,10 @@ void Machine::timer_due(const TimerEntry& entry) {
     }
     case TimerKind::kFinished: {
       const Subscription* sub = streams_.find(static_cast<PeerId>(entry.id), entry.tag);
-      if (sub != nullptr && sub->fin_sent) unsubscribe(streams_.remove(sub->peer, sub->tag));
+      // An earlier FIN that came back has left an entry too.
+      if (sub != nullptr && sub->fin_sent && sub->fin_until_us <= now_.mono_us) {
+        unsubscribe(streams_.remove(sub->peer, sub->tag));
+      }
       return;
     }
     case TimerKind::kDrain:
@@ -294,18 +306,31 @@ void Machine::check_request(Seq seq) {
     cancel_request(*request);
     return;
   }
-  if (!due(request->class_deadline_us)) return;
-  request->class_deadline_us = 0;
-  const bool waits = request->running == 0 && request->row.state == RequestState::kQueued;
+  if (due(request->class_deadline_us)) check_class(*request);
+}
+
+/// A worker that is away just now is not a class that is gone: it must have been away all the time.
+void Machine::check_class(Request& request) {
+  request.class_deadline_us = 0;
+  if (request.row.state == RequestState::kQuarantined) return;  // armed again by its release
+  const bool waits = request.running == 0 && request.row.state == RequestState::kQueued;
   const bool served = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
     const LoadRow& row = item.second.row;
-    return row.model == request->row.model && row.state == ModelState::kReady &&
-           row.numerics_class == request->row.numerics_class;
+    return row.model == request.row.model && row.state == ModelState::kReady &&
+           row.numerics_class == request.row.numerics_class;
   });
-  if (!waits || served) return;
-  end_request(*request, FinishReason::kError,
+  const std::int64_t wait_us = config_.class_wait_ms * 1000;
+  const auto left = class_left_us_.find(queue_key(request));
+  std::int64_t again_us = left == class_left_us_.end() ? 0 : left->second + wait_us;
+  if (served || !waits) again_us = now_.mono_us + std::max(wait_us, kClassLookUs);
+  if (again_us > now_.mono_us) {
+    request.class_deadline_us = again_us;
+    timers_.add({again_us, TimerKind::kRequest, request.row.seq, 0, {}});
+    return;
+  }
+  end_request(request, FinishReason::kError,
               std::string(errc_name(Errc::kDeterminismClassUnavailable)),
-              "no worker of numerics class " + request->row.numerics_class + " came back", true);
+              "no worker of numerics class " + request.row.numerics_class + " came back", true);
 }
 
 void Machine::on(const PeerGone& event) {

@@ -135,6 +135,7 @@ class Machine {
   void on(const PeerGone& event);
   Request& take_in(const BootRequest& boot);
   void bring_in(const BootRequest& boot);
+  void bring_in_late(const BootRequest& boot);
   void on(const BootMore& event);
   void boot_choice(Request& request, Choice& choice, const BootChoice& boot);
   void timer_due(const TimerEntry& entry);
@@ -142,6 +143,7 @@ class Machine {
   void start_clock(const Boot& event);
   void arm_request(const Request& request);
   void check_request(Seq seq);
+  void check_class(Request& request);
   void check_drained();
 
   // machine_submit.cpp: the way in
@@ -297,8 +299,9 @@ class Machine {
   Counters counters_;
   std::vector<std::uint64_t> arrow_counts_ = std::vector<std::uint64_t>(request_arrows().size());
   std::map<QueueKey, WorkQueue> queues_;
-  std::map<std::string, Model> models_;  // by name
-  std::map<std::string, Load> loads_;    // by load id
+  std::map<std::string, Model> models_;             // by name
+  std::map<std::string, Load> loads_;               // by load id
+  std::map<QueueKey, std::int64_t> class_left_us_;  // a ready load of it ended, the last time
   std::map<PeerId, Worker> workers_;
   std::deque<Lost> lost_;
   std::deque<WorkerExit> exits_;  // ended before their connection was seen to be gone

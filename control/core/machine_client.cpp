@@ -161,11 +161,9 @@ void Machine::pump_one(Subscription& sub, Request& request) {
   if (!pump(sub, request, config_, *out_) || sub.fin_sent) return;
   sub.fin_sent = true;
   // A FIN ends the attachment. It is kept for a moment in case the socket was full.
-  timers_.add({now_.mono_us + kFinKeptUs,
-               TimerKind::kFinished,
-               static_cast<std::int64_t>(sub.peer),
-               sub.tag,
-               {}});
+  sub.fin_until_us = now_.mono_us + kFinKeptUs;
+  timers_.add(
+      {sub.fin_until_us, TimerKind::kFinished, static_cast<std::int64_t>(sub.peer), sub.tag, {}});
   out_->send(sub.peer, wire::Fin{sub.tag, info(request)});
 }
 

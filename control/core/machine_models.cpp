@@ -184,6 +184,9 @@ void Machine::set_load_state(Load& load, ModelState state, const std::string& re
                        std::string(model_state_name(state)), now_.wall_ms, before, load.memory.free,
                        reason},
       Durability::kFull);
+  if (load.row.state == ModelState::kReady) {
+    class_left_us_[{load.row.model, load.row.numerics_class}] = now_.mono_us;
+  }
   load.row.state = state;
   load.row.reason = reason;
   if (state == ModelState::kReady) {

@@ -23,6 +23,7 @@ struct Subscription {
   std::vector<std::int64_t> credited;  // per choice: the client has taken [0, credited)
   std::int64_t window = 0;
   bool fin_sent = false;
+  std::int64_t fin_until_us = 0;      // it is kept till then, as the FIN may come back
   std::int64_t stalled_until_us = 0;  // its socket was full
 };
 

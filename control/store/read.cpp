@@ -337,7 +337,9 @@ Result<std::optional<BootRequest>> SqliteStore::read_request(Statement& by, std:
     if (!there) return std::optional<BootRequest>{};
     request.row = request_row(use);
   }
-  const Result<void> read = read_details(request);
+  Result<void> read = read_details(request);
+  // Of a queue that is still being read: it goes on where it was.
+  if (read && !wire::is_terminal(request.row.state)) read = load_committed(request);
   if (!read) HF_CHECKED(note_damage(request, read.error()));
   return std::optional<BootRequest>(std::move(request));
 }

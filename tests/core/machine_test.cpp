@@ -308,6 +308,7 @@ TEST_F(MachineTest, WorkerOfAnotherClassDoesNotContinue) {
   EXPECT_TRUE(bench.dispatches().empty());
   bench.submit(bench.submission("r2"));  // not bound yet: it may run there
   EXPECT_EQ(bench.dispatch(kW2).request_id, "r2");
+  bench.advance_ms(3'000);  // the worker may come back with its load till then
   bench.advance_ms(60'000);
   EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
   EXPECT_EQ(bench.machine.request("r1")->row.error_code, "determinism_class_unavailable");

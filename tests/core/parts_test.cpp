@@ -274,6 +274,20 @@ TEST_F(StreamTest, FullSocketIsTriedAgainFromThere) {
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
 }
 
+TEST_F(StreamTest, AFinThatComesBackTwiceIsSentAThirdTime) {
+  bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  bench.step(SendFailed{1, 5, "r1", -1, 0});
+  // No timer fires for so long that the entry of the first FIN is due when the second is sent.
+  bench.advance_ms(1'500);
+  ASSERT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
+  bench.step(SendFailed{1, 5, "r1", -1, 0});
+  bench.advance_ms(20);
+  EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
+  bench.advance_ms(1'000);
+  EXPECT_EQ(bench.machine.streams(), 0);
+}
+
 TEST_F(StreamTest, FinishedStreamsLetTheirRequestsBeForgotten) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);

@@ -76,6 +76,15 @@ TEST(Store, RequestComesBackWhole) {
   EXPECT_FALSE(store->find_by_id("r2").value().has_value());
 }
 
+TEST(Store, AQueuedRequestThatIsNamedComesWithItsTokens) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  commit(*store, {request_row(1), chunk(1, 0, {10, 11}), progress(1, 2)});
+  const core::BootRequest queued = store->find_by_id("r1").value().value();
+  EXPECT_EQ(queued.choices[0].row.next_index, 2);
+  EXPECT_EQ(queued.choices[0].ids, (std::vector<core::TokenId>{10, 11}));
+}
+
 TEST(Store, ALongQueueIsReadPieceByPiece) {
   const TempState state;
   auto store = open_store(state.dir());

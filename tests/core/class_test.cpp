@@ -1,0 +1,72 @@
+// Goal: a request waits for the numerics class that its first token came from, for as long as that
+// is away and not longer, however often its workers come and go. Method: one worker that goes,
+// comes back or stays away, on a machine whose limit is ten seconds.
+#include <gtest/gtest.h>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+constexpr PeerId kW2 = 102;
+
+Config ten_seconds() {
+  Config config;
+  config.class_wait_ms = 10'000;
+  config.reconnect_ms = 100;
+  return config;
+}
+
+struct ClassTest : testing::Test {
+  Bench bench{ten_seconds()};
+  void SetUp() override {
+    bench.boot();
+    bench.add_model();
+    bench.connect_worker(kW1, "w1");
+    bench.submit(bench.submission("r1"));
+    bench.tokens(kW1, bench.dispatch(kW1), 0, {1});
+  }
+  /// The worker's process goes; a moment later its load is over.
+  void lose(PeerId peer) {
+    bench.step(PeerGone{peer});
+    bench.advance_ms(100);
+  }
+};
+
+TEST_F(ClassTest, GoneForTheWholeTimeIsAnEnd) {
+  lose(kW1);
+  bench.advance_ms(9'890);
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  bench.advance_ms(200);
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+  EXPECT_EQ(bench.machine.request("r1")->row.error_code, "determinism_class_unavailable");
+}
+
+TEST_F(ClassTest, AwayAtTheLimitIsNotGone) {
+  lose(kW1);
+  bench.step(OpPause{Bench::kOperator, 1, true});
+  bench.advance_ms(8'000);
+  bench.connect_worker(kW2, "w2");
+  bench.advance_ms(1'000);
+  lose(kW2);
+  bench.advance_ms(2'000);  // ten seconds after it was queued, two after the class was last there
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  bench.advance_ms(8'100);
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+}
+
+TEST_F(ClassTest, ServedAtTheLimitIsLookedAtAgain) {
+  lose(kW1);
+  bench.step(OpPause{Bench::kOperator, 1, true});
+  bench.connect_worker(kW2, "w2");
+  bench.advance_ms(10'500);
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  lose(kW2);
+  bench.advance_ms(11'000);
+  bench.advance_ms(11'000);
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+}
+
+}  // namespace
+}  // namespace holdfast::core
