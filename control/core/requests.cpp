@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "control/core/planted.h"
+
 namespace holdfast::core {
 
 std::int32_t Request::open_choices() const {
@@ -68,7 +70,9 @@ void RequestTable::trim(std::int64_t keep) {
 
 bool RequestTable::retire(Seq seq) {
   const Request* request = by_seq(seq);
-  if (request != nullptr && (!request->terminal() || request->subscribers > 0)) return false;
+  const bool streamed =
+      request != nullptr && request->subscribers > 0 && !planted(Bug::kRetireStreamed);
+  if (request != nullptr && (!request->terminal() || streamed)) return false;
   forget(seq);
   return true;
 }

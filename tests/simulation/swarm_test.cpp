@@ -18,9 +18,9 @@
 namespace holdfast::simulation {
 namespace {
 
-constexpr std::uint64_t kSeeds = 3000;
-// In each of the two halves. Rows that start in quarantine are rarer than that and only shown.
-constexpr std::uint64_t kHitsInHalf = 3;
+constexpr std::uint64_t kSeeds = 6000;
+// Of every fault and every row of the table, in each of the two halves: at least 100 in all.
+constexpr std::uint64_t kHitsInHalf = 50;
 
 std::uint64_t seeds_wanted() {
   const char* text = std::getenv("HOLDFAST_SIM_SEEDS");
@@ -92,7 +92,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]).rfind("--seed", 0) == 0) {
     const int code = holdfast::simulation::command_line(argc, argv);
     if (code == 2) {
-      std::fputs("usage: --seed N | --seeds A..B [--jobs J] [--bug NAME] [--verbose]\n", stderr);
+      std::fputs("usage: --seed N | --seeds A..B [--jobs J] [--bug NAME] [--verbose] [--stop]\n",
+                 stderr);
     }
     return code;
   }

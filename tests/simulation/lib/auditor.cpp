@@ -88,23 +88,46 @@ void Auditor::all_is_durable() {
   }
 }
 
+/// One that can have been deleted may begin anew: then nothing that was known of it counts.
+void Auditor::on_submit(const wire::Submit& m) {
+  const auto it = known_.find(m.request_id);
+  if (it == known_.end() || it->second.wish < 0) return;
+  Known& known = it->second;
+  if (!gone_is_lawful(known)) return;
+  known.accepted = known.first_answer = known.lived = known.dispatched = false;
+  known.moved = true;
+  known.fin.reset();
+  known.classes = 3;
+  for (Seen& seen : known.choices) {
+    seen.emitted = seen.durable = 0;
+    seen.frozen = -1;
+  }
+}
+
+/// One key is one request, until that one can have been deleted.
+void Auditor::check_key(const Wish& wish, const std::string& id) {
+  const auto key = std::make_pair(wish.submit.tenant, wish.submit.idem_key);
+  std::string& holder = keys_[key];
+  if (!holder.empty() && holder != id) {
+    world_.hit(Fault::kKeyFreed);
+    if (!gone_is_lawful(known_[holder])) {
+      world_.fail("I8 key " + key.second + " is request " + holder + " and " + id);
+    }
+  }
+  holder = id;
+}
+
 void Auditor::on_accepted(const wire::Accepted& m) {
   Known* known = find(m.info.request_id, "ACCEPTED");
   if (known == nullptr) return;
   const Wish& wish = wishes_[static_cast<std::size_t>(known->wish)];
-  if (!wish.submit.idem_key.empty()) {
-    const auto key = std::make_pair(wish.submit.tenant, wish.submit.idem_key);
-    const auto [it, fresh] = keys_.emplace(key, m.info.request_id);
-    if (!fresh && it->second != m.info.request_id) {
-      world_.fail("I8 key " + key.second + " is request " + it->second + " and " +
-                  m.info.request_id);
-    }
-  }
+  if (!wish.submit.idem_key.empty()) check_key(wish, m.info.request_id);
   if (!m.duplicate) {
-    if (known->first_answer) world_.fail("I8 " + m.info.request_id + " was accepted twice");
+    if (known->first_answer || known->lived) {
+      world_.fail("I8 " + m.info.request_id + " was accepted twice");
+    }
     known->first_answer = true;
     known->accept_order = ++accepts_;
-    known->accepted_us = world_.now_us;
     all_is_durable();
   } else if (!known->accepted) {
     known->accept_order = ++accepts_;
@@ -128,7 +151,8 @@ void Auditor::on_info(const wire::RequestInfo& info) {
                 std::string(wire::state_name(known->fin->state)) + " and is told as " +
                 std::string(wire::state_name(info.state)));
   }
-  if (info.state == wire::RequestState::kQuarantined) check_quarantine(info.request_id);
+  if (info.state == wire::RequestState::kQuarantined) check_quarantine(info.request_id, *known);
+  if (!wire::is_terminal(info.state)) known->alive_us = world_.now_us;
   if (wire::is_terminal(info.state) && !known->fin) {
     check_end(info.request_id, *known, info);
     known->fin = info;
@@ -148,7 +172,7 @@ void Auditor::on_event(const wire::Event& m) {
     world_.fail("I9 " + place(m.request_id, m.choice, end - 1) +
                 " was sent after its cancel was answered with " + std::to_string(seen.frozen));
   }
-  seen.emitted = std::max(seen.emitted, end);
+  seen.left(end);
 }
 
 void Auditor::on_fin(const wire::RequestInfo& info) {
@@ -195,6 +219,8 @@ void Auditor::on_fence(core::PeerId to, const std::string& id, std::int32_t choi
   Seen& seen = known->choices.at(static_cast<std::size_t>(choice));
   seen.fence = fence;
   seen.worker = to;
+  known->lived = true;
+  known->alive_us = world_.now_us;
   if (known->fin) world_.fail("I6 " + id + " runs again after its end");
   if (seen.frozen >= 0) world_.fail("I9 " + id + " runs again after its cancel");
 }
@@ -219,6 +245,7 @@ void Auditor::on_dispatch(core::PeerId to, const wire::Dispatch& m) {
   if (paused_ && pauses_open_ == 0)
     world_.fail("I6 " + m.request_id + " started in a paused queue");
   check_order(m.request_id, *known);
+  check_killer(m.request_id, seen);
 }
 
 /// Within a model: by priority class, and by age within a tenant.
@@ -266,15 +293,19 @@ void Auditor::on_ack(core::PeerId, const wire::AckItem& item) {
     world_.fail("I9 " + place(item.request_id, item.choice, item.upto) + " grew after its cancel");
   }
   // An acknowledged token is gone from its worker: it must be in the database.
-  seen.emitted = std::max(seen.emitted, item.upto);
+  seen.left(item.upto);
 }
 
 // ---- what reaches it
 
 void Auditor::arrived(core::PeerId from, const wire::Message& message) {
+  if (const auto* submit = std::get_if<wire::Submit>(&message)) return on_submit(*submit);
   const auto* tokens = std::get_if<wire::Tokens>(&message);
   if (tokens == nullptr) return;
-  for (const wire::TokenEvent& event : tokens->events) look_for_lie(from, event);
+  for (const wire::TokenEvent& event : tokens->events) {
+    look_for_lie(from, event);
+    look_for_end(event);
+  }
 }
 
 /// A worker that says another token than the one that it said before under the same fence: from the
@@ -295,12 +326,6 @@ void Auditor::look_for_lie(core::PeerId from, const wire::TokenEvent& event) {
       return;
   }
   if (n > 0) new_lies_.insert({event.request_id + "/" + std::to_string(event.choice), event.fence});
-}
-
-void Auditor::worker_died(core::PeerId peer, bool counts) {
-  // Even one that never greeted: a dispatch may be on its way to it.
-  (void)peer;
-  deaths_ += counts;
 }
 
 bool Auditor::may_fail(const std::string& id) const {

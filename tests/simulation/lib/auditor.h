@@ -3,6 +3,7 @@
 // answers, and the rows that it reads itself after each recovery; it shares no code with machine
 // and store. The invariants are those of docs/durability.md, I1 to I14.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -44,7 +45,14 @@ class Auditor {
   void moved(const std::string& id) { known_[id].moved = true; }
   void damaged(const std::string& id) { known_[id].may_fail = true; }
   void damaged_any() { any_may_fail_ = true; }
-  void worker_died(core::PeerId peer, bool counts);
+  /// A worker died by a crash or for its memory, with these choices in its step; empty: the
+  /// supervisor does not know which.
+  using ChoiceName = std::pair<std::string, std::int32_t>;
+  void worker_crashed(const std::vector<ChoiceName>* step);
+  /// A choice killed its worker, and the supervisor's word on that has reached the daemon.
+  void killer_reported(const std::string& id, std::int32_t choice);
+  void daemon_died();
+  void requeue_asked(const std::string& id);
   void loads_failed() { loads_may_fail_ = true; }
 
   // ---- looks at the database
@@ -54,6 +62,8 @@ class Auditor {
   void finish(const RowsSeen& seen);
   /// Its rows were damaged.
   bool may_fail(const std::string& id) const;
+  /// It may have been deleted by now: it can have ended, long enough ago for what this seed keeps.
+  bool may_be_gone(const std::string& id) const;
 
  private:
   struct Seen {                // one choice
@@ -61,21 +71,33 @@ class Auditor {
     std::int64_t durable = 0;  // … before something that was synced left it
     core::Fence fence;         // newest that left
     core::PeerId worker = 0;
+    std::int64_t deaths = 0;  // with it in the step, or in an unknown one
+    std::int64_t kills = 0;   // reported to this daemon since it was last released
+    void left(std::int64_t end) {
+      if (end > emitted) kills = 0;  // it has moved on
+      emitted = std::max(emitted, end);
+    }
     std::int64_t frozen = -1;  // index at the answer to a cancel
-    bool ended = false;
+    bool end_came = false;     // its last token reached the daemon
   };
   struct Known {
     int wish = -1;
     bool accepted = false, first_answer = false, may_cancel = false, may_fail = false;
     bool moved = false, dispatched = false;
+    bool lived = false;  // it was given to a worker
     std::int64_t accept_order = 0;
-    std::int64_t accepted_us = 0;
+    std::int64_t alive_us = 0;  // it had certainly not ended then
     std::set<std::string> overtaken_by;
     std::optional<wire::RequestInfo> fin;
     std::vector<Seen> choices;
     int classes = 3;  // bit 0: "c1" is possible, bit 1: "c2"
   };
 
+  void on_submit(const wire::Submit& m);
+  void look_for_end(const wire::TokenEvent& event);
+  bool can_have_ended(const Known& known) const;
+  bool gone_is_lawful(const Known& known) const;
+  void check_key(const Wish& wish, const std::string& id);
   void on_accepted(const wire::Accepted& m);
   void on_event(const wire::Event& m);
   void on_info(const wire::RequestInfo& info);
@@ -86,7 +108,8 @@ class Auditor {
   void on_ack(core::PeerId to, const wire::AckItem& item);
   void check_order(const std::string& id, Known& known);
   void check_end(const std::string& id, Known& known, const wire::RequestInfo& info);
-  void check_quarantine(const std::string& id);
+  void check_killer(const std::string& id, const Seen& seen);
+  void check_quarantine(const std::string& id, const Known& known);
   void check_row(const RowsSeen::Request& row, bool power_failed);
   void check_tokens(const std::string& id, Known& known, std::int32_t choice, std::int64_t start,
                     const std::vector<wire::TokenId>& ids, const char* where);
@@ -103,7 +126,6 @@ class Auditor {
   std::map<std::tuple<int, std::int32_t, int>, Answer> answers_;
   std::set<std::pair<std::string, core::Fence>> lies_, new_lies_;
   core::Fence newest_fence_;
-  std::int64_t deaths_ = 0;  // of workers, that count
   std::int64_t accepts_ = 0;
   bool paused_ = false;
   int pauses_open_ = 0;  // orders that were not answered

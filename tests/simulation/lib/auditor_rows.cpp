@@ -11,14 +11,6 @@ using wire::RequestState;
 
 }  // namespace
 
-/// No more than this can be known from outside: who was in which step is the machine's matter.
-void Auditor::check_quarantine(const std::string& id) {
-  if (deaths_ < world_.swarm.blame_quarantine) {
-    world_.fail("I6 " + id + " is quarantined after " + std::to_string(deaths_) +
-                " deaths that count");
-  }
-}
-
 /// A class is gone for long only with its only worker, or where models come and go.
 bool Auditor::classes_may_go() const {
   const Swarm& s = world_.swarm;
@@ -93,7 +85,10 @@ void Auditor::check_row(const RowsSeen::Request& row, bool power_failed) {
     world_.fail("I6 " + row.id + " was told as " +
                 std::string(wire::state_name(known->fin->state)) + ", its row says " + row.state);
   }
-  if (row.state == "quarantined") check_quarantine(row.id);
+  if (row.state == "quarantined") check_quarantine(row.id, *known);
+  if (row.state == "queued" || row.state == "running" || row.state == "quarantined") {
+    known->alive_us = world_.now_us;
+  }
   known->dispatched = known->dispatched || row.started;
   if (row.choices.size() != known->choices.size()) {
     world_.fail("I1 " + row.id + " has rows of " + std::to_string(row.choices.size()) + " choices");
@@ -147,7 +142,8 @@ void Auditor::rows(const RowsSeen& seen, bool power_failed) {
     if (!world_.failure().empty()) return;
   }
   for (const auto& [id, known] : known_) {
-    if (known.accepted && there.count(id) == 0) {
+    const bool promised = known.accepted || known.lived;
+    if (promised && there.count(id) == 0 && !gone_is_lawful(known)) {
       world_.fail("I1 " + id + " was accepted and is lost");
     }
   }

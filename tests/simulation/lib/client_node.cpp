@@ -5,7 +5,7 @@
 namespace holdfast::simulation {
 namespace {
 
-constexpr std::int64_t kAnswerUs = 2 * kSecond;  // then a submission is sent again
+constexpr std::int64_t kAnswerUs = 2 * kSecond;  // then it is asked again
 
 }  // namespace
 
@@ -103,7 +103,15 @@ void ClientNode::attach(int index) {
   message.from = task.at;
   message.window = task.window = world_.random.between(1, 12);
   task.state = State::kAttached;
+  task.heard = false;
   send(std::move(message));
+  // The answer may have met a full socket.
+  world_.after(kAnswerUs, [this, index, tag = task.tag] {
+    Task& waiting = tasks_[index];
+    if (waiting.state != State::kAttached || waiting.tag != tag || waiting.heard) return;
+    waiting.state = State::kAccepted;
+    attach(index);
+  });
 }
 
 void ClientNode::cancel(int index) {
@@ -132,6 +140,11 @@ void ClientNode::ask_for_others(int index) {
 
 // ---- what it is told
 
+void ClientNode::check_id(int index, const std::string& id) {
+  if (id == wish(index).submit.request_id) return;
+  world_.fail("I2 " + wish(index).submit.request_id + " is answered with " + id);
+}
+
 void ClientNode::on_message(PeerId connection, wire::Message& message) {
   if (connection != connection_) return;
   const auto asked = [&](std::uint64_t tag) {
@@ -143,13 +156,23 @@ void ClientNode::on_message(PeerId connection, wire::Message& message) {
   } else if (const auto* m = std::get_if<wire::Refused>(&message)) {
     if (const auto [index, what] = asked(m->tag); index >= 0) refused(index, what, *m);
   } else if (const auto* m = std::get_if<wire::Attached>(&message)) {
-    if (asked(m->tag).second == Asked::kForeign) {
+    const auto [index, what] = asked(m->tag);
+    if (what == Asked::kForeign) {
       world_.fail("I8 " + m->info.request_id + " was shown to another tenant");
+    } else if (index >= 0) {
+      check_id(index, m->info.request_id);
+      tasks_[index].heard = true;
     }
   } else if (const auto* m = std::get_if<wire::Event>(&message)) {
-    if (const auto [index, what] = asked(m->tag); index >= 0) event(index, *m);
+    if (const auto [index, what] = asked(m->tag); index >= 0) {
+      check_id(index, m->request_id);
+      event(index, *m);
+    }
   } else if (const auto* m = std::get_if<wire::Fin>(&message)) {
-    if (const auto [index, what] = asked(m->tag); index >= 0) fin(index, *m);
+    if (const auto [index, what] = asked(m->tag); index >= 0) {
+      check_id(index, m->info.request_id);
+      fin(index, *m);
+    }
   } else if (const auto* m = std::get_if<wire::StatusReply>(&message)) {
     if (const auto [index, what] = asked(m->tag); index >= 0) tasks_[index].cancel_wanted = false;
   }
@@ -160,8 +183,16 @@ void ClientNode::accepted(int index, const wire::Accepted& m) {
   if (task.state != State::kSubmitted) return;
   if (m.info.request_id != wish(index).submit.request_id) {
     // Its key was taken by a request with the same body: that one is the answer.
-    if (wish(index).other_body) {
-      world_.fail("I8 another body under one key was taken for " + m.info.request_id);
+    const auto first = std::find_if(wishes_.begin(), wishes_.end(), [&](const Wish& w) {
+      return w.submit.request_id == m.info.request_id;
+    });
+    const wire::Submit& mine = wish(index).submit;
+    const bool same = first != wishes_.end() && !mine.idem_key.empty() &&
+                      first->submit.idem_key == mine.idem_key &&
+                      first->submit.tenant == mine.tenant &&
+                      first->submit.body_hash == mine.body_hash;
+    if (!same) {
+      world_.fail("I8 " + mine.request_id + " was answered with " + m.info.request_id);
     }
     task.state = State::kGivenUp;
     return;
@@ -190,14 +221,19 @@ void ClientNode::refused(int index, Asked what, const wire::Refused& m) {
       if (tasks_[index].round == round) submit(index);
     });
   } else if (what == Asked::kAttach && code == Errc::kNotFound) {
-    world_.fail("I1 " + wish(index).submit.request_id + " was accepted and is not found");
+    if (!auditor_.may_be_gone(wish(index).submit.request_id)) {
+      world_.fail("I1 " + wish(index).submit.request_id + " was accepted and is not found");
+    }
+    world_.hit(Fault::kGoneAskedFor);
+    task.state = State::kGivenUp;
   } else if (what == Asked::kAttach && code == Errc::kCorrupt &&
              auditor_.may_fail(wish(index).submit.request_id)) {
     task.state = State::kGivenUp;
   } else if (what == Asked::kAttach && task.state == State::kAttached) {
     task.state = State::kAccepted;
     world_.after(200 * kMs, [this, index] { attach(index); });
-  } else if (what == Asked::kCancel && code == Errc::kNotFound && task.state > State::kSubmitted) {
+  } else if (what == Asked::kCancel && code == Errc::kNotFound && task.state > State::kSubmitted &&
+             !auditor_.may_be_gone(wish(index).submit.request_id)) {
     world_.fail("I1 " + wish(index).submit.request_id + " was accepted, its cancel is refused");
   }
 }
@@ -206,7 +242,7 @@ void ClientNode::event(int index, const wire::Event& m) {
   Task& task = tasks_[index];
   const auto c = static_cast<std::size_t>(m.choice);
   if (task.state != State::kAttached || m.tag != task.tag) {
-    if (task.state == State::kFin) {
+    if (m.tag == task.fin_tag) {
       world_.fail("I6 an EVENT of " + m.request_id + " comes after its FIN");
     }
     return;
@@ -221,6 +257,7 @@ void ClientNode::event(int index, const wire::Event& m) {
     world_.fail("I10 " + m.request_id + " sends up to " + std::to_string(end) + ", credit is " +
                 std::to_string(task.credited[c]) + " + " + std::to_string(task.window));
   }
+  task.heard = true;
   task.at[c] = end;
   task.got[c] = std::max(task.got[c], end);
   if (wish(index).slow && !world_.healed) {
@@ -242,10 +279,10 @@ void ClientNode::credit(int index, const wire::Event& m) {
 
 void ClientNode::fin(int index, const wire::Fin& m) {
   Task& task = tasks_[index];
-  if (task.state == State::kFin) {
+  if (m.tag == task.fin_tag) {
     return world_.fail("I6 " + m.info.request_id + " has two FINs on one stream");
   }
-  if (m.tag != task.tag) return;
+  if (m.tag != task.tag || task.state == State::kGivenUp) return;
   // Rows that cannot be read cannot be sent either.
   const bool damaged = std::any_of(m.info.choices.begin(), m.info.choices.end(),
                                    [](const auto& c) { return c.error_code == "corrupt"; });
@@ -261,7 +298,17 @@ void ClientNode::fin(int index, const wire::Fin& m) {
                   std::to_string(task.at[static_cast<std::size_t>(choice.choice)]));
     }
   }
+  task.fin_tag = m.tag;
   task.state = State::kFin;
+  if (wish(index).again_us < 0 || task.again) return;
+  task.again = true;
+  world_.after(wish(index).again_us, [this, index] {
+    Task& ended = tasks_[index];
+    world_.hit(Fault::kEndAskedFor);
+    ended.state = State::kAccepted;
+    std::fill(ended.got.begin(), ended.got.end(), 0);
+    attach(index);
+  });
 }
 
 }  // namespace holdfast::simulation

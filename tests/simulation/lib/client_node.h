@@ -36,7 +36,10 @@ class ClientNode final : public Endpoint {
     std::uint64_t tag = 0;                        // of the submission or the stream that is open
     std::vector<std::int64_t> got, at, credited;  // per choice: ever, on this stream, credit sent
     std::int64_t window = 0;
-    std::uint64_t round = 0;  // of submissions: only the newest one is waited for
+    std::uint64_t round = 0;    // of submissions: only the newest one is waited for
+    std::uint64_t fin_tag = 0;  // of the stream that had the last FIN
+    bool again = false;         // it has had one FIN and wants another
+    bool heard = false;         // on the open stream
     bool cancel_wanted = false, replayed = false, was_sent = false, foreign_asked = false;
   };
   enum class Asked : std::uint8_t { kSubmit, kAttach, kCancel, kForeign };
@@ -52,6 +55,7 @@ class ClientNode final : public Endpoint {
   void credit(int index, const wire::Event& m);
   void fin(int index, const wire::Fin& m);
   void ask_for_others(int index);
+  void check_id(int index, const std::string& id);
   void send(wire::Message message);
 
   World& world_;

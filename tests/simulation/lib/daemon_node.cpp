@@ -78,6 +78,9 @@ core::Config sim_config(const Swarm& s) {
   c.blame_alone_after = s.blame_alone;
   c.blame_quarantine_after = s.blame_quarantine;
   c.storage_min_free_bytes = 1;
+  c.retention_hours = s.retention_hours;
+  c.retention_key_hours = s.retention_key_hours;
+  c.retention_max_bytes = s.retention_max_bytes;
   return c;
 }
 
@@ -118,6 +121,8 @@ void DaemonNode::power_failure() {
 }
 
 void DaemonNode::add_counts() {
+  world_.counts.faults[static_cast<std::size_t>(Fault::kRetired)] +=
+      house_->machine().counters().retired;
   const auto counts = house_->machine().arrow_counts();
   auto& arrows = world_.counts.arrows;
   arrows.resize(std::max(arrows.size(), counts.size()));
@@ -129,6 +134,7 @@ void DaemonNode::die(bool power, const char* where) {
   world_.say([&] { return std::string("daemon dies: ") + where; });
   world_.trace(3, life_, power);
   if (house_) add_counts();
+  auditor_.daemon_died();
   ++life_;
   up_ = busy_ = false;
   wake_at_us_ = -1;
@@ -239,24 +245,29 @@ void DaemonNode::look_at_rows() {
   power_failed_ = false;
 }
 
-/// One checksum of a stored chunk, or the rows of a request's choices, are wrong from here on.
+/// The checksum of a live request's stored tokens, or that of its prompts, is wrong from here on.
+/// One in quarantine is taken where there is one.
 void DaemonNode::damage_a_row() {
   sqlite3* db = nullptr;
   sqlite3_open_v2(kPath, &db, SQLITE_OPEN_READWRITE, disk_.name());
   std::string id;
-  const char* pick =
-      "SELECT id FROM requests JOIN chunks USING (seq) WHERE state IN ('queued','running',"
-      "'quarantined') ORDER BY state = 'quarantined' DESC, seq LIMIT 1";
+  const bool prompts = world_.random.below(4) == 0;
+  const std::string table = prompts ? "payloads" : "chunks";
+  const std::string pick = "SELECT id FROM requests JOIN " + table +
+                           " USING (seq) WHERE state IN ('queued','running','quarantined')"
+                           " ORDER BY state = 'quarantined' DESC, seq LIMIT 1";
   sqlite3_exec(
-      db, pick,
+      db, pick.c_str(),
       [](void* out, int, char** values, char**) {
         *static_cast<std::string*>(out) = values[0];
         return 0;
       },
       &id, nullptr);
   if (!id.empty()) {
-    for (const char* table : {"settled", "tail"}) {
-      const std::string sql = std::string("UPDATE ") + table +
+    std::vector<std::string> damaged = {"payloads"};
+    if (!prompts) damaged = {"settled", "tail"};
+    for (const std::string& part : damaged) {
+      const std::string sql = "UPDATE " + part +
                               " SET crc = (crc + 1) & 4294967295 WHERE seq = (SELECT seq FROM"
                               " requests WHERE id = '" +
                               id + "')";

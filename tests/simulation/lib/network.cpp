@@ -26,6 +26,7 @@ void Network::try_connect(Endpoint* peer, Role role) {
     return;
   }
   trying_[peer] = false;
+  if (unseen_until_us_[peer] > world_.now_us) world_.hit(Fault::kLostUnseen);
   const PeerId id = ++last_;
   Connection& connection = connections_[id];
   connection.peer = peer;
@@ -73,6 +74,7 @@ void Network::cut(PeerId id, std::int64_t daemon_sees_us, std::int64_t peer_sees
   connections_.erase(it);
   world_.say([&] { return "connection " + std::to_string(id) + " is cut"; });
   if (daemon_sees_us >= 0) {
+    unseen_until_us_[peer] = world_.now_us + daemon_sees_us;
     world_.after(daemon_sees_us, [this, id] {
       if (listener_->listens()) listener_->on_peer_gone(id);
     });
@@ -81,6 +83,7 @@ void Network::cut(PeerId id, std::int64_t daemon_sees_us, std::int64_t peer_sees
 }
 
 void Network::daemon_died() {
+  unseen_until_us_.clear();
   std::vector<PeerId> all;
   for (const auto& [id, connection] : connections_) all.push_back(id);
   for (const PeerId id : all) cut(id, -1, world_.random.between(0, 100 * kMs));

@@ -74,6 +74,7 @@ class Network {
   std::map<PeerId, Connection> connections_;
   std::map<Endpoint*, std::int64_t> isolated_until_us_;
   std::map<Endpoint*, bool> trying_;
+  std::map<Endpoint*, std::int64_t> unseen_until_us_;  // the daemon knows nothing of a loss yet
   PeerId last_ = 0;
 };
 

@@ -161,7 +161,7 @@ std::string missing_coverage(const Counts& counts, std::uint64_t least) {
   const auto arrows = core::request_arrows();
   for (std::size_t i = 0; i < arrows.size(); ++i) {
     const std::uint64_t n = i < counts.arrows.size() ? counts.arrows[i] : 0;
-    if (n >= least || arrows[i].from == wire::RequestState::kQuarantined) continue;
+    if (n >= least) continue;
     missing += "  transition " + std::string(wire::state_name(arrows[i].from)) + " x " +
                std::string(core::change_name(arrows[i].change)) + ": " + std::to_string(n) + "\n";
   }
@@ -213,6 +213,10 @@ int command_line(int argc, char** argv) {
     const std::string_view name = argv[i];
     if (name == "--verbose") {
       verbose = true;
+      continue;
+    }
+    if (name == "--stop") {
+      options.stop_at_failure = true;
       continue;
     }
     if (i + 1 == argc) return 2;

@@ -35,8 +35,8 @@ std::string missing_coverage(const Counts& counts, std::uint64_t least);
 /// Everything that was counted, for people.
 std::string coverage_table(const Counts& counts);
 
-/// --seed N | --seeds A..B [--jobs J] [--bug NAME] [--verbose]; exit code 1 if a seed failed, 2 for
-/// arguments that are not understood.
+/// --seed N | --seeds A..B [--jobs J] [--bug NAME] [--verbose] [--stop]; exit code 1 if a seed
+/// failed (--stop: at the first one), 2 for arguments that are not understood.
 int command_line(int argc, char** argv);
 
 }  // namespace holdfast::simulation

@@ -161,7 +161,20 @@ int x_last_error(sqlite3_vfs*, int, char*) {
   return 0;
 }
 
+/// Before SQLite's first use in this process, which has one thread: no mutexes, nothing counted,
+/// and pages from one piece of memory.
+bool configure_sqlite() {
+  constexpr int kPages = 2048;
+  constexpr int kPageBytes = 4096 + 512;
+  static std::unique_ptr<char[]> pages(new char[std::size_t{kPages} * kPageBytes]);
+  return sqlite3_config(SQLITE_CONFIG_SINGLETHREAD) == SQLITE_OK &&
+         sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) == SQLITE_OK &&
+         sqlite3_config(SQLITE_CONFIG_PAGECACHE, pages.get(), kPageBytes, kPages) == SQLITE_OK;
+}
+
 std::uint64_t next_disk_number() {
+  static const bool configured = configure_sqlite();
+  CHECK_MSG(configured, "SQLite was used in this process before its first simulated disk");
   static std::uint64_t number = 0;
   return ++number;
 }

@@ -143,7 +143,7 @@ void Simulation::disturb_processes() {
   if (now_and_then(s.clock_step)) {
     const bool forward = r.below(2) == 0;
     world_.hit(forward ? Fault::kClockForward : Fault::kClockBackward);
-    world_.wall_shift_ms += r.between(1, 3'600'000) * (forward ? 1 : -1);
+    world_.step_wall_clock(r.between(1, s.clock_step_ms) * (forward ? 1 : -1));
   }
   if (now_and_then(s.disk_full)) {
     daemon_.set_disk_full(true);
@@ -206,7 +206,9 @@ void Simulation::operate() {
   }
   if (now_and_then(s.op_requeue)) {
     world_.hit(Fault::kRequeued);
-    daemon_.operate(core::OpRequeue{1, 5, any_id()});
+    const std::string& id = any_id();
+    auditor_.requeue_asked(id);
+    daemon_.operate(core::OpRequeue{1, 5, id});
   }
   if (now_and_then(s.op_move)) {
     const std::string& id = any_id();
@@ -261,6 +263,7 @@ void Simulation::help() {
     for (const auto& [seq, request] : daemon_.machine().requests().all()) {
       if (request.row.state != wire::RequestState::kQuarantined) continue;
       if (world_.random.below(2) == 0) {
+        auditor_.requeue_asked(request.row.id);
         daemon_.operate(core::OpRequeue{1, 5, request.row.id});
       } else {
         auditor_.cancelled_by_operator(request.row.id);

@@ -1,5 +1,7 @@
 #include "tests/simulation/lib/swarm.h"
 
+#include <algorithm>
+
 #include "tests/simulation/lib/sim_random.h"
 
 namespace holdfast::simulation {
@@ -53,14 +55,45 @@ void draw_house(Draws& d, Swarm& s) {
   if (d.chance(0.5)) s.blame_alone = 1, s.blame_quarantine = d.between(2, 3);
   if (d.chance(0.3)) s.boot_queued = d.between(1, 8);
   if (d.chance(0.1)) s.queue_max = d.between(3, 20);
+  if (d.chance(0.2)) s.exit_report_ms = d.between(100, 2000);
 }
 
-}  // namespace
+/// Ended requests leave: for room, where the clock stands still as far as hours are concerned, or
+/// for their age, where it jumps.
+void draw_retention(Draws& d, Swarm& s) {
+  if (d.chance(0.2)) {
+    s.retention_max_bytes = d.chance(0.5) ? 1 : d.between(80'000, 250'000);
+    s.retention_key_hours = d.chance(0.7) ? 0 : 1;
+  } else if (d.chance(0.12)) {
+    s.retention_hours = 1;
+    s.retention_key_hours = d.between(0, 2);
+  } else {
+    return;
+  }
+  s.ask_again = std::max(s.ask_again, 0.1);
+  s.same_key = std::max(s.same_key, 0.2);
+  s.other_body = std::max(s.other_body, 0.1);
+  if (s.retention_key_hours > 0 || s.retention_hours == 1) {
+    s.clock_step = static_cast<double>(d.between(0, 500)) / 1000;
+    s.clock_step_ms = 3 * 3'600'000;
+  }
+}
 
-Swarm draw_swarm(std::uint64_t seed) {
-  Draws d(seed);
-  Swarm s;
-  draw_house(d, s);
+/// A few seeds about requests that kill their workers again and again, and what may happen to one
+/// in quarantine: damaged rows, an operator, its deadline, deaths of the daemon.
+void draw_poison(Draws& d, Swarm& s) {
+  s.poison = static_cast<double>(d.between(50, 300)) / 1000;
+  s.blame_alone = 1;
+  s.blame_quarantine = d.between(1, 3);
+  s.bit_rot = d.chance(0.6) ? 2 : 0;
+  s.daemon_kill = static_cast<double>(d.between(100, 600)) / 1000;
+  s.op_requeue = d.chance(0.5) ? 1 : 0;
+  s.op_cancel = d.chance(0.3) ? 1 : 0;
+  s.exit_report_ms = d.chance(0.5) ? d.between(100, 1000) : 50;
+}
+
+/// Accidents by the second.
+void draw_rates(Draws& d, Swarm& s) {
   s.daemon_kill = d.rate(0.3, 0.8);
   s.power_failure = d.rate(0.4, 0.6);
   s.connection_drop = d.rate(0.4, 3);
@@ -85,6 +118,10 @@ Swarm draw_swarm(std::uint64_t seed) {
   s.op_move = d.rate(0.2, 1);
   s.op_drain = d.rate(0.15, 0.3);
   s.client_vanish = d.rate(0.4, 1);
+}
+
+/// Accidents by the opportunity.
+void draw_chances(Draws& d, Swarm& s) {
   s.die_before_commit = d.rate(0.3, 0.02);
   s.die_in_commit = d.rate(0.3, 0.02);
   s.die_after_commit = d.rate(0.3, 0.02);
@@ -114,11 +151,30 @@ Swarm draw_swarm(std::uint64_t seed) {
   s.zero_tokens = d.rate(0.1, 0.2);
   s.hand_back = d.rate(0.2, 0.1);
   s.new_worker = d.rate(0.35, 1);
+  s.ask_again = d.rate(0.4, 0.5);
+  s.step_unknown = d.rate(0.3, 1);
   s.write_eio = d.disk(0.08, 100);
   s.sync_eio = d.disk(0.2, 3000);
   s.read_eio = d.disk(0.15, 150);
   s.write_full = d.disk(0.08, 200);
   if (d.chance(0.8)) s.tail_rows = d.between(1, 60);
+}
+
+}  // namespace
+
+Swarm draw_swarm(std::uint64_t seed) {
+  Draws d(seed);
+  Swarm s;
+  draw_house(d, s);
+  draw_rates(d, s);
+  draw_chances(d, s);
+  if (s.fresh_disk && d.chance(0.6)) {
+    // The first start, cut short.
+    s.die_in_boot = std::max(s.die_in_boot, 0.4);
+    s.power_failure = std::max(s.power_failure, 0.3);
+  }
+  draw_retention(d, s);
+  if (d.chance(0.06)) draw_poison(d, s);
   return s;
 }
 

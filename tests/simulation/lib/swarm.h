@@ -32,6 +32,10 @@ struct Swarm {
   std::int64_t blame_alone = 2, blame_quarantine = 5, queue_max = 1000;
   std::int64_t boot_queued = 512;  // requests that a start reads before it serves
   std::int64_t tail_rows = 4096;   // before the newest tokens move to their requests
+  std::int64_t retention_hours = 168, retention_key_hours = 24;
+  std::int64_t retention_max_bytes = 8LL << 30;
+  std::int64_t clock_step_ms = 3'600'000;  // at most
+  std::int64_t exit_report_ms = 50;        // until the supervisor tells of a death, at most
 
   // rates per simulated second
   double daemon_kill = 0, power_failure = 0, connection_drop = 0, clog = 0, partition = 0;
@@ -46,7 +50,7 @@ struct Swarm {
   double gap = 0, lie = 0, repeat = 0, stale = 0, slow_worker = 0, bit_rot = 0, exit_lost = 0;
   double repeat_submit = 0, same_key = 0, other_body = 0, foreign = 0, cancel = 0, replay = 0;
   double deadline = 0, text_prompt = 0, poison = 0, slow_client = 0, zero_tokens = 0;
-  double hand_back = 0, new_worker = 0;
+  double hand_back = 0, new_worker = 0, ask_again = 0, step_unknown = 0;
   std::uint32_t write_eio = 0, sync_eio = 0, read_eio = 0, write_full = 0;  // of 1 << 16
 };
 Swarm draw_swarm(std::uint64_t seed);

@@ -14,17 +14,20 @@ struct Wish {
   std::vector<wire::TokenId> prompt;
   std::int64_t at_us = 0;       // first submitted
   std::int64_t cancel_us = -1;  // after acceptance; -1 = never
-  bool poison = false;          // its worker dies of it
+  int poison_at = -1;           // its worker dies of it at this index; -1 = never
   bool replay = false;          // resumes at an earlier index once
   bool slow = false;            // takes its time to give credit
   bool repeat = false;          // submits twice
   bool foreign = false;         // another tenant asks for it
+  std::int64_t again_us = -1;   // streams it once more, so long after its end; -1 = never
   int same_key_as = -1;         // wish whose tenant and key it has
   bool other_body = false;      // … with another body
   std::int64_t choices() const { return submit.n; }
 };
 
+/// A prompt that begins with kPoison + i kills its worker at index i, i < kPoisonKinds.
 inline constexpr wire::TokenId kPoison = 666;
+inline constexpr int kPoisonKinds = 4;
 
 /// Ids of a text prompt, as the simulated helper makes them.
 std::vector<wire::TokenId> ids_of_text(const std::string& text);

@@ -23,8 +23,9 @@ void draw_body(Wish& w, SimRandom& r, const Swarm& s) {
       w.prompt.push_back(static_cast<wire::TokenId>(1000 + r.below(1000)));
     }
     if (r.chance(s.poison)) {
-      w.poison = true;
-      w.prompt[0] = kPoison;
+      w.poison_at = r.below(2) == 0 ? 0 : static_cast<int>(r.between(1, kPoisonKinds - 1));
+      w.prompt[0] = kPoison + w.poison_at;
+      m.max_tokens = std::max(*m.max_tokens, std::int64_t{kPoisonKinds});
     }
     prompt.ids = w.prompt;
   }
@@ -40,13 +41,14 @@ void draw_behaviour(Wish& w, SimRandom& r, const Swarm& s) {
     if (r.below(2) == 0) m.total_timeout_ms = r.between(10, 8000);
     if (r.below(2) == 0) m.queue_timeout_ms = r.between(10, 4000);
   }
-  if (w.poison && r.below(2) == 0) m.total_timeout_ms = r.between(2000, 9000);
+  if (w.poison_at >= 0 && r.below(2) == 0) m.total_timeout_ms = r.between(2000, 9000);
   if (r.below(6) == 0) m.on_disconnect = wire::OnDisconnect::kCancel;
   if (r.chance(s.cancel)) w.cancel_us = r.between(0, 1500) * kMs;
   w.replay = r.chance(s.replay);
   w.slow = r.chance(s.slow_client);
   w.repeat = r.chance(s.repeat_submit);
   w.foreign = r.chance(s.foreign);
+  if (r.chance(s.ask_again)) w.again_us = r.between(100, 4000) * kMs;
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ std::vector<Wish> draw_wishes(World& world) {
           const std::int64_t at_us = w.at_us;
           w.submit = first.submit;
           w.prompt = first.prompt;
-          w.poison = first.poison;
+          w.poison_at = first.poison_at;
           w.submit.request_id = id;
           w.at_us = at_us;
           world.hit(Fault::kSameKey);

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 
+#include "shared/base/step_journal.h"
 #include "shared/wire/frame.h"
 
 namespace holdfast::simulation {
 namespace {
 
 constexpr std::int64_t kHeartbeatUs = 60 * kMs;  // silence after which the daemon gives it up
+
+/// The index at which this prompt kills; -1 = never.
+std::int64_t poison_of(const std::vector<wire::TokenId>& prompt) {
+  const std::int64_t at = prompt.front() - kPoison;
+  return at >= 0 && at < kPoisonKinds ? at : -1;
+}
 
 }  // namespace
 
@@ -36,6 +43,7 @@ void WorkerNode::start() {
   pid_ = index_ * 100'000 + incarnation_ + 1;
   table_ = worker::WorkTable(static_cast<std::size_t>(world_.swarm.ring_tokens));
   loads_.clear();
+  states_unsent_.clear();
   sequences_.clear();
   sent_.clear();
   old_fences_.clear();
@@ -44,6 +52,7 @@ void WorkerNode::start() {
   backlog_.clear();
   paused_until_us_ = 0;
   connection_ = 0;
+  killer_.reset();
   phase_ = Phase::kAlone;
   epoch_seen_ = 0;
   network_.connect(this, Role::kWorker);
@@ -58,7 +67,6 @@ void WorkerNode::die(int signal, bool oom) {
   alive_ = false;
   ++life_;
   const bool counts = oom || (signal != 0 && signal != 9 && signal != 15);
-  auditor_.worker_died(connection_, counts);
   const bool loading = std::any_of(loads_.begin(), loads_.end(),
                                    [](const auto& item) { return item.second.state != "ready"; });
   if (counts && loading) auditor_.loads_failed();
@@ -68,10 +76,26 @@ void WorkerNode::die(int signal, bool oom) {
   exit.pid = pid_;
   exit.signal = signal;
   exit.oom = oom;
+  std::vector<Name> step;
+  for (const auto& [key, sequence] : sequences_) {
+    if (!sequence.paused) step.push_back(sequence.name);
+  }
+  const bool known = !world_.accident(world_.swarm.step_unknown);
+  if (known) {
+    exit.step.emplace();
+    for (const Name& name : step) exit.step->push_back(step_mark(name.first, name.second));
+  } else {
+    world_.hit(Fault::kStepUnknown);
+  }
+  if (counts) auditor_.worker_crashed(known ? &step : nullptr);
   if (world_.accident(world_.swarm.exit_lost)) {
     world_.hit(Fault::kExitReportLost);
   } else {
-    world_.after(world_.random.between(0, 50) * kMs, [this, exit] { daemon_.operate(exit); });
+    const std::int64_t late_ms = world_.random.between(0, world_.swarm.exit_report_ms);
+    if (late_ms > 50) world_.hit(Fault::kExitReportLate);
+    world_.after(late_ms * kMs, [this, exit, killer = std::exchange(killer_, {})] {
+      if (daemon_.operate(exit) && killer) auditor_.killer_reported(killer->first, killer->second);
+    });
   }
   const std::uint64_t life = life_;
   world_.after(world_.random.between(50, 500) * kMs, [this, life] {
@@ -127,7 +151,6 @@ void WorkerNode::on_connected(PeerId connection) {
   }
   if (connection_ != 0) {
     // The old one's loss is on its way; here it ends at once.
-    world_.hit(Fault::kLostUnseen);
     network_.cut(connection_, world_.random.between(0, 100) * kMs, -1);
   }
   if (cut_off_since_us_ >= 0 && world_.now_us - cut_off_since_us_ > kSecond) {
@@ -159,6 +182,7 @@ void WorkerNode::greet() {
   for (const auto& [id, model] : loads_) hello.models.push_back(model);
   hello.active = table_.active();
   hello.epoch_seen = epoch_seen_;
+  states_unsent_.clear();  // it tells them all
   send(std::move(hello));
 }
 
@@ -176,6 +200,9 @@ void WorkerNode::handle(wire::Message& message) {
     if (welcome->epoch < epoch_seen_) return;
     epoch_seen_ = welcome->epoch;
     phase_ = Phase::kWelcome;
+    for (const auto& [id, model] : std::exchange(states_unsent_, {})) {
+      send(wire::StateReport{model});
+    }
   } else if (phase_ != Phase::kWelcome) {
     return;
   } else if (const auto* ack = std::get_if<wire::Ack>(&message)) {
@@ -239,7 +266,11 @@ void WorkerNode::report(const std::string& load_id, const std::string& state,
     it->second.state = state;
     const wire::LoadedModel model = it->second;
     if (state == "failed") loads_.erase(it);
-    if (phase_ == Phase::kWelcome) send(wire::StateReport{model});
+    if (phase_ == Phase::kWelcome) {
+      send(wire::StateReport{model});
+    } else {
+      states_unsent_[load_id] = model;
+    }
   });
 }
 
@@ -263,6 +294,7 @@ void WorkerNode::on_dispatch(const wire::Dispatch& d) {
     return table_.refuse(d, "no pages");
   }
   remember_fence(d.request_id, d.choice, d.fence);
+  dispatched_ = {d.request_id, d.choice};
   table_.dispatch(d, world_.now_us);
   const Name name{d.request_id, d.choice};
   const auto committed = static_cast<std::int64_t>(d.committed_ids.size());
@@ -293,11 +325,12 @@ void WorkerNode::obey_orders() {
     switch (order.kind) {
       case worker::Order::Kind::kAdd: {
         engine::SequenceSpec& spec = order.spec;
-        Sequence sequence{order.load_id,
+        Sequence sequence{dispatched_,
+                          order.load_id,
                           Stream(spec.sampling.seed, spec.choice, spec.prompt, numerics_class_),
                           0,
                           spec.max_tokens,
-                          spec.prompt.front() == kPoison,
+                          poison_of(spec.prompt),
                           false,
                           false};
         for (const core::TokenId id : spec.committed) sequence.stream.take(id);
@@ -322,8 +355,9 @@ bool WorkerNode::step_engine() {
   std::vector<engine::SequenceKey> ended;
   for (auto& [key, sequence] : sequences_) {
     if (sequence.paused) continue;
-    if (sequence.poison && !world_.healed) {
+    if (sequence.poison_at == sequence.next && !world_.healed) {
       world_.hit(Fault::kWorkerCrashed);
+      killer_ = sequence.name;
       die(11, false);
       return false;
     }

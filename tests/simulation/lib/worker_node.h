@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,12 +38,15 @@ class WorkerNode final : public Endpoint {
   void on_message(PeerId connection, wire::Message& message) override;
 
  private:
+  using Name = std::pair<std::string, std::int32_t>;  // request, choice
   struct Sequence {
+    Name name;
     std::string load_id;
     Stream stream;
     std::int64_t next = 0;
     std::int64_t max_tokens = 0;
-    bool poison = false, paused = false, ended = false;
+    std::int64_t poison_at = -1;
+    bool paused = false, ended = false;
   };
   enum class Phase : std::uint8_t { kAlone, kGreeting, kWelcome };
 
@@ -78,12 +82,14 @@ class WorkerNode final : public Endpoint {
   std::int64_t pid_ = 0;
   std::int64_t cut_off_since_us_ = -1;
   PeerId connection_ = 0;
+  Name dispatched_;             // the newest
+  std::optional<Name> killer_;  // whose step was its last
   Phase phase_ = Phase::kAlone;
   std::uint64_t epoch_seen_ = 0;
   worker::WorkTable table_;
   std::map<std::string, wire::LoadedModel> loads_;
+  std::map<std::string, wire::LoadedModel> states_unsent_;  // changed since HELLO
   std::map<engine::SequenceKey, Sequence> sequences_;
-  using Name = std::pair<std::string, std::int32_t>;
   std::map<Name, std::int64_t> sent_;  // highest index sent on any connection, for ACKs
   std::map<Name, core::Fence> old_fences_, fences_;
   std::map<Name, std::vector<core::TokenId>> said_;  // everything, from index 0

@@ -20,6 +20,26 @@ void Counts::add(const Counts& other) {
   simulated_us += other.simulated_us;
 }
 
+void World::step_wall_clock(std::int64_t by_ms) {
+  wall_steps_.emplace_back(now_us, wall_shift_ms_);
+  wall_shift_ms_ += by_ms;
+}
+
+std::int64_t World::most_wall_gain_ms(std::int64_t since_us) const {
+  std::int64_t most = 0;
+  std::int64_t from_us = since_us;
+  std::int64_t lowest_ms = INT64_MAX;
+  const auto stretch = [&](std::int64_t end_us, std::int64_t shift_ms) {
+    if (end_us < from_us) return;
+    lowest_ms = std::min(lowest_ms, wall_ms_at(from_us, shift_ms));
+    most = std::max(most, wall_ms_at(end_us, shift_ms) - lowest_ms);
+    from_us = end_us;
+  };
+  for (const auto& [at_us, shift_ms] : wall_steps_) stretch(at_us, shift_ms);
+  stretch(now_us, wall_shift_ms_);
+  return most;
+}
+
 void World::after(std::int64_t delay_us, std::function<void()> run) {
   heap_.push_back({now_us + std::max<std::int64_t>(delay_us, 0), ++order_, std::move(run)});
   std::push_heap(heap_.begin(), heap_.end());

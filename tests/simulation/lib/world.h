@@ -37,11 +37,14 @@ class World {
   SimRandom random;
   Counts counts;
   std::int64_t now_us = kSecond;
-  std::int64_t wall_shift_ms = 0;  // steps of the wall clock
-  bool healed = false;             // no more accidents
-  bool power_failed = false;       // at least once
+  bool healed = false;        // no more accidents
+  bool power_failed = false;  // at least once
 
-  std::int64_t wall_ms() const { return 1'700'000'000'000 + now_us / kMs + wall_shift_ms; }
+  std::int64_t wall_ms() const { return wall_ms_at(now_us, wall_shift_ms_); }
+  void step_wall_clock(std::int64_t by_ms);
+  /// The most that the wall clock went forward between any two moments since then.
+  std::int64_t most_wall_gain_ms(std::int64_t since_us) const;
+
   void after(std::int64_t delay_us, std::function<void()> run);
   /// False when nothing is left to happen.
   bool run_one();
@@ -72,8 +75,13 @@ class World {
       return std::pair(at_us, order) > std::pair(other.at_us, other.order);
     }
   };
+  static std::int64_t wall_ms_at(std::int64_t us, std::int64_t shift_ms) {
+    return 1'700'000'000'000 + us / kMs + shift_ms;
+  }
   void add_line(std::string line);
 
+  std::int64_t wall_shift_ms_ = 0;                                 // all steps together
+  std::vector<std::pair<std::int64_t, std::int64_t>> wall_steps_;  // when, and all up to then
   std::vector<Entry> heap_;
   std::uint64_t order_ = 0;
   std::uint64_t hash_ = 0xcbf29ce484222325ull;
