@@ -16,7 +16,7 @@ struct RunOptions {
   int jobs = 1;
   core::Bug bug = core::Bug::kNone;
   bool stop_at_failure = false;
-  double seconds_max = 1e9;
+  double cpu_seconds_max = 1e9;  // of each job
 };
 struct SeedFailure {
   std::uint64_t seed = 0;
