@@ -71,7 +71,7 @@ class Auditor {
     std::int64_t durable = 0;  // … before something that was synced left it
     core::Fence fence;         // newest that left
     core::PeerId worker = 0;
-    std::int64_t deaths = 0;  // with it in the step, or in an unknown one
+    std::int64_t deaths = 0;  // that count, with it in the step
     std::int64_t kills = 0;   // reported to this daemon since it was last released
     void left(std::int64_t end) {
       if (end > emitted) kills = 0;  // it has moved on
@@ -127,6 +127,7 @@ class Auditor {
   std::set<std::pair<std::string, core::Fence>> lies_, new_lies_;
   core::Fence newest_fence_;
   std::int64_t accepts_ = 0;
+  std::int64_t unknown_steps_ = 0;  // deaths that count, nobody knows against whom
   bool paused_ = false;
   int pauses_open_ = 0;  // orders that were not answered
   bool loads_may_fail_ = false, any_may_fail_ = false;

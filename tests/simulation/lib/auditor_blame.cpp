@@ -6,12 +6,14 @@
 namespace holdfast::simulation {
 
 void Auditor::worker_crashed(const std::vector<ChoiceName>* step) {
-  for (auto& [id, known] : known_) {
-    for (std::size_t c = 0; c < known.choices.size(); ++c) {
-      const ChoiceName name{id, static_cast<std::int32_t>(c)};
-      known.choices[c].deaths +=
-          step == nullptr || std::find(step->begin(), step->end(), name) != step->end();
-    }
+  if (step == nullptr) {
+    // It may be charged to whatever the daemon thinks was there, also to what comes until it knows.
+    ++unknown_steps_;
+    return;
+  }
+  for (const ChoiceName& name : *step) {
+    const auto it = known_.find(name.first);
+    if (it != known_.end()) ++it->second.choices.at(static_cast<std::size_t>(name.second)).deaths;
   }
 }
 
@@ -19,7 +21,7 @@ void Auditor::worker_crashed(const std::vector<ChoiceName>* step) {
 /// machine's matter.
 void Auditor::check_quarantine(const std::string& id, const Known& known) {
   std::int64_t deaths = 0;
-  for (const Seen& seen : known.choices) deaths = std::max(deaths, seen.deaths);
+  for (const Seen& seen : known.choices) deaths = std::max(deaths, seen.deaths + unknown_steps_);
   if (deaths < world_.swarm.blame_quarantine) {
     world_.fail("I6 " + id + " is quarantined after " + std::to_string(deaths) +
                 " deaths that count");
