@@ -183,7 +183,7 @@ void Machine::assign_jobs() {
     } else {
       const wire::Submit& submit = job.submit.submit;
       out_->send(job.helper, wire::Prepare{job.id, job.model_sha, submit.prompts,
-                                           submit.add_special, submit.echo});
+                                           submit.add_special, submit.echo, submit.sampling.extra});
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "control/gateway/json_fields.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
+#include "shared/grammar/request.h"
 
 namespace holdfast::gateway {
 
@@ -229,13 +230,48 @@ void read_messages(Fields& fields, wire::Submit* submit) {
   submit->prompts.push_back(std::move(prompt));
 }
 
-void read_response_format(Fields& fields) {
+using Grammars = std::vector<grammar::GrammarRequest>;
+
+/// OpenAI's form: {"type": "json_schema", "json_schema": {"name": …, "schema": {…}}}.
+void read_response_format(Fields& fields, Grammars* out) {
   const json* format = fields.take("response_format");
   if (format == nullptr) return;
-  const auto kind = format->is_object() ? format->find("type") : format->end();
-  if (!format->is_object() || kind == format->end() || *kind != "text") {
-    fields.fail("response_format", "may only be {\"type\": \"text\"} here");
+  const json kind = format->is_object() ? format->value("type", json()) : json();
+  if (kind == "text") return;
+  if (kind == "json_object") {
+    out->push_back({"json_object", ""});
+  } else if (kind == "json_schema") {
+    const json inner = format->value("json_schema", json());
+    if (!inner.is_object() || !inner.contains("schema")) {
+      return fields.fail("response_format", "lacks 'json_schema.schema', a JSON schema");
+    }
+    out->push_back({"json_schema", inner["schema"].dump()});
+  } else {
+    fields.fail("response_format",
+                "must have the type \"text\", \"json_object\" or \"json_schema\"");
   }
+}
+
+/// Beside that the names that vLLM and llama-server know. At most one in all.
+void read_grammar(Fields& fields, wire::Submit* submit) {
+  Grammars found;
+  read_response_format(fields, &found);
+  for (const char* name : {"guided_json", "json_schema"}) {
+    const json* schema = fields.take(name);
+    if (schema == nullptr) continue;
+    const bool is_text = schema->is_string();  // vLLM's clients send either
+    found.push_back({"json_schema", is_text ? schema->get<std::string>() : schema->dump()});
+  }
+  const std::pair<const char*, const char*> texts[] = {
+      {"guided_regex", "regex"}, {"guided_grammar", "gbnf"}, {"grammar", "gbnf"}};
+  for (const auto& [name, kind] : texts) {
+    std::string source;
+    if (fields.text(name, &source)) found.push_back({kind, std::move(source)});
+  }
+  if (found.size() > 1) {
+    fields.fail("response_format", "and the guided_… fields exclude each other; send one");
+  }
+  if (!found.empty()) submit->sampling.extra = grammar::extra_of(found[0]);
 }
 
 }  // namespace
@@ -252,6 +288,7 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
   } else {
     read_prompt(fields, *prompt, &submit.prompts);
   }
+  read_grammar(fields, &submit);
   fields.boolean("echo", &submit.echo);
   fields.boolean("add_special_tokens", &submit.add_special);
   std::int64_t value = 16;
@@ -273,7 +310,7 @@ bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, Fi
   read_common(fields, limits, out);
   wire::Submit& submit = out->submit;
   read_messages(fields, &submit);
-  read_response_format(fields);
+  read_grammar(fields, &submit);
   std::int64_t value = 0;
   if (fields.integer("max_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;
   if (fields.integer("max_completion_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;

@@ -202,6 +202,10 @@ void Helper::start_prepare(wire::Prepare job) {
          }
          crash_point(CrashPoint::kIngressPrepareBefore);
          wire::Prepared prepared = prepare(job, tokenizer.get(), options_.limits);
+         if (prepared.ok) {
+           const auto good = grammars_.check(job.model_sha, tokenizer.get(), job.extra);
+           if (!good) prepared = refusal(job.job, good.error().code, good.error().what);
+         }
          crash_point(CrashPoint::kIngressPrepareAfter);
          {
            const std::lock_guard lock(mutex_);

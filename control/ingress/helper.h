@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "control/ingress/grammar_check.h"
 #include "control/ingress/prepare.h"
 #include "shared/wire/socket.h"
 
@@ -66,6 +67,7 @@ class Helper {
   wire::WakeUp wake_;
   std::unique_ptr<wire::Socket> socket_;
   TokenizerCache cache_;
+  GrammarCheck grammars_;                                      // of the thread of prepare_lane_
   std::map<std::string, std::vector<wire::Prepare>> waiting_;  // for a tokenizer, by model_sha
   std::uint64_t connection_ = 0;  // what was asked on an older one is not answered any more
   bool hello_due_ = false;

@@ -29,7 +29,8 @@ std::string duration() {
 }
 
 std::string host() {
-  const std::string label = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+  // No two hyphens in a row: "xn--" would promise Punycode.
+  const std::string label = "[A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}";
   return label + "(\\." + label + "){0,2}";
 }
 

@@ -10,7 +10,7 @@ namespace holdfast::grammar {
 Result<std::shared_ptr<TokenMasks>> TokenMasks::make(GrammarPtr grammar,
                                                      std::shared_ptr<const TokenTable> table,
                                                      std::size_t bytes_max) {
-  HF_CHECKED(check_coverage(*grammar, *table));
+  HF_CHECKED(check_coverage(*grammar, table->single_bytes()));
   return std::make_shared<TokenMasks>(std::move(grammar), std::move(table), bytes_max);
 }
 

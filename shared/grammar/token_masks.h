@@ -27,7 +27,7 @@ class TokenMasks {
   static Result<std::shared_ptr<TokenMasks>> make(GrammarPtr grammar,
                                                   std::shared_ptr<const TokenTable> table,
                                                   std::size_t bytes_max = kBytesMax);
-  static constexpr std::size_t kBytesMax = 64u << 20;
+  static constexpr std::size_t kBytesMax = 16u << 20;
 
   TokenMasks(GrammarPtr grammar, std::shared_ptr<const TokenTable> table, std::size_t bytes_max);
   const Grammar& grammar() const { return *grammar_; }
@@ -40,7 +40,7 @@ class TokenMasks {
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
-  static constexpr std::uint64_t kWalkStepsMax = 8'000'000;  // places moved, of one walk
+  static constexpr std::uint64_t kWalkStepsMax = 4'000'000;  // places moved, of one walk
   static constexpr std::size_t kVisitsMax = 20'000;          // frames looked at, of one fill
   struct Node {
     std::vector<std::uint64_t> dense;

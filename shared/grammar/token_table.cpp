@@ -127,8 +127,17 @@ std::string_view TokenTable::bytes(TokenId id) const {
   return std::string_view(blob_).substr(begins_[at], begins_[at + 1] - begins_[at]);
 }
 
-Result<void> check_coverage(const Grammar& grammar, const TokenTable& table) {
-  const std::bitset<256> missing = grammar.bytes_used & ~table.single_bytes();
+std::bitset<256> single_bytes(const text::Tokenizer& tokenizer) {
+  std::bitset<256> bytes;
+  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string_view piece = tokenizer.piece(id);
+    if (piece.size() == 1 && !tokenizer.is_end(id)) bytes.set(static_cast<std::uint8_t>(piece[0]));
+  }
+  return bytes;
+}
+
+Result<void> check_coverage(const Grammar& grammar, const std::bitset<256>& single_bytes) {
+  const std::bitset<256> missing = grammar.bytes_used & ~single_bytes;
   if (missing.none()) return {};
   std::size_t byte = 0;
   while (!missing[byte]) ++byte;

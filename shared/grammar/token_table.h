@@ -80,8 +80,10 @@ class TokenTable {
   TokenTrie tries_[2];
 };
 
-/// kUnsupported if the vocabulary lacks a byte that the grammar may need (it is named): a text
+/// Bytes that are a token of their own in a vocabulary.
+std::bitset<256> single_bytes(const text::Tokenizer& tokenizer);
+/// kUnsupported if the grammar may need a byte that is no token of its own (it is named): a text
 /// could come to a point where no token fits.
-Result<void> check_coverage(const Grammar& grammar, const TokenTable& table);
+Result<void> check_coverage(const Grammar& grammar, const std::bitset<256>& single_bytes);
 
 }  // namespace holdfast::grammar

@@ -453,6 +453,7 @@ void fields(V& v, Like<Prepare> auto& m) {
   v("prompts", m.prompts);
   v("add_special", m.add_special);
   v("echo", m.echo);
+  v("extra", m.extra);
 }
 template <class V>
 void fields(V& v, Like<Prepared> auto& m) {

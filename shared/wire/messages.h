@@ -39,7 +39,7 @@ struct Sampling {
   float repetition_penalty = 1.0f;  // 1 = off
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
-  std::string extra;  // JSON object: further fields (logit_bias, grammar, …), empty = none
+  std::string extra;  // JSON object: further fields (logit_bias, grammar: shared/grammar/request.h)
 };
 
 /// What a client asks for. Exactly one of `text`, `ids`, `messages_json` is set.
@@ -411,6 +411,7 @@ struct Prepare {
   std::vector<Prompt> prompts;
   bool add_special = true;
   bool echo = false;
+  std::string extra;  // Sampling::extra of the request: its grammar is checked
 };
 struct Prepared {
   std::uint64_t job = 0;

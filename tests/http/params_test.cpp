@@ -157,8 +157,16 @@ TEST(Params, ChatNamesTheWrongParameter) {
       {R"({"model":"m","messages":[{"role":"user","content":"a"}],"top_logprobs":2})",
        "top_logprobs"},
       {R"({"model":"m","messages":[{"role":"user","content":"a"}],
+           "response_format":{"type":"yaml"}})",
+       "response_format"},
+      {R"({"model":"m","messages":[{"role":"user","content":"a"}],
+           "response_format":{"type":"json_schema","json_schema":{"name":"x"}}})",
+       "response_format"},
+      {R"({"model":"m","messages":[{"role":"user","content":"a"}],"guided_regex":"a",
            "response_format":{"type":"json_object"}})",
        "response_format"},
+      {R"({"model":"m","messages":[{"role":"user","content":"a"}],"guided_regex":5})",
+       "guided_regex"},
       {R"({"model":"m","messages":[{"role":"user","content":"a"}],"tools":{}})", "tools"},
   };
   for (const auto& [body, param] : cases) {
@@ -181,6 +189,31 @@ TEST(Params, ChatMessagesReachTheTemplateInOrder) {
   EXPECT_EQ(s.sampling.logprobs, 3);
   EXPECT_FALSE(chat(R"({"model":"m","messages":[{"role":"user","content":"a"}]})")
                    .generation.submit.max_tokens.has_value());
+}
+
+// The schema keeps the order of its members: documents are written in it.
+TEST(Params, WhatTheTextMustLookLikeGoesIntoTheExtra) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("response_format":{"type":"text"})", ""},
+      {R"("response_format":{"type":"json_object"})", R"({"grammar":{"kind":"json_object"}})"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"schema":{"b":1,"a":2}}})",
+       R"({"grammar":{"kind":"json_schema","source":"{\"b\":1,\"a\":2}"}})"},
+      {R"("guided_json":{"b":1,"a":2})",
+       R"({"grammar":{"kind":"json_schema","source":"{\"b\":1,\"a\":2}"}})"},
+      {R"("json_schema":"{ }")", R"({"grammar":{"kind":"json_schema","source":"{ }"}})"},
+      {R"("guided_regex":"a+")", R"({"grammar":{"kind":"regex","source":"a+"}})"},
+      {R"("guided_grammar":"root ::= x")", R"({"grammar":{"kind":"gbnf","source":"root ::= x"}})"},
+      {R"("grammar":"root ::= x")", R"({"grammar":{"kind":"gbnf","source":"root ::= x"}})"}};
+  for (const auto& [fields, extra] : cases) {
+    const Outcome one = completion(R"({"model":"m","prompt":"a",)" + std::string(fields) + "}");
+    ASSERT_TRUE(one.ok) << fields << one.error.message;
+    EXPECT_EQ(one.generation.submit.sampling.extra, extra);
+    EXPECT_TRUE(one.generation.ignored.empty());
+    const Outcome two = chat(R"({"model":"m","messages":[{"role":"user","content":"a"}],)" +
+                             std::string(fields) + "}");
+    ASSERT_TRUE(two.ok) << fields << two.error.message;
+    EXPECT_EQ(two.generation.submit.sampling.extra, extra);
+  }
 }
 
 TEST(Params, NamesWhatItIgnores) {

@@ -266,6 +266,41 @@ TEST_F(HelperTest, UnknownAndBrokenTokenizersAreRefusals) {
   EXPECT_EQ(daemon.expect<wire::Prepared>().refusal.code, Errc::kFileInvalid);
 }
 
+TEST_F(HelperTest, AGrammarThatCannotBeHonouredIsARefusal) {
+  wire::Prepare job = job_of(text_prompt("To be"));
+  job.extra = R"({"grammar":{"kind":"json_schema","source":"{\"type\":\"integer\"}"}})";
+  daemon.send(job);
+  daemon.expect<wire::NeedTokenizer>();
+  daemon.send(wire::TokenizerBlob{"demo", demo_blob()});
+  EXPECT_TRUE(daemon.expect<wire::Prepared>().ok);
+  daemon.send(job);
+  EXPECT_TRUE(daemon.expect<wire::Prepared>().ok) << "known to be good";
+  const std::pair<const char*, Errc> cases[] = {
+      {R"({"grammar":{"kind":"json_schema","source":"{\"not\":{}}"}})", Errc::kUnsupported},
+      {R"({"grammar":{"kind":"json_schema","source":"false"}})", Errc::kInvalidRequest},
+      {R"({"grammar":{"kind":"regex","source":"("}})", Errc::kInvalidRequest},
+      {R"({"grammar":{"kind":"xml","source":"a"}})", Errc::kInvalidRequest},
+      {R"({"grammar":"root ::= x"})", Errc::kInvalidRequest},
+      {R"({"grammar")", Errc::kInvalidRequest}};
+  for (const auto& [extra, code] : cases) {
+    job.extra = extra;
+    daemon.send(job);
+    const auto prepared = daemon.expect<wire::Prepared>();
+    EXPECT_FALSE(prepared.ok) << extra;
+    EXPECT_EQ(prepared.refusal.code, code) << extra << prepared.refusal.message;
+    EXPECT_TRUE(prepared.ids.empty());
+  }
+  wire::Prompt ids;
+  ids.ids = std::vector<wire::TokenId>{1, 2};
+  wire::Prepare bare = job_of(ids);
+  bare.model_sha = "bare";
+  bare.extra = R"({"grammar":{"kind":"regex","source":"a"}})";
+  daemon.send(bare);
+  daemon.expect<wire::NeedTokenizer>();
+  daemon.send(wire::TokenizerBlob{"bare", ""});
+  EXPECT_EQ(daemon.expect<wire::Prepared>().refusal.code, Errc::kUnsupported);
+}
+
 TEST_F(HelperTest, JobsOfALostConnectionAreNotAnswered) {
   daemon.send(job_of(text_prompt("x")));
   daemon.expect<wire::NeedTokenizer>();

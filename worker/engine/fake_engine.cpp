@@ -9,6 +9,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/log.h"
 #include "shared/base/progress.h"
+#include "shared/grammar/request.h"
 #include "shared/plan/plan.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
@@ -62,6 +63,10 @@ class FakeEngine final : public Engine {
 
   Result<void> add(SequenceSpec spec) override {
     HF_CHECKED(check_spec(spec, vocabulary_, options_.vocab, options_.context, options_.pages));
+    HF_TRY(const auto grammar, grammar::read_extra(spec.sampling.extra));
+    if (grammar) {
+      return Error{Errc::kUnsupported, "add sequence: the fake engine knows no grammars"};
+    }
     if (find(spec.key) != nullptr) {
       return Error{Errc::kConflict, "add sequence " + std::to_string(spec.key) + ": key in use"};
     }

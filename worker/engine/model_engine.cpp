@@ -20,6 +20,12 @@ std::string key_text(SequenceKey key) {
   return "add sequence " + std::to_string(key) + ": ";
 }
 
+Error grammar_error(std::int64_t index) {
+  return {Errc::kUnsupported, "sample token " + std::to_string(index) +
+                                  ": the grammar is too ambiguous; write it with fewer ways to "
+                                  "read one text"};
+}
+
 }  // namespace
 
 backend::Limits limits_for(const ModelEngineConfig& c, const std::string& kv_type) {
@@ -54,6 +60,11 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   produced_.reserve(slots_.size());
   single_.reserve(1);
   usage_.pages_total = config_.pages;
+  if (config_.vocabulary.tokenizer) {
+    auto table = grammar::TokenTable::make(*config_.vocabulary.tokenizer);
+    mask_.resize(table->mask_words());
+    grammars_ = std::make_unique<grammar::GrammarCache>(std::move(table));
+  }
 }
 
 ModelEngine::Slot* ModelEngine::find(SequenceKey key) {
@@ -76,12 +87,34 @@ Result<ModelEngine::Slot*> ModelEngine::claim(SequenceKey key) {
                key_text(key) + "all " + std::to_string(config_.slots) + " slots are taken"};
 }
 
+/// The state of its grammar after the committed ids; null for a sequence without one.
+Result<std::unique_ptr<grammar::Matcher>> ModelEngine::make_matcher(const SequenceSpec& spec) {
+  std::unique_ptr<grammar::Matcher> matcher;
+  HF_TRY(const auto request, grammar::read_extra(spec.sampling.extra));
+  if (!request) return matcher;
+  if (!grammars_) {
+    return Error{Errc::kUnsupported, key_text(spec.key) + "a grammar needs a tokenizer"};
+  }
+  HF_TRY(auto masks, grammars_->find(*request));
+  matcher = std::make_unique<grammar::Matcher>(std::move(masks));
+  for (std::size_t i = 0; i < spec.committed.size(); ++i) {
+    if (matcher->accept(spec.committed[i])) continue;
+    return Error{Errc::kInvalidRequest, key_text(spec.key) + "committed token " +
+                                            std::to_string(i) + " is not of its grammar"};
+  }
+  return matcher;
+}
+
 Result<void> ModelEngine::add(SequenceSpec spec) {
   HF_CHECKED(check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
   HF_TRY(SamplingExtra extra, parse_extra(spec.sampling.extra, config_.vocab));
+  HF_TRY(auto matcher, make_matcher(spec));
   HF_TRY(Slot * slot, claim(spec.key));
+  // Behind a complete text nothing is allowed but an end token, so that is the end.
+  const bool ignore_eos = spec.sampling.ignore_eos && matcher == nullptr;
   slot->rule = EndRule(&config_.vocabulary, std::move(spec.stops),
-                       generated_max(spec, config_.context), spec.sampling.ignore_eos);
+                       generated_max(spec, config_.context), ignore_eos);
+  slot->matcher = std::move(matcher);
   slot->finish = slot->rule.start();
   for (const TokenId id : spec.committed) {  // the choice may have ended with what was committed
     if (slot->finish != wire::FinishReason::kNone) break;
@@ -139,6 +172,7 @@ void ModelEngine::release(Slot& slot) {
   slot.tokens.clear();
   slot.state = State::kFree;
   slot.rule = EndRule();
+  slot.matcher.reset();
   slot.sampling = wire::Sampling();
   slot.extra = SamplingExtra();
   slot.probe.reset();
@@ -271,10 +305,18 @@ void ModelEngine::sample(Slot& slot, const float* row) {
   in.tokens = slot.tokens.data();
   in.prompt_n = slot.prompt_n;
   in.generated_n = slot.generated();
+  if (slot.matcher) {
+    if (!slot.matcher->fill_mask(mask_)) return fail(slot, grammar_error(slot.generated()));
+    in.mask = mask_;
+    in.only_end = slot.matcher->must_end();
+  }
   const std::optional<TokenId> id = sampler_.pick(row, in);
   if (!id.has_value()) {
     return fail(slot, {Errc::kNumericsNan, "sample token " + std::to_string(slot.generated()) +
                                                ": a logit is not finite"});
+  }
+  if (slot.matcher && !slot.matcher->accept(*id)) {
+    return fail(slot, grammar_error(slot.generated()));
   }
   Produced p;
   p.key = slot.key;

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "shared/grammar/matcher.h"
+#include "shared/grammar/request.h"
 #include "worker/backend/backend.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
@@ -80,6 +82,7 @@ class ModelEngine final : public Engine {
     std::int32_t choice = 0;
     std::int32_t priority = 0;
     EndRule rule;
+    std::unique_ptr<grammar::Matcher> matcher;  // null: any text
     std::unique_ptr<Probe> probe;
     std::size_t probe_next = 0;   // of probe->positions
     std::vector<TokenId> tokens;  // prompt, then generated; capacity context
@@ -101,6 +104,7 @@ class ModelEngine final : public Engine {
 
   Slot* find(SequenceKey key);
   Result<Slot*> claim(SequenceKey key);
+  Result<std::unique_ptr<grammar::Matcher>> make_matcher(const SequenceSpec& spec);
   void release(Slot& slot);
 
   void produce_ended();
@@ -126,6 +130,8 @@ class ModelEngine final : public Engine {
   std::unique_ptr<backend::Executor> executor_;
   PagePool pool_;
   Sampler sampler_;
+  std::unique_ptr<grammar::GrammarCache> grammars_;  // null without a tokenizer
+  std::vector<std::uint64_t> mask_;
   std::vector<Slot> slots_;
   std::vector<Slot*> order_;
   std::vector<Planned> planned_;

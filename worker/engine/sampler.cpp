@@ -88,15 +88,32 @@ void Sampler::penalise(const SampleInput& in) {
   }
 }
 
+void Sampler::exclude(std::span<const std::uint64_t> mask) {
+  const auto vocab = static_cast<std::size_t>(vocab_);
+  for (std::size_t at = 0; at < vocab; at += 64) {
+    const std::uint64_t word = at / 64 < mask.size() ? mask[at / 64] : 0;
+    if (word == ~std::uint64_t{0}) continue;
+    const std::size_t n = std::min<std::size_t>(64, vocab - at);
+    if (word == 0) {
+      std::fill_n(adjusted_.begin() + static_cast<std::ptrdiff_t>(at), n, kExcluded);
+      continue;
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      if ((word >> i & 1) == 0) adjusted_[at + i] = kExcluded;
+    }
+  }
+}
+
 /// The row itself when nothing changes it (most requests), else a changed copy.
 const float* Sampler::adjust(const float* logits, const SampleInput& in) {
   const wire::Sampling& s = *in.sampling;
   const bool biased = in.extra != nullptr && !in.extra->logit_bias.empty();
   const bool penalised =
       s.repetition_penalty != 1.0f || s.presence_penalty != 0.0f || s.frequency_penalty != 0.0f;
-  const bool no_end = in.generated_n < s.min_tokens && !end_ids_.empty();
-  if (!biased && !penalised && !no_end) return logits;
+  const bool no_end = in.generated_n < s.min_tokens && !end_ids_.empty() && !in.only_end;
+  if (!biased && !penalised && !no_end && in.mask.empty()) return logits;
   std::copy(logits, logits + vocab_, adjusted_.begin());
+  if (!in.mask.empty()) exclude(in.mask);
   if (biased) {
     for (const auto& [id, bias] : in.extra->logit_bias)
       adjusted_[static_cast<std::size_t>(id)] += bias;

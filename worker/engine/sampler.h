@@ -3,10 +3,12 @@
 // and (seed, choice, index), so a resumed choice picks what the first one would have picked.
 //
 // Order of the steps:
+//  0. a mask of allowed tokens (structured output): others are excluded, as if they had no logit;
 //  1. logit_bias; repetition penalty (each id of prompt and generated tokens, once: positive logits
 //     are divided by it, negative ones multiplied), then presence and frequency penalties
 //     (generated tokens only: -presence - count * frequency);
-//  2. end tokens are excluded while fewer than min_tokens are generated;
+//  2. end tokens are excluded while fewer than min_tokens are generated (unless the mask leaves
+//     nothing else);
 //  3. temperature 0: the greatest logit, ties by lowest id; the rest does not apply. A temperature
 //     below 1e-6 counts as 0;
 //  4. ids in the total order (logit descending, id ascending), weights e^((logit - max) / T):
@@ -18,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,8 +34,9 @@ namespace holdfast::engine {
 struct SamplingExtra {
   std::vector<std::pair<TokenId, float>> logit_bias;
 };
-/// JSON object {"logit_bias": {"ID": number, …}}; empty text is no extra. kInvalidRequest for bad
-/// JSON or ids outside [0, vocab), kUnsupported for any other field (named).
+/// JSON object {"logit_bias": {"ID": number, …}}; empty text is no extra, "grammar" is left alone.
+/// kInvalidRequest for bad JSON or ids outside [0, vocab), kUnsupported for any other field
+/// (named).
 Result<SamplingExtra> parse_extra(const std::string& json, std::int32_t vocab);
 
 struct SampleInput {
@@ -41,7 +45,9 @@ struct SampleInput {
   std::int32_t choice = 0;
   const TokenId* tokens = nullptr;  // prompt, then generated
   std::int64_t prompt_n = 0;
-  std::int64_t generated_n = 0;  // = index of the token to pick
+  std::int64_t generated_n = 0;         // = index of the token to pick
+  std::span<const std::uint64_t> mask;  // bit i of word i / 64: token i may come; empty: all may
+  bool only_end = false;                // the mask leaves nothing but end tokens
 };
 
 /// Takes its memory once, for a vocabulary. Not thread-safe.
@@ -65,6 +71,7 @@ class Sampler {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   }
   const float* adjust(const float* logits, const SampleInput& input);
+  void exclude(std::span<const std::uint64_t> mask);
   void penalise(const SampleInput& input);
   void select(const float* logits, std::int32_t k);
   std::size_t cut_top_p(const float* logits, float max, const wire::Sampling& s);

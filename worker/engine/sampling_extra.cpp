@@ -19,7 +19,7 @@ Result<SamplingExtra> parse_extra(const std::string& text, std::int32_t vocab) {
   const auto j = nlohmann::json::parse(text, nullptr, false);
   if (!j.is_object()) return bad("expected a JSON object");
   for (const auto& [key, value] : j.items()) {
-    if (value.is_null()) continue;
+    if (value.is_null() || key == "grammar") continue;  // shared/grammar/request.h reads that
     if (key != "logit_bias") {
       return Error{Errc::kUnsupported, "read sampling extra: this engine does not know " + key};
     }

@@ -1,0 +1,32 @@
+#include "control/ingress/grammar_check.h"
+
+#include <algorithm>
+
+#include "shared/grammar/request.h"
+
+namespace holdfast::ingress {
+
+Result<void> GrammarCheck::check(const std::string& model_sha, const text::Tokenizer* tokenizer,
+                                 const std::string& extra) {
+  if (extra.empty()) return {};
+  std::string key = model_sha + "\n" + extra;
+  const auto at = std::find(good_.begin(), good_.end(), key);
+  if (at != good_.end()) {
+    good_.splice(good_.begin(), good_, at);
+    return {};
+  }
+  HF_TRY(const auto request, grammar::read_extra(extra));
+  if (!request) return {};
+  if (tokenizer == nullptr) {
+    return Error{Errc::kUnsupported,
+                 "grammar: the model's file holds no tokenizer; leave the grammar out"};
+  }
+  HF_TRY(const grammar::GrammarPtr compiled, grammar::compile(*request));
+  HF_CHECKED(grammar::check_coverage(*compiled, grammar::single_bytes(*tokenizer)));
+  if (key.size() > kKeptBytesMax) return {};
+  good_.push_front(std::move(key));
+  if (good_.size() > kKept) good_.pop_back();
+  return {};
+}
+
+}  // namespace holdfast::ingress

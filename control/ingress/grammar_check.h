@@ -1,0 +1,27 @@
+#pragma once
+// Whether the grammar that a request asks for can be honoured with its model: said before the
+// request is accepted, by compiling it as the worker will.
+
+#include <list>
+#include <string>
+
+#include "shared/base/result.h"
+#include "shared/text/tokenizer.h"
+
+namespace holdfast::ingress {
+
+/// Not thread-safe.
+class GrammarCheck {
+ public:
+  /// `extra` is wire::Sampling::extra; one without a grammar is fine. kInvalidRequest and
+  /// kUnsupported as the compile functions of shared/grammar, kUnsupported without a tokenizer.
+  Result<void> check(const std::string& model_sha, const text::Tokenizer* tokenizer,
+                     const std::string& extra);
+
+ private:
+  static constexpr std::size_t kKept = 64;
+  static constexpr std::size_t kKeptBytesMax = 64 * 1024;  // a longer one is compiled every time
+  std::list<std::string> good_;                            // model and extra, newest first
+};
+
+}  // namespace holdfast::ingress

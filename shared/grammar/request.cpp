@@ -1,0 +1,63 @@
+#include "shared/grammar/request.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace holdfast::grammar {
+namespace {
+
+Error bad(const std::string& cause) {
+  return {Errc::kInvalidRequest, "read grammar: " + cause};
+}
+
+}  // namespace
+
+std::string extra_of(const GrammarRequest& request) {
+  nlohmann::json grammar = {{"kind", request.kind}};
+  if (!request.source.empty()) grammar["source"] = request.source;
+  return nlohmann::json{{"grammar", std::move(grammar)}}.dump(
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<std::optional<GrammarRequest>> read_extra(std::string_view extra_json) {
+  std::optional<GrammarRequest> none;
+  if (extra_json.empty()) return none;
+  const auto extra = nlohmann::json::parse(extra_json, nullptr, false);
+  if (!extra.is_object()) return bad("the extra of sampling is no JSON object");
+  const auto grammar = extra.find("grammar");
+  if (grammar == extra.end() || grammar->is_null()) return none;
+  if (!grammar->is_object()) return bad("expected {\"kind\": …, \"source\": …}");
+  GrammarRequest request;
+  for (const auto& [name, value] : grammar->items()) {
+    const bool known = name == "kind" || name == "source";
+    if (!known || !value.is_string()) return bad("expected only the texts \"kind\" and \"source\"");
+    (name == "kind" ? request.kind : request.source) = value.get<std::string>();
+  }
+  return std::optional<GrammarRequest>(std::move(request));
+}
+
+Result<GrammarPtr> compile(const GrammarRequest& request, const GrammarLimits& limits) {
+  if (request.kind == "json_schema") return compile_json_schema(request.source, limits);
+  if (request.kind == "json_object") return compile_json_mode(limits);
+  if (request.kind == "regex") return compile_regex(request.source, limits);
+  if (request.kind == "gbnf") return compile_gbnf(request.source, limits);
+  return bad("the kind '" + request.kind +
+             "' is not known; expected json_schema, json_object, regex or gbnf");
+}
+
+Result<std::shared_ptr<TokenMasks>> GrammarCache::find(const GrammarRequest& request) {
+  const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.request.kind == request.kind && entry.request.source == request.source;
+  });
+  if (at != entries_.end()) {
+    entries_.splice(entries_.begin(), entries_, at);
+    return entries_.front().masks;
+  }
+  HF_TRY(GrammarPtr grammar, compile(request));
+  HF_TRY(std::shared_ptr<TokenMasks> masks, TokenMasks::make(std::move(grammar), table_));
+  entries_.push_front({request, masks});
+  while (entries_.size() > size_) entries_.pop_back();
+  return masks;
+}
+
+}  // namespace holdfast::grammar

@@ -1,0 +1,167 @@
+// Goal: a sequence with a grammar produces a text of it, whatever the sampling; it depends on its
+// own ids and parameters alone, so it goes on from any committed prefix, beside any neighbours and
+// after preemption, with the same ids; sequences without one are not touched. Method: the device
+// double and the letter tokenizer of the engine's tests; a sequence run alone is the truth.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/engine/hash_executor.h"
+
+namespace holdfast::engine {
+namespace {
+
+using wire::FinishReason;
+
+/// Letters only, as the tokenizer has no others.
+const std::vector<grammar::GrammarRequest> kGrammars = {
+    {"regex", "((ab|cde)+z){2,6}"},
+    {"gbnf", "root ::= \"x\" root \"y\" | [a-f]{1,3}"},
+    {"regex", "[a-m]*n"},
+    {"regex", "(q[a-z]{3}){1,20}"}};
+
+SequenceSpec make_spec(SequenceKey key, std::size_t n, float temperature = 0.9f) {
+  SequenceSpec spec;
+  spec.key = key;
+  spec.prompt.assign(5 + n % 90, static_cast<TokenId>(3 + n % 50));
+  spec.sampling.temperature = temperature;
+  spec.sampling.seed = 1000 + n;
+  spec.sampling.extra = grammar::extra_of(kGrammars[n % kGrammars.size()]);
+  spec.max_tokens = 120;
+  return spec;
+}
+
+/// The pieces of the ids without the end token.
+std::string text_of(const std::vector<TokenId>& ids) {
+  const auto tokenizer = make_letter_tokenizer(97, kTestEnd);
+  std::string text;
+  for (const TokenId id : ids) text += tokenizer->is_end(id) ? "" : tokenizer->piece(id);
+  return text;
+}
+
+grammar::Matcher new_matcher(const SequenceSpec& spec) {
+  const auto request = grammar::read_extra(spec.sampling.extra).value();
+  const auto table = grammar::TokenTable::make(*make_letter_tokenizer(97, kTestEnd));
+  return grammar::Matcher(grammar::GrammarCache(table).find(*request).value());
+}
+
+void expect_of_grammar(const SequenceSpec& spec, const Outcome& out) {
+  grammar::Matcher matcher = new_matcher(spec);
+  for (const TokenId id : out.ids) ASSERT_TRUE(matcher.accept(id)) << text_of(out.ids);
+  EXPECT_TRUE(out.finish == FinishReason::kStop || out.finish == FinishReason::kLength);
+  EXPECT_EQ(matcher.ended(), out.finish == FinishReason::kStop) << text_of(out.ids);
+}
+
+TEST(EngineGrammar, TextsAreOfTheirGrammar) {
+  int stopped = 0;
+  for (std::size_t n = 0; n < 40; ++n) {
+    const SequenceSpec spec = make_spec(1, n, n % 5 == 0 ? 0.0f : 0.3f * static_cast<float>(n % 7));
+    const Outcome out = run_alone(spec);
+    expect_of_grammar(spec, out);
+    stopped += out.finish == FinishReason::kStop;
+  }
+  EXPECT_GT(stopped, 20);
+}
+
+TEST(EngineGrammar, EverySamplingParameterKeepsToIt) {
+  for (std::size_t n = 0; n < 24; ++n) {
+    SequenceSpec spec = make_spec(1, n, 1.2f);
+    switch (n % 6) {
+      case 0:
+        spec.sampling.top_k = 5;
+        break;
+      case 1:
+        spec.sampling.top_p = 0.3f;
+        break;
+      case 2:
+        spec.sampling.min_p = 0.2f;
+        break;
+      case 3:
+        spec.sampling.repetition_penalty = 1.5f;
+        spec.sampling.presence_penalty = 1.0f;
+        spec.sampling.frequency_penalty = 0.7f;
+        break;
+      case 4:
+        spec.sampling.min_tokens = 60;
+        break;
+      default:
+        spec.sampling.ignore_eos = true;
+    }
+    const Outcome out = run_alone(spec);
+    expect_of_grammar(spec, out);
+  }
+}
+
+// A bias for tokens that may not come has no effect; for one that may, it has.
+TEST(EngineGrammar, BiasesAreBehindTheMask) {
+  SequenceSpec spec = make_spec(1, 2);  // [a-m]*n
+  spec.sampling.extra = R"({"grammar":{"kind":"regex","source":"[a-m]*n"},)"
+                        R"("logit_bias":{"39":1000,"25":1000}})";  // "n" and "z"
+  const Outcome out = run_alone(spec);
+  EXPECT_EQ(text_of(out.ids), "n");
+}
+
+TEST(EngineGrammar, GoesOnFromAnyCommittedPrefix) {
+  for (std::size_t n = 0; n < 8; ++n) {
+    const SequenceSpec spec = make_spec(1, n);
+    const Outcome whole = run_alone(spec);
+    for (long cut = 1; cut <= static_cast<long>(whole.ids.size()); ++cut) {
+      SequenceSpec rest = spec;
+      rest.committed.assign(whole.ids.begin(), whole.ids.begin() + cut);
+      Outcome resumed = run_alone(rest);
+      if (!resumed.ids.empty()) resumed.ids.erase(resumed.ids.begin(), resumed.ids.begin() + cut);
+      EXPECT_EQ(resumed.finish, whole.finish);
+      const std::vector<TokenId> tail(whole.ids.begin() + cut, whole.ids.end());
+      EXPECT_EQ(resumed.ids, tail) << n << " cut at " << cut;
+    }
+  }
+}
+
+TEST(EngineGrammar, NeighboursAndPreemptionChangeNothing) {
+  std::vector<SequenceSpec> specs;
+  for (std::size_t n = 0; n < 24; ++n) {
+    specs.push_back(n % 3 == 0 ? varied_spec(100 + n, n) : make_spec(100 + n, n));
+  }
+  ModelEngineConfig config = test_config();
+  config.pages = 6;
+  TestEngine t(config);
+  std::vector<Outcome> out(specs.size());
+  std::size_t next = 0;
+  for (int steps = 0; steps < 100'000 && (next < specs.size() || !t.engine->idle()); ++steps) {
+    while (next < specs.size() && t.engine->add(specs[next]).has_value()) ++next;
+    gather(t.engine->step(), specs[0].key, out);
+  }
+  EXPECT_GT(t.engine->usage().preemptions, 0u);
+  for (std::size_t n = 0; n < specs.size(); ++n) EXPECT_EQ(out[n], run_alone(specs[n])) << n;
+}
+
+TEST(EngineGrammar, WhatCannotBeIsATypedError) {
+  TestEngine t;
+  const auto code = [&](SequenceSpec spec) {
+    const auto added = t.engine->add(std::move(spec));
+    return added.has_value() ? Errc::kInternal : added.error().code;
+  };
+  SequenceSpec spec = make_spec(1, 0);
+  spec.sampling.extra = grammar::extra_of({"regex", "a{3,1}"});
+  EXPECT_EQ(code(spec), Errc::kInvalidRequest);
+  spec.sampling.extra = grammar::extra_of({"regex", "(a)\\1"});
+  EXPECT_EQ(code(spec), Errc::kUnsupported);
+  spec.sampling.extra = grammar::extra_of({"regex", "[0-9]+"});  // no such tokens here
+  EXPECT_EQ(code(spec), Errc::kUnsupported);
+  spec.sampling.extra = grammar::extra_of({"xml", "a"});
+  EXPECT_EQ(code(spec), Errc::kInvalidRequest);
+  spec = make_spec(1, 0);
+  spec.committed = {25};  // "z" is no beginning
+  EXPECT_EQ(code(spec), Errc::kInvalidRequest);
+  spec.committed.clear();
+  EXPECT_EQ(code(spec), Errc::kInternal);  // taken
+  ModelEngineConfig config = test_config();
+  config.vocabulary.tokenizer = nullptr;
+  config.vocabulary.fake_end = kTestEnd;
+  TestEngine bare(config);
+  EXPECT_EQ(bare.engine->add(make_spec(1, 0)).error().code, Errc::kUnsupported);
+}
+
+}  // namespace
+}  // namespace holdfast::engine
