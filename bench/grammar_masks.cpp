@@ -58,7 +58,7 @@ const Example kExamples[] = {
     {"person schema", [] { return compile_json_schema(kPerson); }, kPersonText},
     {"recursive schema", [] { return compile_json_schema(kTree); }, kTreeText},
     {"JSON mode", [] { return compile_json_mode(); }, kAnyText},
-    {"regular expression", [] { return compile_regex("([A-Za-z]+[ ,.]?){1,60}"); },
+    {"regular expression", [] { return compile_regex("([A-Za-z]+[ ,.]{0,2}){1,60}"); },
      "The author of high fantasy works, among many others."},
 };
 
