@@ -60,6 +60,8 @@ TokenTrie make_trie(const TokenTable& table, std::vector<TokenId> ids) {
   for (const std::uint32_t node : path) {
     trie.nodes[node].end = static_cast<std::uint32_t>(trie.nodes.size());
   }
+  trie.nodes.shrink_to_fit();  // it lives as long as the model
+  trie.ids.shrink_to_fit();
   find_kinds(trie);
   return trie;
 }
@@ -105,12 +107,15 @@ std::shared_ptr<const TokenTable> TokenTable::make(std::span<const Token> tokens
     if (size == 1) table->single_bytes_.set(static_cast<std::uint8_t>(token.bytes[0]));
   }
   table->begins_.push_back(table->blob_.size());
+  table->begins_.shrink_to_fit();
+  table->blob_.shrink_to_fit();
   for (int i = 0; i < 2; ++i) table->tries_[i] = make_trie(*table, std::move(ids[i]));
   return table;
 }
 
 std::shared_ptr<const TokenTable> TokenTable::make(const text::Tokenizer& tokenizer) {
   std::vector<Token> tokens;
+  tokens.reserve(static_cast<std::size_t>(tokenizer.vocab_size()));
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
     tokens.push_back({tokenizer.piece(id), tokenizer.is_end(id)});
   }

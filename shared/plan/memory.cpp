@@ -12,7 +12,7 @@ constexpr std::int64_t kDefaultContext = 4096;
 constexpr std::int32_t kDefaultSlots = 16;
 constexpr std::int64_t kDefaultPrefillChunk = 512;
 constexpr std::uint64_t kHuge = 2u << 20;
-constexpr std::int64_t kTableBytes = 150;  // of a vocabulary entry, measured on 32k to 152k
+constexpr std::int64_t kTableBytes = 200;  // of a vocabulary entry, measured on 49k to 152k
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
 /// Saturating non-negative integer: a wish may be absurd, its envelope must then be too large to

@@ -82,7 +82,7 @@ struct LoadWish {
 ///             width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16;
 ///             logits = vocab to 16; tile = max(128, head_pad);
 ///             attention = max(32, group) x (2 head_pad + 4) + 128 head_pad + 576
-///   tables  = vocab x 150: the tokenizer's pieces and merges, about
+///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.
 struct Envelope {
   std::int64_t context = 0;

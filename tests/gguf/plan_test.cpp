@@ -353,7 +353,7 @@ TEST(Memory, EnvelopeFollowsItsFormula) {
   EXPECT_EQ(e.weights, kHuge);
   EXPECT_EQ(e.kv, kHuge);
   EXPECT_EQ(e.scratch, kHuge);
-  EXPECT_EQ(e.tables, 40u * 150);
+  EXPECT_EQ(e.tables, 40u * 200);
   EXPECT_EQ(e.total(), e.weights + e.kv + e.scratch + e.tables);
   // Large enough that the roundings do not hide the terms.
   wish.context = 100'000;

@@ -1,5 +1,7 @@
 #include "worker/link/compute.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -248,6 +250,7 @@ void Compute::load_one(const wire::Load& load) {
   wire::LoadedModel model;
   if (opened.has_value()) {
     model = opened.value()->describe();
+    malloc_trim(0);  // what only the load needed
     // An engine that only pretends to take memory says itself what it took.
     if (model.memory.taken == 0) {
       model.memory.taken = std::max<std::int64_t>(process_bytes() - before, 0);
