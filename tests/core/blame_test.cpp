@@ -61,6 +61,27 @@ TEST_F(BlameTest, TheWatchdogCountsKillsAndOrderlyExitsDoNot) {
   EXPECT_FALSE(death_counts({0, 1, 0, false, {}}));
 }
 
+TEST_F(BlameTest, WhatHasEndedMeanwhileIsNotCharged) {
+  wire::Submit two = bench.submission("two");
+  two.n = 2;
+  bench.submit(two);
+  const std::int64_t pid = bench.machine.workers().at(kW1).hello.pid;
+  bench.step(PeerGone{kW1});
+  bench.step(FromWorker{kW1 + 1, bench.hello("w2")});
+  bench.make_ready(kW1 + 1);
+  for (const wire::Dispatch& d : bench.dispatches()) {
+    // One choice ends where it stood; its index has not moved, but it is over.
+    if (d.request_id == "two" && d.choice == 0) {
+      bench.tokens(kW1 + 1, d, 0, {}, FinishReason::kStop);
+      break;
+    }
+  }
+  ASSERT_EQ(bench.machine.request("two")->choices[0].phase, ChoicePhase::kEnded);
+  bench.step(WorkerExit{pid, 0, 11, false, {}});
+  EXPECT_EQ(bench.machine.request("two")->choices[0].row.deaths, 0);
+  EXPECT_EQ(bench.machine.request("two")->choices[1].row.deaths, 1);
+}
+
 TEST_F(BlameTest, WhatMovedMeanwhileIsNotCharged) {
   bench.step(
       PeerGone{kW1});  // the connection is lost first, the word of the supervisor comes later

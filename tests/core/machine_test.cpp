@@ -83,6 +83,25 @@ TEST_F(MachineTest, RepeatWhilePreparingStartsNothingNew) {
   EXPECT_EQ(bench.written<InsertRequest>().size(), 1u);
 }
 
+TEST_F(MachineTest, HelperThatTakesTooLongLosesTheJob) {
+  ready();
+  wire::Submit submit = bench.submission("r1");
+  submit.prompts[0].ids.reset();
+  submit.prompts[0].text = "hello";
+  bench.submit(submit);
+  const Config& config = bench.machine.config();
+  for (int i = 1; i < config.ingress_tries; ++i) {
+    bench.advance_ms(config.ingress_timeout_ms);
+    EXPECT_EQ(bench.messages<wire::Prepare>(Bench::kHelper).size(), 1u) << i;
+    EXPECT_TRUE(bench.messages<wire::Refused>().empty());
+  }
+  bench.advance_ms(config.ingress_timeout_ms);
+  ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kTimeout);
+  EXPECT_NE(bench.messages<wire::Refused>()[0].refusal.message.find("too long"), std::string::npos);
+  EXPECT_EQ(bench.machine.preparing(), 0);
+}
+
 TEST_F(MachineTest, HelperThatDiesIsReplacedAFewTimes) {
   ready();
   wire::Submit submit = bench.submission("r1");

@@ -67,6 +67,7 @@ TEST(Store, RequestComesBackWhole) {
   EXPECT_EQ(r.sampling.seed, 0xFFFF'FFFF'FFFF'FFFFULL);
   EXPECT_EQ(r.sampling.temperature, 0.7f);
   EXPECT_EQ(r.stops, insert.payload.stops);
+  EXPECT_TRUE(r.echo);
   EXPECT_EQ(r.prompt_tokens, std::vector<std::int64_t>{4});
   EXPECT_EQ(r.choices[0].ids, (std::vector<core::TokenId>{10, 11, 12}));
   EXPECT_EQ(store->prompt_ids(1, 0).value(), insert.payload.prompt_ids[0]);
