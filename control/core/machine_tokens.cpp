@@ -5,6 +5,16 @@
 #include "control/core/planted.h"
 
 namespace holdfast::core {
+namespace {
+
+/// What a request asked for cannot be done: that says nothing about who tried it.
+bool is_fault_of_request(const std::string& code) {
+  constexpr Errc kOfRequest[] = {Errc::kInvalidRequest, Errc::kUnsupported, Errc::kContextExceeded};
+  return std::any_of(std::begin(kOfRequest), std::end(kOfRequest),
+                     [&](Errc candidate) { return code == errc_name(candidate); });
+}
+
+}  // namespace
 
 void Machine::on(const FromWorker& event) {
   if (!std::holds_alternative<wire::Hello>(event.message) && workers_.count(event.peer) == 0) {
@@ -185,8 +195,10 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
   }
   if (load != loads_.end()) {
     if (finish == FinishReason::kError) {
-      count_failure(load->second.row.worker_key, load->second.row.model,
-                    event.error_code + ": " + event.error);
+      if (!is_fault_of_request(event.error_code)) {
+        count_failure(load->second.row.worker_key, load->second.row.model,
+                      event.error_code + ": " + event.error);
+      }
     } else {
       count_success(load->second);
     }

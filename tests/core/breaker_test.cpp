@@ -53,17 +53,17 @@ struct BreakerTest : testing::Test {
     bench.submit(bench.submission("r" + std::to_string(++made)));
     return bench.dispatches().empty() ? wire::Dispatch() : bench.dispatch();
   }
-  void fail(const wire::Dispatch& d, PeerId worker = kW1) {
+  void fail(const wire::Dispatch& d, const std::string& code = "internal") {
     wire::Tokens message;
     wire::TokenEvent event;
     event.request_id = d.request_id;
     event.choice = d.choice;
     event.fence = d.fence;
     event.finish = FinishReason::kError;
-    event.error_code = "internal";
+    event.error_code = code;
     event.error = "NaN";
     message.events.push_back(event);
-    bench.step(FromWorker{worker, message});
+    bench.step(FromWorker{kW1, message});
   }
   std::vector<InsertTransition> breaker_rows(const std::string& subject) {
     std::vector<InsertTransition> out;
@@ -105,6 +105,14 @@ TEST_F(BreakerTest, SuccessBetweenFailuresKeepsItClosed) {
     bench.tokens(kW1, submit(), 0, {1}, FinishReason::kStop);
   }
   EXPECT_EQ(bench.machine.counters().breakers_opened, 0u);
+}
+
+TEST_F(BreakerTest, WhatARequestAskedForIsNobodysFailure) {
+  for (const char* code : {"invalid_request", "unsupported", "context_exceeded"}) {
+    for (int i = 0; i < 3; ++i) fail(submit(), code);
+  }
+  EXPECT_EQ(bench.machine.breaker("w1").failures(), 0);
+  EXPECT_EQ(bench.machine.models().at("m").breaker.failures(), 0);
 }
 
 TEST_F(BreakerTest, OnlyTheOneThatFailsIsStopped) {
