@@ -276,7 +276,7 @@ class Machine {
   void load_lost(Load& load, const std::string& reason);
   void count_load_failure(Model& model, const std::string& reason);
   void give_up(Model& model, const std::string& reason);
-  bool may_be_evicted(const Load& load);
+  bool may_be_evicted(Load& load);
   std::int64_t loads_in_progress() const;
   void check_drift(const Load& load);
   void drain_step(Load& load);

@@ -520,7 +520,7 @@ bool Machine::place_on(Model& model, Worker& worker) {
 }
 
 /// Idle, not asked for, and not loaded a moment ago only to make room for the next one.
-bool Machine::may_be_evicted(const Load& load) {
+bool Machine::may_be_evicted(Load& load) {
   if (load.row.state != ModelState::kReady || !load.running.empty()) return false;
   if (models_.at(load.row.model).pinned) return false;
   for (const auto& [key, queue] : queues_) {
@@ -528,7 +528,10 @@ bool Machine::may_be_evicted(const Load& load) {
   }
   const std::int64_t stays_until_us = load.ready_us + config_.load_dwell_ms * 1000;
   if (stays_until_us <= now_.mono_us) return true;
-  timers_.add({stays_until_us, TimerKind::kPlacement, 0, 0, {}});
+  if (load.asked_again_us != stays_until_us) {  // placement looks often, one timer is enough
+    load.asked_again_us = stays_until_us;
+    timers_.add({stays_until_us, TimerKind::kPlacement, 0, 0, {}});
+  }
   return false;
 }
 
@@ -556,7 +559,7 @@ bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes
   std::vector<std::pair<std::int64_t, std::string>> idle;
   std::int64_t free = free_bytes(worker);
   for (const std::string& id : worker.loads) {
-    const Load& load = loads_.at(id);
+    Load& load = loads_.at(id);
     if (load.row.model == wanting.row.name) continue;
     if (load.row.state == ModelState::kDraining) free += load.row.bytes;
     if (!may_be_evicted(load)) continue;

@@ -18,8 +18,9 @@ struct Load {
   std::set<ChoiceRef> running;
   std::int64_t pages_used = 0;  // of `running`, by our count
   std::int64_t held_until_us = 0;
-  bool alone = false;         // a suspect runs here by itself
-  std::int64_t ready_us = 0;  // monotonic; 0 = not yet
+  bool alone = false;               // a suspect runs here by itself
+  std::int64_t ready_us = 0;        // monotonic; 0 = not yet
+  std::int64_t asked_again_us = 0;  // end of its dwell time, when a timer was set for it
   double progress = 0;
   wire::MemoryReport memory;
   std::int64_t deadline_us = 0;  // of the next report while loading
