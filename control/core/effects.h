@@ -71,8 +71,6 @@ struct Effects {
             bool alarm = false) {
     notes.push_back(Note{alarm, std::move(event), std::move(fields)});
   }
-  /// Appends another step's effects.
-  void merge(Effects&& other);
 };
 
 }  // namespace holdfast::core

@@ -11,17 +11,6 @@ constexpr std::int64_t kClassLookUs = 1'000'000;  // at least, between two looks
 
 }  // namespace
 
-void Effects::merge(Effects&& other) {
-  const auto append = [](auto& to, auto& from) {
-    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-  };
-  append(rows, other.rows);
-  append(messages, other.messages);
-  append(notes, other.notes);
-  durability = std::max(durability, other.durability);
-  stop = stop || other.stop;
-}
-
 Effects Machine::step(const Event& event, Now now) {
   Effects out;
   step(event, now, out);

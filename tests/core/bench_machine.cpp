@@ -81,6 +81,15 @@ void Bench::make_ready(PeerId peer, const std::string& numerics, std::int32_t sl
   }
 }
 
+void Bench::unloaded(PeerId peer) {
+  const auto unloads = messages<wire::Unload>(peer);
+  CHECK_MSG(unloads.size() == 1, "expected exactly one UNLOAD");
+  wire::StateReport report;
+  report.model.load_id = unloads[0].load_id;
+  report.model.state = "unloaded";
+  step(FromWorker{peer, report});
+}
+
 wire::Submit Bench::submission(const std::string& id, std::int64_t max_tokens,
                                std::int64_t prompt) {
   wire::Submit submit;
@@ -92,6 +101,13 @@ wire::Submit Bench::submission(const std::string& id, std::int64_t max_tokens,
   submit.prompts = {p};
   submit.max_tokens = max_tokens;
   submit.body_hash = "hash-" + id;
+  return submit;
+}
+
+wire::Submit Bench::text_submission(const std::string& id) {
+  wire::Submit submit = submission(id);
+  submit.prompts[0].ids.reset();
+  submit.prompts[0].text = "hello";
   return submit;
 }
 

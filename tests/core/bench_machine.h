@@ -37,8 +37,13 @@ struct Bench {
   void make_ready(PeerId peer, const std::string& numerics = "class-a", std::int32_t slots = 4,
                   std::int32_t pages = 64);
 
+  /// Answers the one UNLOAD sent to `peer` in the last step; CHECKs that there is one.
+  void unloaded(PeerId peer);
+
   wire::Submit submission(const std::string& id, std::int64_t max_tokens = 8,
                           std::int64_t prompt = 4);
+  /// The same with text, which a helper must prepare.
+  wire::Submit text_submission(const std::string& id);
   void submit(wire::Submit submit, PeerId peer = kClient);
   void tokens(PeerId worker, const wire::Dispatch& d, std::int64_t start, std::vector<TokenId> ids,
               FinishReason finish = FinishReason::kNone);

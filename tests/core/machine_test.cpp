@@ -65,9 +65,7 @@ TEST_F(MachineTest, SameIdAndSameKeyAreOneRequest) {
 
 TEST_F(MachineTest, RepeatWhilePreparingStartsNothingNew) {
   ready();
-  wire::Submit submit = bench.submission("r1");
-  submit.prompts[0].ids.reset();
-  submit.prompts[0].text = "hello";
+  wire::Submit submit = bench.text_submission("r1");
   bench.submit(submit, 1);
   const auto jobs = bench.messages<wire::Prepare>(Bench::kHelper);
   ASSERT_EQ(jobs.size(), 1u);
@@ -85,10 +83,7 @@ TEST_F(MachineTest, RepeatWhilePreparingStartsNothingNew) {
 
 TEST_F(MachineTest, HelperThatTakesTooLongLosesTheJob) {
   ready();
-  wire::Submit submit = bench.submission("r1");
-  submit.prompts[0].ids.reset();
-  submit.prompts[0].text = "hello";
-  bench.submit(submit);
+  bench.submit(bench.text_submission("r1"));
   const Config& config = bench.machine.config();
   for (int i = 1; i < config.ingress_tries; ++i) {
     bench.advance_ms(config.ingress_timeout_ms);
@@ -104,10 +99,7 @@ TEST_F(MachineTest, HelperThatTakesTooLongLosesTheJob) {
 
 TEST_F(MachineTest, HelperThatDiesIsReplacedAFewTimes) {
   ready();
-  wire::Submit submit = bench.submission("r1");
-  submit.prompts[0].ids.reset();
-  submit.prompts[0].text = "hello";
-  bench.submit(submit);
+  bench.submit(bench.text_submission("r1"));
   for (PeerId helper = Bench::kHelper; helper < Bench::kHelper + 2; ++helper) {
     bench.step(PeerGone{helper});
     EXPECT_TRUE(bench.messages<wire::Refused>().empty());

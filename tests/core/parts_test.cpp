@@ -435,12 +435,7 @@ TEST(Placement, TwoLoadsCannotBothPassAndTheIdleOneMakesRoom) {
   bench.add_model(1024, 4, 64, true, "other");
   // No room beside "m", which is idle: it is asked to go first.
   EXPECT_TRUE(bench.messages<wire::Load>(kW1).empty());
-  const auto unloads = bench.messages<wire::Unload>(kW1);
-  ASSERT_EQ(unloads.size(), 1u);
-  wire::StateReport report;
-  report.model.load_id = unloads[0].load_id;
-  report.model.state = "unloaded";
-  bench.step(FromWorker{kW1, report});
+  bench.unloaded(kW1);
   ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
   EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kUnloaded);
   bench.make_ready(kW1);

@@ -41,15 +41,6 @@ struct PoolTest : testing::Test {
     submit.model = model;
     bench.submit(std::move(submit));
   }
-  /// What the worker says when it was told to unload.
-  void unloaded() {
-    const auto unloads = bench.messages<wire::Unload>(kW1);
-    ASSERT_EQ(unloads.size(), 1u);
-    wire::StateReport report;
-    report.model.load_id = unloads[0].load_id;
-    report.model.state = "unloaded";
-    bench.step(FromWorker{kW1, report});
-  }
   void operate(const char* verb, const std::string& name) {
     bench.step(OpModel{Bench::kOperator, 1, verb, name});
   }
@@ -61,7 +52,7 @@ TEST_F(PoolTest, AModelIsLeftAloneForAWhileThenMakesRoom) {
   bench.advance_ms(kDwellMs - 1);
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
   bench.advance_ms(1);
-  unloaded();
+  bench.unloaded(kW1);
   ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
   bench.make_ready(kW1);
   EXPECT_EQ(bench.dispatch(kW1).request_id, "r1");
@@ -96,7 +87,7 @@ TEST_F(PoolTest, APinnedModelStaysOverARestartToo) {
 TEST_F(PoolTest, WhatMadeRoomInVainComesBack) {
   bench.advance_ms(kDwellMs);
   ask_for("b", "r1");
-  unloaded();
+  bench.unloaded(kW1);
   const auto loads = bench.messages<wire::Load>(kW1);
   ASSERT_EQ(loads.size(), 1u);
   wire::StateReport report;

@@ -71,7 +71,7 @@ void ScriptedHouse::kill_daemon() {
 }
 
 void ScriptedHouse::step(core::Event event) {
-  pending_.merge(machine_->step(event, now()));
+  machine_->step(event, now(), pending_);
 }
 
 /// Commit, then let out; the daemon may die on either side of the commit.
