@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "control/core/workers.h"
 #include "shared/base/bytes.h"
 
 namespace holdfast::core {
@@ -33,15 +34,9 @@ std::optional<std::string> check_sampling(const wire::Sampling& s) {
   return std::nullopt;
 }
 
-std::optional<std::string> check_prompts(const wire::Submit& submit, const Config& config) {
+std::optional<std::string> check_prompts(const wire::Submit& submit) {
   if (submit.prompts.empty()) return "prompts: expected at least one";
-  const auto prompts = static_cast<std::int64_t>(submit.prompts.size());
-  if (prompts > config.request_prompts_max) {
-    return "prompts: expected at most " + std::to_string(config.request_prompts_max);
-  }
-  if (submit.n < 1 || submit.n > config.request_choices_max / prompts) {
-    return "n: expected 1 to " + std::to_string(config.request_choices_max / prompts);
-  }
+  if (submit.n < 1) return "n: expected at least 1";
   for (const wire::Prompt& prompt : submit.prompts) {
     const int given = (prompt.text ? 1 : 0) + (prompt.ids ? 1 : 0) + (prompt.messages_json ? 1 : 0);
     if (given != 1) return "prompt: expected exactly one of text, ids, messages";
@@ -50,7 +45,95 @@ std::optional<std::string> check_prompts(const wire::Submit& submit, const Confi
   return std::nullopt;
 }
 
+void tighten(NamedBound& bound, std::int64_t value, const std::string& name) {
+  if (value > 0 && (bound.value == 0 || value < bound.value)) bound = {value, name};
+}
+
+void tighten(TokenBounds& bounds, const SubjectConfig& subject, const std::string& of) {
+  tighten(bounds.prompt, subject.max_prompt_tokens, of + ".max_prompt_tokens");
+  tighten(bounds.output, subject.max_output_tokens, of + ".max_output_tokens");
+  tighten(bounds.pages, subject.max_pages, of + ".max_pages");
+}
+
+/// Bounds on one request beside those on its tokens, which are not known yet.
+std::optional<wire::Refusal> check_counts(const wire::Submit& submit, const Config& config) {
+  const auto over = [](const char* what, const char* name, std::int64_t needed,
+                       std::int64_t bound) {
+    return refuse_over(Errc::kInvalidRequest, std::to_string(needed) + " " + what, name, needed,
+                       bound);
+  };
+  const auto prompts = static_cast<std::int64_t>(submit.prompts.size());
+  if (prompts > config.request_prompts_max) {
+    return over("prompts", "request.max_prompts", prompts, config.request_prompts_max);
+  }
+  if (submit.n > config.request_choices_max / std::max<std::int64_t>(prompts, 1)) {
+    return over("choices (prompts x n)", "request.max_choices", prompts * submit.n,
+                config.request_choices_max);
+  }
+  const auto meta = static_cast<std::int64_t>(submit.meta.size());
+  if (meta > config.request_meta_bytes_max) {
+    return over("bytes of meta", "request.max_meta_bytes", meta, config.request_meta_bytes_max);
+  }
+  const std::int64_t bytes = payload_bytes(submit);
+  if (config.request_max_bytes > 0 && bytes > config.request_max_bytes) {
+    return over("bytes of prompts and meta", "request.max_bytes", bytes, config.request_max_bytes);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::int64_t payload_bytes(const wire::Submit& submit) {
+  std::size_t bytes = submit.meta.size();
+  for (const wire::Prompt& prompt : submit.prompts) {
+    if (prompt.text) bytes += prompt.text->size();
+    if (prompt.messages_json) bytes += prompt.messages_json->size();
+    if (prompt.ids) bytes += prompt.ids->size() * sizeof(TokenId);
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+wire::Refusal refuse_over(Errc code, const std::string& what, const std::string& name,
+                          std::int64_t needed, std::int64_t bound) {
+  wire::Refusal refusal = refuse(code, what + "; " + name + " is " + std::to_string(bound));
+  refusal.needed = needed;
+  refusal.largest = bound;
+  return refusal;
+}
+
+Bounds bounds_of(const SubjectConfig& subject) {
+  return {subject.max_requests, subject.max_waiting, subject.max_bytes};
+}
+
+std::optional<wire::Refusal> check_full(const std::string& whose, const std::string& knobs,
+                                        const Bounds& bounds, const Tally& now,
+                                        std::int64_t bytes) {
+  const auto over = [&](std::int64_t have, std::int64_t more, std::int64_t bound, const char* knob,
+                        const char* what) -> std::optional<wire::Refusal> {
+    if (bound == 0 || have + more <= bound) return std::nullopt;
+    wire::Refusal refusal =
+        refuse_over(Errc::kQueueFull, whose + " has " + std::to_string(have) + " " + what,
+                    knobs + "." + knob, have + more, bound);
+    refusal.free = std::max<std::int64_t>(bound - have, 0);
+    return refusal;
+  };
+  if (auto full = over(now.requests, 1, bounds.requests, "max_requests", "requests")) return full;
+  if (auto full = over(now.waiting, 1, bounds.waiting, "max_waiting", "waiting requests")) {
+    return full;
+  }
+  return over(now.bytes, bytes, bounds.bytes, "max_bytes", "bytes of prompts");
+}
+
+TokenBounds token_bounds(const Config& config, const std::string& tenant,
+                         const std::string& model) {
+  TokenBounds bounds;
+  tighten(bounds.prompt, config.request_max_prompt_tokens, "request.max_prompt_tokens");
+  tighten(bounds.output, config.request_max_output_tokens, "request.max_output_tokens");
+  tighten(bounds.pages, config.queue_max_pages, "queue.max_pages");
+  tighten(bounds, config.tenant(tenant), "tenant." + tenant);
+  tighten(bounds, config.model(model), "model." + model);
+  return bounds;
+}
 
 wire::Refusal refuse(Errc code, std::string message) {
   wire::Refusal refusal;
@@ -69,7 +152,7 @@ std::optional<wire::Refusal> check_submit(const wire::Submit& submit, const Conf
   if (submit.tenant.size() > 128) return invalid("tenant: expected at most 128 bytes");
   if (submit.idem_key.size() > 256) return invalid("idempotency key: expected at most 256 bytes");
   if (submit.model.empty()) return invalid("model: expected a name");
-  if (const auto why = check_prompts(submit, config)) return invalid(*why);
+  if (const auto why = check_prompts(submit)) return invalid(*why);
   if (submit.max_tokens && (*submit.max_tokens < 0 || *submit.max_tokens > 1'000'000'000)) {
     return invalid("max_tokens: expected 0 or more");
   }
@@ -82,21 +165,28 @@ std::optional<wire::Refusal> check_submit(const wire::Submit& submit, const Conf
     return invalid("timeouts: expected 0 (none) or more milliseconds");
   }
   if (submit.priority > PriorityClass::kBatch) return invalid("priority: expected 0, 1 or 2");
-  if (static_cast<std::int64_t>(submit.meta.size()) > config.request_meta_bytes_max) {
-    return invalid("meta: expected at most " + std::to_string(config.request_meta_bytes_max) +
-                   " bytes");
-  }
-  return std::nullopt;
+  return check_counts(submit, config);
 }
 
 ContextVerdict admit_context(const std::vector<std::int64_t>& prompt_tokens,
                              std::optional<std::int64_t> max_tokens, std::int64_t context,
-                             std::int64_t pool_tokens) {
-  const std::int64_t room = std::min(context, pool_tokens);
+                             std::int64_t pool_tokens, const TokenBounds& bounds) {
   const std::int64_t longest =
       prompt_tokens.empty() ? 0 : *std::max_element(prompt_tokens.begin(), prompt_tokens.end());
-  const std::int64_t wanted = max_tokens.value_or(1);
   ContextVerdict verdict;
+  const auto over = [&](const char* what, const NamedBound& bound, std::int64_t needed) {
+    verdict.refusal = refuse_over(Errc::kContextExceeded, what + std::to_string(needed), bound.name,
+                                  needed, bound.value);
+    return verdict;
+  };
+  if (bounds.prompt.value > 0 && longest > bounds.prompt.value) {
+    return over("tokens of the prompt: ", bounds.prompt, longest);
+  }
+  if (bounds.output.value > 0 && max_tokens.value_or(0) > bounds.output.value) {
+    return over("max_tokens: ", bounds.output, *max_tokens);
+  }
+  const std::int64_t wanted = max_tokens.value_or(1);
+  std::int64_t room = std::min(context, pool_tokens);
   if (longest + wanted > room) {
     verdict.refusal =
         refuse(Errc::kContextExceeded,
@@ -111,7 +201,14 @@ ContextVerdict admit_context(const std::vector<std::int64_t>& prompt_tokens,
     verdict.refusal->free = std::max<std::int64_t>(room - longest, 0);
     return verdict;
   }
+  if (bounds.pages.value > 0) {
+    const std::int64_t pages = pages_for(longest + wanted, kPageTokens);
+    if (pages > bounds.pages.value) return over("KV pages of a choice: ", bounds.pages, pages);
+    room = std::min(room, bounds.pages.value * kPageTokens);
+  }
   verdict.max_tokens = max_tokens.value_or(room - longest);
+  if (bounds.output.value > 0)
+    verdict.max_tokens = std::min(verdict.max_tokens, bounds.output.value);
   return verdict;
 }
 

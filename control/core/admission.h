@@ -6,13 +6,27 @@
 #include <optional>
 #include <vector>
 
+#include "control/core/census.h"
 #include "control/core/config.h"
 #include "control/core/rows.h"
 
 namespace holdfast::core {
 
-/// prompt + max_tokens of every prompt must fit the context and the page pool alone.
-/// `max_tokens` absent: what the longest prompt leaves. On success the resolved max_tokens.
+/// A number of the configuration with its name, for the refusal to say. 0 = no bound.
+struct NamedBound {
+  std::int64_t value = 0;
+  std::string name;
+};
+/// The tightest that the whole, the tenant and the model set for one request.
+struct TokenBounds {
+  NamedBound prompt;  // tokens of each prompt
+  NamedBound output;  // max_tokens
+  NamedBound pages;   // KV pages of each choice
+};
+TokenBounds token_bounds(const Config& config, const std::string& tenant, const std::string& model);
+
+/// prompt + max_tokens of every prompt must fit the context, the page pool and the bounds alone.
+/// `max_tokens` absent: what these leave. On success the resolved max_tokens.
 struct ContextVerdict {
   std::optional<wire::Refusal>
       refusal;  // kContextExceeded: needed, largest = prompt + tokens that fit
@@ -20,7 +34,25 @@ struct ContextVerdict {
 };
 ContextVerdict admit_context(const std::vector<std::int64_t>& prompt_tokens,
                              std::optional<std::int64_t> max_tokens, std::int64_t context,
-                             std::int64_t pool_tokens);
+                             std::int64_t pool_tokens, const TokenBounds& bounds = {});
+
+/// How much there may be at once of one subject. 0 = no bound.
+struct Bounds {
+  std::int64_t requests = 0;
+  std::int64_t waiting = 0;
+  std::int64_t bytes = 0;
+};
+Bounds bounds_of(const SubjectConfig& subject);
+/// kQueueFull if one more request with so many bytes is more than `bounds` has room for beside
+/// `now`. `whose` is for people; `knobs` is what the names of the bounds begin with.
+std::optional<wire::Refusal> check_full(const std::string& whose, const std::string& knobs,
+                                        const Bounds& bounds, const Tally& now, std::int64_t bytes);
+/// `needed` of something of which `bound` are allowed: "WHAT; NAME is BOUND", and the numbers.
+wire::Refusal refuse_over(Errc code, const std::string& what, const std::string& name,
+                          std::int64_t needed, std::int64_t bound);
+
+/// Bytes of prompts and meta.
+std::int64_t payload_bytes(const wire::Submit& submit);
 
 /// Fields of the message alone (counts, ranges, lengths). kInvalidRequest says which and what was
 /// expected.

@@ -13,21 +13,38 @@
 
 namespace holdfast::core {
 
-/// What an operator may say of one tenant.
-struct TenantConfig {
-  std::int64_t weight = 1;
-  std::int64_t max_requests = 0;
+/// What an operator may say of one tenant, model or worker. kUnset: what is said of all of them
+/// (the name "*"), else of the whole, else no bound. 0 is "no bound".
+struct SubjectConfig {
+  static constexpr std::int64_t kUnset = -1;
+  std::int64_t weight = kUnset;
+  std::int64_t max_requests = kUnset;
+  std::int64_t max_waiting = kUnset;
+  std::int64_t max_running = kUnset;
+  std::int64_t max_pages = kUnset;
+  std::int64_t max_prompt_tokens = kUnset;
+  std::int64_t max_output_tokens = kUnset;
+  std::int64_t max_bytes = kUnset;
+  std::int64_t replicas = kUnset;
+  std::int64_t dwell_ms = kUnset;
 };
+using Subjects = std::map<std::string, SubjectConfig, std::less<>>;
 
 struct Config {
   std::int64_t queue_max_requests = 100'000;
   std::int64_t queue_max_tenant_requests = 100'000;
   std::int64_t queue_max_bytes = 1LL << 30;
+  std::int64_t queue_max_waiting = 0;
+  std::int64_t queue_max_running = 0;
+  std::int64_t queue_max_pages = 0;
   std::int64_t preparing_max = 4096;
   std::int64_t queue_read_requests = 512;
   std::int64_t request_prompts_max = 256;
   std::int64_t request_choices_max = 1024;
   std::int64_t request_meta_bytes_max = 1 << 20;
+  std::int64_t request_max_prompt_tokens = 0;
+  std::int64_t request_max_output_tokens = 0;
+  std::int64_t request_max_bytes = 0;
   std::int64_t terminal_cache = 1024;
   std::int64_t adoption_window_ms = 1500;
   std::int64_t reconnect_ms = 3000;
@@ -70,37 +87,51 @@ struct Config {
   std::int64_t retention_hours = 168;
   std::int64_t retention_key_hours = 24;
   std::int64_t retention_max_bytes = 8LL << 30;
-  std::map<std::string, TenantConfig, std::less<>> tenants;  // those of whom something is set
+  Subjects tenants, models, workers;  // those of whom something is set
 
-  TenantConfig tenant(const std::string& name) const;
+  // As in effect: no field is kUnset.
+  SubjectConfig tenant(std::string_view name) const;
+  SubjectConfig model(std::string_view name) const;
+  SubjectConfig worker(std::string_view key) const;
 };
 
 struct Knob {
-  std::string_view name;  // of a tenant's knob: what stands behind the tenant's name
+  std::string_view name;  // of a subject's knob: what stands behind the subject's name
   std::int64_t Config::*field;
   std::int64_t min;
   std::int64_t max;
   std::string_view unit;
   std::string_view doc;
   bool restart;  // a change needs a restart of the daemon
-  std::int64_t TenantConfig::*tenant_field = nullptr;
+  std::int64_t SubjectConfig::*own = nullptr;
 };
 std::span<const Knob> knobs();
-/// Those that each tenant has, as tenant.NAME.KNOB.
-std::span<const Knob> tenant_knobs();
+
+/// Things that have knobs of their own: PREFIX.NAME.KNOB, or PREFIX.*.KNOB for all of them.
+struct SubjectKind {
+  std::string_view prefix;
+  Subjects Config::*map;
+  SubjectConfig (Config::*effective)(std::string_view name) const;
+  std::span<const Knob> knobs;
+};
+std::span<const SubjectKind> subject_kinds();
 
 /// A knob by the name that it has in files, documents and commands.
 class NamedKnob {
  public:
-  NamedKnob(const Knob& knob, std::string tenant) : knob_(&knob), tenant_(std::move(tenant)) {}
+  explicit NamedKnob(const Knob& knob) : knob_(&knob) {}
+  NamedKnob(const Knob& knob, const SubjectKind& kind, std::string subject)
+      : knob_(&knob), kind_(&kind), subject_(std::move(subject)) {}
   std::string name() const;
   const Knob& knob() const { return *knob_; }
+  bool of_subject() const { return kind_ != nullptr; }
   std::int64_t get(const Config& config) const;
   void set(Config& config, std::int64_t value) const;
 
  private:
   const Knob* knob_;
-  std::string tenant_;
+  const SubjectKind* kind_ = nullptr;
+  std::string subject_;
 };
 std::optional<NamedKnob> find_knob(std::string_view name);
 

@@ -53,12 +53,12 @@ Result<void> assign(ConfigVersion& next, const Config& base, const Assignment& a
 
 std::vector<NamedKnob> knobs_of(const std::vector<const ConfigVersion*>& versions) {
   std::vector<NamedKnob> all;
-  for (const Knob& knob : knobs()) all.emplace_back(knob, std::string());
+  for (const Knob& knob : knobs()) all.emplace_back(knob);
   std::set<std::string> seen;
   for (const ConfigVersion* version : versions) {
     for (const auto& [name, setting] : version->settings) {
       const auto knob = find_knob(name);
-      if (!knob || knob->knob().tenant_field == nullptr || !seen.insert(name).second) continue;
+      if (!knob || !knob->of_subject() || !seen.insert(name).second) continue;
       all.push_back(*knob);
     }
   }

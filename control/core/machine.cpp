@@ -57,9 +57,10 @@ void Machine::on(const Boot& event) {
   for (const BootRequest& request : event.requests) bring_in(request);
   for (auto& [name, model] : models_) refresh_model(model, "daemon started");
   timers_.add({adoption_until_us_, TimerKind::kAdoption, 0, 0, {}});
-  out_->note("booted", {{"epoch", std::to_string(event.epoch)},
-                        {"live_requests", std::to_string(requests_.live() + unread_)},
-                        {"models", std::to_string(models_.size())}});
+  out_->note("booted",
+             {{"epoch", std::to_string(event.epoch)},
+              {"live_requests", std::to_string(requests_.census().all().requests + unread_)},
+              {"models", std::to_string(models_.size())}});
   want_place_ = want_dispatch_ = true;
 }
 
@@ -162,8 +163,7 @@ void Machine::boot_choice(Request& request, Choice& choice, const BootChoice& bo
   choice.worker_key = boot.worker_key;
   choice.incarnation = boot.incarnation;
   choice.load_id = boot.load_id;
-  ++request.running;
-  ++running_;
+  count_running(request, choice);
 }
 
 void Machine::on(const RowsDamaged& event) {
@@ -188,13 +188,13 @@ void Machine::on(const Shutdown& event) {
   draining_ = true;
   drain_until_us_ = std::min(drain_until_us_, now_.mono_us + event.limit_ms * 1000);
   timers_.add({drain_until_us_, TimerKind::kDrain, 0, 0, {}});
-  out_->note("draining",
-             {{"running", std::to_string(running_)}, {"limit_ms", std::to_string(event.limit_ms)}});
+  out_->note("draining", {{"running", std::to_string(running_choices())},
+                          {"limit_ms", std::to_string(event.limit_ms)}});
 }
 
 void Machine::check_drained() {
   const bool over = now_.mono_us >= drain_until_us_;
-  if (running_ > 0 && !over) return;
+  if (running_choices() > 0 && !over) return;
   out_->stop = true;
 }
 

@@ -85,7 +85,7 @@ class Machine {
   Request* request(const std::string& id) { return requests_.by_id(id); }
   wire::RequestInfo info(const Request& request) const;
   std::int64_t queued_choices() const;
-  std::int64_t running_choices() const { return running_; }
+  std::int64_t running_choices() const { return requests_.census().all().running; }
   /// Requests of the queue that the database has and BootMore has not brought yet.
   std::int64_t unread() const { return unread_; }
   std::int64_t preparing() const { return static_cast<std::int64_t>(jobs_.size()); }
@@ -153,6 +153,8 @@ class Machine {
   bool known_submit(const SubmitEvent& event);
   void admit(const SubmitEvent& event);
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
+  std::optional<wire::Refusal> refuse_full(const SubmitEvent& event, const Model& model) const;
+  void add_forecast(wire::Refusal& refusal, const Model& model) const;
   std::optional<wire::Refusal> refuse_prompts(const SubmitEvent& event, const Model& model,
                                               const std::vector<std::vector<TokenId>>& ids,
                                               std::int64_t& max_tokens) const;
@@ -222,6 +224,8 @@ class Machine {
   void write_choice(const Request& request, const Choice& choice, Durability durability);
   void enqueue(Request& request, Choice& choice);
   void dequeue(Request& request, Choice& choice);
+  void count_running(Request& request, Choice& choice);
+  void stop_counting(Request& request, Choice& choice);
   void end_attempt(Request& request, Choice& choice, const std::string& reason);
   void leave_worker(Choice& choice, ChoiceRef ref);
   void requeue(Request& request, Choice& choice, const std::string& reason);
@@ -236,7 +240,10 @@ class Machine {
   // machine_dispatch.cpp
   void dispatch();
   bool dispatch_to(Load& load);
-  WorkQueue* best_queue(const Load& load);
+  bool first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready);
+  bool bounds_allow(const Load& load, const QueueItem& item) const;
+  bool tenant_allows(const QueueItem& item) const;
+  const QueueItem* best_item(const Load& load);
   void start_choice(Request& request, Choice& choice, Load& load);
 
   // machine_workers.cpp
@@ -313,7 +320,6 @@ class Machine {
   std::uint64_t last_job_ = 0;
   std::uint64_t last_load_ = 0;
   Seq last_seq_ = 0;
-  std::int64_t running_ = 0;
   std::int64_t unread_ = 0;
   std::int64_t adoption_until_us_ = 0;
   bool paused_ = false;

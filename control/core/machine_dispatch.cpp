@@ -6,14 +6,60 @@
 
 namespace holdfast::core {
 
-/// The queue whose head goes next on this load: work bound to its class, or not bound yet.
-WorkQueue* Machine::best_queue(const Load& load) {
-  WorkQueue* best = nullptr;
+namespace {
+
+/// Room for one more running choice. One that needs more pages than the bound runs by itself: it
+/// was let in when the bound was another.
+bool room_in(const Tally& tally, std::int64_t max_running, std::int64_t max_pages,
+             std::int64_t pages) {
+  if (max_running > 0 && tally.running >= max_running) return false;
+  return max_pages == 0 || tally.running == 0 || tally.pages + pages <= max_pages;
+}
+
+}  // namespace
+
+/// Bounds that this choice waits for, and with it what stands behind it.
+bool Machine::bounds_allow(const Load& load, const QueueItem& item) const {
+  const Census& census = requests_.census();
+  const SubjectConfig model = config_.model(load.row.model);
+  const SubjectConfig worker = config_.worker(load.row.worker_key);
+  return room_in(census.all(), config_.queue_max_running, config_.queue_max_pages, item.pages) &&
+         room_in(census.model(load.row.model), model.max_running, model.max_pages, item.pages) &&
+         room_in(census.worker(load.row.worker_key), worker.max_running, worker.max_pages,
+                 item.pages);
+}
+
+/// A tenant at its own bound does not hold up the others.
+bool Machine::tenant_allows(const QueueItem& item) const {
+  const SubjectConfig tenant = config_.tenant(item.tenant);
+  return room_in(requests_.census().tenant(item.tenant), tenant.max_running, tenant.max_pages,
+                 item.pages);
+}
+
+/// The bounds of all are for who is first in all queues: else small requests of one model would
+/// keep a large one of another waiting for ever.
+bool Machine::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready) {
+  if (config_.queue_max_running == 0 && config_.queue_max_pages == 0) return true;
+  const QueueItem* first = nullptr;
+  for (const auto& [free, load] : ready) {
+    const QueueItem* item = best_item(*load);
+    if (item != nullptr && (first == nullptr || goes_before(*item, *first))) first = item;
+  }
+  return first != nullptr && room_in(requests_.census().all(), config_.queue_max_running,
+                                     config_.queue_max_pages, first->pages);
+}
+
+/// What goes next on this load: work bound to its class, or not bound yet.
+const QueueItem* Machine::best_item(const Load& load) {
+  MayRun may;
+  if (!config_.tenants.empty()) may = [this](const QueueItem& item) { return tenant_allows(item); };
+  const QueueItem* best = nullptr;
   for (const QueueKey& key : {QueueKey{load.row.model, load.row.numerics_class},
                               QueueKey{load.row.model, std::string()}}) {
     const auto it = queues_.find(key);
-    if (it == queues_.end() || it->second.head() == nullptr || best == &it->second) continue;
-    if (best == nullptr || goes_before(*it->second.head(), *best->head())) best = &it->second;
+    if (it == queues_.end()) continue;
+    const QueueItem* head = it->second.head(may);
+    if (head != nullptr && (best == nullptr || goes_before(*head, *best))) best = head;
   }
   return best;
 }
@@ -39,7 +85,7 @@ void Machine::dispatch() {
            std::make_pair(b.first, b.second->row.load_id);
   };
   std::make_heap(ready.begin(), ready.end(), by_free);
-  while (!ready.empty()) {
+  while (!ready.empty() && first_may_run(ready)) {
     std::pop_heap(ready.begin(), ready.end(), by_free);
     if (!dispatch_to(*ready.back().second)) {
       ready.pop_back();
@@ -53,9 +99,9 @@ void Machine::dispatch() {
 /// One choice onto this load. False if there is none that it can take now.
 bool Machine::dispatch_to(Load& load) {
   if (load.alone || !breakers_allow(load)) return false;
-  WorkQueue* queue = best_queue(load);
-  if (queue == nullptr) return false;
-  const ChoiceRef ref = queue->head()->ref;
+  const QueueItem* item = best_item(load);
+  if (item == nullptr || !bounds_allow(load, *item)) return false;
+  const ChoiceRef ref = item->ref;
   Request* request = requests_.by_seq(ref.seq);
   CHECK(request != nullptr);
   Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
@@ -64,8 +110,10 @@ bool Machine::dispatch_to(Load& load) {
   if (!fits_now(load, tokens)) return false;
   const bool suspect = suspicion(choice, config_) != Suspicion::kNone;
   if (suspect && !load.running.empty()) return false;  // it waits until one worker is empty
-  queue->pop(config_.tenant(request->row.tenant).weight);
-  if (queue->size() == 0) queues_.erase(queue_key(*request));
+  const auto queue = queues_.find(queue_key(*request));
+  CHECK(queue != queues_.end());
+  queue->second.take(ref, config_.tenant(request->row.tenant).weight);
+  if (queue->second.size() == 0) queues_.erase(queue);
   load.alone = suspect;
   start_choice(*request, choice, load);
   return true;
@@ -87,8 +135,7 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   choice.pages = pages_for(tokens + 1, load.row.page_tokens);
   load.pages_used += choice.pages;
   load.running.insert({request.row.seq, choice.row.choice});
-  ++request.running;
-  ++running_;
+  count_running(request, choice);
   ++counters_.dispatched;
   counters_.resumed += choice.resumed;
   request.class_deadline_us = 0;

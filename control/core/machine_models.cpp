@@ -441,8 +441,9 @@ void Machine::place_model(Model& model) {
     if (load.row.state != ModelState::kDraining) ++have;
     taken.insert(load.row.worker_key);
   }
+  const std::int64_t replicas = config_.model(model.row.name).replicas;
   for (auto& [peer, worker] : workers_) {
-    if (config_.placement_replicas > 0 && have >= config_.placement_replicas) return;
+    if (replicas > 0 && have >= replicas) return;
     const std::string& key = worker.hello.worker_key;
     if (worker.quarantined || worker.draining || taken.count(key) > 0) continue;
     if (breaker(key).open(now_.mono_us)) continue;
@@ -526,7 +527,7 @@ bool Machine::may_be_evicted(Load& load) {
   for (const auto& [key, queue] : queues_) {
     if (key.first == load.row.model && queue.size() > 0) return false;
   }
-  const std::int64_t stays_until_us = load.ready_us + config_.load_dwell_ms * 1000;
+  const std::int64_t stays_until_us = load.ready_us + config_.model(load.row.model).dwell_ms * 1000;
   if (stays_until_us <= now_.mono_us) return true;
   if (load.asked_again_us != stays_until_us) {  // placement looks often, one timer is enough
     load.asked_again_us = stays_until_us;

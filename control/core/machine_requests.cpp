@@ -15,7 +15,11 @@ void Machine::change(Request& request, RequestChange what) {
   const std::optional<std::size_t> arrow = find_arrow(request.row.state, what);
   CHECK_MSG(arrow.has_value(), "a change of state that the table does not have");
   ++arrow_counts_[*arrow];
-  request.row.state = request_arrows()[*arrow].to;
+  const RequestState to = request_arrows()[*arrow].to;
+  Census& census = requests_.census();
+  if (request.row.state == RequestState::kQueued) census.count_waiting(request.row, -1);
+  if (to == RequestState::kQueued) census.count_waiting(request.row, 1);
+  request.row.state = to;
 }
 
 void Machine::write_request(const Request& request, Durability durability) {
@@ -41,6 +45,7 @@ void Machine::enqueue(Request& request, Choice& choice) {
   item.priority = request.row.priority;
   item.resumed = choice.resumed;
   item.tenant = request.row.tenant;
+  item.pages = pages_at_most(request, choice);
   item.cost = request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +
               request.row.max_tokens - choice.row.next_index;
   queues_[queue_key(request)].push(item);
@@ -79,6 +84,19 @@ void Machine::leave_worker(Choice& choice, ChoiceRef ref) {
   want_dispatch_ = true;
 }
 
+/// It runs, by the bounds of its tenant, model and worker.
+void Machine::count_running(Request& request, Choice& choice) {
+  choice.pages_at_most = pages_at_most(request, choice);
+  ++request.running;
+  requests_.census().count_running(request.row, choice.worker_key, choice.pages_at_most, 1);
+}
+
+void Machine::stop_counting(Request& request, Choice& choice) {
+  --request.running;
+  CHECK(request.running >= 0);
+  requests_.census().count_running(request.row, choice.worker_key, choice.pages_at_most, -1);
+}
+
 void Machine::end_attempt(Request& request, Choice& choice, const std::string& reason) {
   CHECK(choice.phase == ChoicePhase::kRunning || choice.phase == ChoicePhase::kAdopting);
   if (!planted(Bug::kAttemptNotEnded)) {
@@ -87,9 +105,7 @@ void Machine::end_attempt(Request& request, Choice& choice, const std::string& r
                 Durability::kNormal);
   }
   leave_worker(choice, {request.row.seq, choice.row.choice});
-  --request.running;
-  --running_;
-  CHECK(request.running >= 0 && running_ >= 0);
+  stop_counting(request, choice);
 }
 
 /// Back into the queue as resumed work. Its old fence is worth nothing from here on: the choice is

@@ -7,16 +7,6 @@
 namespace holdfast::core {
 namespace {
 
-std::int64_t payload_bytes(const wire::Submit& submit) {
-  std::size_t bytes = submit.meta.size();
-  for (const wire::Prompt& prompt : submit.prompts) {
-    if (prompt.text) bytes += prompt.text->size();
-    if (prompt.messages_json) bytes += prompt.messages_json->size();
-    if (prompt.ids) bytes += prompt.ids->size() * sizeof(TokenId);
-  }
-  return static_cast<std::int64_t>(bytes);
-}
-
 bool ids_only(const wire::Submit& submit) {
   return !submit.echo && std::all_of(submit.prompts.begin(), submit.prompts.end(),
                                      [](const wire::Prompt& p) { return p.ids.has_value(); });
@@ -88,27 +78,45 @@ std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
     return refuse(Errc::kModelFailed, "model \"" + model->row.name +
                                           "\" failed: " + model->row.reason + "; see models load");
   }
-  const std::string tenant = tenant_of(submit);
-  const std::int64_t tenant_live = requests_.live_of(tenant);
-  const std::int64_t own_max = config_.tenant(tenant).max_requests;
-  const std::int64_t tenant_max = own_max > 0 ? own_max : config_.queue_max_tenant_requests;
-  const std::int64_t waiting = requests_.live() + unread_ + static_cast<std::int64_t>(jobs_.size());
-  std::string full;
-  if (waiting >= config_.queue_max_requests) {
-    full = "the queue holds " + std::to_string(waiting) + " requests";
-  } else if (tenant_live >= tenant_max) {
-    full = "tenant " + tenant + " has " + std::to_string(tenant_live) + " requests";
-  } else if (requests_.live_bytes() + payload_bytes(submit) > config_.queue_max_bytes) {
-    full = "the queue holds " + std::to_string(requests_.live_bytes()) + " bytes of prompts";
-  } else if (static_cast<std::int64_t>(jobs_.size()) >= config_.preparing_max) {
-    full = std::to_string(jobs_.size()) + " requests wait for tokenizing";
+  return refuse_full(event, *model);
+}
+
+/// Bounds on how much there may be at once: of all, of the tenant, of the model.
+std::optional<wire::Refusal> Machine::refuse_full(const SubmitEvent& event,
+                                                  const Model& model) const {
+  const Census& census = requests_.census();
+  const std::string tenant = tenant_of(event.submit);
+  const std::int64_t bytes = payload_bytes(event.submit);
+  const auto preparing = static_cast<std::int64_t>(jobs_.size());
+  Tally all = census.all();
+  all.requests += unread_ + preparing;
+  const Bounds whole{config_.queue_max_requests, config_.queue_max_waiting,
+                     config_.queue_max_bytes};
+  auto refusal = check_full("the queue", "queue", whole, all, bytes);
+  if (!refusal) {
+    refusal = check_full("tenant " + tenant, "tenant." + tenant, bounds_of(config_.tenant(tenant)),
+                         census.tenant(tenant), bytes);
   }
-  if (full.empty()) return std::nullopt;
-  wire::Refusal refusal = refuse(Errc::kQueueFull, full + "; its bound is reached");
+  if (!refusal) {
+    refusal =
+        check_full("model " + model.row.name, "model." + model.row.name,
+                   bounds_of(config_.model(model.row.name)), census.model(model.row.name), bytes);
+  }
+  if (!refusal && preparing >= config_.preparing_max) {
+    refusal =
+        refuse_over(Errc::kQueueFull, std::to_string(preparing) + " requests wait for tokenizing",
+                    "queue.max_preparing", preparing + 1, config_.preparing_max);
+  }
+  if (refusal) add_forecast(*refusal, model);
+  return refusal;
+}
+
+/// When it may be worth to come again.
+void Machine::add_forecast(wire::Refusal& refusal, const Model& model) const {
   refusal.queue_position = queued_choices();
   std::int64_t slots = 0;
   for (const auto& [id, load] : loads_) slots += load.row.slots;
-  const double each_ms = model->service_ms > 0 ? model->service_ms : 1000;
+  const double each_ms = model.service_ms > 0 ? model.service_ms : 1000;
   // Room appears when the next running request ends.
   refusal.retry_after_ms = std::max<std::int64_t>(
       static_cast<std::int64_t>(each_ms / static_cast<double>(std::max<std::int64_t>(slots, 1))),
@@ -116,7 +124,6 @@ std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
   refusal.eta_ms =
       static_cast<std::int64_t>(each_ms * static_cast<double>(refusal.queue_position + 1) /
                                 static_cast<double>(std::max<std::int64_t>(slots, 1)));
-  return refusal;
 }
 
 void Machine::on(const SubmitEvent& event) {
@@ -281,8 +288,9 @@ std::optional<wire::Refusal> Machine::refuse_prompts(const SubmitEvent& event, c
     }
     prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
   }
+  const TokenBounds bounds = token_bounds(config_, tenant_of(event.submit), model.row.name);
   ContextVerdict verdict = admit_context(prompt_tokens, event.submit.max_tokens, model.row.context,
-                                         std::int64_t{model.row.pages} * 64);
+                                         std::int64_t{model.row.pages} * kPageTokens, bounds);
   max_tokens = verdict.max_tokens;
   return std::move(verdict.refusal);
 }

@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kNames = {"registered", "placing",  "loading",  "warming",
                                                     "ready",      "draining", "unloaded", "failed"};
-constexpr std::int32_t kPageTokens = 64;
 
 }  // namespace
 

@@ -59,29 +59,36 @@ bool WorkQueue::remove(ChoiceRef ref) {
   return true;
 }
 
-const QueueItem* WorkQueue::head() const {
+const QueueItem* WorkQueue::head(const MayRun& may) const {
   for (const Class& in : classes_) {
-    if (!in.resumed.empty()) return &items_.at(*in.resumed.begin());
-    if (in.active.empty()) continue;
-    const std::set<ChoiceRef>& waiting = in.tenants.at(in.active.begin()->second).waiting;
-    return &items_.at(planted(Bug::kNewestFirst) ? *waiting.rbegin() : *waiting.begin());
+    for (const ChoiceRef& ref : in.resumed) {
+      const QueueItem& item = items_.at(ref);
+      if (!may || may(item)) return &item;
+    }
+    for (const auto& [served, tenant] : in.active) {
+      const std::set<ChoiceRef>& waiting = in.tenants.at(tenant).waiting;
+      const QueueItem& item =
+          items_.at(planted(Bug::kNewestFirst) ? *waiting.rbegin() : *waiting.begin());
+      if (!may || may(item)) return &item;
+    }
   }
   return nullptr;
 }
 
-void WorkQueue::pop(std::int64_t weight) {
-  const QueueItem* item = head();
-  CHECK_MSG(item != nullptr, "pop of an empty queue");
-  if (!item->resumed) {
-    Class& in = classes_[class_index(item->priority)];
-    Tenant& tenant = in.tenants.at(item->tenant);
+void WorkQueue::take(ChoiceRef ref, std::int64_t weight) {
+  const auto it = items_.find(ref);
+  CHECK_MSG(it != items_.end(), "what is taken waits");
+  const QueueItem& item = it->second;
+  if (!item.resumed) {
+    Class& in = classes_[class_index(item.priority)];
+    Tenant& tenant = in.tenants.at(item.tenant);
     in.now = std::max(in.now, tenant.served);
-    in.active.erase({tenant.served, item->tenant});
-    tenant.served += static_cast<double>(std::max<std::int64_t>(item->cost, 1)) /
+    in.active.erase({tenant.served, item.tenant});
+    tenant.served += static_cast<double>(std::max<std::int64_t>(item.cost, 1)) /
                      static_cast<double>(std::max<std::int64_t>(weight, 1));
-    in.active.emplace(tenant.served, item->tenant);
+    in.active.emplace(tenant.served, item.tenant);
   }
-  remove(item->ref);
+  remove(ref);
 }
 
 std::int64_t WorkQueue::position(ChoiceRef ref) const {

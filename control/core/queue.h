@@ -6,6 +6,7 @@
 #include <ext/pb_ds/tree_policy.hpp>
 
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,18 +23,22 @@ struct QueueItem {
   PriorityClass priority = PriorityClass::kNormal;
   bool resumed = false;
   std::string tenant;
-  std::int64_t cost = 1;  // tokens that it may take, what fairness counts
+  std::int64_t cost = 1;   // tokens that it may take, what fairness counts
+  std::int64_t pages = 0;  // KV pages at its longest
 };
+/// Whether the tenant of this one may have one more running. Empty: all may.
+using MayRun = std::function<bool(const QueueItem&)>;
 
 class WorkQueue {
  public:
   void push(const QueueItem& item);
   /// False if it is not in here.
   bool remove(ChoiceRef ref);
-  /// What goes next; nullptr when empty. Valid until the next change.
-  const QueueItem* head() const;
-  /// Takes the head out and charges its tenant, one of more weight less.
-  void pop(std::int64_t weight = 1);
+  /// What goes next of those that may; nullptr when there is none. Valid until the next change.
+  /// Passes over a tenant as a whole, so it costs a step for each tenant that may not.
+  const QueueItem* head(const MayRun& may = {}) const;
+  /// Takes one out that head() gave and charges its tenant, one of more weight less.
+  void take(ChoiceRef ref, std::int64_t weight = 1);
   std::size_t size() const { return items_.size(); }
   /// How many stand before it if fairness moved nothing; -1 if it is not in here.
   std::int64_t position(ChoiceRef ref) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control/core/planted.h"
+#include "control/core/workers.h"
 
 namespace holdfast::core {
 
@@ -10,6 +11,11 @@ std::int32_t Request::open_choices() const {
   return static_cast<std::int32_t>(
       std::count_if(choices.begin(), choices.end(),
                     [](const Choice& c) { return c.phase != ChoicePhase::kEnded; }));
+}
+
+std::int64_t pages_at_most(const Request& request, const Choice& choice) {
+  const std::int64_t prompt = request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)];
+  return pages_for(prompt + request.row.max_tokens, kPageTokens);
 }
 
 Request* RequestTable::by_seq(Seq seq) {
@@ -38,20 +44,15 @@ Request* RequestTable::insert(Request request) {
   if (in.terminal()) {
     ended_.push_back(seq);
   } else {
-    ++live_;
-    ++live_by_tenant_[in.row.tenant];
-    live_bytes_ += in.payload_bytes;
+    census_.count_request(in.row, in.payload_bytes, 1);
+    if (in.row.state == RequestState::kQueued) census_.count_waiting(in.row, 1);
   }
   return &in;
 }
 
 void RequestTable::ended(Request& request) {
   CHECK(request.terminal());
-  --live_;
-  live_bytes_ -= request.payload_bytes;
-  const auto tenant = live_by_tenant_.find(request.row.tenant);
-  CHECK(tenant != live_by_tenant_.end());
-  if (--tenant->second == 0) live_by_tenant_.erase(tenant);
+  census_.count_request(request.row, request.payload_bytes, -1);
   ended_.push_back(request.row.seq);
 }
 
@@ -83,11 +84,6 @@ void RequestTable::forget(Seq seq) {
   by_id_.erase(request->row.id);
   if (!request->row.idem_key.empty()) by_key_.erase({request->row.tenant, request->row.idem_key});
   requests_.erase(seq);
-}
-
-std::int64_t RequestTable::live_of(const std::string& tenant) const {
-  const auto it = live_by_tenant_.find(tenant);
-  return it == live_by_tenant_.end() ? 0 : it->second;
 }
 
 }  // namespace holdfast::core

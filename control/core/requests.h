@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "control/core/census.h"
 #include "control/core/rows.h"
 #include "control/core/transitions.h"
 
@@ -28,6 +29,7 @@ struct Choice {
   PeerId worker = 0;                             // while running
   std::string worker_key, incarnation, load_id;  // of the attempt
   std::int64_t pages = 0;                        // charged to its load while running
+  std::int64_t pages_at_most = 0;                // at its longest, counted by the census
   std::int64_t started_us = 0;
   bool resumed = false;  // was dispatched before
 };
@@ -52,6 +54,9 @@ struct Request {
   std::int32_t open_choices() const;
 };
 
+/// KV pages that this choice comes to need at most.
+std::int64_t pages_at_most(const Request& request, const Choice& choice);
+
 /// All requests that have not ended and a bounded number of ended ones. Finds by seq, id and
 /// (tenant, idempotency key).
 class RequestTable {
@@ -68,9 +73,8 @@ class RequestTable {
   void trim(std::int64_t keep);
   /// Forgets an ended request that is going to be deleted. False: it is live or is being streamed.
   bool retire(Seq seq);
-  std::int64_t live() const { return live_; }
-  std::int64_t live_of(const std::string& tenant) const;
-  std::int64_t live_bytes() const { return live_bytes_; }
+  Census& census() { return census_; }
+  const Census& census() const { return census_; }
   const std::map<Seq, Request>& all() const { return requests_; }
   std::map<Seq, Request>& all() { return requests_; }
 
@@ -79,10 +83,8 @@ class RequestTable {
   std::map<Seq, Request> requests_;
   std::unordered_map<std::string, Seq> by_id_;
   std::map<std::pair<std::string, std::string>, Seq> by_key_;
-  std::unordered_map<std::string, std::int64_t> live_by_tenant_;
+  Census census_;
   std::list<Seq> ended_;
-  std::int64_t live_ = 0;
-  std::int64_t live_bytes_ = 0;
 };
 
 }  // namespace holdfast::core

@@ -37,6 +37,8 @@ struct Worker {
   std::set<std::string> loads;  // load ids
 };
 
+inline constexpr std::int32_t kPageTokens = 64;  // of every engine
+
 /// KV pages of `tokens` tokens.
 std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens);
 

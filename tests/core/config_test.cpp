@@ -78,36 +78,55 @@ TEST(Config, EveryKnobIsSetAndUnset) {
   }
 }
 
-TEST(Config, TenantsHaveKnobsOfTheirOwn) {
-  Bench bench;
-  bench.boot();
-  for (const Knob& knob : tenant_knobs()) {
-    const std::string name = "tenant.ann.lee@home." + std::string(knob.name);
-    const auto named = find_knob(name);
-    ASSERT_TRUE(named.has_value()) << name;
-    EXPECT_EQ(named->name(), name);
-    bench.step(set(name, knob.max));
-    EXPECT_EQ(bench.machine.config().tenant("ann.lee@home").*knob.tenant_field, knob.max);
-    EXPECT_NE(bench.machine.config().tenant("ann").*knob.tenant_field, knob.max);
-    Bench again;
-    again.boot(bench.database(), 2);
-    EXPECT_EQ(again.machine.config().tenant("ann.lee@home").*knob.tenant_field, knob.max);
+TEST(Config, TenantsModelsAndWorkersHaveKnobsOfTheirOwn) {
+  for (const SubjectKind& kind : subject_kinds()) {
+    for (const Knob& knob : kind.knobs) {
+      Bench bench;
+      bench.boot();
+      const std::string prefix(kind.prefix);
+      const std::string own(knob.name);
+      const auto now = [&](const std::string& who) {
+        return find_knob(prefix + "." + who + "." + own)->get(bench.machine.config());
+      };
+      const std::int64_t standard = now("ann.lee@home");
+      EXPECT_EQ(find_knob(prefix + ".ann.lee@home." + own)->name(),
+                prefix + ".ann.lee@home." + own);
+      bench.step(set(prefix + ".*." + own, knob.max - 1));
+      bench.step(set(prefix + ".ann.lee@home." + own, knob.max));
+      EXPECT_EQ(now("ann.lee@home"), knob.max) << own;
+      EXPECT_EQ(now("ann"), knob.max - 1) << own;
+      EXPECT_EQ(knobs_of({&bench.machine.config_version()}).size(), knobs().size() + 2);
+      Bench again;
+      again.boot(bench.database(), 2);
+      EXPECT_EQ((again.machine.config().*kind.effective)("ann.lee@home").*knob.own, knob.max);
+      for (const std::string who : {"ann.lee@home", "*"}) {
+        bench.step(OpConfig{kOperator,
+                            2,
+                            "config.unset",
+                            "ann",
+                            {{prefix + "." + who + "." + own, std::nullopt}},
+                            {}});
+      }
+      EXPECT_EQ(now("ann.lee@home"), standard) << own;
+    }
   }
-  EXPECT_EQ(bench.machine.config_version().change,
-            "tenant.ann.lee@home.max_requests 0 -> 10000000");
-  EXPECT_EQ(knobs_of({&bench.machine.config_version()}).size(),
-            knobs().size() + tenant_knobs().size());
-  bench.step(OpConfig{Bench::kOperator,
-                      2,
-                      "config.unset",
-                      "ann",
-                      {{"tenant.ann.lee@home.weight", std::nullopt}},
-                      {}});
-  EXPECT_EQ(bench.machine.config().tenant("ann.lee@home").weight, 1);
-  for (const char* bad :
-       {"tenant.weight", "tenant..weight", "tenant.a.size", "tenant.", "tenant"}) {
+  for (const char* bad : {"tenant.weight", "tenant..weight", "tenant.a.size", "tenant.", "tenant",
+                          "worker.a.weight", "model.a.weight", "tenants.a.weight"}) {
     EXPECT_FALSE(find_knob(bad).has_value()) << bad;
   }
+}
+
+TEST(Config, WhatIsSaidOfOneGoesBeforeWhatIsSaidOfAllAndOfTheWhole) {
+  Config config;
+  ASSERT_TRUE(set_knob(config, "models.replicas=5"));
+  EXPECT_EQ(config.model("m").replicas, 5);
+  ASSERT_TRUE(set_knob(config, "model.*.replicas=4"));
+  EXPECT_EQ(config.model("m").replicas, 4);
+  ASSERT_TRUE(set_knob(config, "model.m.replicas=0"));
+  EXPECT_EQ(config.model("m").replicas, 0);
+  EXPECT_EQ(config.model("other").replicas, 4);
+  EXPECT_EQ(config.tenant("t").max_requests, config.queue_max_tenant_requests);
+  EXPECT_EQ(config.tenant("t").weight, 1);
 }
 
 TEST(Config, BadChangesChangeNothing) {

@@ -24,7 +24,7 @@ std::vector<Seq> drain(WorkQueue& queue) {
   std::vector<Seq> order;
   while (queue.head() != nullptr) {
     order.push_back(queue.head()->ref.seq);
-    queue.pop();
+    queue.take(queue.head()->ref);
   }
   return order;
 }
@@ -52,7 +52,7 @@ TEST(WorkQueue, TenantsShareByTokensNotByRequests) {
   int b = 0;
   for (int i = 0; i < 100; ++i) {
     (queue.head()->tenant == "a" ? a : b) += 1;
-    queue.pop();
+    queue.take(queue.head()->ref);
   }
   EXPECT_NEAR(a, 20, 2);
   EXPECT_NEAR(b, 80, 2);
@@ -66,7 +66,7 @@ TEST(WorkQueue, WeightsShareTheWork) {
   for (int i = 0; i < 80; ++i) {
     const bool is_a = queue.head()->tenant == "a";
     a += is_a;
-    queue.pop(is_a ? 3 : 1);
+    queue.take(queue.head()->ref, is_a ? 3 : 1);
   }
   EXPECT_NEAR(a, 60, 2);
 }
@@ -87,7 +87,8 @@ TEST(Tenants, WeightAndBoundAreOfTheTenantThatTheyName) {
   };
   EXPECT_TRUE(submit("s1", "small"));
   EXPECT_FALSE(submit("s2", "small"));
-  EXPECT_NE(bench.messages<wire::Refused>()[0].refusal.message.find("tenant small has 1 requests"),
+  EXPECT_NE(bench.messages<wire::Refused>()[0].refusal.message.find(
+                "tenant small has 1 requests; tenant.small.max_requests is 1"),
             std::string::npos);
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(submit("a" + std::to_string(i), "any"));
@@ -109,12 +110,12 @@ TEST(Tenants, WeightAndBoundAreOfTheTenantThatTheyName) {
 TEST(WorkQueue, WhoWasAwayDoesNotSaveUp) {
   WorkQueue queue;
   for (Seq seq = 1; seq <= 50; ++seq) queue.push(item(seq, "a"));
-  for (int i = 0; i < 40; ++i) queue.pop();
+  for (int i = 0; i < 40; ++i) queue.take(queue.head()->ref);
   for (Seq seq = 101; seq <= 120; ++seq) queue.push(item(seq, "late"));
   int late = 0;
   for (int i = 0; i < 10; ++i) {
     late += queue.head()->tenant == "late";
-    queue.pop();
+    queue.take(queue.head()->ref);
   }
   EXPECT_LE(late, 6);
 }
@@ -134,7 +135,7 @@ TEST(WorkQueue, RandomPushRemovePopKeepsItsCount) {
       inside.erase(seq);
     } else {
       const Seq head = queue.head()->ref.seq;
-      queue.pop();
+      queue.take(queue.head()->ref);
       EXPECT_EQ(inside.erase(head), 1u);
     }
     ASSERT_EQ(queue.size(), inside.size());

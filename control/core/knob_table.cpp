@@ -1,0 +1,238 @@
+// The table of knobs.
+#include <array>
+
+#include "control/core/config.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr std::int64_t kBig = 1LL << 40;
+
+constexpr std::array kKnobs = {
+    Knob{"queue.max_requests", &Config::queue_max_requests, 1, 10'000'000, "requests",
+         "accepted requests that have not ended; more are refused with queue_full", false},
+    Knob{"queue.max_tenant_requests", &Config::queue_max_tenant_requests, 1, 10'000'000, "requests",
+         "the same for each tenant", false},
+    Knob{"queue.max_bytes", &Config::queue_max_bytes, 1 << 20, kBig, "bytes",
+         "prompts of requests that have not ended", false},
+    Knob{
+        "queue.max_waiting", &Config::queue_max_waiting, 0, 10'000'000, "requests",
+        "accepted requests that no worker has begun or goes on with; 0 = no bound but max_requests",
+        false},
+    Knob{"queue.max_running", &Config::queue_max_running, 0, 1'000'000, "choices",
+         "choices that run at once on all workers, others wait; 0 = every slot", false},
+    Knob{"queue.max_pages", &Config::queue_max_pages, 0, 1LL << 32, "pages",
+         "KV pages of 64 tokens that running choices may come to need, prompt + max_tokens each; "
+         "others wait, one that needs more alone is refused; 0 = no bound",
+         false},
+    Knob{"queue.max_preparing", &Config::preparing_max, 1, 1'000'000, "requests",
+         "submissions that wait for an ingress helper", false},
+    Knob{
+        "queue.read_requests", &Config::queue_read_requests, 1, 1'000'000, "requests",
+        "queued requests that a start reads before it serves, and each turn of the loop afterwards",
+        true},
+    Knob{"request.max_prompts", &Config::request_prompts_max, 1, 65'536, "prompts",
+         "prompts in one request", false},
+    Knob{"request.max_choices", &Config::request_choices_max, 1, 65'536, "choices",
+         "prompts x n of one request", false},
+    Knob{"request.max_meta_bytes", &Config::request_meta_bytes_max, 0, 16 << 20, "bytes",
+         "opaque data that a gateway keeps with a request", false},
+    Knob{"request.max_prompt_tokens", &Config::request_max_prompt_tokens, 0, 1LL << 32, "tokens",
+         "in each prompt of a request; 0 = what the model's context holds", false},
+    Knob{"request.max_output_tokens", &Config::request_max_output_tokens, 0, 1LL << 32, "tokens",
+         "max_tokens that a request may ask for, and gets if it asks for none; 0 = what the "
+         "context holds",
+         false},
+    Knob{"request.max_bytes", &Config::request_max_bytes, 0, 1LL << 32, "bytes",
+         "prompts and meta of one request; 0 = what a message holds", false},
+    Knob{"requests.ended_in_memory", &Config::terminal_cache, 1, 1'000'000, "requests",
+         "ended requests that are answered without reading the database", false},
+    Knob{"workers.adoption_window_ms", &Config::adoption_window_ms, 0, 60'000, "ms",
+         "after a start: how long running work waits for its worker to come back", true},
+    Knob{"workers.reconnect_ms", &Config::reconnect_ms, 0, 600'000, "ms",
+         "a lost worker that comes back within this time keeps its loaded models", false},
+    Knob{"requests.disconnect_grace_ms", &Config::disconnect_grace_ms, 0, 86'400'000, "ms",
+         "a request with on_disconnect=cancel is cancelled this long after its last client left",
+         false},
+    Knob{"requests.class_wait_ms", &Config::class_wait_ms, 0, 86'400'000, "ms",
+         "how long a request with committed tokens waits for a worker of its numerics class",
+         false},
+    Knob{"streams.chunk_tokens", &Config::stream_chunk_tokens, 1, 65'536, "tokens",
+         "most tokens in one EVENT", false},
+    Knob{"streams.max_window", &Config::stream_window_max, 1, 1 << 24, "tokens",
+         "largest window that an ATTACH may ask for", false},
+    Knob{"streams.retry_ms", &Config::stream_retry_ms, 1, 10'000, "ms",
+         "pause before a client whose socket was full is tried again", false},
+    Knob{"ingress.timeout_ms", &Config::ingress_timeout_ms, 10, 600'000, "ms",
+         "time for a helper to prepare a request, waiting for a helper included", false},
+    Knob{"ingress.inspect_timeout_ms", &Config::ingress_inspect_timeout_ms, 1000, 86'400'000, "ms",
+         "time for a helper to read and hash a model file", false},
+    Knob{"ingress.tries", &Config::ingress_tries, 1, 100, "tries",
+         "helpers that one job may use up before it is refused", false},
+    Knob{"models.load_tries", &Config::load_tries, 1, 1000, "tries",
+         "failed loads in a row after which a model is failed", false},
+    Knob{"models.load_backoff_ms", &Config::load_backoff_ms, 0, 600'000, "ms",
+         "pause after the first failed load, doubled by each further one", false},
+    Knob{"models.load_backoff_max_ms", &Config::load_backoff_max_ms, 0, 3'600'000, "ms",
+         "longest pause between two tries", false},
+    Knob{"models.load_timeout_ms", &Config::load_timeout_ms, 100, 86'400'000, "ms",
+         "a load without any report for this long has failed", false},
+    Knob{"models.loads_at_once", &Config::load_permits, 1, 1000, "loads",
+         "loads in progress on all workers together; others wait", false},
+    Knob{"models.dwell_ms", &Config::load_dwell_ms, 0, 86'400'000, "ms",
+         "a model is not unloaded to make room for another before it was ready for so long", false},
+    Knob{"models.drift_percent", &Config::load_drift_percent, 0, 1000, "percent",
+         "a load that takes so much more or less than was reserved for it raises a warning", false},
+    Knob{"models.replicas", &Config::placement_replicas, 0, 1000, "workers",
+         "workers that a wanted model is loaded on; 0 = every worker with room", false},
+    Knob{"models.memory_percent", &Config::placement_memory_percent, 1, 100, "percent",
+         "share of a device's memory that loads may reserve", false},
+    Knob{"workers.returned_hold_ms", &Config::returned_hold_ms, 0, 60'000, "ms",
+         "a worker that hands work back gets no new work for this long", false},
+    Knob{"blame.alone_after", &Config::blame_alone_after, 1, 100, "deaths",
+         "deaths of workers after which a request runs alone", false},
+    Knob{"blame.quarantine_after", &Config::blame_quarantine_after, 1, 100, "deaths",
+         "deaths of workers after which a request is quarantined", false},
+    Knob{"breaker.failures", &Config::breaker_failures, 1, 1000, "failures",
+         "failures in a row after which a worker, or a model, gets no work for a while", false},
+    Knob{"breaker.pause_ms", &Config::breaker_pause_ms, 0, 3'600'000, "ms",
+         "how long that is at first; doubled by each further failure", false},
+    Knob{"breaker.pause_max_ms", &Config::breaker_pause_max_ms, 0, 86'400'000, "ms",
+         "how long it is at most", false},
+    Knob{"link.group_messages", &Config::group_messages_max, 1, 65'536, "messages",
+         "most messages of each socket in one transaction", false},
+    Knob{"link.worker_heartbeat_ms", &Config::worker_heartbeat_ms, 0, 60'000, "ms",
+         "ZMTP heartbeat to workers; 0 = off", true},
+    Knob{"link.worker_timeout_ms", &Config::worker_timeout_ms, 10, 600'000, "ms",
+         "a worker that is silent for this long is lost", true},
+    Knob{"link.client_heartbeat_ms", &Config::client_heartbeat_ms, 0, 60'000, "ms",
+         "ZMTP heartbeat to clients, operators and helpers; 0 = off", true},
+    Knob{"link.client_timeout_ms", &Config::client_timeout_ms, 10, 600'000, "ms",
+         "a client that is silent for this long is gone", true},
+    Knob{"link.high_water", &Config::link_high_water, 16, 1'000'000, "messages",
+         "messages that wait in a socket for each peer", true},
+    Knob{"link.client_message_bytes", &Config::client_message_bytes_max, 65'536, 1 << 30, "bytes",
+         "largest message of a client or operator", true},
+    Knob{"link.worker_message_bytes", &Config::worker_message_bytes_max, 65'536, 1 << 30, "bytes",
+         "largest message of a worker", true},
+    Knob{"link.ingress_message_bytes", &Config::ingress_message_bytes_max, 65'536, 1 << 30, "bytes",
+         "largest message of a helper (a tokenizer is one message)", true},
+    Knob{"link.outbox_messages", &Config::outbox_messages_max, 16, 10'000'000, "messages",
+         "messages kept for a worker or helper whose socket is full, before it counts as lost",
+         true},
+    Knob{"storage.reserve_bytes", &Config::storage_reserve_bytes, 0, 1LL << 34, "bytes",
+         "file that is given up when the disk is full, so that running work can end", true},
+    Knob{"storage.min_free_bytes", &Config::storage_min_free_bytes, 0, kBig, "bytes",
+         "free disk space below which new requests are refused", false},
+    Knob{"retention.hours", &Config::retention_hours, 0, 876'000, "hours",
+         "requests that ended this long ago are deleted; 0 = never by age", false},
+    Knob{"retention.key_hours", &Config::retention_key_hours, 0, 8760, "hours",
+         "no ended request is deleted earlier, also for want of room: its key must find it", false},
+    Knob{
+        "retention.max_bytes", &Config::retention_max_bytes, 1 << 20, 1LL << 50, "bytes",
+        "with more in use in the database, the oldest ended requests are deleted before their time",
+        false},
+    Knob{"drain.limit_ms", &Config::drain_limit_ms, 0, 86'400'000, "ms",
+         "time that SIGTERM gives running work to end", false},
+};
+
+// What tenants and models have alike.
+constexpr Knob kOwnRequests{
+    "max_requests",
+    nullptr,
+    0,
+    10'000'000,
+    "requests",
+    "requests that have not ended; more are refused; 0 = no bound of its own",
+    false,
+    &SubjectConfig::max_requests};
+constexpr Knob kOwnWaiting{"max_waiting",
+                           nullptr,
+                           0,
+                           10'000'000,
+                           "requests",
+                           "requests that no worker has begun; more are refused; 0 = no bound",
+                           false,
+                           &SubjectConfig::max_waiting};
+constexpr Knob kOwnRunning{"max_running",
+                           nullptr,
+                           0,
+                           1'000'000,
+                           "choices",
+                           "choices that run at once, others wait; 0 = no bound",
+                           false,
+                           &SubjectConfig::max_running};
+constexpr Knob kOwnPages{
+    "max_pages",
+    nullptr,
+    0,
+    1LL << 32,
+    "pages",
+    "KV pages that its running choices may come to need, others wait; one that "
+    "needs more alone is refused; 0 = no bound",
+    false,
+    &SubjectConfig::max_pages};
+constexpr Knob kOwnPrompt{"max_prompt_tokens",
+                          nullptr,
+                          0,
+                          1LL << 32,
+                          "tokens",
+                          "in each prompt of a request; 0 = no bound of its own",
+                          false,
+                          &SubjectConfig::max_prompt_tokens};
+constexpr Knob kOwnOutput{"max_output_tokens",
+                          nullptr,
+                          0,
+                          1LL << 32,
+                          "tokens",
+                          "max_tokens of a request; 0 = no bound of its own",
+                          false,
+                          &SubjectConfig::max_output_tokens};
+constexpr Knob kOwnBytes{
+    "max_bytes", nullptr,
+    0,           kBig,
+    "bytes",     "prompts of its requests that have not ended; 0 = no bound of its own",
+    false,       &SubjectConfig::max_bytes};
+
+constexpr std::array kTenantKnobs = {
+    Knob{"weight", nullptr, 1, 1000, "", "share of the work beside that of the other tenants",
+         false, &SubjectConfig::weight},
+    kOwnRequests,
+    kOwnWaiting,
+    kOwnRunning,
+    kOwnPages,
+    kOwnPrompt,
+    kOwnOutput,
+    kOwnBytes};
+constexpr std::array kModelKnobs = {
+    kOwnRequests,
+    kOwnWaiting,
+    kOwnRunning,
+    kOwnPages,
+    kOwnPrompt,
+    kOwnOutput,
+    kOwnBytes,
+    Knob{"replicas", nullptr, 0, 1000, "workers", "models.replicas for this one", false,
+         &SubjectConfig::replicas},
+    Knob{"dwell_ms", nullptr, 0, 86'400'000, "ms", "models.dwell_ms for this one", false,
+         &SubjectConfig::dwell_ms},
+};
+constexpr std::array kWorkerKnobs = {kOwnRunning, kOwnPages};
+
+constexpr std::array kSubjectKinds = {
+    SubjectKind{"tenant", &Config::tenants, &Config::tenant, kTenantKnobs},
+    SubjectKind{"model", &Config::models, &Config::model, kModelKnobs},
+    SubjectKind{"worker", &Config::workers, &Config::worker, kWorkerKnobs},
+};
+
+}  // namespace
+
+std::span<const Knob> knobs() {
+  return kKnobs;
+}
+
+std::span<const SubjectKind> subject_kinds() {
+  return kSubjectKinds;
+}
+
+}  // namespace holdfast::core
