@@ -178,11 +178,15 @@ void Machine::set_model_state(Model& model, ModelState state, const std::string&
 void Machine::set_load_state(Load& load, ModelState state, const std::string& reason) {
   if (load.row.state == state) return;
   const auto worker = workers_.find(load.worker);
-  const std::int64_t before = worker == workers_.end() ? 0 : worker->second.hello.memory.free;
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+  if (worker != workers_.end()) {
+    before = std::exchange(worker->second.free_at_change, worker->second.hello.memory.free);
+    after = worker->second.hello.memory.free;
+  }
   out_->write(
       InsertTransition{"load", load.row.load_id, std::string(model_state_name(load.row.state)),
-                       std::string(model_state_name(state)), now_.wall_ms, before, load.memory.free,
-                       reason},
+                       std::string(model_state_name(state)), now_.wall_ms, before, after, reason},
       Durability::kFull);
   if (load.row.state == ModelState::kReady) {
     class_left_us_[{load.row.model, load.row.numerics_class}] = now_.mono_us;
@@ -362,6 +366,7 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   Load& load = it->second;
   const ModelState state = model_state_from_name(m.model.state);
   load.memory = m.model.memory;
+  if (m.model.memory.free > 0) worker.hello.memory.free = m.model.memory.free;
   load.progress = m.model.progress;
   load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
   timers_.add({load.deadline_us, TimerKind::kLoad, 0, 0, load.row.load_id});

@@ -212,10 +212,12 @@ void Machine::job_lost(Job& job, const std::string& why) {
     assign_jobs();
     return;
   }
-  wire::Refusal refusal = refuse(
-      Errc::kTimeout, had_helper ? "preparing the request failed " + std::to_string(job.tries) +
-                                       " times: the ingress helper " + why
-                                 : "no ingress helper is connected");
+  wire::Refusal refusal =
+      refuse(Errc::kTimeout,
+             had_helper ? std::string(job.inspect ? "reading the model file failed "
+                                                  : "preparing the request failed ") +
+                              std::to_string(job.tries) + " times: the ingress helper " + why
+                        : "no ingress helper is connected");
   if (!had_helper) refusal.retry_after_ms = 1000;
   if (job.inspect) {
     op_refused(job.add.peer, job.add.tag, std::move(refusal));

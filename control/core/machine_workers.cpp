@@ -51,6 +51,7 @@ void Machine::worker_message(PeerId peer, const wire::Hello& m) {
   worker.hello = m;
   worker.hello.models.clear();
   worker.hello.active.clear();
+  worker.free_at_change = m.memory.free;
   worker.since_ms = now_.wall_ms;
   Worker& in = workers_[peer] = std::move(worker);
   out_->note("worker connected", {{"worker", m.worker_key},

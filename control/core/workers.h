@@ -28,7 +28,8 @@ struct Load {
 
 struct Worker {
   PeerId peer = 0;
-  wire::Hello hello;  // without models and active
+  wire::Hello hello;                // without models and active; `memory` as last reported
+  std::int64_t free_at_change = 0;  // bytes of its device, at the last change of one of its loads
   wire::WorkerStats stats;
   bool quarantined = false;
   bool draining = false;

@@ -6,6 +6,7 @@ namespace holdfast::core {
 
 void Bench::step(Event event) {
   Effects effects = machine.step(event, now);
+  if (watch) watch(event, effects);
   rows.insert(rows.end(), effects.rows.begin(), effects.rows.end());
   sent = std::move(effects.messages);
   durability = effects.durability;

@@ -1,6 +1,7 @@
 #pragma once
 // A machine on the bench: events go in by hand, effects come out and are looked at. No I/O.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Bench {
   Durability durability = Durability::kNone;  // of the last step
   std::vector<Note> notes;
   bool stop = false;
+  std::function<void(const Event&, const Effects&)> watch;  // called with every step
 
   static constexpr PeerId kHelper = 900;
   static constexpr PeerId kOperator = 901;

@@ -1,0 +1,162 @@
+#pragma once
+// Rows, messages and notes as lines of text with every field that is not zero or empty, for tests
+// that compare whole rows and for people who read what a machine did.
+
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "control/core/effects.h"
+#include "shared/wire/fields.h"
+
+namespace holdfast::core {
+
+/// Collects " name=value"; see shared/wire/fields.h for the visitor that it is.
+class TextVisitor {
+ public:
+  template <class T>
+  void operator()(std::string_view name, const T& value) {
+    const std::string text = value_text(value);
+    if (!text.empty()) out_ << ' ' << name << '=' << text;
+  }
+  template <class T>
+  void blob(std::string_view name, const T& value) {
+    (*this)(name, value);
+  }
+  std::string str() const { return out_.str(); }
+
+  /// Empty for what is zero, false or empty.
+  template <class T>
+  static std::string value_text(const T& value);
+
+ private:
+  std::ostringstream out_;
+};
+
+// ---- rows in the shape of the visitor
+
+template <class V>
+void row_fields(V& v, const RequestRow& r) {
+  v("seq", r.seq);
+  v("id", r.id);
+  v("tenant", r.tenant);
+  v("idem_key", r.idem_key);
+  v("body_hash", r.body_hash);
+  v("model", r.model);
+  v("model_sha", r.model_sha);
+  v("state", wire::state_name(r.state));
+  v("priority", r.priority);
+  v("class", r.numerics_class);
+  v("config_version", r.config_version);
+  v("n", r.n);
+  v("max_tokens", r.max_tokens);
+  v("on_disconnect", r.on_disconnect);
+  v("created", r.created_ms);
+  v("started", r.started_ms);
+  v("finished", r.finished_ms);
+  v("queue_deadline", r.queue_deadline_ms);
+  v("total_deadline", r.total_deadline_ms);
+  v("error_code", r.error_code);
+  v("error", r.error);
+}
+template <class V>
+void row_fields(V& v, const ChoiceRow& r) {
+  v("choice", r.choice);
+  v("prompt", r.prompt);
+  v("next_index", r.next_index);
+  v("finish", wire::finish_name(r.finish));
+  v("error_code", r.error_code);
+  v("error", r.error);
+  v("deaths", r.deaths);
+  v("deaths_index", r.deaths_index);
+}
+template <class V>
+void row_fields(V& v, const ModelRow& r) {
+  v("name", r.name);
+  v("sha", r.sha);
+  v("path", r.path);
+  v("size", r.size);
+  v("mtime", r.mtime_ns);
+  v("architecture", r.architecture);
+  v("context", r.context);
+  v("slots", r.slots);
+  v("pages", r.pages);
+  v("prefill_chunk", r.prefill_chunk);
+  v("kv_type", r.kv_type);
+  v("vocab", r.vocab);
+  v("chat", r.chat);
+  v("weights", r.weights_bytes);
+  v("kv", r.kv_bytes);
+  v("scratch", r.scratch_bytes);
+  v("options", r.options);
+  v("shape", r.shape);
+  v("wanted", r.wanted);
+  v("state", model_state_name(r.state));
+  v("reason", r.reason);
+  v("created", r.created_ms);
+  v("used", r.last_used_ms);
+}
+template <class V>
+void row_fields(V& v, const LoadRow& r) {
+  v("load", r.load_id);
+  v("model", r.model);
+  v("sha", r.model_sha);
+  v("worker", r.worker_key);
+  v("incarnation", r.incarnation);
+  v("state", model_state_name(r.state));
+  v("class", r.numerics_class);
+  v("slots", r.slots);
+  v("pages", r.pages);
+  v("page_tokens", r.page_tokens);
+  v("context", r.context);
+  v("bytes", r.bytes);
+  v("reason", r.reason);
+  v("created", r.created_ms);
+  v("ready", r.ready_ms);
+  v("ended", r.ended_ms);
+}
+
+template <class T>
+std::string row_text(const T& row) {
+  TextVisitor v;
+  row_fields(v, row);
+  return v.str();
+}
+
+template <class T>
+std::string TextVisitor::value_text(const T& value) {
+  if constexpr (std::is_convertible_v<T, std::string_view>) {
+    return std::string(std::string_view(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value ? "yes" : "";
+  } else if constexpr (std::is_enum_v<T>) {
+    return value_text(static_cast<std::int64_t>(value));
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    if (value == T{}) return "";
+    std::ostringstream out;
+    out << +value;
+    return out.str();
+  } else if constexpr (requires { wire::fields(std::declval<TextVisitor&>(), value); }) {
+    TextVisitor inner;
+    wire::fields(inner, value);
+    const std::string text = inner.str();
+    return text.empty() ? "" : "{" + text.substr(1) + "}";
+  } else if constexpr (requires { value.has_value(); }) {
+    return value.has_value() ? "(" + value_text(*value) + ")" : "";
+  } else {
+    std::string text;
+    for (const auto& item : value)
+      text += (text.empty() ? "" : " ") + ("(" + value_text(item)) + ")";
+    return text.empty() ? "" : "[" + text + "]";
+  }
+}
+
+/// One change of a row, one line.
+std::string change_text(const RowChange& change);
+/// One message, dispatch, piece of a stream or answer, one line.
+std::string outgoing_text(const Outgoing& out);
+
+}  // namespace holdfast::core
