@@ -72,6 +72,8 @@ Result<Arguments> read_arguments(int argc, char** argv) {
   std::string file;
   const char* state = std::getenv("HOLDFAST_STATE");
   options.state_dir = state != nullptr ? state : "./holdfast-state";
+  // bench/models compares with it what the checks of bounds cost.
+  options.guarded = std::getenv("HOLDFAST_TEST_UNGUARDED") == nullptr;
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
     if (name != "--state" && name != "--config" && name != "--op" && name != "--args" &&

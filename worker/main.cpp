@@ -93,7 +93,7 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::Li
   hf::engine::EngineOptions options;
   options.device = link.device;
   options.kernels = load.kernels.empty() ? link.kernels : load.kernels;
-  options.threads = link.threads;
+  options.threads = load.threads > 0 ? std::min(load.threads, link.threads) : link.threads;
   options.context = load.context;
   options.slots = load.slots;
   options.pages = load.pages;

@@ -64,6 +64,7 @@ struct Config {
   std::int64_t load_dwell_ms = 5000;
   std::int64_t load_drift_percent = 3;
   std::int64_t placement_replicas = 0;
+  std::int64_t fleet_wait_ms = 2000;
   std::int64_t placement_memory_percent = 90;
   std::int64_t returned_hold_ms = 50;
   std::int64_t blame_alone_after = 2;
@@ -88,6 +89,8 @@ struct Config {
   std::int64_t retention_key_hours = 24;
   std::int64_t retention_max_bytes = 8LL << 30;
   Subjects tenants, models, workers;  // those of whom something is set
+  /// Not a knob: false looks at no bound on how much there may be, to measure what looking costs.
+  bool guarded = true;
 
   // As in effect: no field is kUnset.
   SubjectConfig tenant(std::string_view name) const;

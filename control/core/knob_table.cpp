@@ -85,6 +85,10 @@ constexpr std::array kKnobs = {
          "a load that takes so much more or less than was reserved for it raises a warning", false},
     Knob{"models.replicas", &Config::placement_replicas, 0, 1000, "workers",
          "workers that a wanted model is loaded on; 0 = every worker with room", false},
+    Knob{"models.fleet_wait_ms", &Config::fleet_wait_ms, 0, 86'400'000, "ms",
+         "a model that no connected device can ever hold waits this long for another one, then "
+         "fails with placement_unsupported",
+         false},
     Knob{"models.memory_percent", &Config::placement_memory_percent, 1, 100, "percent",
          "share of a device's memory that loads may reserve", false},
     Knob{"workers.returned_hold_ms", &Config::returned_hold_ms, 0, 60'000, "ms",

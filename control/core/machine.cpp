@@ -221,7 +221,10 @@ void Machine::timer_due(const TimerEntry& entry) {
       }
       for (auto it = loads_.begin(); it != loads_.end();) {
         const std::string id = (it++)->first;
-        if (loads_.at(id).worker == 0) end_load(id, ModelState::kUnloaded, "its worker is gone");
+        // One whose worker came and went since the start has its own time to come back.
+        const Load& load = loads_.at(id);
+        if (load.worker != 0 || load.deadline_us > now_.mono_us) continue;
+        end_load(id, ModelState::kUnloaded, "its worker is gone");
       }
       want_place_ = true;
       return;

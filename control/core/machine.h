@@ -272,9 +272,13 @@ class Machine {
   void add_inspected(const Job& job, const InspectedEvent& event);
   void want(Model& model);
   void unload(Model& model);
+
+  // machine_placement.cpp
   void place();
   void place_model(Model& model);
-  bool place_on(Model& model, Worker& worker);
+  std::vector<DeviceVerdict> survey(const Model& model) const;
+  bool fits_nowhere(Model& model);
+  void place_on(Model& model, Worker& worker, const DeviceVerdict& verdict);
   bool evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed);
   std::int64_t free_bytes(const Worker& worker) const;
   void set_load_state(Load& load, ModelState state, const std::string& reason);

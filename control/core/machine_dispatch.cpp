@@ -20,6 +20,7 @@ bool room_in(const Tally& tally, std::int64_t max_running, std::int64_t max_page
 
 /// Bounds that this choice waits for, and with it what stands behind it.
 bool Machine::bounds_allow(const Load& load, const QueueItem& item) const {
+  if (!config_.guarded) return true;
   const Census& census = requests_.census();
   const SubjectConfig model = config_.model(load.row.model);
   const SubjectConfig worker = config_.worker(load.row.worker_key);
@@ -39,7 +40,8 @@ bool Machine::tenant_allows(const QueueItem& item) const {
 /// The bounds of all are for who is first in all queues: else small requests of one model would
 /// keep a large one of another waiting for ever.
 bool Machine::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready) {
-  if (config_.queue_max_running == 0 && config_.queue_max_pages == 0) return true;
+  const bool bounded = config_.queue_max_running > 0 || config_.queue_max_pages > 0;
+  if (!bounded || !config_.guarded) return true;
   const QueueItem* first = nullptr;
   for (const auto& [free, load] : ready) {
     const QueueItem* item = best_item(*load);
@@ -52,7 +54,8 @@ bool Machine::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& r
 /// What goes next on this load: work bound to its class, or not bound yet.
 const QueueItem* Machine::best_item(const Load& load) {
   MayRun may;
-  if (!config_.tenants.empty()) may = [this](const QueueItem& item) { return tenant_allows(item); };
+  if (!config_.tenants.empty() && config_.guarded)
+    may = [this](const QueueItem& item) { return tenant_allows(item); };
   const QueueItem* best = nullptr;
   for (const QueueKey& key : {QueueKey{load.row.model, load.row.numerics_class},
                               QueueKey{load.row.model, std::string()}}) {

@@ -1,15 +1,12 @@
 // Registry and placement: what is loaded where, and why not.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "control/core/machine.h"
 
 namespace holdfast::core {
 namespace {
-
-constexpr std::int64_t kUnknownMemory = std::numeric_limits<std::int64_t>::max() / 4;
 
 constexpr std::int64_t kProcessNoise = 8 << 20;
 
@@ -112,7 +109,9 @@ void Machine::on(const OpModel& event) {
     model.failures = 0;
     model.retry_at_us = 0;
     model.row.wanted = true;
-    if (ended(model.row.state)) set_model_state(model, ModelState::kPlacing, "asked by operator");
+    if (ended(model.row.state) || model.row.state == ModelState::kRegistered) {
+      set_model_state(model, ModelState::kPlacing, "asked by operator");
+    }
     put_model(model);
     want_place_ = true;
   } else if (event.verb == "models.unload") {
@@ -405,142 +404,6 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   want_dispatch_ = want_place_ = true;
 }
 
-// ---- placement
-
-std::int64_t Machine::free_bytes(const Worker& worker) const {
-  if (worker.hello.memory.total <= 0) return kUnknownMemory;
-  std::int64_t reserved = 0;
-  // Workers of one host and device share its memory.
-  for (const auto& [id, load] : loads_) {
-    const auto other = workers_.find(load.worker);
-    if (other == workers_.end() || other->second.hello.host != worker.hello.host ||
-        other->second.hello.device != worker.hello.device) {
-      continue;
-    }
-    reserved += load.row.bytes;
-  }
-  return worker.hello.memory.total / 100 * config_.placement_memory_percent - reserved;
-}
-
-void Machine::place() {
-  want_place_ = false;
-  if (draining_) return;
-  for (auto& [name, model] : models_) {
-    // An unload meets requests that wait: they are served as a new one would be, by a new load.
-    const auto queue = queues_.lower_bound({name, std::string()});
-    const bool waits = queue != queues_.end() && queue->first.first == name;
-    if (waits && !model.row.wanted && !paused_ && model.row.state == ModelState::kUnloaded) {
-      want(model);
-    }
-    if (model.row.wanted && model.row.state != ModelState::kFailed) place_model(model);
-  }
-  want_place_ = false;  // want() asked for what was just done
-}
-
-void Machine::place_model(Model& model) {
-  if (model.retry_at_us > now_.mono_us) return;
-  std::int64_t have = 0;
-  std::set<std::string> taken;  // worker keys
-  for (const auto& [id, load] : loads_) {
-    if (load.row.model != model.row.name) continue;
-    if (load.row.state != ModelState::kDraining) ++have;
-    taken.insert(load.row.worker_key);
-  }
-  const std::int64_t replicas = config_.model(model.row.name).replicas;
-  for (auto& [peer, worker] : workers_) {
-    if (replicas > 0 && have >= replicas) return;
-    const std::string& key = worker.hello.worker_key;
-    if (worker.quarantined || worker.draining || taken.count(key) > 0) continue;
-    if (breaker(key).open(now_.mono_us)) continue;
-    if (place_on(model, worker)) {
-      taken.insert(worker.hello.worker_key);
-      ++have;
-    } else if (have == 0 && model.row.state == ModelState::kFailed) {
-      return;
-    }
-  }
-}
-
-/// A permit for each load that a worker works on.
-std::int64_t Machine::loads_in_progress() const {
-  return std::count_if(loads_.begin(), loads_.end(), [](const auto& item) {
-    const ModelState state = item.second.row.state;
-    return state == ModelState::kPlacing || state == ModelState::kLoading ||
-           state == ModelState::kWarming;
-  });
-}
-
-bool Machine::place_on(Model& model, Worker& worker) {
-  if (loads_in_progress() >= config_.load_permits) return false;  // again when one of them ends
-  std::int64_t needed = 0;
-  auto envelope = fit_envelope(model.row, free_bytes(worker), &needed);
-  if (!envelope) {
-    const bool ever = worker.hello.memory.total <= 0 ||
-                      needed <= worker.hello.memory.total / 100 * config_.placement_memory_percent;
-    const bool others = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
-      return item.second.row.model == model.row.name;
-    });
-    if (!ever && !others && workers_.size() == 1) {
-      give_up(model, "memory_exhausted: it needs " + std::to_string(needed) + " bytes, device " +
-                         worker.hello.device + " may give " +
-                         std::to_string(worker.hello.memory.total / 100 *
-                                        config_.placement_memory_percent));
-      return false;
-    }
-    if (others || !evict_for(worker, model, needed)) return false;
-    return false;  // placed again when the evicted model has gone
-  }
-  Load load;
-  load.row.load_id = "l" + std::to_string(fences_.epoch()) + "-" + std::to_string(++last_load_);
-  load.row.model = model.row.name;
-  load.row.model_sha = model.row.sha;
-  load.row.worker_key = worker.hello.worker_key;
-  load.row.incarnation = worker.hello.incarnation;
-  load.row.state = ModelState::kPlacing;
-  load.row.slots = model.row.slots;
-  load.row.pages = static_cast<std::int32_t>(envelope->pages);
-  load.row.context = model.row.context;
-  load.row.bytes = envelope->bytes;
-  load.row.created_ms = now_.wall_ms;
-  load.worker = worker.peer;
-  load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
-  timers_.add({load.deadline_us, TimerKind::kLoad, 0, 0, load.row.load_id});
-  wire::Load message;
-  message.load_id = load.row.load_id;
-  message.model_sha = model.row.sha;
-  message.path = model.row.path;
-  message.size = model.row.size;
-  message.mtime_ns = model.row.mtime_ns;
-  message.context = model.row.context;
-  message.slots = model.row.slots;
-  message.pages = load.row.pages;
-  message.kv_type = model.row.kv_type;
-  message.prefill_chunk = static_cast<std::int32_t>(model.row.prefill_chunk);
-  message.options = model.row.options;
-  worker.loads.insert(load.row.load_id);
-  put_load(load);
-  loads_[load.row.load_id] = std::move(load);
-  out_->send(worker.peer, std::move(message));
-  refresh_model(model, "placed on worker " + worker.hello.worker_key);
-  return true;
-}
-
-/// Idle, not asked for, and not loaded a moment ago only to make room for the next one.
-bool Machine::may_be_evicted(Load& load) {
-  if (load.row.state != ModelState::kReady || !load.running.empty()) return false;
-  if (models_.at(load.row.model).pinned) return false;
-  for (const auto& [key, queue] : queues_) {
-    if (key.first == load.row.model && queue.size() > 0) return false;
-  }
-  const std::int64_t stays_until_us = load.ready_us + config_.model(load.row.model).dwell_ms * 1000;
-  if (stays_until_us <= now_.mono_us) return true;
-  if (load.asked_again_us != stays_until_us) {  // placement looks often, one timer is enough
-    load.asked_again_us = stays_until_us;
-    timers_.add({stays_until_us, TimerKind::kPlacement, 0, 0, {}});
-  }
-  return false;
-}
-
 /// What the worker measured against what was reserved: a formula that is wrong must be seen.
 void Machine::check_drift(const Load& load) {
   const std::int64_t taken = load.memory.taken;
@@ -558,37 +421,6 @@ void Machine::check_drift(const Load& load) {
               {"taken", std::to_string(taken)},
               {"percent", std::to_string(static_cast<std::int64_t>(std::lround(percent)))}},
              true);
-}
-
-/// Unloads the least recently used idle models of this worker until `bytes_needed` would be free.
-bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed) {
-  std::vector<std::pair<std::int64_t, std::string>> idle;
-  std::int64_t free = free_bytes(worker);
-  for (const std::string& id : worker.loads) {
-    Load& load = loads_.at(id);
-    if (load.row.model == wanting.row.name) continue;
-    if (load.row.state == ModelState::kDraining) free += load.row.bytes;
-    if (!may_be_evicted(load)) continue;
-    idle.emplace_back(models_.at(load.row.model).row.last_used_ms, id);
-  }
-  std::sort(idle.begin(), idle.end());
-  std::vector<std::string> victims;
-  for (const auto& [used, id] : idle) {
-    if (free >= bytes_needed) break;
-    free += loads_.at(id).row.bytes;
-    victims.push_back(id);
-  }
-  if (free < bytes_needed) return false;
-  for (const std::string& id : victims) {
-    Load& load = loads_.at(id);
-    Model& model = models_.at(load.row.model);
-    model.row.wanted = false;  // it comes back when a request asks for it, or if this was in vain
-    wanting.displaced.push_back(model.row.name);
-    set_load_state(load, ModelState::kDraining, "makes room for " + wanting.row.name);
-    drain_step(load);
-    refresh_model(model, "makes room for " + wanting.row.name);
-  }
-  return true;
 }
 
 }  // namespace holdfast::core

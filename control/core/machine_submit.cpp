@@ -16,6 +16,21 @@ std::string hash_of(const SubmitEvent& event) {
   return event.submit.body_hash.empty() ? event.body_hash : event.submit.body_hash;
 }
 
+/// With the numbers of the device that could do most, if it failed for want of a device.
+wire::Refusal refuse_failed(const Model& model) {
+  const bool unfit = model.row.reason.starts_with(errc_name(Errc::kPlacementUnsupported));
+  wire::Refusal refusal =
+      refuse(unfit ? Errc::kPlacementUnsupported : Errc::kModelFailed,
+             "model \"" + model.row.name + "\" failed: " + model.row.reason + "; see models load");
+  for (const DeviceVerdict& v : model.devices) {
+    if (!unfit || v.may_give <= refusal.free) continue;
+    refusal.needed = v.needed;
+    refusal.free = v.may_give;
+    refusal.largest = v.largest_context;
+  }
+  return refusal;
+}
+
 std::string tenant_of(const wire::Submit& submit) {
   return submit.tenant.empty() ? "default" : submit.tenant;
 }
@@ -75,8 +90,7 @@ std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
     return refuse(Errc::kModelNotFound, "model \"" + submit.model + "\" is not registered");
   }
   if (model->row.state == ModelState::kFailed) {
-    return refuse(Errc::kModelFailed, "model \"" + model->row.name +
-                                          "\" failed: " + model->row.reason + "; see models load");
+    return refuse_failed(*model);
   }
   return refuse_full(event, *model);
 }
@@ -84,6 +98,7 @@ std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
 /// Bounds on how much there may be at once: of all, of the tenant, of the model.
 std::optional<wire::Refusal> Machine::refuse_full(const SubmitEvent& event,
                                                   const Model& model) const {
+  if (!config_.guarded) return std::nullopt;
   const Census& census = requests_.census();
   const std::string tenant = tenant_of(event.submit);
   const std::int64_t bytes = payload_bytes(event.submit);

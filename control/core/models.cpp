@@ -22,6 +22,14 @@ ModelState model_state_from_name(std::string_view name) {
   return ModelState::kFailed;
 }
 
+std::int64_t largest_context(const ModelRow& row, std::int64_t bytes) {
+  const std::int64_t wished = std::max<std::int64_t>(row.pages, 1);
+  const std::int64_t page_bytes = (row.kv_bytes + wished - 1) / wished;
+  const std::int64_t room = bytes - row.weights_bytes - row.scratch_bytes;
+  if (room <= 0 || page_bytes <= 0) return room <= 0 ? 0 : row.context;
+  return std::min(row.context, room / page_bytes * kPageTokens);
+}
+
 std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_bytes,
                                      std::int64_t* needed) {
   const std::int64_t wished = std::max<std::int64_t>(row.pages, 1);

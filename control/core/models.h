@@ -15,6 +15,24 @@
 
 namespace holdfast::core {
 
+enum class Verdict : std::uint8_t { kLoaded, kFits, kNoRoom, kTooLarge, kClosed };
+std::string_view verdict_name(Verdict verdict);
+
+/// What placement found of one connected worker for one model.
+struct DeviceVerdict {
+  std::string worker_key;
+  std::string device;
+  PeerId peer = 0;
+  Verdict verdict = Verdict::kFits;
+  std::int64_t needed = 0;  // bytes, with one context
+  std::int64_t free = 0;
+  std::int64_t may_give = 0;         // if nothing else were there
+  std::int64_t largest_context = 0;  // tokens that it could give
+  std::int64_t loads = 0;            // that it has
+  bool room_soon = false;            // what makes room is on its way out
+  std::string why;
+};
+
 struct Model {
   ModelRow row;
   std::int32_t failures = 0;     // failed loads in a row
@@ -22,8 +40,13 @@ struct Model {
   Breaker breaker;
   bool pinned = false;                 // never unloaded to make room
   std::vector<std::string> displaced;  // models that made room for its load in progress
+  std::vector<DeviceVerdict> devices;  // as placement saw them last, the best first
+  std::int64_t unfit_since_us = 0;     // no connected device can hold it; 0 = one can
   double service_ms = 0;               // mean time of a choice on a worker, recent; 0 = unknown
 };
+
+/// The longest context of which one sequence fits `bytes`, at most the wished one; 0 if none does.
+std::int64_t largest_context(const ModelRow& row, std::int64_t bytes);
 
 /// What a load of this model reserves at least and at most on a device.
 struct Envelope {

@@ -21,6 +21,7 @@ struct Load {
   bool alone = false;               // a suspect runs here by itself
   std::int64_t ready_us = 0;        // monotonic; 0 = not yet
   std::int64_t asked_again_us = 0;  // end of its dwell time, when a timer was set for it
+  std::string why;                  // it was placed there, and with what
   double progress = 0;
   wire::MemoryReport memory;
   std::int64_t deadline_us = 0;  // of the next report while loading

@@ -47,7 +47,9 @@ Result<void> Daemon::open_store() {
   HF_TRY(store_, store::Store::open(open));
   pieces_ = std::make_unique<PieceCache>(*store_);
   HouseHost& host = *this;
-  house_ = std::make_unique<House>(core::Config{}, *store_, host);
+  core::Config base;
+  base.guarded = options_.guarded;
+  house_ = std::make_unique<House>(base, *store_, host);
   HF_CHECKED(house_->boot(options_.imports));
   store_->set_reserve(house_->machine().config().storage_reserve_bytes);
   return {};

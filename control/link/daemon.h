@@ -23,6 +23,7 @@ namespace holdfast::link {
 struct DaemonOptions {
   std::string state_dir;
   std::vector<core::ConfigImport> imports;  // the last one wins
+  bool guarded = true;                      // core::Config::guarded
 };
 
 class Daemon final : private HouseHost {

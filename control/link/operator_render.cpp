@@ -16,6 +16,22 @@ std::string breaker_state(const core::Breaker& breaker) {
                            : "closed";
 }
 
+/// What placement saw, the device that it tries first at the top.
+json devices_json(const core::Model& model) {
+  json list = json::array();
+  for (const core::DeviceVerdict& v : model.devices) {
+    list.push_back({{"worker", v.worker_key},
+                    {"device", v.device},
+                    {"verdict", core::verdict_name(v.verdict)},
+                    {"needed_bytes", v.needed},
+                    {"free_bytes", v.free},
+                    {"may_give_bytes", v.may_give},
+                    {"largest_context", v.largest_context},
+                    {"why", v.why}});
+  }
+  return list;
+}
+
 json model_json(const core::Machine& machine, const core::Model& model) {
   const core::ModelRow& r = model.row;
   json loads = json::array();
@@ -33,6 +49,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
                      {"pages_used", load.pages_used},
                      {"running", load.running.size()},
                      {"reserved_bytes", load.row.bytes},
+                     {"placed", load.why},
                      {"weights_bytes", load.memory.weights},
                      {"kv_bytes", load.memory.kv},
                      {"scratch_bytes", load.memory.scratch},
@@ -64,6 +81,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
             {"last_used_ms", r.last_used_ms},
             {"loads", std::move(loads)}};
   if (progress >= 0) j["progress"] = progress;
+  j["devices"] = devices_json(model);
   return j;
 }
 

@@ -359,6 +359,7 @@ void fields(V& v, Like<Load> auto& m) {
   v("kernels", m.kernels);
   v("prefill_chunk", m.prefill_chunk);
   v("options", m.options);
+  v("threads", m.threads);
 }
 template <class V>
 void fields(V& v, Like<Unload> auto& m) {

@@ -322,6 +322,7 @@ struct Load {
   std::string kernels;             // empty = the worker's choice
   std::int32_t prefill_chunk = 0;  // tokens of prefill per step; 0 = default
   std::string options;             // JSON for the fake engine and experiments
+  std::int32_t threads = 0;        // of the worker's at most; 0 = all of them
 };
 struct Unload {
   std::string load_id;

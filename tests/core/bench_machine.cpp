@@ -26,7 +26,7 @@ void Bench::boot(Boot event, std::uint64_t epoch) {
 }
 
 void Bench::add_model(std::int64_t context, std::int32_t slots, std::int32_t pages, bool load,
-                      const std::string& name) {
+                      const std::string& name, std::int64_t weights) {
   step(IngressUp{kHelper});
   OpAddModel add;
   add.peer = kOperator;
@@ -46,7 +46,7 @@ void Bench::add_model(std::int64_t context, std::int32_t slots, std::int32_t pag
   event.row.slots = slots;
   event.row.pages = pages;
   event.row.vocab = 1000;
-  event.row.weights_bytes = 1000;
+  event.row.weights_bytes = weights;
   event.row.kv_bytes = 64'000;
   event.row.scratch_bytes = 100;
   step(event);

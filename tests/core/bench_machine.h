@@ -31,7 +31,7 @@ struct Bench {
 
   /// Registers model "m" (context, slots, pages as given) and connects a helper.
   void add_model(std::int64_t context = 1024, std::int32_t slots = 4, std::int32_t pages = 64,
-                 bool load = true, const std::string& name = "m");
+                 bool load = true, const std::string& name = "m", std::int64_t weights = 1000);
   /// HELLO of a worker; answers LOADs with ready. Returns the messages to it of the HELLO.
   wire::Hello hello(const std::string& key, const std::string& incarnation = "i1");
   void connect_worker(PeerId peer, const std::string& key, const std::string& numerics = "class-a");

@@ -16,8 +16,8 @@ struct OperatorTest : testing::Test {
   void ready(std::int32_t slots = 4) {
     bench.boot();
     bench.add_model(1024, slots);
-    bench.connect_worker(kW1, "w1");
-    if (slots != 4) bench.make_ready(kW1, "class-a", slots);
+    bench.step(FromWorker{kW1, bench.hello("w1")});
+    bench.make_ready(kW1, "class-a", slots);
   }
   Errc refusal() const {
     for (const Outgoing& out : bench.sent) {
@@ -56,6 +56,21 @@ TEST_F(OperatorTest, MovedRequestKeepsItsClassOverARestart) {
   Bench again;
   again.boot(bench.database(), 2);
   EXPECT_EQ(again.machine.request("r1")->row.priority, PriorityClass::kBatch);
+}
+
+TEST_F(OperatorTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
+  ready(1);
+  bench.submit(bench.submission("first"));
+  const wire::Dispatch first = bench.dispatch();
+  bench.submit(bench.submission("old"));
+  bench.submit(bench.submission("young"));
+  bench.step(OpMove{kOperator, 1, "young", PriorityClass::kInteractive});
+  bench.tokens(kW1, first, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.dispatch().request_id, "young");
+  bench.step(OpMove{kOperator, 2, "young", PriorityClass::kNormal});
+  bench.step(OpRequeue{kOperator, 3, "young"});
+  EXPECT_EQ(bench.dispatch().request_id, "young");
+  EXPECT_EQ(bench.state("old"), RequestState::kQueued);
 }
 
 TEST_F(OperatorTest, EndedAndUnknownRequestsAreRefused) {

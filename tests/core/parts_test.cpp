@@ -452,9 +452,99 @@ TEST(Placement, ModelThatCanNeverFitIsRefusedWithNumbers) {
   hello.memory.total = 10'000;
   bench.step(FromWorker{kW1, hello});
   const ModelRow& row = bench.machine.models().at("m").row;
+  EXPECT_EQ(row.state, ModelState::kPlacing);  // another device may still connect
+  bench.submit(bench.submission("r1"));
+  hello = bench.hello("w2");
+  hello.memory.total = 12'000;
+  bench.step(FromWorker{kW2, hello});
+  bench.advance_ms(bench.machine.config().fleet_wait_ms);
   EXPECT_EQ(row.state, ModelState::kFailed);
-  EXPECT_NE(row.reason.find("memory_exhausted"), std::string::npos);
-  EXPECT_NE(row.reason.find("17100"), std::string::npos) << row.reason;
+  EXPECT_EQ(
+      row.reason,
+      "placement_unsupported: no connected device can hold it: w2 (cpu-w2) needs 17100 bytes, "
+      "may give 10800, largest context 576; w1 (cpu-w1) needs 17100 bytes, may give 9000, "
+      "largest context 448");
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+  bench.submit(bench.submission("r2"));
+  const wire::Refusal refusal = bench.messages<wire::Refused>().at(0).refusal;
+  EXPECT_EQ(refusal.code, Errc::kPlacementUnsupported);
+  EXPECT_EQ(refusal.needed, 17'100);
+  EXPECT_EQ(refusal.free, 10'800);
+  EXPECT_EQ(refusal.largest, 576);
+}
+
+TEST(Placement, ALargerDeviceThatComesInTimeIsTaken) {
+  Bench bench;
+  bench.boot();
+  bench.add_model();
+  wire::Hello hello = bench.hello("w1");
+  hello.memory.total = 10'000;
+  bench.step(FromWorker{kW1, hello});
+  bench.advance_ms(bench.machine.config().fleet_wait_ms - 1);
+  bench.step(FromWorker{kW2, bench.hello("w2")});
+  EXPECT_EQ(bench.messages<wire::Load>(kW2).size(), 1u);
+  bench.advance_ms(10);
+  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kPlacing);
+}
+
+TEST(Placement, OneReplicaGoesToTheDeviceWithTheMostRoomAndSaysWhy) {
+  Config config;
+  config.placement_replicas = 1;
+  Bench bench(config);
+  bench.boot();
+  // An accelerator that is too small, a large and a small processor, one that is drained.
+  const auto connect = [&](PeerId peer, const std::string& key, const std::string& device,
+                           std::int64_t total) {
+    wire::Hello hello = bench.hello(key);
+    hello.device = device;
+    hello.threads = 8;
+    hello.memory.total = hello.memory.free = total;
+    bench.step(FromWorker{peer, hello});
+  };
+  connect(kW1, "gpu", "opencl:0", 10'000);
+  connect(kW2, "small", "cpu", 80'000);
+  connect(kW2 + 1, "large", "cpu1", 200'000);
+  connect(kW2 + 2, "drained", "cpu2", 300'000);
+  bench.step(OpWorker{Bench::kOperator, 1, "drained", true});
+  bench.add_model();
+  ASSERT_EQ(bench.messages<wire::Load>(kW2 + 1).size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Load>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Load>()[0].threads, 1);
+  const auto& devices = bench.machine.models().at("m").devices;
+  ASSERT_EQ(devices.size(), 4u);
+  EXPECT_EQ(devices[0].worker_key, "large");
+  EXPECT_EQ(devices[0].why, "needs 17100 bytes, free 180000");
+  EXPECT_EQ(devices[1].worker_key, "small");
+  EXPECT_EQ(devices[2].why, "needs 17100 bytes, may give 9000, largest context 448");
+  EXPECT_EQ(devices[2].worker_key, "gpu");
+  EXPECT_EQ(devices[3].why, "draining");
+  // An accelerator with room goes before any processor.
+  connect(kW2 + 3, "gpu2", "opencl:1", 100'000);
+  bench.add_model(1024, 4, 64, true, "n");
+  EXPECT_EQ(bench.messages<wire::Load>(kW2 + 3).size(), 1u);
+}
+
+TEST(Placement, RoomIsMadeOnOneDeviceOnly) {
+  Config config;
+  config.load_dwell_ms = 1000;
+  config.placement_replicas = 1;
+  Bench bench(config);
+  bench.boot();
+  bench.add_model(1024, 4, 64, true, "a");
+  bench.add_model(1024, 4, 64, true, "b");
+  for (const PeerId peer : {kW1, kW2}) {
+    wire::Hello hello = bench.hello("w" + std::to_string(peer));
+    hello.memory.total = hello.memory.free = 72'400;
+    bench.step(FromWorker{peer, hello});
+    bench.make_ready(peer);
+  }
+  bench.add_model(1024, 4, 64, true, "c");
+  EXPECT_TRUE(bench.messages<wire::Unload>().empty());
+  bench.advance_ms(1000);
+  EXPECT_EQ(bench.messages<wire::Unload>().size(), 1u);
+  bench.step(Timer{});
+  bench.submit(bench.submission("r1"));
+  EXPECT_TRUE(bench.messages<wire::Unload>().empty());
 }
 
 TEST(Placement, PausedWorkerComesBackWithItsWeights) {

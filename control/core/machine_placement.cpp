@@ -1,0 +1,285 @@
+// Placement: which worker loads a model, with what, and why not the others.
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "control/core/machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr std::int64_t kUnknownMemory = std::numeric_limits<std::int64_t>::max() / 4;
+// Below this many bytes of weights for each, a thread more costs its barriers and gains nothing.
+constexpr std::int64_t kThreadBytes = 4 << 20;
+
+std::int64_t may_give(const Worker& worker, std::int64_t percent) {
+  const std::int64_t total = worker.hello.memory.total;
+  return total <= 0 ? kUnknownMemory : total / 100 * percent;
+}
+
+std::int32_t threads_for(const ModelRow& row, const Worker& worker) {
+  const std::int64_t useful = std::max<std::int64_t>(row.weights_bytes / kThreadBytes, 1);
+  return static_cast<std::int32_t>(
+      std::min<std::int64_t>(useful, std::max(worker.hello.threads, 1)));
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  return bytes >= kUnknownMemory ? "unknown" : std::to_string(bytes);
+}
+
+/// What is tried first: what fits as it is, accelerators, few loads, much room, the lower key.
+auto rank_of(const DeviceVerdict& v) {
+  return std::make_tuple(v.verdict != Verdict::kFits, v.device.starts_with("cpu"), v.loads, -v.free,
+                         v.worker_key);
+}
+
+}  // namespace
+
+std::string_view verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kLoaded:
+      return "loaded";
+    case Verdict::kFits:
+      return "fits";
+    case Verdict::kNoRoom:
+      return "no room now";
+    case Verdict::kTooLarge:
+      return "too large";
+    case Verdict::kClosed:
+      return "gets no work";
+  }
+  return "?";
+}
+
+std::int64_t Machine::free_bytes(const Worker& worker) const {
+  if (worker.hello.memory.total <= 0) return kUnknownMemory;
+  std::int64_t reserved = 0;
+  // Workers of one host and device share its memory.
+  for (const auto& [id, load] : loads_) {
+    const auto other = workers_.find(load.worker);
+    if (other == workers_.end() || other->second.hello.host != worker.hello.host ||
+        other->second.hello.device != worker.hello.device) {
+      continue;
+    }
+    reserved += load.row.bytes;
+  }
+  return may_give(worker, config_.placement_memory_percent) - reserved;
+}
+
+void Machine::place() {
+  want_place_ = false;
+  if (draining_) return;
+  for (auto& [name, model] : models_) {
+    // An unload meets requests that wait: they are served as a new one would be, by a new load.
+    const auto queue = queues_.lower_bound({name, std::string()});
+    const bool waits = queue != queues_.end() && queue->first.first == name;
+    if (waits && !model.row.wanted && !paused_ && model.row.state == ModelState::kUnloaded) {
+      want(model);
+    }
+    if (model.row.wanted && model.row.state != ModelState::kFailed) place_model(model);
+  }
+  want_place_ = false;  // want() asked for what was just done
+}
+
+/// What each connected worker could do for this model now, the best first.
+std::vector<DeviceVerdict> Machine::survey(const Model& model) const {
+  std::vector<DeviceVerdict> all;
+  for (const auto& [peer, worker] : workers_) {
+    DeviceVerdict v;
+    v.worker_key = worker.hello.worker_key;
+    v.device = worker.hello.device;
+    v.peer = peer;
+    v.loads = static_cast<std::int64_t>(worker.loads.size());
+    v.free = free_bytes(worker);
+    v.may_give = may_give(worker, config_.placement_memory_percent);
+    v.largest_context = largest_context(model.row, v.may_give);
+    std::int64_t draining = 0;
+    const bool holds = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+      const LoadRow& load = item.second.row;
+      return load.model == model.row.name && load.worker_key == v.worker_key;
+    });
+    for (const std::string& id : worker.loads) {
+      const LoadRow& load = loads_.at(id).row;
+      if (load.state == ModelState::kDraining) draining += load.bytes;
+    }
+    const bool fits = fit_envelope(model.row, v.free, &v.needed).has_value();
+    if (holds) {
+      v.verdict = Verdict::kLoaded;
+    } else if (v.needed > v.may_give) {
+      v.verdict = Verdict::kTooLarge;
+      v.why = "needs " + std::to_string(v.needed) + " bytes, may give " + bytes_text(v.may_give) +
+              ", largest context " + std::to_string(v.largest_context);
+    } else if (worker.quarantined || worker.draining || breaker(v.worker_key).open(now_.mono_us)) {
+      v.verdict = Verdict::kClosed;
+      v.why = worker.quarantined ? "quarantined" : (worker.draining ? "draining" : "breaker open");
+    } else {
+      v.verdict = fits ? Verdict::kFits : Verdict::kNoRoom;
+      v.room_soon = !fits && v.needed <= v.free + draining;
+      v.why = std::string(
+                  fits ? "needs "
+                       : (v.room_soon ? "room is being made: needs " : "waits for room: needs ")) +
+              std::to_string(v.needed) + " bytes, free " + bytes_text(v.free);
+    }
+    all.push_back(std::move(v));
+  }
+  std::sort(all.begin(), all.end(),
+            [](const DeviceVerdict& a, const DeviceVerdict& b) { return rank_of(a) < rank_of(b); });
+  return all;
+}
+
+void Machine::place_model(Model& model) {
+  if (model.retry_at_us > now_.mono_us) return;
+  model.devices = survey(model);
+  const std::int64_t replicas = config_.model(model.row.name).replicas;
+  std::int64_t have = 0;
+  for (const auto& [id, load] : loads_) {
+    have += load.row.model == model.row.name && load.row.state != ModelState::kDraining;
+  }
+  if (have == 0 && fits_nowhere(model)) return;
+  // One that serves already moves nobody.
+  bool asked_for_room = have > 0 || std::any_of(model.devices.begin(), model.devices.end(),
+                                                [](const auto& v) { return v.room_soon; });
+  for (DeviceVerdict& v : model.devices) {
+    if (replicas > 0 && have >= replicas) break;
+    if (v.verdict == Verdict::kFits) {
+      if (loads_in_progress() >= config_.load_permits) break;  // again when one of them ends
+      place_on(model, workers_.at(v.peer), v);
+      v.verdict = Verdict::kLoaded;
+      ++have;
+      asked_for_room = true;
+    } else if (v.verdict == Verdict::kNoRoom && !asked_for_room &&
+               loads_in_progress() < config_.load_permits) {
+      // Placed when what makes room has gone.
+      asked_for_room = evict_for(workers_.at(v.peer), model, v.needed);
+    }
+  }
+}
+
+/// True if no connected device can ever hold it: another one is waited for, then it fails.
+bool Machine::fits_nowhere(Model& model) {
+  const auto& devices = model.devices;
+  const bool too_large = !devices.empty() &&
+                         std::all_of(devices.begin(), devices.end(),
+                                     [](const auto& v) { return v.verdict == Verdict::kTooLarge; });
+  if (!too_large) {
+    model.unfit_since_us = 0;
+    return false;
+  }
+  if (model.unfit_since_us == 0) {
+    model.unfit_since_us = now_.mono_us;
+    timers_.add({now_.mono_us + config_.fleet_wait_ms * 1000, TimerKind::kPlacement, 0, 0, {}});
+  }
+  if (now_.mono_us - model.unfit_since_us < config_.fleet_wait_ms * 1000) return true;
+  std::string why = "placement_unsupported: no connected device can hold it:";
+  for (const DeviceVerdict& v : devices) {
+    why += " " + v.worker_key + " (" + v.device + ") " + v.why + ";";
+  }
+  why.pop_back();
+  model.unfit_since_us = 0;
+  give_up(model, why);
+  return true;
+}
+
+/// A permit for each load that a worker works on.
+std::int64_t Machine::loads_in_progress() const {
+  return std::count_if(loads_.begin(), loads_.end(), [](const auto& item) {
+    const ModelState state = item.second.row.state;
+    return state == ModelState::kPlacing || state == ModelState::kLoading ||
+           state == ModelState::kWarming;
+  });
+}
+
+void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdict) {
+  const auto envelope = fit_envelope(model.row, verdict.free, nullptr);
+  CHECK_MSG(envelope.has_value(), "placed where it fits");
+  Load load;
+  load.row.load_id = "l" + std::to_string(fences_.epoch()) + "-" + std::to_string(++last_load_);
+  load.row.model = model.row.name;
+  load.row.model_sha = model.row.sha;
+  load.row.worker_key = worker.hello.worker_key;
+  load.row.incarnation = worker.hello.incarnation;
+  load.row.state = ModelState::kPlacing;
+  load.row.slots = model.row.slots;
+  load.row.pages = static_cast<std::int32_t>(envelope->pages);
+  load.row.context = model.row.context;
+  load.row.bytes = envelope->bytes;
+  load.row.created_ms = now_.wall_ms;
+  load.worker = worker.peer;
+  load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
+  timers_.add({load.deadline_us, TimerKind::kLoad, 0, 0, load.row.load_id});
+  wire::Load message;
+  message.load_id = load.row.load_id;
+  message.model_sha = model.row.sha;
+  message.path = model.row.path;
+  message.size = model.row.size;
+  message.mtime_ns = model.row.mtime_ns;
+  message.context = model.row.context;
+  message.slots = model.row.slots;
+  message.pages = load.row.pages;
+  message.kv_type = model.row.kv_type;
+  message.prefill_chunk = static_cast<std::int32_t>(model.row.prefill_chunk);
+  message.options = model.row.options;
+  message.threads = threads_for(model.row, worker);
+  load.row.reason = load.why = verdict.why + ", reserved " + std::to_string(envelope->bytes) +
+                               "; " + std::to_string(message.threads) + " of " +
+                               std::to_string(std::max(worker.hello.threads, 1)) + " threads for " +
+                               std::to_string(model.row.weights_bytes) + " bytes of weights";
+  out_->write(InsertTransition{"load", load.row.load_id, "", "placing", now_.wall_ms,
+                               worker.hello.memory.free, worker.hello.memory.free, load.why},
+              Durability::kFull);
+  worker.loads.insert(load.row.load_id);
+  put_load(load);
+  loads_[load.row.load_id] = std::move(load);
+  out_->send(worker.peer, std::move(message));
+  refresh_model(model, "placed on worker " + worker.hello.worker_key);
+}
+
+/// Idle, not asked for, and not loaded a moment ago only to make room for the next one.
+bool Machine::may_be_evicted(Load& load) {
+  if (load.row.state != ModelState::kReady || !load.running.empty()) return false;
+  if (models_.at(load.row.model).pinned) return false;
+  for (const auto& [key, queue] : queues_) {
+    if (key.first == load.row.model && queue.size() > 0) return false;
+  }
+  const std::int64_t stays_until_us = load.ready_us + config_.model(load.row.model).dwell_ms * 1000;
+  if (stays_until_us <= now_.mono_us) return true;
+  if (load.asked_again_us != stays_until_us) {  // placement looks often, one timer is enough
+    load.asked_again_us = stays_until_us;
+    timers_.add({stays_until_us, TimerKind::kPlacement, 0, 0, {}});
+  }
+  return false;
+}
+
+/// Unloads the least recently used idle models of this worker until `bytes_needed` would be free.
+bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed) {
+  std::vector<std::pair<std::int64_t, std::string>> idle;
+  std::int64_t free = free_bytes(worker);
+  for (const std::string& id : worker.loads) {
+    Load& load = loads_.at(id);
+    if (load.row.model == wanting.row.name) continue;
+    if (load.row.state == ModelState::kDraining) free += load.row.bytes;
+    if (!may_be_evicted(load)) continue;
+    idle.emplace_back(models_.at(load.row.model).row.last_used_ms, id);
+  }
+  std::sort(idle.begin(), idle.end());
+  std::vector<std::string> victims;
+  for (const auto& [used, id] : idle) {
+    if (free >= bytes_needed) break;
+    free += loads_.at(id).row.bytes;
+    victims.push_back(id);
+  }
+  if (free < bytes_needed) return false;
+  for (const std::string& id : victims) {
+    Load& load = loads_.at(id);
+    Model& model = models_.at(load.row.model);
+    model.row.wanted = false;  // it comes back when a request asks for it, or if this was in vain
+    wanting.displaced.push_back(model.row.name);
+    set_load_state(load, ModelState::kDraining, "makes room for " + wanting.row.name);
+    drain_step(load);
+    refresh_model(model, "makes room for " + wanting.row.name);
+  }
+  return true;
+}
+
+}  // namespace holdfast::core
