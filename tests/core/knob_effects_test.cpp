@@ -1,0 +1,511 @@
+// Goal: every knob does what its line says: a changed value is in effect and changes what the
+// daemon does, by that much.
+// Method: for each knob two values, set by an operator in a running machine (or found at its start,
+// for those that need one), and what is then seen from outside. A knob without a row here or in
+// tests/process/knobs_test fails.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "tests/core/bench_machine.h"
+#include "tests/core/knobs_of_the_shell.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+constexpr PeerId kOperator = Bench::kOperator;
+
+using Change = std::function<void(wire::Submit&)>;
+
+/// A machine with one knob changed, one model and, when asked for, one worker of four slots.
+struct Rig {
+  Bench bench;
+  int made = 0;
+
+  Rig(const std::string& knob, std::int64_t value) {
+    const NamedKnob named = *find_knob(knob);
+    if (named.knob().restart) {
+      Config base;
+      named.set(base, value);
+      bench.machine = Machine(base);
+    }
+    bench.boot();
+    if (!named.knob().restart) set(knob, value);
+    EXPECT_EQ(named.get(bench.machine.config()), value) << knob;
+    bench.add_model(1024, 4, 64, true, "m");
+  }
+  void set(const std::string& knob, std::int64_t value) {
+    bench.step(OpConfig{kOperator, 1, "config.set", "ann", {{knob, std::to_string(value)}}, {}});
+  }
+  void worker(PeerId peer = kW1, const std::string& key = "w1") { bench.connect_worker(peer, key); }
+  bool submit(const Change& change = [](wire::Submit&) {}) {
+    wire::Submit s = bench.submission("r" + std::to_string(++made));
+    change(s);
+    bench.submit(std::move(s));
+    return !bench.messages<wire::Accepted>().empty();
+  }
+  std::int64_t accepted(
+      int tries, const Change& change = [](wire::Submit&) {}) {
+    std::int64_t count = 0;
+    for (int i = 0; i < tries; ++i) count += submit(change);
+    return count;
+  }
+  std::int64_t running() { return bench.machine.running_choices(); }
+  /// Milliseconds until `seen`, going from deadline to deadline; -1: never.
+  std::int64_t until(const std::function<bool()>& seen) {
+    const std::int64_t begin = bench.now.mono_us;
+    for (int i = 0; i < 1000; ++i) {
+      if (seen()) return (bench.now.mono_us - begin) / 1000;
+      const auto next = bench.machine.next_deadline_us();
+      if (!next) return -1;
+      const std::int64_t step = std::max<std::int64_t>(*next - bench.now.mono_us, 0);
+      bench.advance_ms((step + 999) / 1000);
+    }
+    return -1;
+  }
+  bool ended(const std::string& id) { return wire::is_terminal(bench.state(id)); }
+  std::string load_id() { return bench.machine.loads().begin()->first; }
+  void report(const std::string& state, std::int64_t taken = 0) {
+    wire::StateReport r;
+    r.model.load_id = load_id();
+    r.model.model_sha = "sha-m";
+    r.model.state = state;
+    r.model.numerics_class = "class-a";
+    r.model.slots = 4;
+    r.model.pages_total = 64;
+    r.model.memory.taken = taken;
+    bench.step(FromWorker{kW1, r});
+  }
+  void fail(const wire::Dispatch& d) {
+    wire::Tokens message;
+    wire::TokenEvent event;
+    event.request_id = d.request_id;
+    event.choice = d.choice;
+    event.fence = d.fence;
+    event.finish = FinishReason::kError;
+    event.error_code = "internal";
+    message.events.push_back(event);
+    bench.step(FromWorker{kW1, message});
+  }
+};
+
+using Seen = std::int64_t (*)(Rig&);
+struct Row {
+  const char* knob;
+  std::int64_t value_a, seen_a, value_b, seen_b;
+  Seen seen;
+};
+
+// ---- what is let in
+
+std::int64_t five_without_worker(Rig& rig) {
+  return rig.accepted(5);
+}
+std::int64_t five_with_worker(Rig& rig) {
+  rig.worker();
+  rig.accepted(5);
+  return rig.running();
+}
+std::int64_t five_with_300k(Rig& rig) {
+  return rig.accepted(5, [](wire::Submit& s) { s.meta = std::string(300 << 10, 'x'); });
+}
+std::int64_t five_texts(Rig& rig) {
+  for (int i = 0; i < 5; ++i) rig.bench.submit(rig.bench.text_submission("t" + std::to_string(i)));
+  return rig.bench.machine.preparing();
+}
+/// The largest of 1 to 200 that is let in, when `change` asks for so much.
+std::int64_t largest(Rig& rig, const std::function<void(wire::Submit&, std::int64_t)>& change) {
+  std::int64_t best = 0;
+  for (std::int64_t n = 1; n <= 200; ++n) {
+    if (rig.submit([&](wire::Submit& s) { change(s, n); })) best = n;
+  }
+  return best;
+}
+std::int64_t largest_prompts(Rig& rig) {
+  return largest(rig, [](wire::Submit& s, std::int64_t n) {
+    s.prompts.resize(static_cast<std::size_t>(n), s.prompts[0]);
+  });
+}
+std::int64_t largest_n(Rig& rig) {
+  return largest(rig, [](wire::Submit& s, std::int64_t n) { s.n = static_cast<std::int32_t>(n); });
+}
+std::int64_t largest_meta(Rig& rig) {
+  return largest(rig, [](wire::Submit& s, std::int64_t n) {
+    s.meta = std::string(static_cast<std::size_t>(n), 'x');
+  });
+}
+std::int64_t largest_prompt(Rig& rig) {
+  return largest(rig, [](wire::Submit& s, std::int64_t n) {
+    s.prompts[0].ids = std::vector<TokenId>(static_cast<std::size_t>(n), 5);
+  });
+}
+std::int64_t largest_output(Rig& rig) {
+  return largest(rig, [](wire::Submit& s, std::int64_t n) { s.max_tokens = n; });
+}
+std::int64_t largest_bytes(Rig& rig) {  // beside the 16 of the prompt
+  return 16 + largest_meta(rig);
+}
+
+// ---- streams and memory of what has ended
+
+std::int64_t known_after_five(Rig& rig) {
+  for (int i = 0; i < 5; ++i) rig.submit([](wire::Submit& s) { s.max_tokens = 0; });
+  rig.bench.machine.committed();
+  std::int64_t known = 0;
+  for (int i = 1; i <= 5; ++i) known += rig.bench.machine.knows_id("r" + std::to_string(i));
+  return known;
+}
+wire::Dispatch streamed(Rig& rig, std::int64_t window) {
+  rig.worker();
+  rig.submit([](wire::Submit& s) { s.max_tokens = 100; });
+  const wire::Dispatch d = rig.bench.dispatch();
+  rig.bench.step(FromClient{Bench::kClient, wire::Attach{70, "r1", {}, {}, {}, window}});
+  rig.bench.tokens(kW1, d, 0, std::vector<TokenId>(60, 9));
+  return d;
+}
+std::int64_t longest_event(Rig& rig) {
+  streamed(rig, 1000);
+  std::int64_t longest = 0;
+  for (const SendEvent& e : rig.bench.events()) longest = std::max(longest, e.end - e.start);
+  return longest;
+}
+std::int64_t sent_of_sixty(Rig& rig) {
+  streamed(rig, 1000);
+  return rig.bench.events().back().end;
+}
+std::int64_t pause_of_a_full_socket(Rig& rig) {
+  streamed(rig, 1000);
+  rig.bench.step(SendFailed{Bench::kClient, 70, "r1", 0, 10});
+  return rig.until([&] { return !rig.bench.events().empty(); });
+}
+
+// ---- time
+
+std::int64_t adoption_takes(Rig& rig) {
+  rig.worker();
+  rig.submit();
+  Config base = rig.bench.machine.config();
+  const Boot boot = rig.bench.database();
+  Rig again("queue.max_requests", 1000);
+  again.bench = Bench(base);
+  again.bench.boot(boot, 2);
+  return again.until([&] { return again.bench.state("r1") == RequestState::kQueued; });
+}
+std::int64_t lost_worker_keeps_its_load(Rig& rig) {
+  rig.worker();
+  rig.bench.step(PeerGone{kW1});
+  return rig.until([&] { return rig.bench.machine.loads().empty(); });
+}
+std::int64_t orphan_lives(Rig& rig) {
+  rig.submit([](wire::Submit& s) { s.on_disconnect = wire::OnDisconnect::kCancel; });
+  return rig.until([&] { return rig.ended("r1"); });
+}
+std::int64_t class_is_waited_for(Rig& rig) {
+  rig.worker();
+  rig.submit();
+  const wire::Dispatch d = rig.bench.dispatch();
+  rig.bench.tokens(kW1, d, 0, {1});
+  rig.set("workers.reconnect_ms", 0);
+  rig.bench.step(PeerGone{kW1});
+  return rig.until([&] { return rig.ended("r1"); });
+}
+std::int64_t prepare_takes(Rig& rig) {
+  rig.bench.submit(rig.bench.text_submission("t"));
+  return rig.until([&] {
+    return !rig.bench.messages<wire::Prepare>().empty() && rig.bench.now.mono_us > 1'000'000;
+  });
+}
+std::int64_t inspect_takes(Rig& rig) {
+  OpAddModel add;
+  add.peer = kOperator;
+  add.name = "other";
+  add.path = "/f";
+  rig.bench.step(add);
+  return rig.until([&] {
+    return !rig.bench.messages<wire::Inspect>().empty() && rig.bench.now.mono_us > 1'000'000;
+  });
+}
+std::int64_t helpers_tried(Rig& rig) {
+  std::int64_t tries = 0;
+  rig.bench.submit(rig.bench.text_submission("t"));
+  while (rig.bench.machine.preparing() > 0 && tries < 20) {
+    tries += static_cast<std::int64_t>(rig.bench.messages<wire::Prepare>().size());
+    rig.bench.advance_ms(rig.bench.machine.config().ingress_timeout_ms);
+  }
+  return tries;
+}
+std::int64_t returned_worker_rests(Rig& rig) {
+  rig.worker();
+  rig.submit();
+  const wire::Dispatch d = rig.bench.dispatch();
+  wire::Returned returned;
+  returned.request_id = d.request_id;
+  returned.choice = d.choice;
+  returned.fence = d.fence;
+  rig.bench.step(FromWorker{kW1, returned});
+  return rig.until([&] { return !rig.bench.dispatches().empty(); });
+}
+std::int64_t breaker_opens_after(Rig& rig) {
+  rig.worker();
+  for (std::int64_t n = 1; n < 50; ++n) {
+    rig.submit();
+    if (rig.bench.dispatches().empty()) return n - 1;
+    rig.fail(rig.bench.dispatch());
+  }
+  return -1;
+}
+std::int64_t breaker_pause(Rig& rig) {
+  breaker_opens_after(rig);
+  return rig.until([&] { return !rig.bench.dispatches().empty(); });
+}
+std::int64_t longest_breaker_pause(Rig& rig) {
+  std::int64_t longest = breaker_pause(rig);
+  for (int i = 0; i < 12; ++i) {
+    rig.fail(rig.bench.dispatch());
+    rig.submit();
+    longest = std::max(longest, rig.until([&] { return !rig.bench.dispatches().empty(); }));
+  }
+  return longest;
+}
+
+// ---- deaths
+
+/// Deaths of its worker until `seen`.
+std::int64_t deaths_until(Rig& rig, const std::function<bool()>& seen) {
+  rig.worker();
+  rig.submit();
+  PeerId peer = kW1;
+  for (std::int64_t deaths = 0; deaths < 60; ++deaths) {
+    if (seen()) return deaths;
+    rig.bench.step(WorkerExit{rig.bench.hello("w1").pid, 0, 11, false});
+    rig.worker(++peer);
+    rig.until([&] {
+      return !rig.bench.dispatches().empty() || rig.bench.state("r1") == RequestState::kQuarantined;
+    });
+  }
+  return -1;
+}
+std::int64_t deaths_until_alone(Rig& rig) {
+  rig.set("blame.quarantine_after", 50);
+  return deaths_until(rig, [&] { return rig.bench.machine.loads().begin()->second.alone; });
+}
+std::int64_t deaths_until_quarantine(Rig& rig) {
+  return deaths_until(rig, [&] { return rig.bench.state("r1") == RequestState::kQuarantined; });
+}
+
+// ---- models
+
+std::int64_t loads_tried(Rig& rig) {
+  rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
+  std::int64_t tries = 0;
+  while (rig.bench.machine.models().at("m").row.state != ModelState::kFailed && tries < 30) {
+    rig.until([&] { return !rig.bench.machine.loads().empty(); });
+    ++tries;
+    rig.report("failed");
+  }
+  return tries;
+}
+std::int64_t pause_after(Rig& rig, int failures) {
+  rig.set("models.load_tries", 100);
+  rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
+  std::int64_t pause = 0;
+  for (int i = 0; i < failures; ++i) {
+    rig.report("failed");
+    pause = rig.until([&] { return !rig.bench.machine.loads().empty(); });
+  }
+  return pause;
+}
+std::int64_t first_pause(Rig& rig) {
+  return pause_after(rig, 1);
+}
+std::int64_t tenth_pause(Rig& rig) {
+  return pause_after(rig, 10);
+}
+std::int64_t silent_load_lives(Rig& rig) {
+  rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
+  const std::string first = rig.load_id();
+  return rig.until([&] { return rig.bench.machine.loads().count(first) == 0; });
+}
+std::int64_t loads_of_five_at_once(Rig& rig) {
+  for (const char* name : {"a", "b", "c", "d"}) rig.bench.add_model(1024, 4, 64, true, name);
+  rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
+  return static_cast<std::int64_t>(rig.bench.messages<wire::Load>().size());
+}
+std::int64_t idle_model_stays(Rig& rig) {
+  wire::Hello hello = rig.bench.hello("w1");
+  hello.memory.total = hello.memory.free = 72'400;
+  rig.bench.step(FromWorker{kW1, hello});
+  rig.bench.make_ready(kW1);
+  rig.bench.add_model(1024, 4, 64, true, "other");
+  return rig.until([&] { return !rig.bench.messages<wire::Unload>().empty(); });
+}
+std::int64_t ten_percent_more_is_told(Rig& rig) {
+  rig.bench.add_model(1024, 4, 64, true, "large", 1'000'000'000);
+  rig.bench.step(OpModel{kOperator, 1, "models.unload", "m"});
+  rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
+  rig.report("ready", 1'100'000'000);
+  return static_cast<std::int64_t>(rig.bench.machine.counters().envelope_drifts);
+}
+std::int64_t loads_on_three_workers(Rig& rig) {
+  for (PeerId w = 0; w < 3; ++w) rig.worker(kW1 + w, "w" + std::to_string(w));
+  return static_cast<std::int64_t>(rig.bench.machine.loads().size());
+}
+std::int64_t unfit_model_waits(Rig& rig) {
+  wire::Hello hello = rig.bench.hello("w1");
+  hello.memory.total = 1000;
+  rig.bench.step(FromWorker{kW1, hello});
+  return rig.until(
+      [&] { return rig.bench.machine.models().at("m").row.state == ModelState::kFailed; });
+}
+std::int64_t pages_of_the_load(Rig& rig) {  // of a device with 65,100 bytes, which is all of it
+  wire::Hello hello = rig.bench.hello("w1");
+  hello.memory.total = 65'100;
+  rig.bench.step(FromWorker{kW1, hello});
+  return rig.bench.messages<wire::Load>().at(0).pages;
+}
+
+// ---- what goes
+
+std::int64_t swept(Rig& rig, std::int64_t age_hours, std::int64_t used) {
+  rig.submit([](wire::Submit& s) { s.max_tokens = 0; });
+  rig.bench.step(Sweep{{{1, rig.bench.now.wall_ms - age_hours * 3'600'000}}, used});
+  return static_cast<std::int64_t>(rig.bench.written<DeleteRequest>().size());
+}
+std::int64_t swept_after_ten_hours(Rig& rig) {
+  rig.set("retention.key_hours", 0);
+  return swept(rig, 10, 0);
+}
+std::int64_t swept_when_crowded(Rig& rig) {
+  return swept(rig, 10, 1LL << 40);
+}
+std::int64_t swept_with_two_mib(Rig& rig) {
+  rig.set("retention.key_hours", 0);
+  return swept(rig, 10, 2 << 20);
+}
+
+std::int64_t share_of_ten(Rig& rig) {
+  rig.bench.step(OpPause{kOperator, 1, true});
+  for (int i = 0; i < 20; ++i) {
+    rig.submit([](wire::Submit& s) { s.tenant = "t"; });
+    rig.submit([](wire::Submit& s) { s.tenant = "u"; });
+  }
+  rig.bench.step(OpPause{kOperator, 1, false});
+  rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
+  rig.bench.make_ready(kW1, "class-a", 10);
+  std::int64_t of_t = 0;
+  for (const wire::Dispatch& d : rig.bench.dispatches()) {
+    of_t += rig.bench.machine.request(d.request_id)->row.tenant == "t";
+  }
+  return of_t;
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = {
+      {"queue.max_requests", 2, 2, 4, 4, five_without_worker},
+      {"queue.max_tenant_requests", 2, 2, 4, 4, five_without_worker},
+      {"queue.max_bytes", 1 << 20, 3, 2 << 20, 5, five_with_300k},
+      {"queue.max_waiting", 1, 1, 3, 3, five_without_worker},
+      {"queue.max_running", 1, 1, 3, 3, five_with_worker},
+      {"queue.max_pages", 1, 1, 3, 3, five_with_worker},
+      {"queue.max_preparing", 1, 1, 3, 3, five_texts},
+      {"request.max_prompts", 2, 2, 7, 7, largest_prompts},
+      {"request.max_choices", 3, 3, 9, 9, largest_n},
+      {"request.max_meta_bytes", 10, 10, 100, 100, largest_meta},
+      {"request.max_prompt_tokens", 5, 5, 150, 150, largest_prompt},
+      {"request.max_output_tokens", 5, 5, 150, 150, largest_output},
+      {"request.max_bytes", 20, 20, 200, 200, largest_bytes},
+      {"requests.ended_in_memory", 1, 1, 4, 4, known_after_five},
+      {"workers.adoption_window_ms", 100, 100, 9000, 9000, adoption_takes},
+      {"workers.reconnect_ms", 50, 50, 7000, 7000, lost_worker_keeps_its_load},
+      {"requests.disconnect_grace_ms", 70, 70, 5000, 5000, orphan_lives},
+      {"requests.class_wait_ms", 2000, 2000, 90'000, 90'000, class_is_waited_for},
+      {"streams.chunk_tokens", 7, 7, 40, 40, longest_event},
+      {"streams.max_window", 8, 8, 33, 33, sent_of_sixty},
+      {"streams.retry_ms", 3, 3, 500, 500, pause_of_a_full_socket},
+      {"ingress.timeout_ms", 20, 20, 4000, 4000, prepare_takes},
+      {"ingress.inspect_timeout_ms", 1000, 1000, 9000, 9000, inspect_takes},
+      {"ingress.tries", 1, 1, 4, 4, helpers_tried},
+      {"models.load_tries", 2, 2, 7, 7, loads_tried},
+      {"models.load_backoff_ms", 30, 30, 900, 900, first_pause},
+      {"models.load_backoff_max_ms", 2000, 2000, 7000, 7000, tenth_pause},
+      {"models.load_timeout_ms", 150, 150, 20'000, 20'000, silent_load_lives},
+      {"models.loads_at_once", 1, 1, 3, 3, loads_of_five_at_once},
+      {"models.dwell_ms", 100, 100, 6000, 6000, idle_model_stays},
+      {"models.drift_percent", 5, 1, 15, 0, ten_percent_more_is_told},
+      {"models.replicas", 1, 1, 2, 2, loads_on_three_workers},
+      {"models.fleet_wait_ms", 0, 0, 3000, 3000, unfit_model_waits},
+      {"models.memory_percent", 50, 31, 90, 57, pages_of_the_load},
+      {"workers.returned_hold_ms", 10, 10, 400, 400, returned_worker_rests},
+      {"blame.alone_after", 1, 1, 3, 3, deaths_until_alone},
+      {"blame.quarantine_after", 3, 3, 6, 6, deaths_until_quarantine},
+      {"breaker.failures", 2, 2, 6, 6, breaker_opens_after},
+      {"breaker.pause_ms", 100, 100, 3000, 3000, breaker_pause},
+      {"breaker.pause_max_ms", 6000, 6000, 11'000, 11'000, longest_breaker_pause},
+      {"retention.hours", 9, 1, 11, 0, swept_after_ten_hours},
+      {"retention.key_hours", 9, 1, 11, 0, swept_when_crowded},
+      {"retention.max_bytes", 1 << 20, 1, 4 << 20, 0, swept_with_two_mib},
+      {"tenant.default.max_requests", 2, 2, 4, 4, five_without_worker},
+      {"tenant.default.max_waiting", 2, 2, 4, 4, five_without_worker},
+      {"tenant.default.max_running", 1, 1, 3, 3, five_with_worker},
+      {"tenant.default.max_pages", 1, 1, 3, 3, five_with_worker},
+      {"tenant.default.max_prompt_tokens", 5, 5, 150, 150, largest_prompt},
+      {"tenant.default.max_output_tokens", 5, 5, 150, 150, largest_output},
+      {"tenant.default.max_bytes", 32, 2, 64, 4, five_without_worker},
+      {"tenant.t.weight", 1, 5, 4, 8, share_of_ten},
+      {"model.m.max_requests", 2, 2, 4, 4, five_without_worker},
+      {"model.m.max_waiting", 2, 2, 4, 4, five_without_worker},
+      {"model.m.max_running", 1, 1, 3, 3, five_with_worker},
+      {"model.m.max_pages", 1, 1, 3, 3, five_with_worker},
+      {"model.m.max_prompt_tokens", 5, 5, 150, 150, largest_prompt},
+      {"model.m.max_output_tokens", 5, 5, 150, 150, largest_output},
+      {"model.m.max_bytes", 32, 2, 64, 4, five_without_worker},
+      {"model.m.replicas", 1, 1, 2, 2, loads_on_three_workers},
+      {"model.m.dwell_ms", 100, 100, 6000, 6000, idle_model_stays},
+      {"worker.w1.max_running", 1, 1, 3, 3, five_with_worker},
+      {"worker.w1.max_pages", 1, 1, 3, 3, five_with_worker},
+  };
+  return all;
+}
+
+TEST(KnobEffects, EachChangesWhatItSays) {
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(row.knob);
+    Rig a(row.knob, row.value_a);
+    EXPECT_EQ(row.seen(a), row.seen_a) << "at " << row.value_a;
+    Rig b(row.knob, row.value_b);
+    EXPECT_EQ(row.seen(b), row.seen_b) << "at " << row.value_b;
+  }
+}
+
+TEST(KnobEffects, NoKnobIsWithoutARow) {
+  std::set<std::string> wanted, have(std::begin(kKnobsOfTheShell), std::end(kKnobsOfTheShell));
+  std::ifstream file(std::string(HOLDFAST_SOURCE_DIR) + "/tests/process/knobs_test.cpp");
+  std::stringstream others;
+  others << file.rdbuf();
+  for (const std::string& name : have) {
+    EXPECT_NE(others.str().find("\"" + name), std::string::npos) << name;
+  }
+  for (const Knob& knob : knobs()) wanted.insert(std::string(knob.name));
+  for (const SubjectKind& kind : subject_kinds()) {
+    for (const Knob& knob : kind.knobs) {
+      wanted.insert(std::string(kind.prefix) + ".*." + std::string(knob.name));
+    }
+  }
+  for (const Row& row : rows()) {
+    const NamedKnob named = *find_knob(row.knob);
+    std::string name = row.knob;
+    if (named.of_subject()) {
+      name = name.substr(0, name.find('.')) + ".*." + std::string(named.knob().name);
+    }
+    EXPECT_TRUE(have.insert(name).second) << name;
+  }
+  EXPECT_EQ(have, wanted);
+}
+
+}  // namespace
+}  // namespace holdfast::core

@@ -1,0 +1,16 @@
+#pragma once
+// Knobs whose effect is in sockets, files and processes: tests/process/knobs_test has their rows.
+
+namespace holdfast::core {
+
+inline constexpr const char* kKnobsOfTheShell[] = {
+    "queue.read_requests",       "link.group_messages",
+    "link.worker_heartbeat_ms",  "link.worker_timeout_ms",
+    "link.client_heartbeat_ms",  "link.client_timeout_ms",
+    "link.high_water",           "link.client_message_bytes",
+    "link.worker_message_bytes", "link.ingress_message_bytes",
+    "link.outbox_messages",      "storage.reserve_bytes",
+    "storage.min_free_bytes",    "drain.limit_ms",
+};
+
+}  // namespace holdfast::core
