@@ -18,18 +18,6 @@ const std::vector<Case>& all_cases() {
   return cases;
 }
 
-Result<std::unique_ptr<House>> make_house(const Options& options, const std::string& name,
-                                          const std::vector<std::string>& config) {
-  HouseOptions house;
-  house.programs = options.programs;
-  house.model = options.model;
-  house.dir = options.scratch + "/" + name;
-  house.daemon_config = config;
-  auto made = std::make_unique<House>(std::move(house));
-  HF_CHECKED(made->start());
-  return made;
-}
-
 Result<void> bench_disk(const Options& options, Report& report) {
   HF_TRY(const Summary sync, measure_sync(options.scratch, options.count(400, 20)));
   report.add("disk.write_fdatasync_ms", sync, "ms");

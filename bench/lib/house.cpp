@@ -114,9 +114,10 @@ Result<void> House::add_model(const std::string& engine_options, int slots, int 
   return {};
 }
 
-Result<void> House::start_worker(const std::string& key, const std::vector<std::string>& flags) {
+Result<void> House::start_worker(const std::string& key, const std::vector<std::string>& flags,
+                                 const std::string& engine) {
   std::vector<std::string> args = {
-      program("holdfast-worker"), "--state", options_.dir, "--engine", "fake", "--key", key};
+      program("holdfast-worker"), "--state", options_.dir, "--engine", engine, "--key", key};
   args.insert(args.end(), flags.begin(), flags.end());
   HF_TRY(workers_[key], spawn(args, log(key)));
   return {};

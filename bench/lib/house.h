@@ -44,7 +44,8 @@ class House {
 
   /// Registers the model "bench" for the fake engine with these options (JSON), and loads it.
   Result<void> add_model(const std::string& engine_options, int slots, int context = 4096);
-  Result<void> start_worker(const std::string& key, const std::vector<std::string>& flags = {});
+  Result<void> start_worker(const std::string& key, const std::vector<std::string>& flags = {},
+                            const std::string& engine = "fake");
   pid_t worker(const std::string& key) const;
   void kill_worker(const std::string& key);
   /// Until this many loads of the model are ready on connected workers.

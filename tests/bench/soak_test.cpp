@@ -4,34 +4,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/bench/run_bench.h"
+
+namespace holdfast::bench {
 namespace {
 
 using nlohmann::json;
 
-double figure(const json& document, const std::string& name) {
-  for (const json& one : document["figures"]) {
-    if (one["name"] == name) return one["value"].get<double>();
-  }
-  ADD_FAILURE() << "no figure " << name;
-  return -1;
-}
-
 TEST(BenchSoak, AShortRunAccountsForEveryRequest) {
-  const std::string command =
-      std::string(HOLDFAST_BIN_DIR) +
-      "/holdfast-bench-soak --json --hours 0.005 --kill-every 1 2>/dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  ASSERT_NE(pipe, nullptr);
-  std::string text;
-  char buffer[4096];
-  for (std::size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, n);
-  const int status = pclose(pipe);
-  const json document = json::parse(text, nullptr, false);
-  ASSERT_TRUE(document.is_object()) << text;
+  int status = -1;
+  const json document = run_bench("holdfast-bench-soak", "--hours 0.005 --kill-every 1", &status);
+  ASSERT_TRUE(document.is_object());
   EXPECT_EQ(status, 0);
   EXPECT_EQ(document["problems"], json::array()) << document["problems"].dump();
   EXPECT_GT(figure(document, "soak.submitted"), 500);  // kinds come again
@@ -49,3 +35,4 @@ TEST(BenchSoak, AShortRunAccountsForEveryRequest) {
 }
 
 }  // namespace
+}  // namespace holdfast::bench

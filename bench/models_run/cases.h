@@ -1,0 +1,51 @@
+#pragma once
+// The measurements of bench/models, each on a house of its own, and what they share.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/lib/load.h"
+#include "bench/lib/options.h"
+#include "bench/lib/report.h"
+
+namespace holdfast::bench {
+
+/// Loads, uses and unloads one model again and again: what is left of it, and how its first request
+/// after `ready` compares with later ones. The real engine.
+Result<void> bench_cycles(const Options& options, Report& report);
+/// Two loads at once where one fits: each time one is admitted, the other waits with its numbers.
+Result<void> bench_collide(const Options& options, Report& report);
+/// Three models, room for two, requests for all at random.
+Result<void> bench_pressure(const Options& options, Report& report);
+/// Four equal workers at saturation.
+Result<void> bench_balance(const Options& options, Report& report);
+/// The same open load with and without the checks of bounds.
+Result<void> bench_guards(const Options& options, Report& report);
+
+struct ModelWish {
+  std::string name = "bench";
+  std::string engine_options = "{}";  // of the fake engine
+  int slots = 4;
+  int context = 1024;
+  bool load = true;
+};
+/// Registers the file of `options.model` under this name.
+Result<void> add_model(House& house, const Options& options, const ModelWish& wish);
+/// The operator's document of a model.
+Result<nlohmann::json> show_model(House& house, const std::string& name);
+/// Until the model is in this state; kTimeout names the one that it is in.
+Result<void> wait_state(House& house, const std::string& name, const std::string& state,
+                        std::int64_t patience_ms = 60'000);
+Result<void> operate(House& house, const std::string& verb, const std::string& name);
+
+struct Heard {
+  double ms = 0;  // from the call to the end of the stream
+  std::int64_t tokens = 0;
+  std::string failure;  // empty = succeeded
+};
+/// One request of prompt ids, streamed to its end.
+Heard ask(client::Client& client, const std::string& model, std::int64_t number,
+          std::int64_t max_tokens);
+
+}  // namespace holdfast::bench

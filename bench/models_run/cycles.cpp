@@ -1,0 +1,64 @@
+#include <nlohmann/json.hpp>
+
+#include "bench/models_run/cases.h"
+
+namespace holdfast::bench {
+namespace {
+
+constexpr int kTokens = 8;
+constexpr int kSteady = 9;  // requests after the first of a load
+
+struct Cycles {
+  std::vector<double> load_ms, first_ms, steady_ms;
+  std::vector<std::pair<double, double>> rss;  // cycle, bytes after the unload
+  std::int64_t failures = 0;
+};
+
+Result<void> one_cycle(House& house, client::Client& client, int cycle, Cycles& out) {
+  const std::int64_t begin = now_us();
+  HF_CHECKED(operate(house, "models.load", "bench"));
+  HF_CHECKED(wait_state(house, "bench", "ready", 600'000));
+  out.load_ms.push_back(static_cast<double>(now_us() - begin) / 1000);
+  for (int i = 0; i <= kSteady; ++i) {
+    const Heard heard = ask(client, "bench", cycle * 100 + i, kTokens);
+    if (!heard.failure.empty() || heard.tokens != kTokens) ++out.failures;
+    (i == 0 ? out.first_ms : out.steady_ms).push_back(heard.ms);
+  }
+  HF_CHECKED(operate(house, "models.unload", "bench"));
+  HF_CHECKED(wait_state(house, "bench", "unloaded"));
+  out.rss.emplace_back(cycle, rss_bytes(house.worker("w0")));
+  return {};
+}
+
+}  // namespace
+
+Result<void> bench_cycles(const Options& options, Report& report) {
+  HF_TRY(const auto house, make_house(options, "cycles"));
+  HF_CHECKED(house->start_worker("w0", {"--threads", "2"}, "model"));
+  HF_CHECKED(add_model(*house, options, {"bench", "", 4, 512, false}));
+  HF_TRY(const auto client, house->connect());
+  const int cycles = options.count(100, 10);
+  Cycles found;
+  for (int i = 0; i < cycles; ++i) HF_CHECKED(one_cycle(*house, *client, i, found));
+  if (found.failures > 0) {
+    report.problem("cycles: " + std::to_string(found.failures) + " requests failed");
+  }
+  report.add("cycles.count", cycles, "loads");
+  report.add("cycles.failures", static_cast<double>(found.failures), "requests",
+             Goal{0, Better::kLower});
+  report.add("cycles.load_ms", summarize(found.load_ms), "ms");
+  const auto settled = found.rss.begin() + cycles / 5;
+  const std::vector<std::pair<double, double>> last(settled, found.rss.end());
+  const double per_cycle = slope(last);
+  report.add("cycles.rss_per_cycle", per_cycle / 1024, "KiB", Goal{64, Better::kLower},
+             "slope over the last 80 %");
+  report.add("cycles.rss_after_mib", last.back().second / (1 << 20), "MiB");
+  const double first = summarize(found.first_ms).p50;
+  const double steady = summarize(found.steady_ms).p50;
+  report.add("cycles.first_request_ms", summarize(found.first_ms), "ms");
+  report.add("cycles.steady_request_ms", summarize(found.steady_ms), "ms");
+  report.add("cycles.first_over_steady", first / steady, "x", Goal{1.2, Better::kLower});
+  return {};
+}
+
+}  // namespace holdfast::bench

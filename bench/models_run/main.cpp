@@ -1,0 +1,23 @@
+// bench/models: loads, memory and sharing of devices, measured on the real programs.
+
+#include "bench/models_run/cases.h"
+
+namespace {
+
+constexpr char kUsage[] =
+    "usage: holdfast-bench-models [--json] [--quick] [--only CASE[,CASE…]] [--dir DIR]\n"
+    "                             [--model FILE.gguf] [--record FILE]\n"
+    "Cases: cycles (100 loads of FILE with the real engine: memory, first requests), collide,\n"
+    "pressure (5 minutes), balance and guards (fake engine).\n";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace holdfast::bench;
+  return run_cases(argc, argv, "models", kUsage,
+                   {{"cycles", &bench_cycles},
+                    {"collide", &bench_collide},
+                    {"pressure", &bench_pressure},
+                    {"balance", &bench_balance},
+                    {"guards", &bench_guards}});
+}
