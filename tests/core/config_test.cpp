@@ -129,6 +129,16 @@ TEST(Config, WhatIsSaidOfOneGoesBeforeWhatIsSaidOfAllAndOfTheWhole) {
   EXPECT_EQ(config.tenant("t").weight, 1);
 }
 
+TEST(Config, AssignmentsAreNameAndValue) {
+  EXPECT_EQ(parse_assignment("a.b=c")->name, "a.b");
+  EXPECT_EQ(parse_assignment("a.b=c")->value, "c");
+  EXPECT_EQ(parse_assignment("a==b")->value, "=b");
+  EXPECT_EQ(parse_assignment("a=")->value, "");
+  EXPECT_FALSE(parse_assignment("=a"));
+  EXPECT_FALSE(parse_assignment("a"));
+  EXPECT_FALSE(parse_assignment(""));
+}
+
 TEST(Config, BadChangesChangeNothing) {
   Bench bench;
   bench.boot();

@@ -81,6 +81,44 @@ TEST_F(MachineTest, RepeatWhilePreparingStartsNothingNew) {
   EXPECT_EQ(bench.written<InsertRequest>().size(), 1u);
 }
 
+TEST_F(MachineTest, WithoutAnIdTheDaemonsOneIsTaken) {
+  ready();
+  bench.submit(bench.submission(""));
+  ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Accepted>()[0].info.request_id, "new-id");
+  EXPECT_EQ(bench.dispatch().request_id, "new-id");
+}
+
+TEST_F(MachineTest, HelpersGetWorkByWhatTheyHave) {
+  ready();
+  constexpr PeerId kSecond = Bench::kHelper + 1;
+  bench.step(IngressUp{kSecond});
+  const auto ask = [&](const std::string& id) {
+    bench.submit(bench.text_submission(id));
+    const auto first = bench.messages<wire::Prepare>(Bench::kHelper);
+    const auto second = bench.messages<wire::Prepare>(kSecond);
+    EXPECT_EQ(first.size() + second.size(), 1u);
+    return first.empty() ? std::make_pair(kSecond, second[0].job)
+                         : std::make_pair(PeerId{Bench::kHelper}, first[0].job);
+  };
+  const auto done = [&](const std::pair<PeerId, std::uint64_t>& job) {
+    wire::Prepared prepared;
+    prepared.job = job.second;
+    prepared.ok = true;
+    prepared.ids = {{5}};
+    bench.step(PreparedEvent{job.first, prepared});
+    EXPECT_EQ(bench.messages<wire::Accepted>().size(), 1u);
+  };
+  const auto a = ask("a");
+  const auto b = ask("b");
+  EXPECT_NE(a.first, b.first);
+  done(b);
+  const auto c = ask("c");
+  EXPECT_EQ(c.first, b.first);  // it has nothing to do, the other one has
+  done(a);
+  EXPECT_EQ(ask("d").first, a.first);
+}
+
 TEST_F(MachineTest, HelperThatTakesTooLongLosesTheJob) {
   ready();
   bench.submit(bench.text_submission("r1"));

@@ -41,6 +41,25 @@ TEST(WorkQueue, ClassThenResumedThenAge) {
   EXPECT_EQ(drain(queue), (std::vector<Seq>{4, 3, 2, 5, 1}));
 }
 
+TEST(WorkQueue, OfTwoQueuesTheClassThenResumedThenAgeDecides) {
+  const auto made = [](PriorityClass priority, bool resumed, Seq seq) {
+    QueueItem one = item(seq, "t");
+    one.priority = priority;
+    one.resumed = resumed;
+    return one;
+  };
+  const QueueItem in_order[] = {
+      made(PriorityClass::kInteractive, true, 9), made(PriorityClass::kInteractive, false, 8),
+      made(PriorityClass::kNormal, true, 6),      made(PriorityClass::kNormal, true, 7),
+      made(PriorityClass::kNormal, false, 4),     made(PriorityClass::kNormal, false, 5),
+      made(PriorityClass::kBatch, true, 3),       made(PriorityClass::kBatch, false, 2)};
+  for (std::size_t a = 0; a < std::size(in_order); ++a) {
+    for (std::size_t b = 0; b < std::size(in_order); ++b) {
+      EXPECT_EQ(goes_before(in_order[a], in_order[b]), a < b) << a << " " << b;
+    }
+  }
+}
+
 TEST(WorkQueue, TenantsShareByTokensNotByRequests) {
   // "a" asks for four times as much with each request: it gets a quarter of the turns.
   WorkQueue queue;
@@ -338,6 +357,75 @@ TEST(Bounds, FullQueueSaysWhenToComeBack) {
   EXPECT_GT(refusal.retry_after_ms, 0);
   EXPECT_EQ(refusal.queue_position, 2);
   EXPECT_GT(refusal.eta_ms, 0);
+}
+
+TEST(Forecast, SaysHowLongWhatIsBeforeItWillTake) {
+  Bench bench;
+  bench.boot();
+  bench.add_model(1024, 2);
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  bench.make_ready(kW1, "class-a", 2);
+  const auto forecast = [&](const std::string& id) {
+    const wire::RequestInfo info = bench.machine.info(*bench.machine.request(id));
+    return std::make_pair(info.queue_position, info.eta_ms);
+  };
+  for (const char* id : {"a", "b", "c", "d", "e"}) bench.submit(bench.submission(id));
+  const auto both = std::make_pair(std::int64_t{0}, std::int64_t{-1});
+  EXPECT_EQ(forecast("c"), both);  // nothing has ended yet: nobody knows
+  EXPECT_EQ(forecast("a").first, -1);
+  // The first one takes 800 ms on the worker.
+  wire::Dispatch d;
+  d.request_id = "a";
+  d.fence = bench.machine.request("a")->choices[0].fence;
+  bench.now.mono_us += 800'000;
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(forecast("d"), std::make_pair(std::int64_t{0}, std::int64_t{400}));
+  EXPECT_EQ(forecast("e"), std::make_pair(std::int64_t{1}, std::int64_t{800}));
+  EXPECT_EQ(bench.machine.info(*bench.machine.request("e")).prompt_tokens,
+            std::vector<std::int64_t>{4});
+  // The mean follows slowly: one of 2,400 ms moves it by a sixteenth of the difference.
+  d.request_id = "b";
+  d.fence = bench.machine.request("b")->choices[0].fence;
+  bench.now.mono_us += 1'600'000;
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(forecast("e"), std::make_pair(std::int64_t{0}, std::int64_t{450}));
+}
+
+TEST(Placement, AModelThatFailsTakesItsOwnRequestsAlong) {
+  Config config;
+  config.load_tries = 1;
+  Bench bench(config);
+  bench.boot();
+  bench.add_model(1024, 4, 64, true, "bad");
+  bench.add_model(1024, 4, 64, true, "good");
+  for (const char* model : {"bad", "good"}) {
+    wire::Submit submit = bench.submission(std::string("of-") + model);
+    submit.model = model;
+    bench.submit(submit);
+  }
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  wire::StateReport report;
+  for (const auto& [id, load] : bench.machine.loads()) {
+    if (load.row.model == "bad") report.model.load_id = id;
+  }
+  report.model.state = "failed";
+  report.model.reason = "internal: no";
+  bench.step(FromWorker{kW1, report});
+  EXPECT_EQ(bench.state("of-bad"), RequestState::kFailed);
+  EXPECT_EQ(bench.state("of-good"), RequestState::kQueued);
+}
+
+TEST(Placement, ADrainingLoadEndsWithItsWorker) {
+  Bench bench;
+  bench.boot();
+  bench.add_model();
+  bench.connect_worker(kW1, "w1");
+  bench.submit(bench.submission("r1"));
+  bench.step(OpModel{Bench::kOperator, 1, "models.unload", "m"});
+  EXPECT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kDraining);
+  bench.step(PeerGone{kW1});
+  EXPECT_TRUE(bench.machine.loads().empty());
+  EXPECT_EQ(bench.written<PutLoad>().back().row.state, ModelState::kUnloaded);
 }
 
 TEST(Placement, RequestLoadsItsModelOnDemand) {
