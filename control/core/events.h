@@ -25,7 +25,8 @@ struct Boot {
   std::int64_t clock_offset_ms = 0;
   std::map<std::string, std::string> quarantined_workers;  // key -> why
   std::vector<std::string> pinned_models;
-  std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
+  std::map<std::string, std::string> goldens;  // golden_key() -> ids of the first verification
+  std::vector<std::string> drained_workers;    // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
   std::vector<LoadRow> loads;         // those that had not ended
   std::vector<BootRequest> requests;  // live ones, by seq; without the `unread`
@@ -115,11 +116,20 @@ struct OpAddModel {
   std::string options;
   bool load = false;
 };
-struct OpModel {  // verb: models.remove | models.load | models.unload
+struct OpModel {  // verb: models.remove | load | unload | pin | unpin | verify
   PeerId peer = 0;
   std::uint64_t tag = 0;
   std::string verb;
   std::string name;
+};
+/// What a model answered to the fixed prompt of `models verify`. The first answer of a numerics
+/// class is kept for ever; a later one that differs is refused with determinism_violation.
+struct OpGolden {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string model;
+  std::string numerics_class;
+  std::vector<TokenId> ids;
 };
 struct OpCancel {
   PeerId peer = 0;
@@ -190,7 +200,7 @@ struct Shutdown {
 using Event = std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
                            WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
                            OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause,
-                           OpConfig, Timer, Sweep, RowsDamaged, StorageLevel, Shutdown>;
+                           OpConfig, OpGolden, Timer, Sweep, RowsDamaged, StorageLevel, Shutdown>;
 
 /// The request that an operator's event names, so that the shell can read it first; else nullptr.
 inline const std::string* request_named_by(const Event& event) {

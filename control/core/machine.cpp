@@ -38,6 +38,7 @@ void Machine::on(const Boot& event) {
   start_clock(event);
   drained_workers_.insert(event.drained_workers.begin(), event.drained_workers.end());
   quarantined_workers_ = event.quarantined_workers;
+  goldens_ = event.goldens;
   adoption_until_us_ = now_.mono_us + config_.adoption_window_ms * 1000;
   for (const ModelRow& row : event.models) {
     Model model;
@@ -124,6 +125,9 @@ Request& Machine::take_in(const BootRequest& boot) {
   request.meta = boot.meta;
   request.prompt_tokens = boot.prompt_tokens;
   for (const std::int64_t tokens : boot.prompt_tokens) request.payload_bytes += tokens * 4;
+  // By the wall clock: there is no other that an earlier process shares.
+  const std::int64_t age_ms = std::max<std::int64_t>(now_.wall_ms - boot.row.created_ms, 0);
+  request.submitted_us = request.accepted_us = now_.mono_us - age_ms * 1000;
   const auto monotonic = [&](std::int64_t wall_deadline) {
     return wall_deadline == 0 ? 0 : now_.mono_us + (wall_deadline - steady_ms()) * 1000;
   };
@@ -138,6 +142,7 @@ Request& Machine::take_in(const BootRequest& boot) {
     request.choices[i].phase = ChoicePhase::kEnded;
   }
   Request& in = *requests_.insert(std::move(request));
+  quarantined_ += in.row.state == RequestState::kQuarantined;
   if (in.terminal()) return in;
   for (std::size_t i = 0; i < boot.choices.size(); ++i) {
     boot_choice(in, in.choices[i], boot.choices[i]);

@@ -24,6 +24,7 @@
 #include "control/core/models.h"
 #include "control/core/queue.h"
 #include "control/core/requests.h"
+#include "control/core/stats.h"
 #include "control/core/streams.h"
 #include "control/core/timers.h"
 #include "control/core/workers.h"
@@ -38,6 +39,16 @@ struct Counters {
   std::uint64_t envelope_drifts = 0;  // loads that took more or less than was reserved
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0,
                 workers_lost = 0, retired = 0, breakers_opened = 0;
+};
+
+/// What waits and runs of one model, tenant and priority class.
+struct QueueLine {
+  std::string model;
+  std::string tenant;
+  PriorityClass priority = PriorityClass::kNormal;
+  std::int64_t waiting = 0;         // choices
+  std::int64_t running = 0;         // choices
+  std::int64_t oldest_wait_us = 0;  // since acceptance, of the oldest that waits
 };
 
 class Machine {
@@ -79,6 +90,11 @@ class Machine {
   const std::map<PeerId, Worker>& workers() const { return workers_; }
   const std::map<std::string, Load>& loads() const { return loads_; }
   const Counters& counters() const { return counters_; }
+  const Stats& stats() const { return stats_; }
+  /// By model, tenant and priority; those of an unread queue are in none of them.
+  std::vector<QueueLine> queue_lines(std::int64_t now_us) const;
+  /// Live requests in quarantine.
+  std::int64_t quarantined() const { return quarantined_; }
   /// How often each of request_arrows() was taken.
   std::span<const std::uint64_t> arrow_counts() const { return arrow_counts_; }
   const RequestTable& requests() const { return requests_; }
@@ -107,13 +123,15 @@ class Machine {
   struct Job {                                                    // for an ingress helper
     std::uint64_t id = 0;
     bool inspect = false;
-    SubmitEvent submit;  // prepare
-    Waiters waiters;     // who gets the answer
+    bool verify = false;  // only look whether the file is as registered
+    SubmitEvent submit;   // prepare
+    Waiters waiters;      // who gets the answer
     std::string model_sha;
     OpAddModel add;     // inspect
     PeerId helper = 0;  // 0: waits for one
     std::int32_t tries = 0;
     std::int64_t deadline_us = 0;
+    std::int64_t since_us = 0;
   };
   struct Lost {  // a worker that is gone, for the supervisor's word on how it ended
     std::int64_t pid = 0;
@@ -160,7 +178,8 @@ class Machine {
                                               std::int64_t& max_tokens) const;
   Request make_request(const SubmitEvent& event, const Model& model, std::int64_t max_tokens);
   void accept(const SubmitEvent& event, const Waiters& waiters,
-              std::vector<std::vector<TokenId>> ids, std::vector<std::string> text);
+              std::vector<std::vector<TokenId>> ids, std::vector<std::string> text,
+              std::int64_t submitted_us);
   void answer_refused(const Waiters& waiters, wire::Refusal refusal);
   void start_job(Job job);
   void assign_jobs();
@@ -213,6 +232,7 @@ class Machine {
   bool same_as_stored(const Request& request, const Choice& choice,
                       const wire::TokenEvent& event) const;
   void bind_class(Request& request, const std::string& numerics_class);
+  void count_tokens(const Request& request, Choice& choice, std::size_t count);
   void commit_tokens(Request& request, Choice& choice, const wire::TokenEvent& event,
                      std::int64_t skip);
   void determinism_violation(Worker& worker, Request& request, Choice& choice,
@@ -269,6 +289,8 @@ class Machine {
   void on(const InspectedEvent& event);
   void on(const OpAddModel& event);
   void on(const OpModel& event);
+  void verify(const OpModel& event, const Model& model);
+  void on(const OpGolden& event);
   void add_inspected(const Job& job, const InspectedEvent& event);
   void want(Model& model);
   void unload(Model& model);
@@ -308,9 +330,11 @@ class Machine {
   StreamHub streams_;
   Timers timers_;
   Counters counters_;
+  Stats stats_;
   std::vector<std::uint64_t> arrow_counts_ = std::vector<std::uint64_t>(request_arrows().size());
   std::map<QueueKey, WorkQueue> queues_;
   std::map<std::string, Model> models_;             // by name
+  std::map<std::string, std::string> goldens_;      // see OpGolden
   std::map<std::string, Load> loads_;               // by load id
   std::map<QueueKey, std::int64_t> class_left_us_;  // a ready load of it ended, the last time
   std::map<PeerId, Worker> workers_;
@@ -324,6 +348,7 @@ class Machine {
   std::uint64_t last_job_ = 0;
   std::uint64_t last_load_ = 0;
   Seq last_seq_ = 0;
+  std::int64_t quarantined_ = 0;
   std::int64_t unread_ = 0;
   std::int64_t adoption_until_us_ = 0;
   bool paused_ = false;

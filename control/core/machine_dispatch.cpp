@@ -143,7 +143,10 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   counters_.resumed += choice.resumed;
   request.class_deadline_us = 0;
   const bool first = request.row.started_ms == 0;
-  if (first) request.row.started_ms = now_.wall_ms;
+  if (first) {
+    request.row.started_ms = now_.wall_ms;
+    stats_.queue_wait.add(now_.mono_us - request.accepted_us);
+  }
   const bool was_queued = request.row.state == RequestState::kQueued;
   change(request, RequestChange::kDispatched);
   if (first || was_queued) write_request(request, Durability::kNormal);

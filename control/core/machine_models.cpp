@@ -3,12 +3,12 @@
 #include <cmath>
 #include <utility>
 
+#include "control/core/drift.h"
+#include "control/core/golden.h"
 #include "control/core/machine.h"
 
 namespace holdfast::core {
 namespace {
-
-constexpr std::int64_t kProcessNoise = 8 << 20;
 
 bool ended(ModelState state) {
   return state == ModelState::kUnloaded || state == ModelState::kFailed;
@@ -40,7 +40,11 @@ void Machine::on(const InspectedEvent& event) {
     op_refused(job.add.peer, job.add.tag, event.inspected.refusal);
     return;
   }
-  add_inspected(job, event);
+  if (job.verify) {
+    op_done(job.add.peer, job.add.tag, "models.verify", verified_key(event));
+  } else {
+    add_inspected(job, event);
+  }
 }
 
 void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
@@ -105,6 +109,7 @@ void Machine::on(const OpModel& event) {
     return;
   }
   Model& model = it->second;
+  if (event.verb == "models.verify") return verify(event, model);
   if (event.verb == "models.load") {
     model.failures = 0;
     model.retry_at_us = 0;
@@ -406,21 +411,16 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
 
 /// What the worker measured against what was reserved: a formula that is wrong must be seen.
 void Machine::check_drift(const Load& load) {
-  const std::int64_t taken = load.memory.taken;
-  if (taken <= 0 || load.row.bytes <= 0) return;
-  const double percent =
-      100 * (static_cast<double>(taken) / static_cast<double>(load.row.bytes) - 1);
-  // The process itself moves by some MiB; of a tiny model that is a large share.
-  if (std::abs(taken - load.row.bytes) <= kProcessNoise) return;
-  if (std::abs(percent) <= static_cast<double>(config_.load_drift_percent)) return;
+  if (!memory_drifts(load, config_)) return;
   ++counters_.envelope_drifts;
-  out_->note("a load took another amount of memory than was reserved for it",
-             {{"model", load.row.model},
-              {"load", load.row.load_id},
-              {"reserved", std::to_string(load.row.bytes)},
-              {"taken", std::to_string(taken)},
-              {"percent", std::to_string(static_cast<std::int64_t>(std::lround(percent)))}},
-             true);
+  out_->note(
+      "a load took another amount of memory than was reserved for it",
+      {{"model", load.row.model},
+       {"load", load.row.load_id},
+       {"reserved", std::to_string(load.row.bytes)},
+       {"taken", std::to_string(load.memory.taken)},
+       {"percent", std::to_string(static_cast<std::int64_t>(std::lround(drift_percent(load))))}},
+      true);
 }
 
 }  // namespace holdfast::core

@@ -19,6 +19,8 @@ void Machine::change(Request& request, RequestChange what) {
   Census& census = requests_.census();
   if (request.row.state == RequestState::kQueued) census.count_waiting(request.row, -1);
   if (to == RequestState::kQueued) census.count_waiting(request.row, 1);
+  quarantined_ +=
+      (to == RequestState::kQuarantined) - (request.row.state == RequestState::kQuarantined);
   request.row.state = to;
 }
 
@@ -193,6 +195,10 @@ void Machine::finish_request_if_done(Request& request) {
   change(request, what);
   request.row.finished_ms = now_.wall_ms;
   write_request(request, Durability::kFull);
+  stats_.ended.add(now_.mono_us, 1);
+  if (what == RequestChange::kSucceeded) {
+    stats_.end_to_end.add(now_.mono_us - request.submitted_us);
+  }
   counters_.succeeded += what == RequestChange::kSucceeded;
   counters_.failed += what == RequestChange::kFailed;
   counters_.cancelled += what == RequestChange::kCancelled;

@@ -39,6 +39,7 @@ std::string tenant_of(const wire::Submit& submit) {
 
 void Machine::answer_refused(const Waiters& waiters, wire::Refusal refusal) {
   ++counters_.refused;
+  ++stats_.refused[static_cast<std::size_t>(refusal.code)];
   for (const auto& [peer, tag] : waiters) out_->send(peer, wire::Refused{tag, refusal});
 }
 
@@ -163,7 +164,7 @@ void Machine::admit(const SubmitEvent& event) {
   if (ids_only(event.submit)) {
     std::vector<std::vector<TokenId>> ids;
     for (const wire::Prompt& prompt : event.submit.prompts) ids.push_back(*prompt.ids);
-    accept(event, waiter, std::move(ids), {});
+    accept(event, waiter, std::move(ids), {}, now_.mono_us);
     return;
   }
   Job job;
@@ -176,6 +177,7 @@ void Machine::admit(const SubmitEvent& event) {
 
 void Machine::start_job(Job job) {
   job.id = ++last_job_;
+  job.since_us = now_.mono_us;
   if (!job.inspect) {
     const wire::Submit& submit = job.submit.submit;
     pending_by_id_[submit.request_id] = job.id;
@@ -286,7 +288,7 @@ void Machine::on(const PreparedEvent& event) {
                    refuse(Errc::kInternal, "the ingress helper answered another request"));
     return;
   }
-  accept(job.submit, job.waiters, event.prepared.ids, event.prepared.text);
+  accept(job.submit, job.waiters, event.prepared.ids, event.prepared.text, job.since_us);
 }
 
 /// The prompts against the model: known ids, and room for them. Sets max_tokens as resolved.
@@ -351,7 +353,8 @@ Request Machine::make_request(const SubmitEvent& event, const Model& model,
 }
 
 void Machine::accept(const SubmitEvent& event, const Waiters& waiters,
-                     std::vector<std::vector<TokenId>> ids, std::vector<std::string> text) {
+                     std::vector<std::vector<TokenId>> ids, std::vector<std::string> text,
+                     std::int64_t submitted_us) {
   const wire::Submit& submit = event.submit;
   const auto found = models_.find(submit.model);
   const Model* model = found == models_.end() ? nullptr : &found->second;
@@ -360,6 +363,8 @@ void Machine::accept(const SubmitEvent& event, const Waiters& waiters,
   if (!refusal) refusal = refuse_prompts(event, *model, ids, max_tokens);
   if (refusal) return answer_refused(waiters, std::move(*refusal));
   Request request = make_request(event, *model, max_tokens);
+  request.submitted_us = submitted_us;
+  request.accepted_us = now_.mono_us;
   for (const auto& prompt : ids) {
     request.prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
   }
@@ -384,6 +389,7 @@ void Machine::accept(const SubmitEvent& event, const Waiters& waiters,
               planted(Bug::kAcceptNormal) ? Durability::kNormal : Durability::kFull);
   Request& in = *requests_.insert(std::move(request));
   ++counters_.accepted;
+  stats_.accepted.add(now_.mono_us, 1);
   if (max_tokens == 0) {
     finish_request_if_done(in);
   } else {

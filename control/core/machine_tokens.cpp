@@ -149,6 +149,20 @@ void Machine::bind_class(Request& request, const std::string& numerics_class) {
   }
 }
 
+/// Before the tokens are appended. Of a first event with several tokens, and of the first after a
+/// start, no pause is known.
+void Machine::count_tokens(const Request& request, Choice& choice, std::size_t count) {
+  counters_.tokens += count;
+  if (choice.last_token_us != 0) {
+    stats_.token_gap.add((now_.mono_us - choice.last_token_us) / static_cast<std::int64_t>(count),
+                         count);
+  } else if (choice.row.next_index == 0) {
+    stats_.first_token.add(now_.mono_us - request.submitted_us);
+  }
+  stats_.tokens.add(now_.mono_us, count);
+  choice.last_token_us = now_.mono_us;
+}
+
 /// Appends ids[skip..) and the finish, if it has one. The fence and the start were checked.
 void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenEvent& event,
                             std::int64_t skip) {
@@ -173,9 +187,9 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
     if (request.row.numerics_class.empty() && load != loads_.end()) {
       bind_class(request, load->second.row.numerics_class);
     }
+    count_tokens(request, choice, chunk.ids.size());
     choice.ids.insert(choice.ids.end(), chunk.ids.begin(), chunk.ids.end());
     choice.row.next_index += static_cast<std::int64_t>(chunk.ids.size());
-    counters_.tokens += chunk.ids.size();
     if (load != loads_.end()) {
       const std::int64_t tokens =
           request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +

@@ -97,6 +97,23 @@ std::int64_t WorkQueue::position(ChoiceRef ref) const {
   return static_cast<std::int64_t>(ranks_.order_of_key(rank_of(it->second)));
 }
 
+std::vector<WorkQueue::Waiting> WorkQueue::tallies() const {
+  std::vector<Waiting> all;
+  for (std::size_t i = 0; i < classes_.size(); ++i) {
+    const auto priority = static_cast<PriorityClass>(i);
+    for (const auto& [tenant, in] : classes_[i].tenants) {
+      if (in.waiting.empty()) continue;
+      all.push_back(
+          {priority, tenant, static_cast<std::int64_t>(in.waiting.size()), *in.waiting.begin()});
+    }
+    // At most what was running once.
+    for (const ChoiceRef& ref : classes_[i].resumed) {
+      all.push_back({priority, items_.at(ref).tenant, 1, ref});
+    }
+  }
+  return all;
+}
+
 bool goes_before(const QueueItem& a, const QueueItem& b) {
   return std::make_tuple(class_index(a.priority), a.resumed ? 0 : 1, a.ref) <
          std::make_tuple(class_index(b.priority), b.resumed ? 0 : 1, b.ref);

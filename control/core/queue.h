@@ -13,6 +13,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "control/core/types.h"
 
@@ -42,6 +43,14 @@ class WorkQueue {
   std::size_t size() const { return items_.size(); }
   /// How many stand before it if fairness moved nothing; -1 if it is not in here.
   std::int64_t position(ChoiceRef ref) const;
+  /// What waits, by priority and tenant; what is resumed apart. In no order.
+  struct Waiting {
+    PriorityClass priority = PriorityClass::kNormal;
+    std::string tenant;
+    std::int64_t waiting = 0;
+    ChoiceRef oldest;
+  };
+  std::vector<Waiting> tallies() const;
 
  private:
   struct Tenant {

@@ -31,7 +31,8 @@ struct Choice {
   std::int64_t pages = 0;                        // charged to its load while running
   std::int64_t pages_at_most = 0;                // at its longest, counted by the census
   std::int64_t started_us = 0;
-  bool resumed = false;  // was dispatched before
+  std::int64_t last_token_us = 0;  // when its newest token came to this process; 0 = none did
+  bool resumed = false;            // was dispatched before
 };
 
 struct Request {
@@ -43,6 +44,8 @@ struct Request {
   std::vector<std::int64_t> prompt_tokens;
   std::vector<Choice> choices;
   std::int64_t payload_bytes = 0;
+  std::int64_t submitted_us = 0;  // monotonic, for Stats
+  std::int64_t accepted_us = 0;
   std::int64_t queue_deadline_us = 0;  // monotonic; 0 = none
   std::int64_t total_deadline_us = 0;
   std::int64_t orphan_deadline_us = 0;

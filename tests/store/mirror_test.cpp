@@ -312,9 +312,11 @@ struct Mirror {
     return core::PutLoad{r};
   }
   core::RowChange put_flag() {
-    const char* names[] = {"pin/a", "pin/b", "drain/w1", "quarantine/w2", "queue.paused"};
-    const std::string name = names[draw(0, 4)];
-    flags[name] = coin() ? (name.starts_with("quar") ? word() : "1") : "0";
+    const char* names[] = {"pin/a",         "pin/b",        "drain/w1",
+                           "quarantine/w2", "queue.paused", "golden/sha/class"};
+    const std::string name = names[draw(0, 5)];
+    const bool says_more = name.starts_with("quar") || name.starts_with("golden");
+    flags[name] = coin() ? (says_more ? word() : "1") : "0";
     return core::PutFlag{name, flags[name]};
   }
   core::RowChange put_blobs() {
@@ -480,6 +482,8 @@ void expect_boot(Store& store, const Mirror& mirror) {
   EXPECT_EQ(boot.pinned_models, pinned);
   EXPECT_EQ(boot.drained_workers.size(), flag("drain/w1").empty() ? 0u : 1u);
   EXPECT_EQ(boot.queue_paused, !flag("queue.paused").empty());
+  const auto golden = boot.goldens.find("sha/class");
+  EXPECT_EQ(golden == boot.goldens.end() ? "" : golden->second, flag("golden/sha/class"));
   const auto bad = boot.quarantined_workers.find("w2");
   EXPECT_EQ(bad == boot.quarantined_workers.end() ? "" : bad->second, flag("quarantine/w2"));
 }

@@ -1,0 +1,164 @@
+// Goal: the figures that status shows are those of what happened: waits, pauses between tokens,
+// rates of the last minute, refusals by reason, and the queue by model, tenant and class.
+// Method: scripted events at chosen times; nothing in here decides anything, so the machine's
+// other tests say that it goes on as before.
+#include "control/core/stats.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+
+TEST(MinuteRate, ForgetsAfterAMinute) {
+  MinuteRate rate;
+  const std::int64_t start = 100'000'000;
+  for (int second = 0; second < 60; ++second) rate.add(start + second * 1'000'000, 10);
+  const std::int64_t end = start + 59'000'000;
+  EXPECT_EQ(rate.count(end), 600u);
+  EXPECT_EQ(rate.count(end + 30'000'000), 300u);
+  EXPECT_EQ(rate.count(end + 60'000'000), 0u);
+  EXPECT_NEAR(rate.per_second(end, 0), 10, 0.2);
+  rate.add(end + 200'000'000, 3);
+  EXPECT_EQ(rate.count(end + 200'000'000), 3u);
+  MinuteRate young;
+  young.add(start + 1'000'000, 20);
+  EXPECT_NEAR(young.per_second(start + 2'000'000, start), 10, 0.01);
+}
+
+struct StatsTest : testing::Test {
+  Bench bench;
+  const Stats& stats() const { return bench.machine.stats(); }
+};
+
+TEST_F(StatsTest, TimesOfARequest) {
+  bench.boot();
+  bench.add_model();
+  bench.submit(bench.submission("a"));
+  bench.advance_ms(300);
+  bench.connect_worker(kW1, "w1");
+  const wire::Dispatch d = bench.dispatch(kW1);
+  bench.advance_ms(50);
+  bench.tokens(kW1, d, 0, {1});
+  bench.advance_ms(20);
+  bench.tokens(kW1, d, 1, {2, 3});
+  bench.advance_ms(30);
+  bench.tokens(kW1, d, 3, {4}, FinishReason::kStop);
+  EXPECT_EQ(stats().queue_wait.count(), 1u);
+  EXPECT_EQ(stats().queue_wait.max(), 300'000);
+  EXPECT_EQ(stats().first_token.count(), 1u);
+  EXPECT_EQ(stats().first_token.max(), 350'000);
+  EXPECT_EQ(stats().token_gap.count(), 3u) << "two tokens share a pause of 20 ms";
+  EXPECT_EQ(stats().token_gap.sum(), 10'000 + 10'000 + 30'000);
+  EXPECT_EQ(stats().end_to_end.max(), 400'000);
+  EXPECT_EQ(stats().tokens.count(bench.now.mono_us), 4u);
+  EXPECT_EQ(stats().accepted.count(bench.now.mono_us), 1u);
+  EXPECT_EQ(stats().ended.count(bench.now.mono_us), 1u);
+}
+
+TEST_F(StatsTest, PreparationCountsForTheClientNotForTheQueue) {
+  bench.boot();
+  bench.add_model();
+  bench.connect_worker(kW1, "w1");
+  bench.submit(bench.text_submission("a"));
+  const auto asked = bench.messages<wire::Prepare>();
+  ASSERT_EQ(asked.size(), 1u);
+  bench.advance_ms(40);
+  PreparedEvent prepared;
+  prepared.peer = Bench::kHelper;
+  prepared.prepared.job = asked[0].job;
+  prepared.prepared.ok = true;
+  prepared.prepared.ids = {{1, 2}};
+  bench.step(prepared);
+  const wire::Dispatch d = bench.dispatch(kW1);
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(stats().queue_wait.max(), 0);
+  EXPECT_EQ(stats().first_token.max(), 40'000);
+}
+
+TEST_F(StatsTest, AFailedOverTokenHasItsPauseAndOneOfTheLastProcessHasNone) {
+  bench.boot();
+  bench.add_model();
+  bench.connect_worker(kW1, "w1");
+  bench.submit(bench.submission("a"));
+  bench.tokens(kW1, bench.dispatch(kW1), 0, {1});
+  bench.step(PeerGone{kW1});
+  bench.advance_ms(200);
+  bench.connect_worker(102, "w2");
+  bench.tokens(102, bench.dispatch(102), 1, {2});
+  EXPECT_EQ(stats().token_gap.max(), 200'000);
+  EXPECT_EQ(stats().queue_wait.count(), 1u) << "work that is resumed has waited before";
+
+  const Boot database = bench.database();
+  Bench later;
+  later.now = bench.now;
+  later.advance_ms(5000);
+  later.boot(database, 2);
+  later.advance_ms(2000);  // nobody adopts
+  later.connect_worker(kW1, "w1");
+  later.tokens(kW1, later.dispatch(kW1), 2, {3}, FinishReason::kStop);
+  EXPECT_EQ(later.machine.stats().token_gap.count(), 0u);
+  EXPECT_EQ(later.machine.stats().first_token.count(), 0u);
+  EXPECT_EQ(later.machine.stats().queue_wait.count(), 0u);
+  EXPECT_EQ(later.machine.stats().end_to_end.max(), 7'200'000);
+}
+
+TEST_F(StatsTest, RefusalsByReason) {
+  bench.boot();
+  bench.add_model(64);
+  wire::Submit unknown = bench.submission("a");
+  unknown.model = "nobody";
+  bench.submit(unknown);
+  bench.submit(bench.submission("b", 1000));
+  bench.submit(bench.submission("c", 1000));
+  const auto refused = [&](Errc code) { return stats().refused[static_cast<std::size_t>(code)]; };
+  EXPECT_EQ(refused(Errc::kModelNotFound), 1u);
+  EXPECT_EQ(refused(Errc::kContextExceeded), 2u);
+  EXPECT_EQ(bench.machine.counters().refused, 3u);
+}
+
+TEST_F(StatsTest, QueueByModelTenantAndClass) {
+  bench.boot();
+  bench.add_model(1024, 1);
+  bench.add_model(1024, 1, 64, false, "n");
+  const auto submit = [&](const std::string& id, const std::string& tenant,
+                          wire::PriorityClass priority) {
+    wire::Submit submission = bench.submission(id);
+    submission.tenant = tenant;
+    submission.priority = priority;
+    bench.submit(submission);
+    bench.advance_ms(10);
+  };
+  submit("a", "z", wire::PriorityClass::kInteractive);
+  submit("b", "x", wire::PriorityClass::kNormal);
+  submit("c", "x", wire::PriorityClass::kNormal);
+  submit("d", "x", wire::PriorityClass::kBatch);
+  submit("e", "y", wire::PriorityClass::kNormal);
+  const auto find = [&](const std::string& tenant, wire::PriorityClass priority) {
+    for (const QueueLine& line : bench.machine.queue_lines(bench.now.mono_us)) {
+      if (line.tenant == tenant && line.priority == priority) return line;
+    }
+    return QueueLine();
+  };
+  EXPECT_EQ(bench.machine.queue_lines(bench.now.mono_us).size(), 4u);
+  EXPECT_EQ(find("x", wire::PriorityClass::kNormal).waiting, 2);
+  EXPECT_EQ(find("x", wire::PriorityClass::kNormal).oldest_wait_us, 40'000);
+  EXPECT_EQ(find("x", wire::PriorityClass::kBatch).oldest_wait_us, 20'000);
+  EXPECT_EQ(find("x", wire::PriorityClass::kNormal).model, "m");
+  bench.connect_worker(kW1, "w1");  // four slots: all but the batch work
+  EXPECT_EQ(find("z", wire::PriorityClass::kInteractive).running, 1);
+  EXPECT_EQ(find("x", wire::PriorityClass::kNormal).running, 2);
+  EXPECT_EQ(find("x", wire::PriorityClass::kNormal).waiting, 0);
+  EXPECT_EQ(find("x", wire::PriorityClass::kBatch).waiting, 1);
+  bench.tokens(kW1, bench.dispatches(kW1).at(0), 0, {1});
+  bench.step(PeerGone{kW1});  // resumed work waits apart and is counted with the rest
+  EXPECT_EQ(find("z", wire::PriorityClass::kInteractive).waiting, 1);
+  EXPECT_EQ(find("x", wire::PriorityClass::kNormal).waiting, 2);
+  EXPECT_EQ(find("x", wire::PriorityClass::kNormal).running, 0);
+}
+
+}  // namespace
+}  // namespace holdfast::core
