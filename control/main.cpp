@@ -15,6 +15,7 @@
 #include "control/link/offline.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/version.h"
 #include "shared/wire/frame.h"
 
 namespace {
@@ -141,6 +142,7 @@ int fail(const Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (holdfast::printed_version(argc, argv, "holdfastd")) return 0;
   bool serves = true;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--help") {

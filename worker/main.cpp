@@ -12,6 +12,7 @@
 
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/version.h"
 #include "worker/backend/backend.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/fake_options.h"
@@ -109,6 +110,7 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::Li
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (hf::printed_version(argc, argv, "holdfast-worker")) return 0;
   hf::arm_crash_points("worker");
   hf::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
   hf::worker::LinkOptions options;

@@ -9,6 +9,7 @@
 #include "control/gateway/server.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/version.h"
 #include "shared/client/client.h"
 
 namespace holdfast::gateway {
@@ -68,6 +69,7 @@ int run(int argc, char** argv) {
 }  // namespace holdfast::gateway
 
 int main(int argc, char** argv) {
+  if (holdfast::printed_version(argc, argv, "holdfast-gateway")) return 0;
   holdfast::arm_crash_points("gateway");
   holdfast::log::init("holdfast-gateway", true);
   return holdfast::gateway::run(argc, argv);

@@ -15,6 +15,7 @@
 #include "control/ingress/inspect.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/version.h"
 #include "shared/wire/frame.h"
 
 namespace hf = holdfast;
@@ -56,6 +57,7 @@ int serve(const std::string& endpoint) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (hf::printed_version(argc, argv, "holdfast-ingress")) return 0;
   const std::string flag = argc == 3 ? argv[1] : "";
   if (flag == "--inspect") return inspect(argv[2]);
   hf::arm_crash_points("ingress");  // not in the child that inspects: it is nobody's promise

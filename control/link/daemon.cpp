@@ -192,7 +192,7 @@ Result<void> Daemon::commit() {
   memory_given_back_ = false;
   ++facts_.commits;
   if (durability == core::Durability::kFull) ++facts_.full_commits;
-  facts_.commit_us_max = std::max(facts_.commit_us_max, last_commit_us_ - begin_us);
+  facts_.commit_us.add(last_commit_us_ - begin_us);
   return {};
 }
 
@@ -209,6 +209,7 @@ void Daemon::check_disk(std::int64_t now_us) {
 ProcessFacts Daemon::facts() const {
   ProcessFacts facts = facts_;
   facts.pid = getpid();
+  facts.state_dir = options_.state_dir;
   facts.started_us = started_us_;
   facts.now_us = clock_.monotonic_us();
   for (const Door& door : doors_) facts.malformed += door.malformed();

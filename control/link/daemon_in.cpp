@@ -74,6 +74,7 @@ core::ModelRow Daemon::model_numbers(const wire::Inspected& inspected) {
   core::ModelRow row;
   const core::OpAddModel* asked = house_->machine().inspect_wish(inspected.job);
   if (asked == nullptr || !inspected.ok) return row;
+  row.name = asked->name;
   plan::LoadWish wish;
   wish.context = asked->context;
   wish.slots = asked->slots;

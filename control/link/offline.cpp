@@ -18,8 +18,9 @@ namespace {
 constexpr core::PeerId kOperator = 1;
 
 bool needs_a_daemon(const std::string& verb) {
-  constexpr const char* kVerbs[] = {"models.add", "models.load", "shutdown", "workers.drain",
-                                    "supervisor.worker_exit"};
+  constexpr const char* kVerbs[] = {
+      "models.add",    "models.load",  "shutdown", "workers.drain", "supervisor.worker_exit",
+      "models.verify", "models.golden"};
   return std::any_of(std::begin(kVerbs), std::end(kVerbs),
                      [&](const char* name) { return verb == name; });
 }

@@ -2,9 +2,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/core/drift.h"
+#include "control/core/golden.h"
 #include "control/link/config_documents.h"
 #include "control/link/db_documents.h"
+#include "control/link/documents.h"
 #include "control/link/operator_verbs.h"
+#include "control/link/status_document.h"
 
 namespace holdfast::link {
 namespace {
@@ -54,6 +58,8 @@ json model_json(const core::Machine& machine, const core::Model& model) {
                      {"kv_bytes", load.memory.kv},
                      {"scratch_bytes", load.memory.scratch},
                      {"taken_bytes", load.memory.taken},
+                     {"drift_percent", core::drift_percent(load)},
+                     {"drifts", core::memory_drifts(load, machine.config())},
                      {"progress", load.progress},
                      {"reason", load.row.reason}});
   }
@@ -85,16 +91,21 @@ json model_json(const core::Machine& machine, const core::Model& model) {
   return j;
 }
 
+}  // namespace
+
 json models_json(const core::Machine& machine) {
   json list = json::array();
   for (const auto& [name, model] : machine.models()) list.push_back(model_json(machine, model));
   return list;
 }
 
+namespace {
+
 json worker_json(const core::Machine& machine, const core::Worker& worker) {
   std::int64_t running = 0;
   std::int64_t pages_used = 0;
   std::int64_t pages = 0;
+  std::int64_t slots = 0;
   json models = json::array();
   for (const std::string& id : worker.loads) {
     const auto load = machine.loads().find(id);
@@ -102,6 +113,7 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
     running += static_cast<std::int64_t>(load->second.running.size());
     pages_used += load->second.pages_used;
     pages += load->second.row.pages;
+    slots += load->second.row.slots;
     models.push_back(load->second.row.model);
   }
   const wire::Hello& h = worker.hello;
@@ -121,6 +133,7 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
       {"incarnation", h.incarnation},
       {"since_ms", worker.since_ms},
       {"running", running},
+      {"slots", slots},
       {"pages", pages},
       {"pages_used", pages_used},
       {"models", std::move(models)},
@@ -133,34 +146,15 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
       {"step_ms", worker.stats.step_ms}};
 }
 
+}  // namespace
+
 json workers_json(const core::Machine& machine) {
   json list = json::array();
   for (const auto& [peer, worker] : machine.workers()) list.push_back(worker_json(machine, worker));
   return list;
 }
 
-json counters_json(const core::Counters& c) {
-  return {{"accepted", c.accepted},
-          {"duplicates", c.duplicates},
-          {"refused", c.refused},
-          {"succeeded", c.succeeded},
-          {"failed", c.failed},
-          {"cancelled", c.cancelled},
-          {"expired", c.expired},
-          {"tokens", c.tokens},
-          {"duplicate_tokens", c.duplicate_tokens},
-          {"stale_events", c.stale_events},
-          {"determinism_violations", c.violations},
-          {"dispatched", c.dispatched},
-          {"resumed", c.resumed},
-          {"adopted", c.adopted},
-          {"returned", c.returned},
-          {"requeued", c.requeued},
-          {"workers_lost", c.workers_lost},
-          {"retired", c.retired},
-          {"breakers_opened", c.breakers_opened},
-          {"envelope_drifts", c.envelope_drifts}};
-}
+namespace {}  // namespace
 
 json queue_json(const core::Machine& machine) {
   const core::Config& config = machine.config();
@@ -176,29 +170,7 @@ json queue_json(const core::Machine& machine) {
           {"max_bytes", config.queue_max_bytes}};
 }
 
-json status_json(const core::Machine& machine, const store::Store& store,
-                 const ProcessFacts& facts) {
-  return {{"pid", facts.pid},
-          {"daemon",
-           {{"pid", facts.pid},
-            {"epoch", machine.epoch()},
-            {"uptime_ms", (facts.now_us - facts.started_us) / 1000},
-            {"draining", machine.draining()},
-            {"storage_low", machine.storage_low()},
-            {"ingress_helpers", machine.helpers()},
-            {"streams", machine.streams()},
-            {"malformed_messages", facts.malformed}}},
-          {"queue", queue_json(machine)},
-          {"counters", counters_json(machine.counters())},
-          {"workers", workers_json(machine)},
-          {"models", models_json(machine)},
-          {"storage",
-           {{"commits", facts.commits},
-            {"synced_commits", facts.full_commits},
-            {"longest_commit_us", facts.commit_us_max},
-            {"wal_pages", store.wal_pages()},
-            {"disk_free_bytes", store.disk_free()}}}};
-}
+namespace {
 
 json request_json(const core::RequestRow& r) {
   return {{"id", r.id},
@@ -301,15 +273,47 @@ Result<json> show_model(const std::string& name, const core::Machine& machine) {
   return model_json(machine, model->second);
 }
 
+/// What a helper found of a model's file, beside what is registered.
+Result<json> verify_json(const std::string& key, const core::Machine& machine) {
+  const core::FoundFile found = core::read_verified_key(key);
+  const auto model = machine.models().find(found.model);
+  if (model == machine.models().end()) {
+    return Error{Errc::kModelNotFound, "model \"" + found.model + "\" was removed meanwhile"};
+  }
+  const core::ModelRow& row = model->second.row;
+  const bool same_plan = found.weights_bytes == row.weights_bytes &&
+                         found.kv_bytes == row.kv_bytes && found.scratch_bytes == row.scratch_bytes;
+  return json{{"name", found.model},
+              {"path", row.path},
+              {"same_content", found.sha == row.sha},
+              {"same_size", found.size == row.size},
+              {"same_mtime", found.mtime_ns == row.mtime_ns},
+              {"same_envelope", same_plan},
+              {"sha", found.sha},
+              {"registered_sha", row.sha},
+              {"size_bytes", found.size},
+              {"envelope_bytes", found.weights_bytes + found.kv_bytes + found.scratch_bytes},
+              {"registered_envelope_bytes", row.weights_bytes + row.kv_bytes + row.scratch_bytes}};
+}
+
 Result<json> document(const std::string& verb, const std::string& text, core::Machine& machine,
                       store::Store& store, const ProcessFacts& facts) {
-  if (verb == "status") return status_json(machine, store, facts);
+  if (verb == "status") {
+    ProcessFacts supervised = facts;
+    supervised.children = read_supervisor(facts.state_dir);
+    return status_document(machine, store, supervised);
+  }
   if (verb == "models.list") return json{{"models", models_json(machine)}};
   if (verb == "workers.list") return json{{"workers", workers_json(machine)}};
   if (verb == "queue.stats" || verb == "queue.pause" || verb == "queue.resume") {
     return queue_json(machine);
   }
   if (verb == "models.remove") return json{{"name", text}, {"removed", true}};
+  if (verb == "models.verify") return verify_json(text, machine);
+  if (verb == "models.golden") {
+    const std::size_t end = text.find('\n');
+    return json{{"name", text.substr(0, end)}, {"golden", text.substr(end + 1)}};
+  }
   if (verb.starts_with("models.") && verb != "models.show") return show_model(text, machine);
   if (verb == "requests.cancel" || verb == "requests.move" || verb == "requests.requeue") {
     return show_request(text, machine, store);

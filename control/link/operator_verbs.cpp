@@ -100,6 +100,18 @@ OpAction change_config(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(std::move(e));
 }
 
+OpAction golden(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpGolden e{peer, op.tag, args.text("name"), args.text("class"), {}};
+  const json ids = args.j.value("ids", json::array());
+  for (const json& id : ids) {
+    if (id.is_number_integer()) e.ids.push_back(id.get<core::TokenId>());
+  }
+  if (e.numerics_class.empty() || e.ids.empty() || e.ids.size() != ids.size()) {
+    return usage(op.verb, "class: expected a text, ids: a list of token ids");
+  }
+  return core::Event(std::move(e));
+}
+
 OpAction worker_exit(Args& args) {
   core::WorkerExit e;
   e.pid = args.integer("pid", 0, 0, 1LL << 31);
@@ -127,8 +139,10 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
   if (op.verb == "models.add") {
     action = add_model(peer, op, args);
   } else if (op.verb == "models.remove" || op.verb == "models.load" || op.verb == "models.unload" ||
-             op.verb == "models.pin" || op.verb == "models.unpin") {
+             op.verb == "models.pin" || op.verb == "models.unpin" || op.verb == "models.verify") {
     action = core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
+  } else if (op.verb == "models.golden") {
+    action = golden(peer, op, args);
   } else if (op.verb == "requests.cancel") {
     action = core::Event(core::OpCancel{peer, op.tag, args.text("id")});
   } else if (op.verb == "requests.move") {

@@ -4,21 +4,30 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "control/core/machine.h"
 #include "control/store/store.h"
+#include "shared/base/histogram.h"
 
 namespace holdfast::link {
 
 /// Facts of the process that status shows beside the machine's.
 struct ProcessFacts {
+  std::string state_dir;
   std::int64_t pid = 0;
   std::int64_t started_us = 0;
   std::int64_t now_us = 0;
   std::uint64_t commits = 0;
   std::uint64_t full_commits = 0;
-  std::int64_t commit_us_max = 0;
+  Histogram commit_us;  // of groups that wrote something
   std::uint64_t malformed = 0;
+  struct Child {  // of the supervisor, as its file says
+    std::string role, name;
+    std::int64_t pid = 0;
+    std::int64_t restarts = 0;
+  };
+  std::vector<Child> children;
 };
 
 /// What a verb asks for: an event for the machine, a document to be rendered after the commit of

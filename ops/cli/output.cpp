@@ -16,7 +16,7 @@ constexpr std::string_view kBold = "\033[1m", kPlain = "\033[0m";
 
 /// States of requests, models and workers, by what they mean to the one who looks.
 std::string_view colour_of(std::string_view cell) {
-  for (const char* good : {"ready", "succeeded", "running", "ok", "idle", "yes"}) {
+  for (const char* good : {"ready", "succeeded", "running", "ok", "idle", "yes", "connected"}) {
     if (cell == good) return kGreen;
   }
   for (const char* bad : {"failed", "quarantined", "expired", "lost", "dead", "suspected"}) {

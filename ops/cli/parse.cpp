@@ -9,9 +9,12 @@
 
 #include "ops/cli/output.h"
 #include "ops/cli/verbs.h"
+#include "shared/base/version.h"
 
 namespace holdfast::cli {
 namespace {
+
+constexpr std::size_t kColumns = 96;
 
 struct Parser {
   CLI::App app{"Holdfast serves language models; an accepted request is finished exactly once."};
@@ -36,7 +39,7 @@ void add_argument(CLI::App& app, const Argument& argument, std::vector<std::stri
     return;
   }
   CLI::Option* option = app.add_option(argument.name, into, argument.help);
-  option->expected(1);
+  option->expected(argument.kind == Kind::kOptionalReal ? 0 : 1, 1);
   if (argument.kind == Kind::kList) {
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     if (!flag) option->expected(1, CLI::detail::expected_max_vector_size);
@@ -47,10 +50,14 @@ void add_argument(CLI::App& app, const Argument& argument, std::vector<std::stri
   option->allow_extra_args(argument.kind == Kind::kList && !flag);
   if (argument.kind == Kind::kInteger) {
     option->check(CLI::TypeValidator<std::int64_t>("INT"))->type_name("N");
+  } else if (argument.kind == Kind::kOptionalReal) {
+    option->default_str("2")->check(CLI::Number)->type_name("X");
   } else if (argument.kind == Kind::kReal) {
     option->check(CLI::Number)->type_name("X");
   } else {
-    option->type_name("TEXT");
+    option->type_name(argument.source == Source::kFile        ? "FILE"
+                      : argument.source == Source::kDirectory ? "DIR"
+                                                              : "TEXT");
   }
   if (!argument.optional) option->required();
 }
@@ -67,11 +74,50 @@ CLI::App* group_of(Parser& parser, const std::string& path) {
   return group;
 }
 
+/// Lines of at most 96 columns; line breaks stay.
+std::string wrapped(const std::string& text) {
+  std::string out;
+  std::size_t column = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" \n", at), text.size());
+    if (column > 0 && column + end - at > kColumns) {
+      out.back() = '\n';
+      column = 0;
+    }
+    out += text.substr(at, end - at);
+    column += end - at + 1;
+    if (end < text.size()) out += text[end];
+    if (end < text.size() && text[end] == '\n') column = 0;
+    at = end + 1;
+  }
+  return out;
+}
+
+/// More words and examples, as they stand below the options.
+std::string footer_of(const Verb& verb) {
+  std::string text = wrapped(description_of(verb.path));
+  if (!text.empty()) text += "\n\n";
+  text += "Examples:";
+  for (const Example& example : examples_of(verb.path)) {
+    text += std::string("\n  ") + example.command;
+    if (example.what[0] != '\0') text += std::string("\n      ") + example.what;
+  }
+  return text;
+}
+
+constexpr const char* kFooter =
+    "`holdfast VERB --help` has options and examples of a verb, `holdfast man | man -l -` the "
+    "manual.\n"
+    "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 refused, 69 no daemon answers.\n"
+    "Start: holdfast serve --model NAME=FILE.gguf, then holdfast status.";
+
 void add_verb(Parser& parser, const Verb& verb) {
   const std::string path = verb.path;
   CLI::App* sub =
       group_of(parser, path)->add_subcommand(path.substr(path.find(' ') + 1), verb.help);
   add_globals(*sub, parser.call);
+  if (verb.hidden) sub->group("");
+  sub->footer(footer_of(verb));
   std::map<std::string, std::vector<std::string>*> slots;
   for (const Argument& argument : verb.arguments) {
     const std::string key = argument_key(argument.name);
@@ -110,7 +156,8 @@ int run_cli(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) wants_json = wants_json || std::string_view(argv[i]) == "--json";
   add_globals(parser.app, parser.call);
   parser.app.require_subcommand(1);
-  parser.app.set_version_flag("--version", "holdfast 0.1.0");
+  parser.app.footer(kFooter);
+  parser.app.set_version_flag("--version", std::string("holdfast ") + kVersion);
   try {
     for (const Verb& verb : verb_table()) add_verb(parser, verb);
     parser.app.parse(argc, argv);

@@ -1,8 +1,18 @@
-// status, queue, workers: what the daemon says, for people or as JSON.
+// status, once or again and again.
 
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/daemon.h"
+#include "ops/cli/output.h"
+#include "ops/cli/status_screen.h"
 #include "ops/cli/verb_functions.h"
 
 namespace holdfast::cli {
@@ -10,45 +20,123 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string> kWorkerColumns = {
-    "key",     "state",  "pid",        "device", "kernels",      "threads",     "engine",
-    "running", "models", "pages_used", "pages",  "memory_total", "memory_free", "reason"};
+constexpr auto kAnswerTimeout = std::chrono::seconds(2);
+constexpr double kShortest = 0.1, kLongest = 3600;
+
+/// SIGINT and SIGTERM wait for pause() from here on: none can fall between two looks at a flag.
+class Interrupts {
+ public:
+  Interrupts() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  /// True if one came.
+  bool pause(double seconds) const {
+    timespec time{};
+    time.tv_sec = static_cast<time_t>(seconds);
+    time.tv_nsec = static_cast<long>((seconds - std::floor(seconds)) * 1e9);
+    return sigtimedwait(&set_, nullptr, &time) > 0;
+  }
+
+ private:
+  sigset_t set_{};
+};
+
+/// What does not fit the terminal is left out at its end: a screen that scrolls cannot be redrawn.
+std::string fitted(const std::string& screen) {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row < 4) return screen;
+  std::size_t at = 0;
+  for (int line = 0; line < size.ws_row - 2; ++line) {
+    at = screen.find('\n', at);
+    if (at == std::string::npos) return screen;
+    ++at;
+  }
+  return at >= screen.size() ? screen : screen.substr(0, at) + "…\n";
+}
+
+class Watcher {
+ public:
+  explicit Watcher(const Call& call) : call_(call) {}
+
+  void show() {
+    const json document = ask();
+    std::string block;
+    if (call_.json) {
+      block = document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+    } else if (document.contains("error")) {
+      block = now() + "  unreachable: " + document["error"].value("message", "") + "\n";
+    } else {
+      block = now() + "  " + status_screen(document, use_colour());
+    }
+    if (!call_.json && isatty(STDOUT_FILENO) == 1) {
+      block = "\033[H\033[J" + fitted(block);
+    } else if (!call_.json && shown_) {
+      block = "----\n" + block;
+    }
+    shown_ = true;
+    std::fwrite(block.data(), 1, block.size(), stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  static std::string now() { return human_time(static_cast<std::int64_t>(time(nullptr)) * 1000); }
+
+  static json failure(std::string_view code, const std::string& what) {
+    return {{"error", {{"code", code}, {"message", what}}}};
+  }
+
+  /// The document, or {"error": …}; a connection that failed is made anew the next time.
+  json ask() {
+    if (client_ == nullptr) {
+      auto client = connect_operator(call_, kAnswerTimeout);
+      if (!client) return failure(errc_name(client.error().code), client.error().what);
+      client_ = std::move(client).value();
+    }
+    const auto answer = client_->op("status", "{}");
+    if (const auto* refused = std::get_if<client::Failure>(&answer)) {
+      client_.reset();
+      return failure(errc_name(refused->code), refused->message);
+    }
+    json document = json::parse(std::get<std::string>(answer), nullptr, false);
+    if (document.is_object()) return document;
+    return failure("internal", "the daemon's answer is not JSON");
+  }
+
+  const Call& call_;
+  std::unique_ptr<client::Client> client_;
+  bool shown_ = false;
+};
+
+int watch(const Call& call, double seconds) {
+  if (!(seconds >= kShortest && seconds <= kLongest)) {
+    return report_error(call, Errc::kUsage, "status --watch: expected 0.1 to 3600 seconds");
+  }
+  const Interrupts interrupts;  // before the client's threads: they inherit the mask
+  Watcher watcher(call);
+  do {
+    watcher.show();
+  } while (!interrupts.pause(seconds));
+  return kExitDone;
+}
 
 }  // namespace
 
 int status(const Call& call) {
-  RenderOptions options;
-  options.nested["workers"] = kWorkerColumns;
-  options.nested["models"] = {"name",          "state",    "context", "slots",
-                              "weights_bytes", "kv_bytes", "reason"};
-  return operate_and_print(call, "status", json::object(), options);
-}
-
-int queue_stats(const Call& call) {
-  return operate_and_print(call, "queue.stats", json::object());
-}
-
-int queue_pause(const Call& call) {
-  return operate_and_print(call, "queue.pause", json::object());
-}
-
-int queue_resume(const Call& call) {
-  return operate_and_print(call, "queue.resume", json::object());
-}
-
-int workers_list(const Call& call) {
-  RenderOptions options;
-  options.columns = kWorkerColumns;
-  options.when_empty = "no workers";
-  return operate_and_print(call, "workers.list", json::object(), options);
-}
-
-int workers_drain(const Call& call) {
-  return operate_and_print(call, "workers.drain", {{"key", call.text("KEY")}});
-}
-
-int workers_resume(const Call& call) {
-  return operate_and_print(call, "workers.resume", {{"key", call.text("KEY")}});
+  if (call.has("watch")) return watch(call, call.real("watch"));
+  int exit = kExitDone;
+  const auto document = operate(call, "status", json::object(), exit);
+  if (!document) return exit;
+  if (call.json) {
+    print_document(call, *document);
+  } else {
+    const std::string screen = status_screen(*document, use_colour());
+    std::fwrite(screen.data(), 1, screen.size(), stdout);
+    std::fflush(stdout);
+  }
+  return kExitDone;
 }
 
 }  // namespace holdfast::cli

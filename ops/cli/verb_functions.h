@@ -7,6 +7,18 @@ namespace holdfast::cli {
 
 // status.cpp
 int status(const Call& call);
+
+// doctor.cpp
+int doctor(const Call& call);
+
+// completion.cpp
+int completion(const Call& call);
+// complete.cpp
+int complete(const Call& call);
+// man.cpp
+int man(const Call& call);
+
+// workers.cpp
 int queue_stats(const Call& call);
 int queue_pause(const Call& call);
 int queue_resume(const Call& call);
@@ -23,6 +35,9 @@ int models_load(const Call& call);
 int models_pin(const Call& call);
 int models_unpin(const Call& call);
 int models_unload(const Call& call);
+
+// verify.cpp
+int models_verify(const Call& call);
 
 // requests.cpp
 int requests_list(const Call& call);

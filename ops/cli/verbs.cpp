@@ -1,5 +1,7 @@
 #include "ops/cli/verbs.h"
 
+#include <algorithm>
+
 #include "ops/cli/run.h"
 #include "ops/cli/serve.h"
 #include "ops/cli/verb_functions.h"
@@ -8,14 +10,20 @@ namespace holdfast::cli {
 namespace {
 
 using enum Kind;
+using enum Source;
 
-const Argument kName = {"NAME", kText, "model name", false};
-const Argument kFile = {"FILE", kText, "a GGUF file", false};
-const Argument kId = {"ID", kText, "request id", false};
+constexpr const char* kKvTypes = "f32 f16 bf16 int8";
+constexpr const char* kFamilies = "scalar avx2 avx512";
+constexpr const char* kPriorities = "interactive normal batch";
+constexpr const char* kStates = "queued running succeeded failed cancelled expired quarantined";
 
-const Argument kKnob = {"NAME", kText, "as config list shows it", false};
-const Argument kKey = {"KEY", kText, "worker key, as workers list shows it", false};
-const Argument kCopy = {"FILE", kText, "the copy's file", false};
+const Argument kName = {"NAME", kText, "model name", false, kModel};
+const Argument kGguf = {"FILE", kText, "a GGUF file", false, kFile};
+const Argument kId = {"ID", kText, "request id", false, kRequest};
+
+const Argument kKnobName = {"NAME", kText, "as config list shows it", false, kKnob};
+const Argument kWorkerKey = {"KEY", kText, "worker key, as workers list shows it", false, kWorker};
+const Argument kCopy = {"FILE", kText, "the copy's file", false, kFile};
 
 const Verb kServe = {
     "serve",
@@ -25,14 +33,18 @@ const Verb kServe = {
       "HOST:PORT of the HTTP door (default 127.0.0.1:8080; port 0 picks one; none)"},
      {"--workers", kInteger, "worker processes (default 1)"},
      {"--threads", kInteger, "compute threads of a worker (default: the cores, shared out)"},
-     {"--device", kText, "cpu or opencl:N (default cpu)"},
+     {"--device", kText, "cpu or opencl:N (default cpu)", true, kNothing, "cpu opencl:0"},
      {"--context", kInteger, "tokens of a sequence at most (default: the model's, up to 4096)"},
-     {"--kv-type", kText, "type of the KV cache (default f16)"},
-     {"--engine", kText, "model, or fake for tests of everything around the engine"},
+     {"--kv-type", kText, "type of the KV cache: f32, f16, bf16 or int8 (default f16)", true,
+      kNothing, kKvTypes},
+     {"--engine", kText, "model, or fake for tests of everything around the engine", true, kNothing,
+      "model fake"},
      {"--engine-options", kText, "JSON for the fake engine"},
-     {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx"},
-     {"--config", kList, "NAME=VALUE of a knob (see config list); may be repeated"},
-     {"--config-file", kText, "file with NAME = VALUE lines (default STATE/holdfast.conf)"},
+     {"--kernels", kText, "force a kernel family: scalar, avx2, avx512", true, kNothing, kFamilies},
+     {"--config", kList, "NAME=VALUE of a knob (see config list); may be repeated", true,
+      kAssignment},
+     {"--config-file", kText, "file with NAME = VALUE lines (default STATE/holdfast.conf)", true,
+      kFile},
      {"--step-watchdog-ms", kInteger,
       "a worker whose step shows no progress for so long is stuck and ends (default 10000)"},
      {"--ingress", kInteger, "helper processes that read prompts and files (default 2)"},
@@ -44,7 +56,7 @@ const Verb kServe = {
 const Verb kRun = {
     "run",
     "one prompt; its text is streamed to stdout",
-    {{"MODEL", kText, "name of a model, or a GGUF file", false},
+    {{"MODEL", kText, "name of a model, or a GGUF file", false, kModelOrFile},
      {"PROMPT", kText, "the prompt", false},
      {"--max-tokens", kInteger, "tokens to generate at most (default: what the context leaves)"},
      {"--temperature", kReal, "0 is greedy (default 1)"},
@@ -54,64 +66,71 @@ const Verb kRun = {
      {"--chat", kSwitch, "the prompt as a user's message (default if the model has a template)"}},
     &run_prompt};
 
-const Verb kModelsAdd = {"models add",
-                         "register a GGUF file under a name",
-                         {kName,
-                          {"PATH", kText, "the file", false},
-                          {"--context", kInteger, "tokens of a sequence at most"},
-                          {"--slots", kInteger, "sequences at once"},
-                          {"--kv-type", kText, "type of the KV cache"},
-                          {"--options", kText, "JSON for the fake engine"},
-                          {"--load", kSwitch, "load it now and wait until it is ready"}},
-                         &models_add};
+const Verb kModelsAdd = {
+    "models add",
+    "register a GGUF file under a name",
+    {kName,
+     {"PATH", kText, "the file", false, kFile},
+     {"--context", kInteger, "tokens of a sequence at most"},
+     {"--slots", kInteger, "sequences at once"},
+     {"--kv-type", kText, "type of the KV cache: f32, f16, bf16 or int8 (default f16)", true,
+      kNothing, kKvTypes},
+     {"--options", kText, "JSON for the fake engine"},
+     {"--load", kSwitch, "load it now and wait until it is ready"}},
+    &models_add};
 
 const Verb kInspect = {"inspect",
                        "a model file's header, tensors and memory envelope",
-                       {kFile,
+                       {kGguf,
                         {"--context", kInteger, "tokens of a sequence at most"},
                         {"--streams", kInteger, "sequences at once"}},
                        &inspect};
 
 const Verb kTokenize = {"tokenize",
                         "text to token ids, by the file's tokenizer",
-                        {kFile,
+                        {kGguf,
                          {"TEXT", kText, "the text"},
-                         {"--input", kText, "a text file, or the text"},
+                         {"--input", kText, "a text file, or the text", true, kFile},
                          {"--no-bos", kSwitch, "neither BOS nor EOS, whatever the file says"},
                          {"--no-special", kSwitch, "names of control tokens are plain text"}},
                         &tokenize};
 
 const Verb kDetokenize = {"detokenize",
                           "token ids to text",
-                          {kFile,
+                          {kGguf,
                            {"IDS", kList, "1,2,3 or 1 2 3"},
-                           {"--input", kText, "a file with ids"},
+                           {"--input", kText, "a file with ids", true, kFile},
                            {"--no-special", kSwitch, "leave control tokens out"}},
                           &detokenize};
 
 const Verb kRender = {
     "render",
     "what a chat template makes of messages, byte for byte",
-    {{"TEMPLATE", kText, "a Jinja file, or a GGUF file with a template", false},
-     {"--input", kText, "CASE.json: messages, tools, add_generation_prompt, bos_token, …"}},
+    {{"TEMPLATE", kText, "a Jinja file, or a GGUF file with a template", false, kFile},
+     {"--input", kText, "CASE.json: messages, tools, add_generation_prompt, bos_token, …", true,
+      kFile}},
     &render_chat};
 
 const Verb kSynth = {"synth",
                      "write a model with random weights in a known shape; `synth list` names them",
-                     {{"SHAPE", kText, "shape, or list", false},
-                      {"OUT", kText, "the file to write"},
-                      {"--type", kText, "type of the weights (default q8_0)"},
+                     {{"SHAPE", kText, "a known shape; list prints their names", false, kShape},
+                      {"OUT", kText, "the file to write", true, kFile},
+                      {"--type", kText, "type of the weights (default q8_0)", true, kType},
                       {"--seed", kInteger, "of the random numbers (default 1)"}},
                      &synth_model};
 
 const Argument kThreads = {"-t,--threads", kInteger, "compute threads (default: the cores)"};
-const Argument kDevice = {"--device", kText, "cpu or opencl:N (default cpu)"};
-const Argument kKernels = {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx"};
-const Argument kKvType = {"--kv-type", kText, "type of the KV cache (default f16)"};
+const Argument kDevice = {"--device", kText,    "cpu or opencl:N (default cpu)",
+                          true,       kNothing, "cpu opencl:0"};
+const Argument kKernels = {"--kernels", kText,    "force a kernel family: scalar, avx2, avx512",
+                           true,        kNothing, kFamilies};
+const Argument kKvType = {
+    "--kv-type", kText,    "type of the KV cache: f32, f16, bf16 or int8 (default f16)",
+    true,        kNothing, kKvTypes};
 
 const Verb kLogits = {"logits",
                       "logits of a token sequence, computed by the serving engine",
-                      {kFile,
+                      {kGguf,
                        {"--tokens", kText, "1,2,3 or @FILE"},
                        {"--positions", kText, "0,5 or all (default all)"},
                        {"--chunk", kInteger, "tokens of prefill a step (default 512)"},
@@ -126,8 +145,8 @@ const Verb kLogits = {"logits",
 const Verb kPerplexity = {
     "perplexity",
     "perplexity of a text, with its standard error",
-    {kFile,
-     {"--text", kText, "the text's file"},
+    {kGguf,
+     {"--text", kText, "the text's file", true, kFile},
      {"--window", kInteger, "tokens of a window (default 256); windows do not overlap"},
      {"--all-positions", kSwitch, "score whole windows, not their second halves alone"},
      kThreads,
@@ -138,7 +157,7 @@ const Verb kPerplexity = {
 
 const Verb kBench = {"bench",
                      "tokens a second of prefill and decode",
-                     {kFile,
+                     {kGguf,
                       {"-p,--prompt-tokens", kInteger, "tokens of prefill (default 512; 0: none)"},
                       {"-n,--decode-tokens", kInteger, "tokens to decode (default 64; 0: none)"},
                       {"-b,--streams", kInteger, "sequences at once (default 1)"},
@@ -151,18 +170,18 @@ const Verb kBench = {"bench",
 const std::vector<Verb>& config_and_database_verbs() {
   static const std::vector<Verb> table = {
       {"config list", "every knob, its value and where that comes from", {}, &config_list},
-      {"config get", "one knob's value", {kKnob}, &config_get},
+      {"config get", "one knob's value", {kKnobName}, &config_get},
       {"config set",
        "give knobs values; in effect at once where no restart is needed",
-       {{"NAME=VALUE", kList, "one or more", false}},
+       {{"NAME=VALUE", kList, "one or more", false, kAssignment}},
        &config_set},
       {"config unset",
        "knobs back to their defaults",
-       {{"NAMES", kList, "one or more", false}},
+       {{"NAMES", kList, "one or more", false, kKnob}},
        &config_unset},
       {"config explain",
        "a knob's value, who set it where and when, and what it does",
-       {kKnob},
+       {kKnobName},
        &config_explain},
       {"config history",
        "the versions of the configuration",
@@ -170,16 +189,16 @@ const std::vector<Verb>& config_and_database_verbs() {
        &config_history},
       {"config diff",
        "what changed between two versions",
-       {{"FROM", kInteger, "version (default: the one before)"},
-        {"TO", kInteger, "version (default: the newest)"}},
+       {{"FROM", kInteger, "version (default: the one before)", true, kVersion},
+        {"TO", kInteger, "version (default: the newest)", true, kVersion}},
        &config_diff},
       {"config rollback",
        "the settings of an older version, as a new one",
-       {{"VERSION", kInteger, "as config history shows it; 0 is the defaults", false}},
+       {{"VERSION", kInteger, "as config history shows it; 0 is the defaults", false, kVersion}},
        &config_rollback},
       {"db check",
        "read the whole database (while a daemon runs: a copy of it), with every checksum",
-       {{"FILE", kText, "a backup to check instead"}},
+       {{"FILE", kText, "a backup to check instead", true, kFile}},
        &db_check},
       {"db backup", "a complete copy, also while the daemon works", {kCopy}, &db_backup},
       {"db restore",
@@ -195,7 +214,8 @@ const std::vector<Verb>& request_verbs() {
   static const std::vector<Verb> table = {
       {"requests list",
        "the latest requests",
-       {{"--limit", kInteger, "rows at most"}, {"--with-state", kText, "only this state"}},
+       {{"--limit", kInteger, "rows at most"},
+        {"--with-state", kText, "only requests in this state", true, kNothing, kStates}},
        &requests_list},
       {"requests show", "one request with its choices and attempts", {kId}, &requests_show},
       {"requests cancel", "end a request", {kId}, &requests_cancel},
@@ -205,7 +225,7 @@ const std::vector<Verb>& request_verbs() {
        &requests_requeue},
       {"requests move",
        "another priority class",
-       {kId, {"--priority", kText, "interactive, normal or batch", false}},
+       {kId, {"--priority", kText, "interactive, normal or batch", false, kNothing, kPriorities}},
        &requests_move},
       {"requests tail",
        "its text from the first token on, then as it comes",
@@ -218,11 +238,47 @@ const std::vector<Verb>& request_verbs() {
   return table;
 }
 
+const std::vector<Verb>& tool_verbs() {
+  static const std::vector<Verb> table = {
+      kInspect,
+      kTokenize,
+      kDetokenize,
+      kRender,
+      kLogits,
+      kPerplexity,
+      kBench,
+      kSynth,
+      {"completion",
+       "print the completion script of a shell",
+       {{"SHELL", kText, "bash or zsh", false, kNothing, "bash zsh"}},
+       &completion},
+      {"man",
+       "print a manual page (roff): of holdfast, or of a verb",
+       {{"VERB", kList, "as in `holdfast man models add`", true, kVerb}},
+       &man},
+      {"complete",
+       "names for the completion scripts",
+       {{"WHAT", kText, "models, requests, workers, knobs, versions, shapes or verbs", false}},
+       &complete,
+       true},
+  };
+  return table;
+}
+
 std::vector<Verb> make_table() {
   std::vector<Verb> table = {
       kServe,
       kRun,
-      {"status", "daemon, workers, memory, queue", {}, &status},
+      {"status",
+       "who is alive, what is loaded where, queue, rates, times, limits, and what is wrong",
+       {{"--watch", kOptionalReal, "again every X seconds (default 2) until Ctrl-C"}},
+       &status},
+      {"doctor",
+       "check this deployment: a line for each thing, with what to change",
+       {{"--root", kText, "look at DIR/proc and DIR/sys: a container's view of its host", true,
+         kDirectory},
+        {"--http", kText, "HOST:PORT that serve would use (default 127.0.0.1:8080; none)"}},
+       &doctor},
       {"models list", "every model and its state", {}, &models_list},
       {"models show", "one model in full", {kName}, &models_show},
       kModelsAdd,
@@ -234,27 +290,25 @@ std::vector<Verb> make_table() {
       {"models unload", "free a model's memory", {kName}, &models_unload},
       {"models pin", "never unload a model to make room for another", {kName}, &models_pin},
       {"models unpin", "let it make room again", {kName}, &models_unpin},
+      {"models verify",
+       "check a model's file, memory and answer against what was registered",
+       {kName},
+       &models_verify},
       {"workers list", "every worker, its device and load", {}, &workers_list},
       {"workers drain",
        "let a worker finish what it runs and give it nothing new",
-       {kKey},
+       {kWorkerKey},
        &workers_drain},
       {"workers resume",
        "give a drained or quarantined worker work again",
-       {kKey},
+       {kWorkerKey},
        &workers_resume},
-      kInspect,
-      kTokenize,
-      kDetokenize,
-      kRender,
-      kLogits,
-      kPerplexity,
-      kBench,
-      kSynth,
   };
   table.insert(table.end(), request_verbs().begin(), request_verbs().end());
   const std::vector<Verb>& more = config_and_database_verbs();
   table.insert(table.end(), more.begin(), more.end());
+  const std::vector<Verb>& tools = tool_verbs();
+  table.insert(table.end(), tools.begin(), tools.end());
   return table;
 }
 
@@ -265,8 +319,27 @@ const std::vector<Verb>& verb_table() {
   return table;
 }
 
+const Verb* find_verb(const std::string& path) {
+  for (const Verb& verb : verb_table()) {
+    if (path == verb.path) return &verb;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> verb_groups() {
+  std::vector<std::string> groups;
+  for (const Verb& verb : verb_table()) {
+    const std::string path = verb.path;
+    const std::size_t space = path.find(' ');
+    const std::string group = path.substr(0, space);
+    if (space == std::string::npos || group_help(group)[0] == '\0') continue;
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+  }
+  return groups;
+}
+
 const char* group_help(const std::string& group) {
-  if (group == "models") return "models: list, show, add, remove, load, unload";
+  if (group == "models") return "models: list, show, add, remove, load, unload, pin, unpin, verify";
   if (group == "workers") return "workers: list, drain, resume";
   if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";

@@ -8,7 +8,31 @@
 
 namespace holdfast::cli {
 
-enum class Kind : std::uint8_t { kText, kInteger, kReal, kSwitch, kList };
+enum class Kind : std::uint8_t {
+  kText,
+  kInteger,
+  kReal,
+  kOptionalReal,  // a flag that may stand without its number
+  kSwitch,
+  kList,
+};
+
+/// What an argument's value names, for completion. Beyond these, `values` lists them.
+enum class Source : std::uint8_t {
+  kNothing,
+  kFile,
+  kDirectory,
+  kModel,  // a registered one
+  kModelOrFile,
+  kRequest,
+  kWorker,
+  kKnob,
+  kAssignment,  // KNOB=VALUE
+  kVersion,     // of the configuration
+  kShape,       // of synth
+  kType,        // of weights
+  kVerb,
+};
 
 /// A positional argument ("NAME", required unless `optional`) or a flag ("--name" or "-n,--name").
 struct Argument {
@@ -16,6 +40,8 @@ struct Argument {
   Kind kind = Kind::kText;
   const char* help = "";
   bool optional = true;
+  Source source = Source::kNothing;
+  const char* values = "";  // the known ones, separated by blanks
 };
 
 struct Verb {
@@ -23,9 +49,26 @@ struct Verb {
   const char* help;  // one line
   std::vector<Argument> arguments;
   int (*run)(const Call&);  // returns an exit code; prints its own errors
+  bool hidden = false;      // in no help
 };
 
 const std::vector<Verb>& verb_table();
+
+/// A verb as it is used, and what that does.
+struct Example {
+  const char* command;  // "holdfast …"
+  const char* what;
+};
+/// Examples of a verb, at least one; manual.cpp has them.
+const std::vector<Example>& examples_of(const std::string& path);
+/// More than the one line of help, as paragraphs separated by empty lines; may be empty.
+const char* description_of(const std::string& path);
+
+/// The row of a path; nullptr if there is none.
+const Verb* find_verb(const std::string& path);
+
+/// Names of verbs' groups, each once, in the order of the table.
+std::vector<std::string> verb_groups();
 
 /// Help of a group of verbs ("models"), for `holdfast --help`.
 const char* group_help(const std::string& group);

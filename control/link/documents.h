@@ -1,0 +1,15 @@
+#pragma once
+// Parts of documents that more than one verb answers with. This header is for .cpp files that have
+// nlohmann/json.hpp.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "control/core/machine.h"
+
+namespace holdfast::link {
+
+nlohmann::json models_json(const core::Machine& machine);
+nlohmann::json workers_json(const core::Machine& machine);
+nlohmann::json queue_json(const core::Machine& machine);
+
+}  // namespace holdfast::link

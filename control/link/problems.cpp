@@ -1,0 +1,203 @@
+#include "control/link/problems.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "control/core/drift.h"
+
+namespace holdfast::link {
+namespace {
+
+constexpr std::int64_t kSlowCommitUs = 100'000;
+constexpr std::int64_t kLongLogPages = 32'768;  // 128 MiB: twice what a checkpoint begins at
+
+struct Finder {
+  const core::Machine& machine;
+  const store::Store& store;
+  const ProcessFacts& facts;
+  std::vector<Problem> found;
+
+  void error(std::string subject, std::string what, std::string hint) {
+    found.push_back({true, std::move(subject), std::move(what), std::move(hint)});
+  }
+  void warn(std::string subject, std::string what, std::string hint) {
+    found.push_back({false, std::move(subject), std::move(what), std::move(hint)});
+  }
+};
+
+std::string seconds(std::int64_t us) {
+  return std::to_string((us + 999'999) / 1'000'000) + " s";
+}
+
+void look_at_workers(Finder& f) {
+  if (f.machine.workers().empty()) {
+    f.error("workers", "no worker is connected: nothing runs",
+            "see STATE/logs/worker-*.log; `holdfast serve` starts workers again by itself");
+  }
+  for (const auto& [peer, worker] : f.machine.workers()) {
+    const std::string& key = worker.hello.worker_key;
+    const core::Breaker breaker = f.machine.breaker(key);
+    if (worker.quarantined) {
+      f.error("worker " + key, "quarantined: " + worker.quarantine_reason,
+              "it is not believed any more: test its memory and processor, then `holdfast workers "
+              "resume " +
+                  key + "`");
+    } else if (worker.draining) {
+      f.warn("worker " + key, "draining: it gets no new work",
+             "`holdfast workers resume " + key + "` when you are done");
+    }
+    if (breaker.tripped()) {
+      const std::int64_t left = breaker.open_until_us() - f.facts.now_us;
+      f.warn("worker " + key,
+             "breaker open after " + std::to_string(breaker.failures()) + " failures in a row" +
+                 (left > 0 ? ", tries again in " + seconds(left) : ", one try at a time"),
+             "see its log for the reason; `holdfast workers resume " + key + "` tries at once");
+    }
+  }
+  for (const ProcessFacts::Child& child : f.facts.children) {
+    if (child.restarts < 5) continue;
+    f.warn(child.role + " " + child.name,
+           "was started again " + std::to_string(child.restarts) + " times",
+           "see STATE/logs/" + child.name + ".log");
+  }
+}
+
+void look_at_models(Finder& f) {
+  for (const auto& [name, model] : f.machine.models()) {
+    if (model.row.state == core::ModelState::kFailed) {
+      f.error("model " + name, "failed: " + model.row.reason,
+              "repair what the reason says, then `holdfast models load " + name + "`");
+    } else if (model.failures > 0) {
+      f.warn("model " + name, "its last " + std::to_string(model.failures) + " loads failed",
+             "it is tried again by itself; `holdfast models show " + name + "` has the reason");
+    }
+    if (model.breaker.tripped()) {
+      f.warn(
+          "model " + name,
+          "breaker open after " + std::to_string(model.breaker.failures()) + " failures in a row",
+          "`holdfast requests list --with-state failed` has the errors");
+    }
+  }
+  for (const auto& [id, load] : f.machine.loads()) {
+    if (!core::memory_drifts(load, f.machine.config())) continue;
+    f.warn("model " + load.row.model,
+           "takes " + std::to_string(load.memory.taken) + " bytes on " + load.row.worker_key +
+               ", reserved are " + std::to_string(load.row.bytes),
+           "the device may run out: lower models.memory_percent, and report it");
+  }
+}
+
+void look_at_requests(Finder& f) {
+  const core::Config& config = f.machine.config();
+  if (f.machine.paused()) {
+    f.warn("queue", "paused: accepted work waits", "`holdfast queue resume`");
+  }
+  if (f.machine.draining()) {
+    f.warn("daemon", "draining: it is about to end", "start it again, or wait for its restart");
+  }
+  if (f.machine.helpers() == 0) {
+    f.error("ingress", "no helper is connected: prompts with text are refused",
+            "see STATE/logs/ingress-*.log");
+  }
+  if (f.machine.quarantined() > 0) {
+    f.warn("requests",
+           std::to_string(f.machine.quarantined()) +
+               " quarantined: workers died each time that they ran them",
+           "`holdfast requests list --with-state quarantined`, then `requests requeue ID` or "
+           "`requests cancel ID`");
+  }
+  if (f.machine.counters().violations > 0) {
+    f.error("numerics",
+            std::to_string(f.machine.counters().violations) +
+                " times a token came out differently when it was computed again",
+            "memory or processor of that worker is bad, or it is a bug of ours: report it");
+  }
+  const std::int64_t live = f.machine.requests().census().all().requests + f.machine.unread();
+  if (live * 10 >= config.queue_max_requests * 9) {
+    f.warn("queue",
+           std::to_string(live) + " of at most " + std::to_string(config.queue_max_requests) +
+               " requests",
+           "new ones will be refused with queue_full: add workers, or raise queue.max_requests");
+  }
+}
+
+void look_at_config(Finder& f) {
+  const core::Config wanted =
+      core::effective_config(f.machine.base_config(), f.machine.config_version());
+  std::string names;
+  for (const core::Knob& knob : core::knobs()) {
+    if (!knob.restart || wanted.*knob.field == f.machine.config().*knob.field) continue;
+    names += (names.empty() ? "" : ", ") + std::string(knob.name);
+  }
+  if (names.empty()) return;
+  f.warn("config", "waits for a restart of the daemon: " + names,
+         "restart `holdfast serve`, or `holdfast config unset` what you do not want");
+}
+
+void look_at_disk(Finder& f) {
+  const std::int64_t free = f.store.disk_free();
+  const std::int64_t bound = f.machine.config().storage_min_free_bytes;
+  if (f.machine.storage_low()) {
+    f.error("disk",
+            std::to_string(free) + " bytes are free, new requests are refused below " +
+                std::to_string(bound),
+            "free some space, or lower retention.hours or retention.max_bytes");
+  } else if (free < bound * 4) {
+    f.warn("disk",
+           std::to_string(free) + " bytes are free; admission ends at " + std::to_string(bound),
+           "free some space soon");
+  }
+  if (f.facts.commit_us.count() >= 100 && f.facts.commit_us.quantile(0.95) > kSlowCommitUs) {
+    f.warn("disk",
+           "one commit in twenty takes longer than " +
+               std::to_string(f.facts.commit_us.quantile(0.95) / 1000) + " ms",
+           "put the state directory on a faster disk; `holdfast doctor` measures it");
+  }
+  if (f.store.wal_pages() > kLongLogPages) {
+    f.warn(
+        "database",
+        "its log has " + std::to_string(f.store.wal_pages()) + " pages: something reads for long",
+        "end scripts that keep control.db open");
+  }
+}
+
+/// Keys and the directory that has them are for their owner alone.
+void look_at_keys(Finder& f) {
+  const std::string dir = f.facts.state_dir + "/keys";
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(dir.c_str()), &closedir);
+  if (!open) return;
+  while (const dirent* entry = readdir(open.get())) {
+    const std::string name = entry->d_name;
+    struct stat info {};
+    const std::string path = dir + "/" + name;
+    if (name == ".." || stat(path.c_str(), &info) != 0 || (info.st_mode & 077) == 0) continue;
+    if (name == ".") {
+      f.warn("keys", dir + " can be entered by others", "chmod 700 " + dir);
+    } else {
+      f.error("keys", path + " can be read or written by others",
+              "chmod 600 " + path + ", and make a new key: this one may be known");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Problem> find_problems(const core::Machine& machine, const store::Store& store,
+                                   const ProcessFacts& facts) {
+  Finder finder{machine, store, facts, {}};
+  look_at_workers(finder);
+  look_at_models(finder);
+  look_at_requests(finder);
+  look_at_config(finder);
+  look_at_disk(finder);
+  look_at_keys(finder);
+  std::stable_partition(finder.found.begin(), finder.found.end(),
+                        [](const Problem& problem) { return problem.error; });
+  return finder.found;
+}
+
+}  // namespace holdfast::link

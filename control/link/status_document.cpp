@@ -1,0 +1,270 @@
+#include "control/link/status_document.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "control/link/documents.h"
+#include "control/link/problems.h"
+#include "shared/base/version.h"
+
+namespace holdfast::link {
+namespace {
+
+using nlohmann::json;
+
+json counters_json(const core::Counters& c) {
+  return {{"accepted", c.accepted},
+          {"duplicates", c.duplicates},
+          {"refused", c.refused},
+          {"succeeded", c.succeeded},
+          {"failed", c.failed},
+          {"cancelled", c.cancelled},
+          {"expired", c.expired},
+          {"tokens", c.tokens},
+          {"duplicate_tokens", c.duplicate_tokens},
+          {"stale_events", c.stale_events},
+          {"determinism_violations", c.violations},
+          {"dispatched", c.dispatched},
+          {"resumed", c.resumed},
+          {"adopted", c.adopted},
+          {"returned", c.returned},
+          {"requeued", c.requeued},
+          {"workers_lost", c.workers_lost},
+          {"retired", c.retired},
+          {"breakers_opened", c.breakers_opened},
+          {"envelope_drifts", c.envelope_drifts}};
+}
+
+json times_json(const Histogram& h) {
+  const auto ms = [](std::int64_t us) { return static_cast<double>(us) / 1000; };
+  return {{"count", h.count()},
+          {"p50_ms", ms(h.quantile(0.5))},
+          {"p95_ms", ms(h.quantile(0.95))},
+          {"p99_ms", ms(h.quantile(0.99))},
+          {"max_ms", ms(h.max())}};
+}
+
+json latency_json(const core::Stats& stats, const ProcessFacts& facts) {
+  return {{"queue_wait", times_json(stats.queue_wait)},
+          {"first_token", times_json(stats.first_token)},
+          {"token_gap", times_json(stats.token_gap)},
+          {"end_to_end", times_json(stats.end_to_end)},
+          {"commit", times_json(facts.commit_us)}};
+}
+
+json rates_json(const core::Stats& stats, const ProcessFacts& facts) {
+  const auto rate = [&](const core::MinuteRate& events) {
+    return events.per_second(facts.now_us, facts.started_us);
+  };
+  return {{"accepted_per_s", rate(stats.accepted)},
+          {"ended_per_s", rate(stats.ended)},
+          {"tokens_per_s", rate(stats.tokens)}};
+}
+
+/// Reasons that occurred, by their typed code.
+json refusals_json(const core::Stats& stats) {
+  json refusals = json::object();
+  for (std::size_t code = 0; code < stats.refused.size(); ++code) {
+    if (stats.refused[code] == 0) continue;
+    refusals[std::string(errc_name(static_cast<Errc>(code)))] = stats.refused[code];
+  }
+  return refusals;
+}
+
+json queue_lines_json(const core::Machine& machine, std::int64_t now_us) {
+  constexpr const char* kClasses[] = {"interactive", "normal", "batch"};
+  json lines = json::array();
+  for (const core::QueueLine& line : machine.queue_lines(now_us)) {
+    lines.push_back({{"model", line.model},
+                     {"tenant", line.tenant},
+                     {"priority", kClasses[static_cast<std::size_t>(line.priority)]},
+                     {"waiting", line.waiting},
+                     {"running", line.running},
+                     {"oldest_wait_ms", line.oldest_wait_us / 1000}});
+  }
+  return lines;
+}
+
+/// Workers of one host and device share its memory.
+json devices_json(const core::Machine& machine) {
+  struct Device {
+    std::int64_t workers = 0, total = 0, free = 0, reserved = 0, used = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Device> devices;
+  for (const auto& [peer, worker] : machine.workers()) {
+    const wire::Hello& h = worker.hello;
+    Device& device = devices[{h.host, h.device}];
+    device.free = device.workers == 0 ? h.memory.free : std::min(device.free, h.memory.free);
+    device.total = std::max(device.total, h.memory.total);
+    device.used += h.memory.rss;
+    ++device.workers;
+    for (const std::string& id : worker.loads) {
+      const auto load = machine.loads().find(id);
+      if (load != machine.loads().end()) device.reserved += load->second.row.bytes;
+    }
+  }
+  json list = json::array();
+  for (const auto& [name, device] : devices) {
+    const std::int64_t usable = device.total / 100 * machine.config().placement_memory_percent;
+    list.push_back({{"host", name.first},
+                    {"device", name.second},
+                    {"workers", device.workers},
+                    {"total_bytes", device.total},
+                    {"free_bytes", device.free},
+                    {"used_bytes", device.used},
+                    {"reservable_bytes", usable},
+                    {"reserved_bytes", device.reserved},
+                    {"unreserved_bytes", std::max<std::int64_t>(usable - device.reserved, 0)}});
+  }
+  return list;
+}
+
+/// Bounds of one tenant, model or worker that somebody has set, beside what they bound.
+void add_own_limits(json& limits, const char* prefix, const std::string& name,
+                    const core::SubjectConfig& own, const core::Tally& now) {
+  const std::tuple<const char*, std::int64_t, std::int64_t> bounds[] = {
+      {"max_requests", own.max_requests, now.requests},
+      {"max_waiting", own.max_waiting, now.waiting},
+      {"max_running", own.max_running, now.running},
+      {"max_pages", own.max_pages, now.pages},
+      {"max_bytes", own.max_bytes, now.bytes}};
+  for (const auto& [knob, limit, used] : bounds) {
+    if (limit <= 0) continue;
+    limits.push_back({{"name", std::string(prefix) + "." + name + "." + knob},
+                      {"limit", limit},
+                      {"used", used}});
+  }
+}
+
+/// The knobs that bound something now, beside what they bound; limit 0: no bound.
+json limits_json(const core::Machine& machine, const store::Store& store) {
+  const core::Config& c = machine.config();
+  const core::Census& census = machine.requests().census();
+  std::int64_t loading = 0;
+  for (const auto& [id, load] : machine.loads()) {
+    const core::ModelState state = load.row.state;
+    loading += state != core::ModelState::kReady && state != core::ModelState::kDraining;
+  }
+  std::int64_t tenant_most = 0;
+  for (const core::QueueLine& line : machine.queue_lines(0)) {
+    tenant_most = std::max(tenant_most, census.tenant(line.tenant).requests);
+  }
+  json limits = json::array();
+  const auto add = [&](const char* name, std::int64_t limit, std::int64_t used) {
+    limits.push_back({{"name", name}, {"limit", limit}, {"used", used}});
+  };
+  add("queue.max_requests", c.queue_max_requests, census.all().requests + machine.unread());
+  add("queue.max_tenant_requests", c.queue_max_tenant_requests, tenant_most);
+  add("queue.max_waiting", c.queue_max_waiting, census.all().waiting + machine.unread());
+  add("queue.max_running", c.queue_max_running, census.all().running);
+  add("queue.max_pages", c.queue_max_pages, census.all().pages);
+  add("queue.max_bytes", c.queue_max_bytes, census.all().bytes);
+  add("queue.max_preparing", c.preparing_max, machine.preparing());
+  add("models.loads_at_once", c.load_permits, loading);
+  add("storage.min_free_bytes", c.storage_min_free_bytes, store.disk_free());
+  for (const auto& [name, own] : c.tenants) {
+    add_own_limits(limits, "tenant", name, own, census.tenant(name));
+  }
+  for (const auto& [name, own] : c.models) {
+    add_own_limits(limits, "model", name, own, census.model(name));
+  }
+  for (const auto& [name, own] : c.workers) {
+    add_own_limits(limits, "worker", name, own, census.worker(name));
+  }
+  return limits;
+}
+
+json problems_json(const core::Machine& machine, const store::Store& store,
+                   const ProcessFacts& facts) {
+  json list = json::array();
+  for (const Problem& problem : find_problems(machine, store, facts)) {
+    list.push_back({{"level", problem.error ? "error" : "warning"},
+                    {"subject", problem.subject},
+                    {"what", problem.what},
+                    {"hint", problem.hint}});
+  }
+  return list;
+}
+
+/// With what the supervisor knows of each: restarts.
+json supervised_workers(const core::Machine& machine, const ProcessFacts& facts) {
+  json workers = workers_json(machine);
+  for (json& worker : workers) {
+    for (const ProcessFacts::Child& child : facts.children) {
+      if (child.pid == worker.value("pid", std::int64_t{0})) worker["restarts"] = child.restarts;
+    }
+  }
+  return workers;
+}
+
+json daemon_json(const core::Machine& machine, const ProcessFacts& facts) {
+  return {{"pid", facts.pid},
+          {"version", kVersion},
+          {"epoch", machine.epoch()},
+          {"uptime_ms", (facts.now_us - facts.started_us) / 1000},
+          {"config_version", machine.config_version().version},
+          {"draining", machine.draining()},
+          {"storage_low", machine.storage_low()},
+          {"ingress_helpers", machine.helpers()},
+          {"streams", machine.streams()},
+          {"quarantined_requests", machine.quarantined()},
+          {"malformed_messages", facts.malformed}};
+}
+
+}  // namespace
+
+json status_document(const core::Machine& machine, const store::Store& store,
+                     const ProcessFacts& facts) {
+  json queue = queue_json(machine);
+  queue["lines"] = queue_lines_json(machine, facts.now_us);
+  json supervised = json::array();
+  for (const ProcessFacts::Child& child : facts.children) {
+    supervised.push_back({{"role", child.role},
+                          {"name", child.name},
+                          {"pid", child.pid},
+                          {"restarts", child.restarts}});
+  }
+  return {{"pid", facts.pid},
+          {"daemon", daemon_json(machine, facts)},
+          {"problems", problems_json(machine, store, facts)},
+          {"queue", std::move(queue)},
+          {"counters", counters_json(machine.counters())},
+          {"rates", rates_json(machine.stats(), facts)},
+          {"latency", latency_json(machine.stats(), facts)},
+          {"refusals", refusals_json(machine.stats())},
+          {"limits", limits_json(machine, store)},
+          {"devices", devices_json(machine)},
+          {"workers", supervised_workers(machine, facts)},
+          {"models", models_json(machine)},
+          {"supervised", std::move(supervised)},
+          {"storage",
+           {{"commits", facts.commits},
+            {"synced_commits", facts.full_commits},
+            {"longest_commit_us", facts.commit_us.max()},
+            {"wal_pages", store.wal_pages()},
+            {"disk_free_bytes", store.disk_free()}}}};
+}
+
+std::vector<ProcessFacts::Child> read_supervisor(const std::string& state_dir) {
+  std::vector<ProcessFacts::Child> children;
+  std::ifstream file(state_dir + "/run/supervisor.json");
+  const json document = json::parse(file, nullptr, false);
+  const auto list = document.is_object() ? document.find("children") : document.end();
+  if (list == document.end() || !list->is_array()) return children;
+  for (const json& child : *list) {
+    if (!child.is_object()) continue;
+    try {
+      children.push_back({child.value("role", ""), child.value("name", ""),
+                          child.value("pid", std::int64_t{0}),
+                          child.value("restarts", std::int64_t{0})});
+    } catch (const json::exception&) {
+      continue;  // the file is the supervisor's; what cannot be read of it is not shown
+    }
+  }
+  return children;
+}
+
+}  // namespace holdfast::link

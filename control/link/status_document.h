@@ -1,0 +1,20 @@
+#pragma once
+// The document of `status`: everything that one screen shows, and more for scripts.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "control/core/machine.h"
+#include "control/link/operator_verbs.h"
+#include "control/store/store.h"
+
+namespace holdfast::link {
+
+nlohmann::json status_document(const core::Machine& machine, const store::Store& store,
+                               const ProcessFacts& facts);
+
+/// The supervisor's children, from STATE/run/supervisor.json; none if there is no such file.
+std::vector<ProcessFacts::Child> read_supervisor(const std::string& state_dir);
+
+}  // namespace holdfast::link

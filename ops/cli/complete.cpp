@@ -1,0 +1,83 @@
+// Names for the completion scripts, a line each. Quick, and silent whatever is wrong: nobody wants
+// an error in the middle of a command line.
+
+#include <sqlite3.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "control/core/config.h"
+#include "ops/cli/daemon.h"
+#include "ops/cli/synth.h"
+#include "ops/cli/verb_functions.h"
+#include "ops/cli/verbs.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr int kBusyMs = 50;
+
+/// The first column of the rows; read-only, from the database itself: that needs no daemon.
+void print_rows(const Call& call, const char* sql) {
+  sqlite3* db = nullptr;
+  const std::string path = call.state_dir + "/control.db";
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY, nullptr) == SQLITE_OK) {
+    sqlite3_busy_timeout(db, kBusyMs);
+    sqlite3_prepare_v2(db, sql, -1, &statement, nullptr);
+  }
+  while (statement != nullptr && sqlite3_step(statement) == SQLITE_ROW) {
+    const unsigned char* text = sqlite3_column_text(statement, 0);
+    if (text != nullptr) std::printf("%s\n", reinterpret_cast<const char*>(text));
+  }
+  sqlite3_finalize(statement);
+  sqlite3_close(db);
+}
+
+/// Only the daemon knows who is connected.
+void print_workers(const Call& call) {
+  if (!daemon_listens(call.state_dir, std::chrono::milliseconds(0))) return;
+  const auto client = connect_operator(call, std::chrono::milliseconds(500));
+  if (!client) return;
+  const auto answer = client.value()->op("workers.list", "{}");
+  const auto* text = std::get_if<std::string>(&answer);
+  if (text == nullptr) return;
+  const auto document = nlohmann::json::parse(*text, nullptr, false);
+  if (!document.is_object()) return;
+  for (const auto& worker : document.value("workers", nlohmann::json::array())) {
+    std::printf("%s\n", worker.value("key", "").c_str());
+  }
+}
+
+}  // namespace
+
+int complete(const Call& call) {
+  const std::string what = call.text("WHAT");
+  if (what == "models") print_rows(call, "SELECT name FROM models ORDER BY name");
+  if (what == "requests") print_rows(call, "SELECT id FROM requests ORDER BY seq DESC LIMIT 50");
+  if (what == "versions") {
+    print_rows(call, "SELECT version FROM config_versions ORDER BY version DESC LIMIT 50");
+  }
+  if (what == "workers") print_workers(call);
+  if (what == "knobs") {
+    for (const core::Knob& knob : core::knobs()) {
+      std::printf("%.*s\n", static_cast<int>(knob.name.size()), knob.name.data());
+    }
+  }
+  if (what == "shapes") {
+    std::printf("list\n");
+    for (const std::string& name : synth_shapes()) std::printf("%s\n", name.c_str());
+  }
+  if (what == "types") {
+    for (const std::string& name : synth_types()) std::printf("%s\n", name.c_str());
+  }
+  if (what == "verbs") {
+    for (const Verb& verb : verb_table()) {
+      if (!verb.hidden) std::printf("%s\n", verb.path);
+    }
+  }
+  return kExitDone;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,251 @@
+// The completion scripts, made from the verb table. Both shells share the part that walks the words
+// and the tables (functions of `case`); only what offers the candidates differs.
+
+#include <cstdio>
+#include <string>
+
+#include "ops/cli/output.h"
+#include "ops/cli/verb_functions.h"
+#include "ops/cli/verbs.h"
+
+namespace holdfast::cli {
+namespace {
+
+/// What the scripts know a source by: "@models" is asked of `holdfast complete`, "=a,b" is a list,
+/// "@none" takes a value that nobody can guess.
+std::string source_name(const Argument& argument) {
+  const std::string values = argument.values;
+  if (!values.empty()) {
+    std::string list = "=";
+    for (const char c : values) list += c == ' ' ? ',' : c;
+    return list;
+  }
+  switch (argument.source) {
+    case Source::kFile:
+      return "@file";
+    case Source::kDirectory:
+      return "@dir";
+    case Source::kModel:
+      return "@models";
+    case Source::kModelOrFile:
+      return "@model_or_file";
+    case Source::kRequest:
+      return "@requests";
+    case Source::kWorker:
+      return "@workers";
+    case Source::kKnob:
+      return "@knobs";
+    case Source::kAssignment:
+      return "@assignment";
+    case Source::kVersion:
+      return "@versions";
+    case Source::kShape:
+      return "@shapes";
+    case Source::kType:
+      return "@types";
+    case Source::kVerb:
+      return "@verbs";
+    case Source::kNothing:
+      return "@none";
+  }
+  return "@none";
+}
+
+bool is_flag(const Argument& argument) {
+  return argument.name[0] == '-';
+}
+
+/// "-p,--prompt-tokens" as "-p" and "--prompt-tokens", with `between` between them.
+std::string flag_names(const Argument& argument, const std::string& between) {
+  std::string names = argument.name;
+  const std::size_t comma = names.find(',');
+  if (comma != std::string::npos) names.replace(comma, 1, between);
+  return names;
+}
+
+std::string line(const std::string& pattern, const std::string& source) {
+  return "    " + pattern + ") source='" + source + "' ;;\n";
+}
+
+/// Sources of options' values, of positional arguments, and the options of each verb.
+std::string tables() {
+  std::string values, positions, options;
+  for (const Verb& verb : verb_table()) {
+    if (verb.hidden) continue;
+    const std::string path = verb.path;
+    std::string flags = "--state --json --help";
+    int at = 0;
+    for (const Argument& argument : verb.arguments) {
+      if (!is_flag(argument)) {
+        const bool repeats = argument.kind == Kind::kList;
+        positions += line("'" + path + " " + (repeats ? "'*" : std::to_string(at) + "'"),
+                          source_name(argument));
+        ++at;
+        continue;
+      }
+      flags += " " + flag_names(argument, " ");
+      if (argument.kind == Kind::kSwitch) continue;
+      const std::string names = flag_names(argument, "' | '" + path + " ");
+      values += line("'" + path + " " + names + "'", source_name(argument));
+    }
+    options += "    '" + path + "') options='" + flags + "' ;;\n";
+  }
+  std::string groups, subverbs;
+  for (const std::string& group : verb_groups()) {
+    groups += (groups.empty() ? "" : " | ") + group;
+    std::string names;
+    for (const Verb& verb : verb_table()) {
+      const std::string path = verb.path;
+      if (path.starts_with(group + " ")) {
+        names += (names.empty() ? "=" : ",") + path.substr(group.size() + 1);
+      }
+    }
+    subverbs += line(group, names);
+  }
+  return "_holdfast_value() {\n  source=\n  case \"$1 $2\" in\n    *' --state') source=@dir ;;\n" +
+         values + "  esac\n}\n_holdfast_position() {\n  source=\n  case \"$1 $2\" in\n" +
+         positions + "  esac\n}\n_holdfast_options() {\n  options='--state --json --help'\n" +
+         "  case $1 in\n" + options + "  esac\n}\n_holdfast_subverbs() {\n  source=\n" +
+         "  case $1 in\n" + subverbs + "  esac\n}\n_holdfast_is_group() {\n  case $1 in\n    " +
+         groups + ") return 0 ;;\n  esac\n  return 1\n}\n";
+}
+
+/// Every first word: verbs that stand alone, and groups.
+std::string first_words() {
+  std::string words;
+  for (const Verb& verb : verb_table()) {
+    const std::string path = verb.path;
+    if (!verb.hidden && path.find(' ') == std::string::npos) words += path + ",";
+  }
+  for (const std::string& group : verb_groups()) words += group + ",";
+  words.pop_back();
+  return words;
+}
+
+/// The words before the cursor, one after the other. Leaves in `source` what the next word may be.
+constexpr const char* kWalk = R"sh(
+_holdfast_walk() {
+  local word option= last= at=0
+  verb= source= state=
+  for word in "$@"; do
+    if [[ $word == "=" ]]; then  # bash cuts words there
+      source=${last:-@none}
+      continue
+    fi
+    if [[ -n $source ]]; then  # the value of the option before
+      [[ $option == --state ]] && state=$word
+      last=$source source=
+      continue
+    fi
+    last=
+    if [[ $word == -?* ]]; then
+      option=$word
+      _holdfast_value "$verb" "$word"
+    elif [[ -z $verb ]]; then
+      verb=$word
+    elif _holdfast_is_group "$verb"; then
+      verb="$verb $word"
+    else
+      at=$((at + 1))
+    fi
+  done
+  [[ -n $source ]] && return
+  if [[ -z $verb ]]; then
+    source="=$_holdfast_first"
+  elif _holdfast_is_group "$verb"; then
+    _holdfast_subverbs "$verb"
+  else
+    _holdfast_position "$verb" "$at"
+  fi
+}
+_holdfast_names() {
+  if [[ -n $state ]]; then
+    "$program" --state "$state" complete "$1" 2>/dev/null
+  else
+    "$program" complete "$1" 2>/dev/null
+  fi
+}
+)sh";
+
+constexpr const char* kBash = R"sh(
+_holdfast_offer() {
+  case $1 in
+    '' | @none) ;;
+    @file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    @dir) mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    @model_or_file)
+      mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names models)" -- "$cur"
+                               compgen -f -- "$cur")
+      compopt -o filenames 2>/dev/null ;;
+    @assignment)
+      mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names knobs)" -S = -- "$cur")
+      compopt -o nospace 2>/dev/null ;;
+    @*) mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names "${1#@}")" -- "$cur") ;;
+    '='*) local words=${1#=}; mapfile -t COMPREPLY < <(compgen -W "${words//,/ }" -- "$cur") ;;
+  esac
+}
+_holdfast() {
+  local program=$1 cur=${COMP_WORDS[COMP_CWORD]} verb source state options
+  COMPREPLY=()
+  if [[ $cur == "=" ]]; then
+    _holdfast_walk "${COMP_WORDS[@]:1:COMP_CWORD}"
+    cur=
+  else
+    _holdfast_walk "${COMP_WORDS[@]:1:COMP_CWORD-1}"
+  fi
+  if [[ $cur == -* ]]; then
+    _holdfast_options "$verb"
+    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+  else
+    _holdfast_offer "$source"
+  fi
+}
+complete -F _holdfast holdfast
+)sh";
+
+constexpr const char* kZsh = R"sh(
+_holdfast_offer() {
+  case $1 in
+    '' | @none) ;;
+    @file) _files ;;
+    @dir) _files -/ ;;
+    @model_or_file) compadd -- ${(f)"$(_holdfast_names models)"}; _files ;;
+    @assignment) compadd -S = -- ${(f)"$(_holdfast_names knobs)"} ;;
+    @*) compadd -- ${(f)"$(_holdfast_names ${1#@})"} ;;
+    '='*) compadd -- ${(s:,:)${1#=}} ;;
+  esac
+}
+_holdfast() {
+  local program=${words[1]} cur=${words[CURRENT]} verb source state options
+  _holdfast_walk "${(@)words[2,CURRENT-1]}"
+  if [[ $cur == -* ]]; then
+    _holdfast_options "$verb"
+    compadd -- ${(s: :)options}
+  else
+    _holdfast_offer "$source"
+  fi
+}
+if [[ ${funcstack[1]} == _holdfast ]]; then
+  _holdfast "$@"
+else
+  compdef _holdfast holdfast
+fi
+)sh";
+
+}  // namespace
+
+int completion(const Call& call) {
+  const std::string shell = call.text("SHELL");
+  if (shell != "bash" && shell != "zsh") {
+    return report_error(call, Errc::kUsage, "completion \"" + shell + "\": expected bash or zsh");
+  }
+  std::string script = shell == "zsh" ? "#compdef holdfast\n" : "";
+  script += "# Completion of holdfast for " + shell + ", made by `holdfast completion " + shell +
+            "`.\n_holdfast_first='" + first_words() + "'\n" + tables() + kWalk +
+            (shell == "zsh" ? kZsh : kBash);
+  std::fwrite(script.data(), 1, script.size(), stdout);
+  std::fflush(stdout);
+  return kExitDone;
+}
+
+}  // namespace holdfast::cli

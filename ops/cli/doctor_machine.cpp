@@ -1,0 +1,221 @@
+// Checks of the machine: limits of the process, memory, processor time. All from /proc and /sys, so
+// that --root can stand before them.
+
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "control/core/config.h"
+#include "ops/cli/doctor.h"
+#include "ops/cli/output.h"
+#include "ops/cli/state_dir.h"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::json;
+
+// The gateway's bound of connections, and what it opens beside them.
+constexpr std::int64_t kConnections = 8192, kOwnFiles = 64;
+
+/// "Key:   123 kB" of /proc/meminfo, in bytes; -1 if it is not there.
+std::int64_t meminfo(const Patient& p, const std::string& key) {
+  const std::string text = read_below(p, "/proc/meminfo");
+  const std::size_t at = text.find(key + ":");
+  if (at == std::string::npos) return -1;
+  return std::strtoll(text.c_str() + at + key.size() + 1, nullptr, 10) * 1024;
+}
+
+std::optional<std::int64_t> number_in(const Patient& p, const std::string& path) {
+  const std::string text = read_below(p, path);
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  if (end == text.c_str()) return std::nullopt;
+  return value;
+}
+
+/// The tightest memory limit of our control group and those above it; 0 = none.
+std::int64_t group_limit(const Patient& p) {
+  const std::string membership = read_below(p, "/proc/self/cgroup");
+  const std::size_t at = membership.find("0::");
+  if (at == std::string::npos) return 0;
+  std::string group = membership.substr(at + 3, membership.find('\n', at) - at - 3);
+  std::int64_t limit = 0;
+  for (;;) {
+    if (group == "/") group.clear();
+    const auto own = number_in(p, "/sys/fs/cgroup" + group + "/memory.max");
+    if (own && (limit == 0 || *own < limit)) limit = *own;
+    if (group.empty()) return limit;
+    group.resize(group.rfind('/'));
+  }
+}
+
+std::string gib(std::int64_t bytes) {
+  return human_bytes(static_cast<double>(bytes));
+}
+
+/// Sums over what the daemon's status lists.
+std::int64_t sum_of(const Patient& p, const char* list, const char* field) {
+  const json status = json::parse(p.status, nullptr, false);
+  std::int64_t sum = 0;
+  if (!status.is_object()) return 0;
+  for (const json& item : status.value(list, json::array())) {
+    sum += item.value(field, std::int64_t{0});
+  }
+  return sum;
+}
+
+/// Shares of processor time since the start of the machine: all, and what others took of it.
+struct CpuTicks {
+  double total = 0, steal = 0;
+};
+CpuTicks cpu_ticks(const Patient& p) {
+  std::istringstream line(read_below(p, "/proc/stat"));
+  std::string name;
+  line >> name;
+  CpuTicks ticks;
+  double value = 0;
+  for (int i = 0; i < 8 && line >> value; ++i) {
+    ticks.total += value;
+    if (i == 7) ticks.steal = value;
+  }
+  return ticks;
+}
+
+}  // namespace
+
+/// The gateway has a file for each connection; while none runs, this shell's limit would be its.
+void check_open_files(Patient& p) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  auto soft = static_cast<std::int64_t>(limit.rlim_cur);
+  std::string whose = "of this shell";
+  const json status = json::parse(p.status, nullptr, false);
+  for (const json& child : status.is_object() ? status.value("supervised", json()) : json()) {
+    if (child.value("role", "") != "gateway") continue;
+    const std::string path = "/proc/" + std::to_string(child.value("pid", 0)) + "/limits";
+    const std::string limits = read_below(p, path);
+    const std::size_t at = limits.find("Max open files");
+    if (at == std::string::npos) continue;
+    soft = std::strtoll(limits.c_str() + at + 14, nullptr, 10);
+    whose = "of the gateway";
+  }
+  const std::string found = std::to_string(soft) + " " + whose;
+  const std::int64_t needed = kConnections + kOwnFiles;
+  if (soft >= needed) return p.ok("open files", found);
+  p.warn("open files", found,
+         std::to_string(needed) + " for the gateway's " + std::to_string(kConnections) +
+             " connections",
+         "ulimit -n 16384, or LimitNOFILE=16384 in the service");
+}
+
+void check_locked_memory(Patient& p) {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  const bool all = limit.rlim_cur == RLIM_INFINITY;
+  // Nothing of ours locks memory: it matters only to know what keeps weights from being swapped.
+  p.ok("locked memory",
+       (all ? std::string("unlimited") : gib(static_cast<std::int64_t>(limit.rlim_cur))) +
+           "; weights are not locked, swap decides");
+}
+
+void check_memory(Patient& p) {
+  const std::int64_t total = meminfo(p, "MemTotal");
+  if (total <= 0) {
+    p.warn("memory", "/proc/meminfo cannot be read", "MemTotal", "mount /proc");
+    return;
+  }
+  const std::int64_t limit = group_limit(p);
+  const bool limited = limit > 0 && limit < total;
+  const std::int64_t reserved = sum_of(p, "devices", "reserved_bytes");
+  const std::int64_t told = sum_of(p, "devices", "reservable_bytes");
+  const core::Config standard;
+  const std::int64_t reservable = told > 0 ? told : total / 100 * standard.placement_memory_percent;
+  const std::string found = gib(total) + (limited ? ", limited to " + gib(limit) : "") + ", " +
+                            gib(std::max<std::int64_t>(meminfo(p, "MemAvailable"), 0)) +
+                            " available, " + gib(reserved) + " reserved by loads";
+  if (limited && reserved > limit) {
+    p.fail("memory", found, "a limit above what is reserved",
+           "raise MemoryMax (memory.max) of the service to " + gib(reserved + (1LL << 30)) +
+               ", or unload models: the kernel will end workers");
+  } else if (limited && limit < reservable) {
+    p.warn("memory", found, "a limit above the " + gib(reservable) + " that loads may reserve",
+           "holdfast config set models.memory_percent=" +
+               std::to_string(std::max<std::int64_t>(limit * 90 / total, 1)) +
+               ": loads are reserved from the whole machine's memory");
+  } else if (meminfo(p, "MemAvailable") < (512LL << 20)) {
+    p.warn("memory", found, "512 MiB available", "end other programs, or unload models");
+  } else {
+    p.ok("memory", found);
+  }
+}
+
+void check_swap(Patient& p) {
+  const std::int64_t total = meminfo(p, "SwapTotal");
+  const std::int64_t used = total - std::max<std::int64_t>(meminfo(p, "SwapFree"), 0);
+  if (total <= 0) return p.ok("swap", "none");
+  const std::int64_t swappiness = number_in(p, "/proc/sys/vm/swappiness").value_or(60);
+  const std::string found =
+      gib(used) + " of " + gib(total) + " used, swappiness " + std::to_string(swappiness);
+  if (swappiness <= 1 && used < total / 10) return p.ok("swap", found);
+  p.warn("swap", found, "none, or swappiness 1",
+         "swapoff -a, or sysctl vm.swappiness=1: one swapped page of weights stops a step for "
+         "milliseconds");
+}
+
+void check_huge_pages(Patient& p) {
+  const std::string text = read_below(p, "/sys/kernel/mm/transparent_hugepage/enabled");
+  const std::size_t open = text.find('[');
+  const std::string mode =
+      open == std::string::npos ? "" : text.substr(open + 1, text.find(']') - open - 1);
+  if (mode == "always" || mode == "madvise") return p.ok("huge pages", mode);
+  p.warn("huge pages", mode.empty() ? "the kernel has none" : mode, "madvise or always",
+         "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: decoding reads weights "
+         "faster with them");
+}
+
+void check_overcommit(Patient& p) {
+  const std::int64_t mode = number_in(p, "/proc/sys/vm/overcommit_memory").value_or(0);
+  if (mode != 2) return p.ok("overcommit", "mode " + std::to_string(mode));
+  p.warn(
+      "overcommit",
+      "mode 2, " + gib(meminfo(p, "CommitLimit") - meminfo(p, "Committed_AS")) + " left", "mode 0",
+      "sysctl vm.overcommit_memory=0: loads are refused by the kernel before the memory is full");
+}
+
+void check_cores(Patient& p) {
+  const int cores = usable_cpus();
+  const std::int64_t threads = sum_of(p, "workers", "threads");
+  const std::string found =
+      std::to_string(cores) + " usable" +
+      (threads > 0 ? ", " + std::to_string(threads) + " compute threads" : "");
+  if (threads > cores) {
+    p.warn("cores", found, "no more threads than cores",
+           "serve with fewer --workers or --threads: they wait for each other");
+  } else {
+    p.ok("cores", found);
+  }
+  const CpuTicks before = cpu_ticks(p);
+  const timespec pause{0, 200'000'000};
+  nanosleep(&pause, nullptr);
+  const CpuTicks after = cpu_ticks(p);
+  // A picture of a machine does not move: then what it says since its start.
+  const bool moves = after.total > before.total;
+  const double total = moves ? after.total - before.total : after.total;
+  const double steal = moves ? after.steal - before.steal : after.steal;
+  const double percent = total > 0 ? 100 * steal / total : 0;
+  char text[48];
+  std::snprintf(text, sizeof text, "%.1f %% of the time", percent);
+  if (percent <= 5) return p.ok("stolen processor time", text);
+  p.warn("stolen processor time", text, "less than 5 %",
+         "the host of this virtual machine is oversubscribed: ask for dedicated processors");
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,177 @@
+// What help and manual pages say of a verb beyond its row in the table: examples, and more words
+// where one line is not enough.
+
+#include <map>
+
+#include "ops/cli/verbs.h"
+
+namespace holdfast::cli {
+namespace {
+
+using Examples = std::map<std::string, std::vector<Example>>;
+
+const Examples& serving_examples() {
+  static const Examples examples = {
+      {"serve",
+       {{"holdfast serve --model chat=qwen2.5-0.5b-q8_0.gguf",
+         "one model on the processor, HTTP on 127.0.0.1:8080"},
+        {"holdfast --state /var/lib/holdfast serve --http 0.0.0.0:8080 --workers 2 --quiet",
+         "as a service, with the models that were loaded before"}}},
+      {"run",
+       {{"holdfast run chat \"Why is the sky blue?\" --max-tokens 100", "a served model"},
+        {"holdfast run ./model.gguf \"Once upon a time\" --raw --seed 1",
+         "a file; without a daemon one is started for the time"}}},
+      {"status",
+       {{"holdfast status", "one screen"},
+        {"holdfast status --watch 1", "again every second"},
+        {"holdfast --json status | jq '.problems'", "for scripts"}}},
+      {"doctor",
+       {{"holdfast doctor", "before the first start, and when something is odd"},
+        {"holdfast --json doctor | jq '.checks[] | select(.level != \"ok\")'", "for scripts"}}},
+      {"completion",
+       {{"source <(holdfast completion bash)", "in this shell; put it into ~/.bashrc to keep it"},
+        {"holdfast completion zsh > ~/.zfunc/_holdfast", "for a folder in zsh's fpath"}}},
+      {"man",
+       {{"holdfast man | man -l -", "holdfast(1)"},
+        {"holdfast man models add > holdfast-models-add.1", "a file to install"}}},
+      {"complete", {{"holdfast complete models", "names of models, a line each"}}},
+      {"workers list", {{"holdfast workers list", "state, device, load of each"}}},
+      {"workers drain", {{"holdfast workers drain worker-0", "before its machine is taken away"}}},
+      {"workers resume", {{"holdfast workers resume worker-0", "after a drain or a repair"}}},
+      {"queue stats", {{"holdfast queue stats", "what waits and what runs"}}},
+      {"queue pause", {{"holdfast queue pause", "before an upgrade: what runs goes on"}}},
+      {"queue resume", {{"holdfast queue resume", ""}}},
+  };
+  return examples;
+}
+
+const Examples& model_examples() {
+  static const Examples examples = {
+      {"models list", {{"holdfast models list", "every model and its state"}}},
+      {"models show", {{"holdfast models show chat", "where it is loaded, memory, reason"}}},
+      {"models add",
+       {{"holdfast models add chat qwen2.5-0.5b-q8_0.gguf --load", "register, load, wait"},
+        {"holdfast models add big /models/70b.gguf --context 8192 --slots 4 --kv-type int8",
+         "with less memory for the KV cache"}}},
+      {"models remove", {{"holdfast models remove chat", "the file stays"}}},
+      {"models load", {{"holdfast models load chat", "also after a failed load"}}},
+      {"models unload", {{"holdfast models unload chat", "running work ends first"}}},
+      {"models pin", {{"holdfast models pin chat", "it stays whatever else is asked for"}}},
+      {"models unpin", {{"holdfast models unpin chat", ""}}},
+      {"models verify", {{"holdfast models verify chat", "while it serves"}}},
+      {"requests list",
+       {{"holdfast requests list --with-state failed --limit 20", "the newest failures"}}},
+      {"requests show", {{"holdfast requests show 01j8…", "every attempt, its worker and reason"}}},
+      {"requests cancel", {{"holdfast requests cancel 01j8…", ""}}},
+      {"requests requeue", {{"holdfast requests requeue 01j8…", "out of quarantine"}}},
+      {"requests move",
+       {{"holdfast requests move 01j8… --priority interactive", "ahead of normal work"}}},
+      {"requests tail", {{"holdfast requests tail 01j8…", "its text as it comes"}}},
+  };
+  return examples;
+}
+
+const Examples& setting_examples() {
+  static const Examples examples = {
+      {"config list", {{"holdfast config list", "every knob"}}},
+      {"config get", {{"holdfast config get queue.max_requests", ""}}},
+      {"config set",
+       {{"holdfast config set queue.max_requests=5000 tenant.alice.weight=3",
+         "one version with both"}}},
+      {"config unset", {{"holdfast config unset queue.max_requests", "back to its default"}}},
+      {"config explain",
+       {{"holdfast config explain queue.max_requests", "who set it, where, when"}}},
+      {"config history", {{"holdfast config history --limit 5", "the newest versions"}}},
+      {"config diff",
+       {{"holdfast config diff", "the last change"},
+        {"holdfast config diff 3 7", "between two versions"}}},
+      {"config rollback", {{"holdfast config rollback 3", "the settings of version 3 again"}}},
+      {"db check", {{"holdfast db check", "every row and checksum"}}},
+      {"db backup",
+       {{"holdfast db backup /backup/holdfast-$(date +%F).db", "while everything runs"}}},
+      {"db restore", {{"holdfast db restore /backup/holdfast-2026-03-01.db", "no daemon may run"}}},
+      {"db stats", {{"holdfast db stats", "sizes and rows"}}},
+  };
+  return examples;
+}
+
+const Examples& tool_examples() {
+  static const Examples examples = {
+      {"inspect",
+       {{"holdfast inspect model.gguf --context 8192 --streams 16",
+         "what it would take in memory"}}},
+      {"tokenize",
+       {{"holdfast tokenize model.gguf \"Hello world\"", ""},
+        {"holdfast --json tokenize model.gguf --input text.txt --no-bos", "a file, as JSON"}}},
+      {"detokenize", {{"holdfast detokenize model.gguf 9906,1917", ""}}},
+      {"render",
+       {{"holdfast render model.gguf --input case.json", "what the model would be shown"}}},
+      {"logits",
+       {{"holdfast --json logits model.gguf --tokens 1,2,3 --positions all", "for comparisons"}}},
+      {"perplexity", {{"holdfast perplexity model.gguf --text wiki.txt --window 512", ""}}},
+      {"bench", {{"holdfast bench model.gguf -p 512 -n 64 -b 8", "eight streams at once"}}},
+      {"synth",
+       {{"holdfast synth list", "known shapes"},
+        {"holdfast synth qwen2.5-0.5b /tmp/test.gguf --type q4_k_m", "random weights"}}},
+  };
+  return examples;
+}
+
+}  // namespace
+
+const std::vector<Example>& examples_of(const std::string& path) {
+  static const std::vector<Example> none;
+  for (const Examples* part :
+       {&serving_examples(), &model_examples(), &setting_examples(), &tool_examples()}) {
+    const auto it = part->find(path);
+    if (it != part->end()) return it->second;
+  }
+  return none;
+}
+
+const char* description_of(const std::string& path) {
+  static const std::map<std::string, const char*> texts = {
+      {"serve",
+       "Starts the daemon, ingress helpers, workers and the gateway from the folder of this "
+       "program, and starts each of them again when it ends. Prints one line `ready URL` when "
+       "every --model is ready.\n\n"
+       "SIGTERM or SIGINT lets running work finish for drain.limit_ms (10 s); what is left stays "
+       "in the database and goes on at the next start. A second signal ends at once, and loses "
+       "nothing either."},
+      {"run",
+       "The text goes to stdout as it is generated. Ctrl-C cancels the request. With --json: one "
+       "document with ids, text and the reason of the end."},
+      {"status",
+       "Problems come first, each with what to do about it. Times are those of this daemon "
+       "process: waiting in the queue from acceptance to the first dispatch; the first token from "
+       "the arrival of the submission; a pause between two tokens also when a worker died in it. "
+       "Rates are those of the last minute.\n\n"
+       "--watch redraws on a terminal and writes blocks, separated by a line of dashes, elsewhere. "
+       "It goes on while the daemon is away, and ends with 0 at SIGINT or SIGTERM."},
+      {"doctor",
+       "One line a check: ok, warn or fail, what was found, what was expected, what to do. Works "
+       "with and without a daemon and changes nothing; it writes and removes one small file to "
+       "measure synced writes. Exits 0 when nothing failed."},
+      {"completion",
+       "The script knows verbs, options and their values; names of models, requests, workers and "
+       "knobs are read from the state directory when they are asked for."},
+      {"models add",
+       "The file's header is read and its content hashed, once, by a helper with limits. It is "
+       "not copied: it must stay where it is, unchanged."},
+      {"models verify",
+       "Hashes the file once more, computes the envelope from its header, runs one greedy "
+       "generation of 16 tokens through the ordinary queue (which loads the model), and compares "
+       "the measured memory with the reservation.\n\n"
+       "The first answer in each numerics class is kept with the content's hash; a later one must "
+       "be the same, token for token. A difference means that memory, processor or kernels are not "
+       "what they were: requests that are continued on this worker would change their text."},
+      {"db backup", "The copy is checked after it was made. Existing files are not overwritten."},
+      {"config set",
+       "All assignments of one call are one version: all are taken over or none. Knobs that need "
+       "a restart say so; `config explain` shows both values until then."},
+  };
+  const auto it = texts.find(path);
+  return it == texts.end() ? "" : it->second;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,15 @@
+#pragma once
+// `holdfast status` for people: one screen.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace holdfast::cli {
+
+/// The whole screen, from the daemon's document. Ends with a newline.
+std::string status_screen(const nlohmann::json& document, bool colour);
+
+/// "350 us", "12.3 ms", "4.2 s", "3 min 10 s", "2 d 3 h".
+std::string human_duration(double ms);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,161 @@
+// models verify: the file against its hashes, the envelope against measured memory, and one fixed
+// generation against the first one.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/output.h"
+#include "ops/cli/text_stream.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kFileTimeout = std::chrono::minutes(30);
+constexpr const char* kTenant = "operator";
+// Changing any of these makes every stored answer worthless.
+constexpr const char* kPrompt = "The quick brown fox jumps over the lazy dog. One, two, three,";
+constexpr std::int64_t kTokens = 16;
+constexpr std::int64_t kQueueTimeoutMs = 600'000;
+
+struct Part {
+  std::string name;
+  bool good = false;
+  std::string text;
+};
+
+wire::Submit golden_submit(const std::string& model) {
+  wire::Submit submit;
+  submit.model = model;
+  submit.tenant = kTenant;
+  submit.priority = wire::PriorityClass::kInteractive;
+  submit.prompts.emplace_back();
+  submit.prompts[0].text = kPrompt;
+  submit.max_tokens = kTokens;
+  submit.sampling.temperature = 0;
+  submit.sampling.ignore_eos = true;
+  submit.seed_given = true;
+  submit.queue_timeout_ms = kQueueTimeoutMs;  // a paused queue would hold it for ever
+  submit.on_disconnect = wire::OnDisconnect::kCancel;
+  return submit;
+}
+
+/// The answer to the fixed prompt, compared by the daemon. The error is already a part's text.
+Part check_golden(const Call& call) {
+  Part part{"golden answer", false, {}};
+  auto connected = connect_clients(call);
+  if (!connected) return part.text = connected.error().what, part;
+  const auto accepted = (*connected)->submit(golden_submit(call.text("NAME")));
+  if (const auto* failure = std::get_if<client::Failure>(&accepted)) {
+    return part.text = failure->message, part;
+  }
+  const auto streamed = follow(**connected, std::get<wire::Accepted>(accepted).info, false);
+  if (const auto* failure = std::get_if<client::Failure>(&streamed)) {
+    return part.text = failure->message, part;
+  }
+  const Streamed& end = std::get<Streamed>(streamed);
+  const std::string& id = end.info.request_id;
+  if (end.info.state != wire::RequestState::kSucceeded || end.choices.size() != 1) {
+    part.text = "request " + id + " " + std::string(wire::state_name(end.info.state)) +
+                "; see `holdfast requests show " + id + "`";
+    return part;
+  }
+  int exit = kExitDone;
+  const auto shown = operate(call, "requests.show", {{"id", id}}, exit);
+  if (!shown) return part.text = "request " + id + " cannot be shown", part;
+  const std::string numerics = shown->value("class", "");
+  auto client = connect_operator(call, std::chrono::seconds(30));
+  if (!client) return part.text = client.error().what, part;
+  const json args = {{"name", call.text("NAME")}, {"class", numerics}, {"ids", end.choices[0].ids}};
+  const auto answer = client.value()->op("models.golden", args.dump());
+  if (const auto* refused = std::get_if<client::Failure>(&answer)) {
+    return part.text = refused->message, part;
+  }
+  const json document = json::parse(std::get<std::string>(answer), nullptr, false);
+  const bool first = document.is_object() && document.value("golden", "") == "stored";
+  part.good = true;
+  part.text =
+      (first ? "stored, the first of class " : "the same as the first of class ") + numerics;
+  return part;
+}
+
+Part check_file(const json& found) {
+  Part part{"file", found.value("same_content", false), {}};
+  if (!part.good) {
+    part.text = found.value("path", "") + " has another content: SHA-256 " +
+                found.value("sha", "") + ", registered " + found.value("registered_sha", "") +
+                "; bring the file back, or add it again under its name";
+  } else if (!found.value("same_mtime", false) || !found.value("same_size", false)) {
+    part.good = false;
+    part.text = found.value("path", "") +
+                " was written again with the same content: loads will refuse it; `holdfast models "
+                "add` registers it again";
+  } else {
+    part.text = "SHA-256 " + found.value("sha", "") + " as registered";
+  }
+  return part;
+}
+
+Part check_header(const json& found) {
+  const std::string now = human_bytes(found.value("envelope_bytes", 0.0));
+  Part part{"envelope", found.value("same_envelope", false), now + " by its header, as registered"};
+  if (!part.good) {
+    part.text = now + " by its header, registered " +
+                human_bytes(found.value("registered_envelope_bytes", 0.0)) +
+                ": this version computes it otherwise; `holdfast models add` takes that over";
+  }
+  return part;
+}
+
+/// Each load of the model: what it took against what was reserved.
+Part check_memory(const Call& call) {
+  Part part{"memory", true, {}};
+  int exit = kExitDone;
+  const auto shown = operate(call, "models.show", {{"name", call.text("NAME")}}, exit);
+  if (!shown) return {"memory", false, "models show failed"};
+  for (const json& load : shown->value("loads", json::array())) {
+    const double taken = load.value("taken_bytes", 0.0);
+    if (taken <= 0) continue;
+    char percent[32];
+    std::snprintf(percent, sizeof percent, "%+.1f %%", load.value("drift_percent", 0.0));
+    part.text += (part.text.empty() ? "" : "; ") + load.value("worker", "") + " measured " +
+                 human_bytes(taken) + ", " + percent + " of what is reserved";
+    part.good = part.good && !load.value("drifts", false);
+  }
+  if (part.text.empty()) part.text = "no worker has measured it";
+  if (!part.good) part.text += "; more than models.drift_percent: report it";
+  return part;
+}
+
+}  // namespace
+
+int models_verify(const Call& call) {
+  int exit = kExitDone;
+  const auto found =
+      operate(call, "models.verify", {{"name", call.text("NAME")}}, exit, kFileTimeout);
+  if (!found) return exit;
+  std::vector<Part> parts = {check_file(*found), check_header(*found)};
+  if (parts[0].good) {
+    parts.push_back(check_golden(call));  // it loads the model, which is then measured
+    parts.push_back(check_memory(call));
+  }
+  bool good = true;
+  json document = {{"name", call.text("NAME")}, {"file", *found}, {"checks", json::array()}};
+  for (const Part& part : parts) {
+    good = good && part.good;
+    document["checks"].push_back({{"what", part.name}, {"ok", part.good}, {"found", part.text}});
+    if (!call.json) {
+      std::printf("%s  %s: %s\n", part.good ? "ok  " : "fail", part.name.c_str(),
+                  part.text.c_str());
+    }
+  }
+  document["ok"] = good;
+  if (call.json) print_document(call, document);
+  std::fflush(stdout);
+  return good ? kExitDone : kExitFailed;
+}
+
+}  // namespace holdfast::cli

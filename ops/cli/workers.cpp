@@ -1,0 +1,46 @@
+// queue and workers: what the daemon says, for people or as JSON.
+
+#include <nlohmann/json.hpp>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::json;
+
+const std::vector<std::string> kWorkerColumns = {
+    "key",     "state",  "pid",        "device", "kernels",      "threads",     "engine",
+    "running", "models", "pages_used", "pages",  "memory_total", "memory_free", "reason"};
+
+}  // namespace
+
+int queue_stats(const Call& call) {
+  return operate_and_print(call, "queue.stats", json::object());
+}
+
+int queue_pause(const Call& call) {
+  return operate_and_print(call, "queue.pause", json::object());
+}
+
+int queue_resume(const Call& call) {
+  return operate_and_print(call, "queue.resume", json::object());
+}
+
+int workers_list(const Call& call) {
+  RenderOptions options;
+  options.columns = kWorkerColumns;
+  options.when_empty = "no workers";
+  return operate_and_print(call, "workers.list", json::object(), options);
+}
+
+int workers_drain(const Call& call) {
+  return operate_and_print(call, "workers.drain", {{"key", call.text("KEY")}});
+}
+
+int workers_resume(const Call& call) {
+  return operate_and_print(call, "workers.resume", {{"key", call.text("KEY")}});
+}
+
+}  // namespace holdfast::cli
