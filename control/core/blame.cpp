@@ -35,4 +35,10 @@ Suspicion suspicion(const Choice& choice, const Config& config) {
   return Suspicion::kNone;
 }
 
+bool is_fault_of_request(const std::string& code) {
+  constexpr Errc kOfRequest[] = {Errc::kInvalidRequest, Errc::kUnsupported, Errc::kContextExceeded};
+  return std::any_of(std::begin(kOfRequest), std::end(kOfRequest),
+                     [&](Errc candidate) { return code == errc_name(candidate); });
+}
+
 }  // namespace holdfast::core

@@ -15,6 +15,9 @@ namespace holdfast::core {
 /// from outside and an orderly exit never count.
 bool death_counts(const WorkerExit& exit);
 
+/// What a request asked for cannot be done: that says nothing about who tried it.
+bool is_fault_of_request(const std::string& code);
+
 enum class Suspicion : std::uint8_t { kNone, kAlone, kQuarantine };
 
 /// Charges one death to a choice whose index stood at `index_then` when its worker died. Nothing

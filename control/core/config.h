@@ -69,6 +69,17 @@ struct Config {
   std::int64_t returned_hold_ms = 50;
   std::int64_t blame_alone_after = 2;
   std::int64_t blame_quarantine_after = 5;
+  std::int64_t alias_ready_timeout_ms = 600'000;
+  std::int64_t canary_window_ms = 60'000;
+  std::int64_t canary_min_requests = 20;
+  std::int64_t canary_clear_errors = 5;
+  std::int64_t canary_max_error_percent = 2;
+  std::int64_t canary_max_refusal_percent = 2;
+  std::int64_t canary_max_queue_percent = 400;
+  std::int64_t canary_max_ttft_percent = 150;
+  std::int64_t canary_ttft_slack_ms = 50;
+  std::int64_t canary_max_itl_percent = 150;
+  std::int64_t canary_itl_slack_ms = 10;
   std::int64_t breaker_failures = 5;
   std::int64_t breaker_pause_ms = 5000;
   std::int64_t breaker_pause_max_ms = 30'000;

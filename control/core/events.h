@@ -11,6 +11,7 @@
 namespace holdfast::core {
 
 inline constexpr std::size_t kConfigVersionsKept = 1000;
+inline constexpr std::size_t kCanariesKept = 256;
 
 /// First event of a process: what the database holds. `epoch` was raised and synced before.
 struct Boot {
@@ -28,7 +29,9 @@ struct Boot {
   std::map<std::string, std::string> goldens;  // golden_key() -> ids of the first verification
   std::vector<std::string> drained_workers;    // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
-  std::vector<LoadRow> loads;         // those that had not ended
+  std::vector<LoadRow> loads;  // those that had not ended
+  std::vector<AliasRow> aliases;
+  std::vector<CanaryRow> canaries;    // oldest first, at most kCanariesKept
   std::vector<BootRequest> requests;  // live ones, by seq; without the `unread`
   /// Queued requests that follow in BootMore events, so that a long queue delays nobody.
   std::int64_t unread = 0;
@@ -172,6 +175,27 @@ struct OpConfig {
   std::optional<std::int64_t> rollback_to = {};
 };
 
+/// models.alias: other targets, at once or when their models are ready; without any: its removal.
+struct OpAlias {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string name;
+  std::string who;
+  AliasTargets targets;
+  bool when_ready = false;
+};
+/// models.canary: a share of an alias for another model. Or the end of a canary by an operator.
+struct OpCanary {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string name;  // of the alias
+  std::string who;
+  std::string model;
+  /// What the operator said by itself, -1 = as the knob says. percent must be said.
+  CanarySettings settings;
+  enum class End : std::uint8_t { kNone, kRollBack, kPromote } end = End::kNone;
+};
+
 // ---- the process itself
 /// Stored rows of a request cannot be read: it ends, the others go on.
 struct RowsDamaged {
@@ -197,10 +221,11 @@ struct Shutdown {
   std::int64_t limit_ms = 10'000;
 };
 
-using Event = std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
-                           WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
-                           OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause,
-                           OpConfig, OpGolden, Timer, Sweep, RowsDamaged, StorageLevel, Shutdown>;
+using Event =
+    std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
+                 WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone, OpAddModel,
+                 OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause, OpConfig, OpGolden,
+                 OpAlias, OpCanary, Timer, Sweep, RowsDamaged, StorageLevel, Shutdown>;
 
 /// The request that an operator's event names, so that the shell can read it first; else nullptr.
 inline const std::string* request_named_by(const Event& event) {

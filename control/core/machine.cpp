@@ -22,6 +22,8 @@ void Machine::step(const Event& event, Now now, Effects& out) {
   out_ = &out;
   std::visit([this](const auto& e) { on(e); }, event);
   if (want_place_) place();
+  if (want_aliases_) look_at_aliases();
+  if (want_place_) place();
   if (want_dispatch_) dispatch();
   if (draining_) check_drained();
   out_ = nullptr;
@@ -54,6 +56,7 @@ void Machine::on(const Boot& event) {
     if (row.state == ModelState::kReady) load.ready_us = now_.mono_us;
     loads_[row.load_id] = std::move(load);
   }
+  boot_aliases(event);
   unread_ = event.unread;
   for (const BootRequest& request : event.requests) bring_in(request);
   for (auto& [name, model] : models_) refresh_model(model, "daemon started");
@@ -113,6 +116,7 @@ void Machine::bring_in_late(const BootRequest& boot) {
 void Machine::bring_in(const BootRequest& boot) {
   Request& in = take_in(boot);
   arm_request(in);
+  if (in.row.canary != 0) reroute_late(in);
   if (!boot.damaged.empty()) on(RowsDamaged{in.row.seq, boot.damaged});
 }
 
@@ -258,6 +262,9 @@ void Machine::timer_due(const TimerEntry& entry) {
     case TimerKind::kDispatch:
       want_dispatch_ = true;
       return;
+    case TimerKind::kAlias:
+      want_aliases_ = true;
+      return;
     case TimerKind::kStalled: {
       Subscription* sub = streams_.find(static_cast<PeerId>(entry.id), entry.tag);
       if (sub == nullptr) return;
@@ -364,6 +371,7 @@ wire::RequestInfo Machine::info(const Request& request) const {
   info.stops = request.stops;
   info.echo = request.echo;
   info.meta = request.meta;
+  info.alias = request.row.alias;
   if (request.row.state != RequestState::kQueued) return info;
   const auto queue = queues_.find(queue_key(request));
   for (const Choice& choice : request.choices) {

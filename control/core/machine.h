@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "control/core/admission.h"
+#include "control/core/aliases.h"
 #include "control/core/blame.h"
 #include "control/core/breaker.h"
 #include "control/core/config.h"
@@ -87,6 +88,7 @@ class Machine {
   const ConfigVersion& config_version() const;
   const std::vector<ConfigVersion>& config_history() const { return config_versions_; }
   const std::map<std::string, Model>& models() const { return models_; }
+  const std::map<std::string, Alias>& aliases() const { return aliases_; }
   const std::map<PeerId, Worker>& workers() const { return workers_; }
   const std::map<std::string, Load>& loads() const { return loads_; }
   const Counters& counters() const { return counters_; }
@@ -126,6 +128,7 @@ class Machine {
     bool verify = false;  // only look whether the file is as registered
     SubmitEvent submit;   // prepare
     Waiters waiters;      // who gets the answer
+    Route route;          // prepare: decided before, as each model has its own tokenizer
     std::string model_sha;
     OpAddModel add;     // inspect
     PeerId helper = 0;  // 0: waits for one
@@ -169,15 +172,16 @@ class Machine {
   void on(const PreparedEvent& event);
   void on(const IngressUp& event);
   bool known_submit(const SubmitEvent& event);
-  void admit(const SubmitEvent& event);
+  void admit(const SubmitEvent& event, const Waiters& waiters);
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
   std::optional<wire::Refusal> refuse_full(const SubmitEvent& event, const Model& model) const;
   void add_forecast(wire::Refusal& refusal, const Model& model) const;
   std::optional<wire::Refusal> refuse_prompts(const SubmitEvent& event, const Model& model,
                                               const std::vector<std::vector<TokenId>>& ids,
                                               std::int64_t& max_tokens) const;
-  Request make_request(const SubmitEvent& event, const Model& model, std::int64_t max_tokens);
-  void accept(const SubmitEvent& event, const Waiters& waiters,
+  Request make_request(const SubmitEvent& event, const Route& route, const Model& model,
+                       std::int64_t max_tokens);
+  void accept(const SubmitEvent& event, const Route& route, const Waiters& waiters,
               std::vector<std::vector<TokenId>> ids, std::vector<std::string> text,
               std::int64_t submitted_us);
   void answer_refused(const Waiters& waiters, wire::Refusal refusal);
@@ -187,6 +191,53 @@ class Machine {
   Job take_job(std::uint64_t id);
   void end_job(std::uint64_t id) { (void)take_job(id); }
   void helper_gone(PeerId peer);
+
+  // machine_aliases.cpp: names that stand for models
+  void on(const OpAlias& event);
+  std::optional<wire::Refusal> refuse_alias(const OpAlias& event) const;
+  std::optional<wire::Refusal> refuse_targets(const AliasTargets& targets, bool when_ready) const;
+  void remove_alias(const OpAlias& event);
+  void set_targets(Alias& alias, AliasTargets targets, const std::string& who,
+                   const std::string& action, const std::string& reason);
+  void write_history(const Alias& alias, const std::string& who, const std::string& action,
+                     const AliasTargets& to, const std::string& reason);
+  void boot_aliases(const Boot& event);
+  void look_at_aliases();
+  void look_at_pending(Alias& alias);
+  void abandon(Alias& alias, const std::string& reason);
+  void load_again(Model& model, const std::string& reason);
+  std::string alias_with(const std::string& model) const;
+  bool makes_way_for(const std::string& model, const std::string& wanting) const;
+  Route route_of(const wire::Submit& submit) const;
+  bool route_holds(const Route& route) const;
+  std::vector<wire::ModelInfo> alias_infos() const;
+
+  // machine_canary.cpp: a share of an alias for another model, and what its windows say
+  void on(const OpCanary& event);
+  std::optional<wire::Refusal> refuse_canary(const OpCanary& event) const;
+  void begin_canary(Alias& alias, const OpCanary& event, const CanarySettings& settings);
+  void look_at_canary(Alias& alias);
+  void begin_window(Alias& alias);
+  void sample_queues(Canary& canary, const Alias& alias);
+  SideEvidence evidence_of(const Canary& canary, Side side) const;
+  void end_window(Alias& alias);
+  void write_window(Alias& alias, CanaryDecision decision, const std::string& reason);
+  void roll_back(Alias& alias, const std::string& who, const std::string& reason);
+  void promote(Alias& alias, const std::string& who, const std::string& reason);
+  void end_canary(Alias& alias, CanaryState state, const std::string& who,
+                  const std::string& reason);
+  void canary_load_failed(const Model& model, const std::string& reason);
+  const Model* target_for(const Request& request) const;
+  bool reroute(Request& request);
+  void set_model_of(Request& request, const ModelRow& model);
+  void reroute_late(Request& request);
+  /// The side that this request counts for now, if its alias has a running canary.
+  SideStats* side_stats(const Request& request, Canary** canary = nullptr);
+  void count_refused(const Route& route);
+  void count_accepted(const Request& request);
+  void count_for_alias(const Request& request, const Choice& choice, std::int64_t count);
+  void count_end(const Request& request, RequestChange what);
+  void count_interrupted(const Request& request);
 
   // machine_config.cpp
   void on(const OpConfig& event);
@@ -333,8 +384,11 @@ class Machine {
   Stats stats_;
   std::vector<std::uint64_t> arrow_counts_ = std::vector<std::uint64_t>(request_arrows().size());
   std::map<QueueKey, WorkQueue> queues_;
-  std::map<std::string, Model> models_;             // by name
-  std::map<std::string, std::string> goldens_;      // see OpGolden
+  std::map<std::string, Model> models_;            // by name
+  std::map<std::string, std::string> goldens_;     // see OpGolden
+  std::map<std::string, Alias> aliases_;           // by name
+  std::map<std::int64_t, CanaryRow> rolled_back_;  // whose requests may still be unread, by run
+  std::int64_t last_canary_ = 0;
   std::map<std::string, Load> loads_;               // by load id
   std::map<QueueKey, std::int64_t> class_left_us_;  // a ready load of it ended, the last time
   std::map<PeerId, Worker> workers_;
@@ -361,6 +415,7 @@ class Machine {
   bool storage_low_ = false;
   bool want_dispatch_ = false;
   bool want_place_ = false;
+  bool want_aliases_ = false;  // a model became ready or failed: who waited for it?
 };
 
 }  // namespace holdfast::core

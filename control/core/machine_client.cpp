@@ -146,6 +146,7 @@ void Machine::client_message(PeerId peer, const wire::ModelsQuery& m) {
     info.reason = model.row.reason;
     reply.models.push_back(std::move(info));
   }
+  for (wire::ModelInfo& info : alias_infos()) reply.models.push_back(std::move(info));
   out_->send(peer, std::move(reply));
 }
 

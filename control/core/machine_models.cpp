@@ -14,6 +14,11 @@ bool ended(ModelState state) {
   return state == ModelState::kUnloaded || state == ModelState::kFailed;
 }
 
+wire::Refusal is_alias(const std::string& name) {
+  return refuse(Errc::kConflict,
+                "models.add: \"" + name + "\" is an alias; take another name or remove the alias");
+}
+
 }  // namespace
 
 // ---- registration
@@ -24,6 +29,8 @@ void Machine::on(const OpAddModel& event) {
                refuse(Errc::kUsage, "models.add: expected a name of at most 128 bytes and a path"));
     return;
   }
+  if (aliases_.count(event.name) > 0)
+    return op_refused(event.peer, event.tag, is_alias(event.name));
   Job job;
   job.inspect = true;
   job.add = event;
@@ -49,6 +56,8 @@ void Machine::on(const InspectedEvent& event) {
 
 void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
   const OpAddModel& add = job.add;
+  // Made while the file was read.
+  if (aliases_.count(add.name) > 0) return op_refused(add.peer, add.tag, is_alias(add.name));
   ModelRow row = event.row;
   row.name = add.name;
   row.path = add.path;
@@ -111,14 +120,7 @@ void Machine::on(const OpModel& event) {
   Model& model = it->second;
   if (event.verb == "models.verify") return verify(event, model);
   if (event.verb == "models.load") {
-    model.failures = 0;
-    model.retry_at_us = 0;
-    model.row.wanted = true;
-    if (ended(model.row.state) || model.row.state == ModelState::kRegistered) {
-      set_model_state(model, ModelState::kPlacing, "asked by operator");
-    }
-    put_model(model);
-    want_place_ = true;
+    load_again(model, "asked by operator");
   } else if (event.verb == "models.unload") {
     unload(model);
   } else if (event.verb == "models.pin" || event.verb == "models.unpin") {
@@ -140,6 +142,12 @@ void Machine::on(const OpModel& event) {
                                              (loaded ? "loaded; unload it first"
                                                      : "wanted by "
                                                        "requests that have not ended")));
+      return;
+    }
+    if (const std::string alias = alias_with(event.name); !alias.empty()) {
+      op_refused(event.peer, event.tag,
+                 refuse(Errc::kConflict, "model \"" + event.name + "\" is part of alias \"" +
+                                             alias + "\"; change the alias first"));
       return;
     }
     out_->write(DeleteModel{event.name}, Durability::kFull);
@@ -177,6 +185,7 @@ void Machine::set_model_state(Model& model, ModelState state, const std::string&
   model.row.state = state;
   model.row.reason = reason;
   put_model(model);
+  want_aliases_ = want_aliases_ || !aliases_.empty();
 }
 
 void Machine::set_load_state(Load& load, ModelState state, const std::string& reason) {
@@ -321,6 +330,7 @@ void Machine::count_load_failure(Model& m, const std::string& reason) {
                                            config_.load_backoff_max_ms);
   m.retry_at_us = now_.mono_us + backoff_ms * 1000;
   timers_.add({m.retry_at_us, TimerKind::kPlacement, 0, 0, {}});
+  canary_load_failed(m, reason);
   const bool others = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
     return item.second.row.model == m.row.name;
   });
@@ -330,6 +340,7 @@ void Machine::count_load_failure(Model& m, const std::string& reason) {
 
 /// Nobody loads it any more: what waits for it ends, and what made room for it comes back.
 void Machine::give_up(Model& model, const std::string& reason) {
+  canary_load_failed(model, reason);  // before those end that can go elsewhere
   model.row.wanted = false;
   set_model_state(model, ModelState::kFailed, reason);
   fail_waiting(model);

@@ -259,6 +259,7 @@ bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes
     Load& load = loads_.at(id);
     if (load.row.model == wanting.row.name) continue;
     if (load.row.state == ModelState::kDraining) free += load.row.bytes;
+    if (!makes_way_for(load.row.model, wanting.row.name)) continue;
     if (!may_be_evicted(load)) continue;
     idle.emplace_back(models_.at(load.row.model).row.last_used_ms, id);
   }

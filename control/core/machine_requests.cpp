@@ -203,6 +203,7 @@ void Machine::finish_request_if_done(Request& request) {
   counters_.failed += what == RequestChange::kFailed;
   counters_.cancelled += what == RequestChange::kCancelled;
   counters_.expired += what == RequestChange::kExpired;
+  count_end(request, what);
   pump_request(request);
   for (Choice& choice : request.choices) {
     choice.ids.clear();

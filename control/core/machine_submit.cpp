@@ -147,29 +147,31 @@ void Machine::on(const SubmitEvent& event) {
   if (event.submit.request_id.empty()) {
     SubmitEvent named = event;
     named.submit.request_id = event.new_id;
-    admit(named);
+    admit(named, {{event.peer, event.submit.tag}});
   } else {
-    admit(event);  // not copied: prompts can be long
+    admit(event, {{event.peer, event.submit.tag}});  // not copied: prompts can be long
   }
 }
 
-void Machine::admit(const SubmitEvent& event) {
-  const auto model = models_.find(event.submit.model);
+void Machine::admit(const SubmitEvent& event, const Waiters& waiters) {
+  const Route route = route_of(event.submit);
+  const auto model = models_.find(route.model);
   const Model* found = model == models_.end() ? nullptr : &model->second;
-  const Waiters waiter = {{event.peer, event.submit.tag}};
   if (auto refusal = refuse_early(event, found)) {
-    answer_refused(waiter, std::move(*refusal));
+    count_refused(route);
+    answer_refused(waiters, std::move(*refusal));
     return;
   }
   if (ids_only(event.submit)) {
     std::vector<std::vector<TokenId>> ids;
     for (const wire::Prompt& prompt : event.submit.prompts) ids.push_back(*prompt.ids);
-    accept(event, waiter, std::move(ids), {}, now_.mono_us);
+    accept(event, route, waiters, std::move(ids), {}, now_.mono_us);
     return;
   }
   Job job;
+  job.route = route;
   job.model_sha = found->row.sha;
-  job.waiters = waiter;
+  job.waiters = waiters;
   job.submit = event;
   job.deadline_us = now_.mono_us + config_.ingress_timeout_ms * 1000;
   start_job(std::move(job));
@@ -280,6 +282,7 @@ void Machine::on(const PreparedEvent& event) {
   if (it == jobs_.end() || it->second.inspect || it->second.helper != event.peer) return;
   const Job job = take_job(event.prepared.job);
   if (!event.prepared.ok) {
+    count_refused(job.route);
     answer_refused(job.waiters, event.prepared.refusal);
     return;
   }
@@ -288,7 +291,7 @@ void Machine::on(const PreparedEvent& event) {
                    refuse(Errc::kInternal, "the ingress helper answered another request"));
     return;
   }
-  accept(job.submit, job.waiters, event.prepared.ids, event.prepared.text, job.since_us);
+  accept(job.submit, job.route, job.waiters, event.prepared.ids, event.prepared.text, job.since_us);
 }
 
 /// The prompts against the model: known ids, and room for them. Sets max_tokens as resolved.
@@ -315,7 +318,7 @@ std::optional<wire::Refusal> Machine::refuse_prompts(const SubmitEvent& event, c
 }
 
 /// The request as it will be stored, without its choices.
-Request Machine::make_request(const SubmitEvent& event, const Model& model,
+Request Machine::make_request(const SubmitEvent& event, const Route& route, const Model& model,
                               std::int64_t max_tokens) {
   const wire::Submit& submit = event.submit;
   Request request;
@@ -326,6 +329,9 @@ Request Machine::make_request(const SubmitEvent& event, const Model& model,
   request.row.body_hash = hash_of(event);
   request.row.model = model.row.name;
   request.row.model_sha = model.row.sha;
+  request.row.alias = route.alias;
+  request.row.route_key = route.key;
+  request.row.canary = route.canary;
   request.row.priority = submit.priority;
   request.row.config_version = config_version().version;
   request.row.n = submit.n;
@@ -352,17 +358,22 @@ Request Machine::make_request(const SubmitEvent& event, const Model& model,
   return request;
 }
 
-void Machine::accept(const SubmitEvent& event, const Waiters& waiters,
+void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters& waiters,
                      std::vector<std::vector<TokenId>> ids, std::vector<std::string> text,
                      std::int64_t submitted_us) {
+  // Nothing was promised yet, and its prompt is here: prepared again for the model that it gets.
+  if (!route_holds(route)) return admit(event, waiters);
   const wire::Submit& submit = event.submit;
-  const auto found = models_.find(submit.model);
+  const auto found = models_.find(route.model);
   const Model* model = found == models_.end() ? nullptr : &found->second;
   std::int64_t max_tokens = 0;
   auto refusal = refuse_early(event, model);
   if (!refusal) refusal = refuse_prompts(event, *model, ids, max_tokens);
-  if (refusal) return answer_refused(waiters, std::move(*refusal));
-  Request request = make_request(event, *model, max_tokens);
+  if (refusal) {
+    count_refused(route);
+    return answer_refused(waiters, std::move(*refusal));
+  }
+  Request request = make_request(event, route, *model, max_tokens);
   request.submitted_us = submitted_us;
   request.accepted_us = now_.mono_us;
   for (const auto& prompt : ids) {
@@ -390,6 +401,7 @@ void Machine::accept(const SubmitEvent& event, const Waiters& waiters,
   Request& in = *requests_.insert(std::move(request));
   ++counters_.accepted;
   stats_.accepted.add(now_.mono_us, 1);
+  count_accepted(in);
   if (max_tokens == 0) {
     finish_request_if_done(in);
   } else {

@@ -5,17 +5,6 @@
 #include "control/core/planted.h"
 
 namespace holdfast::core {
-namespace {
-
-/// What a request asked for cannot be done: that says nothing about who tried it.
-bool is_fault_of_request(const std::string& code) {
-  constexpr Errc kOfRequest[] = {Errc::kInvalidRequest, Errc::kUnsupported, Errc::kContextExceeded};
-  return std::any_of(std::begin(kOfRequest), std::end(kOfRequest),
-                     [&](Errc candidate) { return code == errc_name(candidate); });
-}
-
-}  // namespace
-
 void Machine::on(const FromWorker& event) {
   if (!std::holds_alternative<wire::Hello>(event.message) && workers_.count(event.peer) == 0) {
     return;  // a connection that has not said who it is, or was replaced by a newer one
@@ -187,6 +176,7 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
     if (request.row.numerics_class.empty() && load != loads_.end()) {
       bind_class(request, load->second.row.numerics_class);
     }
+    count_for_alias(request, choice, static_cast<std::int64_t>(chunk.ids.size()));
     count_tokens(request, choice, chunk.ids.size());
     choice.ids.insert(choice.ids.end(), chunk.ids.begin(), chunk.ids.end());
     choice.row.next_index += static_cast<std::int64_t>(chunk.ids.size());

@@ -271,6 +271,7 @@ void Machine::blame(const WorkerExit& exit, const Lost& lost) {
     Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
     if (choice.phase == ChoicePhase::kEnded) continue;
     if (!was_in_step(exit, request->row.id, ref.choice)) continue;
+    count_interrupted(*request);
     charge_death(choice, index);
     write_choice(*request, choice, Durability::kNormal);
     if (suspicion(choice, config_) == Suspicion::kQuarantine) quarantine(*request);

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "control/core/alias_rows.h"
 #include "control/core/config_version.h"
 #include "control/core/types.h"
 
@@ -33,6 +34,10 @@ struct RequestRow {
   std::int64_t total_deadline_ms = 0;  // wall, 0 = none
   std::string error_code;
   std::string error;
+  std::string alias;            // the name asked for, if that is not the model's
+  std::uint64_t route_key = 0;  // route_key() of what is sticky
+  std::int64_t canary = 0;      // the run that it is part of
+  std::string rerouted_from;    // the model before a canary was rolled back
 };
 
 struct ChoiceRow {
@@ -80,6 +85,7 @@ struct ModelRow {
   std::string reason;
   std::int64_t created_ms = 0;
   std::int64_t last_used_ms = 0;
+  std::string tokenizer_sha;  // of tokenizer and chat template; empty = not known
 };
 
 struct LoadRow {
@@ -189,7 +195,7 @@ struct InsertConfigVersion {
 using RowChange =
     std::variant<InsertRequest, UpdateRequest, UpdateChoice, InsertChunk, BeginAttempt, EndAttempt,
                  PutModel, PutModelBlobs, DeleteModel, PutLoad, InsertTransition, PutFlag,
-                 InsertConfigVersion, DeleteRequest>;
+                 InsertConfigVersion, DeleteRequest, AliasChange>;
 
 // ---- what a start reads
 

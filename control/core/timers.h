@@ -20,6 +20,7 @@ enum class TimerKind : std::uint8_t {
   kStalled,    // id = peer, tag: socket was full
   kFinished,   // id = peer, tag: its FIN was sent and has not come back
   kDrain,
+  kAlias,  // key = alias: a window ends, or what waited for a model has waited enough
 };
 
 struct TimerEntry {

@@ -24,6 +24,7 @@ json model_json(const wire::ModelInfo& model) {
   out["max_model_len"] = model.context;  // the name that vLLM's users look for
   out["chat"] = model.chat;
   out["sha256"] = model.sha;
+  if (!model.alias_of.empty()) out["alias_of"] = model.alias_of;
   return out;
 }
 

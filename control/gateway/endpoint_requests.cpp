@@ -41,6 +41,7 @@ Response request_response(const wire::RequestInfo& info) {
   body["endpoint"] = shape.api == Api::kChat ? "/v1/chat/completions" : "/v1/completions";
   body["state"] = wire::state_name(info.state);
   body["model"] = info.model;
+  if (!info.alias.empty()) body["alias"] = info.alias;
   body["model_sha256"] = info.model_sha;
   body["created"] = info.created_ms / 1000;
   body["created_ms"] = info.created_ms;

@@ -107,6 +107,10 @@ void read_common(Fields& fields, const ParamLimits& limits, Generation* out) {
   read_stream(fields, &out->shape, &out->ignored);
   read_priority(fields, &submit.priority);
   fields.text("user", &out->shape.user);
+  // Requests of one conversation get the same target of an alias.
+  if (!fields.text("session_id", &submit.sticky) || submit.sticky.empty()) {
+    submit.sticky = out->shape.user;
+  }
   std::int64_t n = 1;
   fields.integer("n", 1, limits.n, &n);
   submit.n = static_cast<std::int32_t>(n);

@@ -45,7 +45,8 @@ std::string common_members(const Shape& shape, const wire::RequestInfo& info, bo
          : stream                       ? ",\"object\":\"chat.completion.chunk\""
                                         : ",\"object\":\"chat.completion\"";
   out += ",\"created\":" + std::to_string(info.created_ms / 1000) + ",\"model\":";
-  append_json_string(out, info.model);
+  // As it was asked for: an alias may move a request to another model before its first token.
+  append_json_string(out, info.alias.empty() ? info.model : info.alias);
   if (!info.model_sha.empty()) {
     out += ",\"system_fingerprint\":";
     append_json_string(out, "fp_" + info.model_sha.substr(0, 12));

@@ -25,6 +25,14 @@ std::uint64_t random_u64() {
   return value;
 }
 
+std::string content_hash(std::string_view bytes) {
+  std::array<std::byte, 16> hash{};
+  CHECK(crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),
+                           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+                           nullptr, 0) == 0);
+  return to_hex(hash);
+}
+
 std::string body_hash(wire::Submit& submit) {
   // What is not the body is out of it for a moment: a copy would copy the prompts.
   const std::uint64_t tag = std::exchange(submit.tag, 0);
@@ -39,11 +47,7 @@ std::string body_hash(wire::Submit& submit) {
   submit.request_id = std::move(id);
   submit.idem_key = std::move(key);
   submit.body_hash = std::move(given);
-  std::array<std::byte, 16> hash{};
-  CHECK(crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),
-                           reinterpret_cast<const unsigned char*>(frame.data()), frame.size(),
-                           nullptr, 0) == 0);
-  return to_hex(hash);
+  return content_hash(frame);
 }
 
 }  // namespace holdfast::link

@@ -4,6 +4,7 @@
 
 #include "control/core/drift.h"
 #include "control/core/golden.h"
+#include "control/link/alias_documents.h"
 #include "control/link/config_documents.h"
 #include "control/link/db_documents.h"
 #include "control/link/documents.h"
@@ -178,6 +179,9 @@ json request_json(const core::RequestRow& r) {
           {"state", wire::state_name(r.state)},
           {"model", r.model},
           {"model_sha", r.model_sha},
+          {"alias", r.alias},
+          {"canary", r.canary},
+          {"rerouted_from", r.rerouted_from},
           {"tenant", r.tenant},
           {"class", r.numerics_class},
           {"priority", static_cast<int>(r.priority)},
@@ -266,6 +270,8 @@ Result<json> show_request(const std::string& id, core::Machine& machine, store::
 }
 
 Result<json> show_model(const std::string& name, const core::Machine& machine) {
+  const auto alias = machine.aliases().find(name);
+  if (alias != machine.aliases().end()) return alias_json(machine, alias->second);
   const auto model = machine.models().find(name);
   if (model == machine.models().end()) {
     return Error{Errc::kModelNotFound, "model \"" + name + "\" is not registered"};
@@ -303,18 +309,26 @@ Result<json> document(const std::string& verb, const std::string& text, core::Ma
     supervised.children = read_supervisor(facts.state_dir);
     return status_document(machine, store, supervised);
   }
-  if (verb == "models.list") return json{{"models", models_json(machine)}};
+  if (verb == "models.list") {
+    json j = {{"models", models_json(machine)}};
+    if (!machine.aliases().empty()) j["aliases"] = aliases_json(machine);
+    return j;
+  }
+  if (verb == "models.aliases") return json{{"aliases", aliases_json(machine)}};
   if (verb == "workers.list") return json{{"workers", workers_json(machine)}};
   if (verb == "queue.stats" || verb == "queue.pause" || verb == "queue.resume") {
     return queue_json(machine);
   }
-  if (verb == "models.remove") return json{{"name", text}, {"removed", true}};
+  if (verb == "models.remove" || verb == "models.alias_remove") {
+    return json{{"name", text}, {"removed", true}};
+  }
   if (verb == "models.verify") return verify_json(text, machine);
   if (verb == "models.golden") {
     const std::size_t end = text.find('\n');
     return json{{"name", text.substr(0, end)}, {"golden", text.substr(end + 1)}};
   }
-  if (verb.starts_with("models.") && verb != "models.show") return show_model(text, machine);
+  const bool asks = verb == "models.show" || verb == "models.alias_history";
+  if (verb.starts_with("models.") && !asks) return show_model(text, machine);
   if (verb == "requests.cancel" || verb == "requests.move" || verb == "requests.requeue") {
     return show_request(text, machine, store);
   }
@@ -322,6 +336,10 @@ Result<json> document(const std::string& verb, const std::string& text, core::Ma
     return json{{"key", text}, {"draining", verb == "workers.drain"}};
   }
   const json args = text.empty() ? json::object() : json::parse(text, nullptr, false);
+  if (verb == "models.alias_history") {
+    return alias_history_json(args.value("name", std::string()),
+                              std::clamp<std::int64_t>(args.value("limit", 50), 1, 1'000), store);
+  }
   if (verb == "models.show") return show_model(args.value("name", std::string()), machine);
   if (verb == "requests.list") return requests_json(args, machine, store);
   if (verb == "requests.show") return show_request(args.value("id", std::string()), machine, store);

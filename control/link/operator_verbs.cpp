@@ -112,6 +112,38 @@ OpAction golden(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(std::move(e));
 }
 
+/// models.alias {"name", "to": "MODEL=WEIGHT,…", "when_ready", "who"}; models.alias_remove.
+OpAction change_alias(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpAlias e;
+  e.peer = peer;
+  e.tag = op.tag;
+  e.name = args.text("name");
+  e.who = args.text("who");
+  e.when_ready = args.flag("when_ready");
+  if (op.verb == "models.alias_remove") return core::Event(std::move(e));
+  auto targets = core::parse_targets(args.text("to"));
+  if (!targets) return usage(op.verb, targets.error().what);
+  e.targets = std::move(targets).value();
+  return core::Event(std::move(e));
+}
+
+/// models.canary {"name", "model", "percent", bounds by the names of canary_fields(), "who"};
+/// models.canary_rollback and models.canary_promote {"name", "who"}.
+OpAction change_canary(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpCanary e;
+  e.peer = peer;
+  e.tag = op.tag;
+  e.name = args.text("name");
+  e.who = args.text("who");
+  e.model = args.text("model");
+  for (const core::CanaryField& field : core::canary_fields()) {
+    e.settings.*field.field = args.integer(field.name, -1, 0, 1LL << 40);
+  }
+  if (op.verb == "models.canary_rollback") e.end = core::OpCanary::End::kRollBack;
+  if (op.verb == "models.canary_promote") e.end = core::OpCanary::End::kPromote;
+  return core::Event(std::move(e));
+}
+
 OpAction worker_exit(Args& args) {
   core::WorkerExit e;
   e.pid = args.integer("pid", 0, 0, 1LL << 31);
@@ -143,6 +175,10 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
     action = core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
   } else if (op.verb == "models.golden") {
     action = golden(peer, op, args);
+  } else if (op.verb == "models.alias" || op.verb == "models.alias_remove") {
+    action = change_alias(peer, op, args);
+  } else if (op.verb.starts_with("models.canary")) {
+    action = change_canary(peer, op, args);
   } else if (op.verb == "requests.cancel") {
     action = core::Event(core::OpCancel{peer, op.tag, args.text("id")});
   } else if (op.verb == "requests.move") {
@@ -162,9 +198,9 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
     action = core::Event(core::Shutdown{args.integer("limit_ms", 10'000, 0, 86'400'000)});
   } else {
     for (const char* verb :
-         {"status", "models.list", "models.show", "workers.list", "requests.list", "requests.show",
-          "queue.stats", "config.list", "config.get", "config.explain", "config.history",
-          "config.diff", "db.stats"}) {
+         {"status", "models.list", "models.show", "models.aliases", "models.alias_history",
+          "workers.list", "requests.list", "requests.show", "queue.stats", "config.list",
+          "config.get", "config.explain", "config.history", "config.diff", "db.stats"}) {
       if (op.verb == verb) action = Deferred{op.verb, op.args};
     }
   }

@@ -29,7 +29,7 @@ core::FinishReason finish_from(std::string_view name) {
   return core::FinishReason::kError;
 }
 
-/// Columns of `SELECT * FROM requests`, in the order of schema/001_init.sql.
+/// Columns of `SELECT * FROM requests`, in the order of schema/001_init.sql and 003_aliases.sql.
 core::RequestRow request_row(const Statement::Use& use) {
   core::RequestRow r;
   int c = 0;
@@ -55,6 +55,10 @@ core::RequestRow request_row(const Statement::Use& use) {
   r.total_deadline_ms = use.integer(c++);
   r.error_code = use.text(c++);
   r.error = use.text(c++);
+  r.alias = use.text(c++);
+  r.route_key = static_cast<std::uint64_t>(use.integer(c++));
+  r.canary = use.integer(c++);
+  r.rerouted_from = use.text(c++);
   return r;
 }
 
@@ -104,6 +108,8 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
   for (const auto& [name, value] : pinned) boot.pinned_models.push_back(name);
   HF_TRY(boot.models, load_models());
   HF_TRY(boot.loads, load_loads());
+  HF_TRY(boot.aliases, load_aliases());
+  HF_TRY(boot.canaries, load_canaries());
   HF_TRY(Statement started,
          Statement::prepare(db_.get(),
                             "SELECT * FROM requests WHERE state IN ('queued', 'running',"
@@ -203,6 +209,7 @@ Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
     r.reason = use.text(c++);
     r.created_ms = use.integer(c++);
     r.last_used_ms = use.integer(c++);
+    r.tokenizer_sha = use.text(c++);
     rows.push_back(std::move(r));
   }
 }

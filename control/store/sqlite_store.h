@@ -33,6 +33,12 @@ class SqliteStore final : public Store {
   Result<std::vector<core::RequestRow>> list_requests(const std::string& state,
                                                       std::int64_t limit) override;
   Result<std::vector<Attempt>> attempts(core::Seq seq) override;
+  Result<std::vector<core::AliasHistoryRow>> alias_history(const std::string& alias,
+                                                           std::int64_t limit) override;
+  Result<std::vector<core::CanaryRow>> canaries(const std::string& alias,
+                                                std::int64_t limit) override;
+  Result<std::vector<core::CanaryWindowRow>> canary_windows(const std::string& alias,
+                                                            std::int64_t limit) override;
   Result<std::unique_ptr<Backup>> begin_backup(const std::string& path) override;
   Result<Stats> stats() override;
   Result<core::Sweep> oldest(core::Seq from, std::int64_t limit) override;
@@ -75,10 +81,19 @@ class SqliteStore final : public Store {
   Result<void> write(const core::PutFlag& c);
   Result<void> write(const core::InsertConfigVersion& c);
   Result<void> write(const core::DeleteRequest& c);
+  Result<void> write(const core::AliasChange& c);
+  Result<void> write_alias(const core::PutAlias& c);
+  Result<void> write_alias(const core::DeleteAlias& c);
+  Result<void> write_alias(const core::InsertAliasHistory& c);
+  Result<void> write_alias(const core::PutCanary& c);
+  Result<void> write_alias(const core::InsertCanaryWindow& c);
+  Result<void> write_alias(const core::RerouteRequest& c);
 
   Result<std::map<std::string, std::string>> flags_below(const std::string& prefix);
   Result<std::vector<core::ModelRow>> load_models();
   Result<std::vector<core::LoadRow>> load_loads();
+  Result<std::vector<core::AliasRow>> load_aliases();
+  Result<std::vector<core::CanaryRow>> load_canaries();
   Result<void> load_where(Statement::Use& rows, std::vector<core::BootRequest>& into);
   Result<void> load_committed(core::BootRequest& request);
   Result<std::optional<core::BootRequest>> read_request(Statement& by, std::string_view a,

@@ -97,6 +97,14 @@ class Store {
   };
   virtual Result<std::vector<Attempt>> attempts(core::Seq seq) = 0;
 
+  /// Changes, canaries and their windows of one alias, the newest first.
+  virtual Result<std::vector<core::AliasHistoryRow>> alias_history(const std::string& alias,
+                                                                   std::int64_t limit) = 0;
+  virtual Result<std::vector<core::CanaryRow>> canaries(const std::string& alias,
+                                                        std::int64_t limit) = 0;
+  virtual Result<std::vector<core::CanaryWindowRow>> canary_windows(const std::string& alias,
+                                                                    std::int64_t limit) = 0;
+
   /// A copy that grows by Backup::step() while commits go on. It must end before the store.
   virtual Result<std::unique_ptr<Backup>> begin_backup(const std::string& path) = 0;
   struct Stats {

@@ -14,8 +14,8 @@ constexpr const char* kUpdateChoice =
 constexpr const char* kPutModel =
     "INSERT OR REPLACE INTO models(name, sha, path, size, mtime_ns, architecture, context, slots,"
     " pages, prefill_chunk, kv_type, vocab, chat, weights_bytes, kv_bytes, scratch_bytes, options,"
-    " shape, wanted, state, reason, created_ms, last_used_ms)"
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    " shape, wanted, state, reason, created_ms, last_used_ms, tokenizer_sha)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 constexpr const char* kPutLoad =
     "INSERT INTO loads(load_id, model, model_sha, worker_key, incarnation, state, class, slots,"
     " pages, page_tokens, context, reason, created_ms, ready_ms, ended_ms)"
@@ -57,8 +57,8 @@ Result<void> SqliteStore::prepare_writes() {
       {&insert_request_,
        "INSERT INTO requests(seq, id, tenant, idem_key, body_hash, model, model_sha, state,"
        " priority, class, config_version, n, max_tokens, on_disconnect, created_ms, started_ms,"
-       " finished_ms, queue_deadline_ms, total_deadline_ms, error_code, error)"
-       " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+       " finished_ms, queue_deadline_ms, total_deadline_ms, error_code, error, alias, route_key,"
+       " canary, rerouted_from) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
       {&insert_payload_,
        "INSERT INTO payloads(seq, params, meta, prompts, prompt_text, crc) VALUES (?,?,?,?,?,?)"},
       {&insert_choice_,
@@ -145,6 +145,7 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
     use.bind(std::int64_t{r.n}).bind(r.max_tokens).bind(static_cast<std::int64_t>(r.on_disconnect));
     use.bind(r.created_ms).bind(r.started_ms).bind(r.finished_ms);
     use.bind(r.queue_deadline_ms).bind(r.total_deadline_ms).bind(r.error_code).bind(r.error);
+    use.bind(r.alias).bind(i64(r.route_key)).bind(r.canary).bind(r.rerouted_from);
     HF_CHECKED(use.run());
   }
   const std::string params = encode_params(c.payload);
@@ -225,7 +226,7 @@ Result<void> SqliteStore::write(const core::PutModel& c) {
   use.bind(r.kv_type).bind(std::int64_t{r.vocab}).bind(std::int64_t{r.chat}).bind(r.weights_bytes);
   use.bind(r.kv_bytes).bind(r.scratch_bytes).bind(r.options).bind(r.shape);
   use.bind(std::int64_t{r.wanted}).bind(model_state_name(r.state)).bind(r.reason);
-  return use.bind(r.created_ms).bind(r.last_used_ms).run();
+  return use.bind(r.created_ms).bind(r.last_used_ms).bind(r.tokenizer_sha).run();
 }
 
 Result<void> SqliteStore::write(const core::PutModelBlobs& c) {

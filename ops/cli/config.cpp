@@ -1,24 +1,16 @@
 // The configuration: what is set, by whom, since when; and changes of it.
 
-#include <pwd.h>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/daemon.h"
 #include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/cli/who.h"
 
 namespace holdfast::cli {
 namespace {
 
 using nlohmann::json;
-
-/// Who asks, for the record: the user's name, or the number of one without a name.
-std::string operator_name() {
-  const passwd* user = getpwuid(getuid());
-  return user != nullptr ? user->pw_name : "uid " + std::to_string(getuid());
-}
 
 int change(const Call& call, const std::string& verb, json args) {
   args["who"] = operator_name();

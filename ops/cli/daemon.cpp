@@ -67,7 +67,9 @@ Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::
 bool works_offline(const std::string& verb) {
   return verb.starts_with("requests.") || verb.starts_with("queue.") || verb.starts_with("db.") ||
          verb == "models.remove" || verb == "models.unload" || verb == "models.pin" ||
-         verb == "models.unpin" || verb.starts_with("config.") || verb == "workers.resume";
+         verb == "models.unpin" || verb.starts_with("models.alias") ||
+         verb.starts_with("models.canary") || verb.starts_with("config.") ||
+         verb == "workers.resume";
 }
 
 /// The document, or nullopt after the refusal has been reported.

@@ -48,6 +48,8 @@ int models_list(const Call& call) {
   RenderOptions options;
   options.columns = {"name",       "state", "architecture", "context", "slots",
                      "size_bytes", "sha",   "path",         "reason"};
+  options.nested["models"] = options.columns;
+  options.nested["aliases"] = {"name", "stands_for", "changed_ms"};
   options.when_empty = "no models; add one with `holdfast models add NAME FILE.gguf`";
   return read_and_print(call, "models.list", json::object(), options);
 }

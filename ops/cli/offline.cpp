@@ -140,13 +140,31 @@ constexpr const char* kModelColumns =
     "SELECT name, state, architecture, context, slots, kv_type, size AS size_bytes, weights_bytes,"
     " kv_bytes, scratch_bytes, chat, sha, path, reason, created_ms FROM models ";
 
+/// What an older program left has none.
+Result<json> aliases(sqlite3* db) {
+  HF_TRY(const json there,
+         query(db, "SELECT count(*) AS n FROM sqlite_schema WHERE name = 'aliases'", {}));
+  if (there.at(0).value("n", 0) == 0) return json::array();
+  return query(db,
+               "SELECT name, targets AS stands_for, pending AS waits_for, created_ms, changed_ms"
+               " FROM aliases ORDER BY name",
+               {});
+}
+
 Result<json> models_list(sqlite3* db) {
   HF_TRY(json rows, query(db, (std::string(kModelColumns) + "ORDER BY name").c_str(), {}));
-  return json{{"models", std::move(rows)}};
+  HF_TRY(json names, aliases(db));
+  json document = {{"models", std::move(rows)}};
+  if (!names.empty()) document["aliases"] = std::move(names);
+  return document;
 }
 
 Result<json> models_show(sqlite3* db, const json& args) {
   const std::string name = args.value("name", "");
+  HF_TRY(const json known, aliases(db));
+  for (const json& alias : known) {
+    if (alias.value("name", "") == name) return alias;
+  }
   const std::string sql = std::string(kModelColumns) + "WHERE name = ?1";
   return only_row(query(db, sql.c_str(), {name}), "model " + name);
 }

@@ -38,6 +38,8 @@ int models_unload(const Call& call);
 
 // verify.cpp
 int models_verify(const Call& call);
+// aliases.cpp
+int models_alias(const Call& call);
 
 // requests.cpp
 int requests_list(const Call& call);

@@ -79,6 +79,32 @@ const Verb kModelsAdd = {
      {"--load", kSwitch, "load it now and wait until it is ready"}},
     &models_add};
 
+const Verb kModelsAlias = {
+    "models alias",
+    "a name that stands for models: list them, or change one and its canary",
+    {{"NAME", kText, "of the alias; without it all are listed"},
+     {"--to", kText, "MODEL[=WEIGHT],… that new requests go to"},
+     {"--when-ready", kSwitch, "load them first; if that fails the old targets stay"},
+     {"--remove", kSwitch, "forget the alias; what was accepted ends where it is"},
+     {"--canary", kText, "MODEL=PERCENT of new requests, compared with the others and rolled back"},
+     {"--window", kReal, "seconds of a window (default canary.window_ms)"},
+     {"--min-requests", kInteger, "requests without which a window says nothing"},
+     {"--clear-errors", kInteger, "failures that roll back at once if most requests fail"},
+     {"--max-error-rate", kInteger, "percent points above the stable side's failures"},
+     {"--max-refusal-rate", kInteger, "percent points above the stable side's refusals"},
+     {"--max-queue", kInteger, "waiting requests in percent of the canary's slots"},
+     {"--max-ttft", kInteger, "time to the first token, percent of the stable side's"},
+     {"--ttft-slack-ms", kInteger, "a difference of it that never counts"},
+     {"--max-itl", kInteger, "time between tokens, percent of the stable side's"},
+     {"--itl-slack-ms", kInteger, "a difference of it that never counts"},
+     {"--promote-after", kInteger, "windows within the bounds after which it takes over"},
+     {"--promote", kSwitch, "the canary takes over now"},
+     {"--rollback", kSwitch, "the canary ends now"},
+     {"--history", kSwitch, "changes, canaries and each decision with its numbers"},
+     {"--limit", kInteger, "rows of the history at most (default 50)"},
+     {"--no-wait", kSwitch, "do not wait until models are ready"}},
+    &models_alias};
+
 const Verb kInspect = {"inspect",
                        "a model file's header, tensors and memory envelope",
                        {kGguf,
@@ -282,6 +308,7 @@ std::vector<Verb> make_table() {
       {"models list", "every model and its state", {}, &models_list},
       {"models show", "one model in full", {kName}, &models_show},
       kModelsAdd,
+      kModelsAlias,
       {"models remove", "forget a model", {kName}, &models_remove},
       {"models load",
        "load a model and wait until it is ready",
@@ -339,7 +366,8 @@ std::vector<std::string> verb_groups() {
 }
 
 const char* group_help(const std::string& group) {
-  if (group == "models") return "models: list, show, add, remove, load, unload, pin, unpin, verify";
+  if (group == "models")
+    return "models: list, show, add, alias, remove, load, unload, pin, unpin, verify";
   if (group == "workers") return "workers: list, drain, resume";
   if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";

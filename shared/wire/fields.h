@@ -126,6 +126,7 @@ void fields(V& v, Like<Submit> auto& m) {
   v("on_disconnect", m.on_disconnect);
   v("body_hash", m.body_hash);
   v("meta", m.meta);
+  v("sticky", m.sticky);
 }
 template <class V>
 void fields(V& v, Like<ChoiceInfo> auto& m) {
@@ -155,6 +156,7 @@ void fields(V& v, Like<RequestInfo> auto& m) {
   v("queue_position", m.queue_position);
   v("eta_ms", m.eta_ms);
   v("meta", m.meta);
+  v("alias", m.alias);
 }
 template <class V>
 void fields(V& v, Like<Accepted> auto& m) {
@@ -252,6 +254,7 @@ void fields(V& v, Like<ModelInfo> auto& m) {
   v("created_ms", m.created_ms);
   v("chat", m.chat);
   v("reason", m.reason);
+  v("alias_of", m.alias_of);
 }
 template <class V>
 void fields(V& v, Like<ModelsReply> auto& m) {

@@ -90,6 +90,9 @@ struct Submit {
   /// Client's hash of its body for idem_key; empty: the daemon hashes this message.
   std::string body_hash;
   std::string meta;  // opaque to us, handed back with RequestInfo (the gateway's own JSON)
+  /// Requests with the same text (a session, a user) get the same target of an alias. Empty: the
+  /// idempotency key, else the request's id.
+  std::string sticky;
 };
 
 /// One choice of a request as the client sees it.
@@ -120,6 +123,7 @@ struct RequestInfo {
   std::int64_t queue_position = -1;  // 0 = next; -1 when not queued
   std::int64_t eta_ms = -1;
   std::string meta;
+  std::string alias;  // the name asked for, if that is not the model's
 };
 
 struct Accepted {
@@ -216,6 +220,7 @@ struct ModelInfo {
   std::int64_t created_ms = 0;
   bool chat = false;
   std::string reason;
+  std::string alias_of;  // of an alias: "MODEL=WEIGHT,…"; the rest is that of its first target
 };
 struct ModelsReply {
   std::uint64_t tag = 0;

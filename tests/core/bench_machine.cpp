@@ -1,5 +1,6 @@
 #include "tests/core/bench_machine.h"
 
+#include <algorithm>
 #include <map>
 
 namespace holdfast::core {
@@ -42,6 +43,7 @@ void Bench::add_model(std::int64_t context, std::int32_t slots, std::int32_t pag
   event.inspected.job = inspects[0].job;
   event.inspected.ok = true;
   event.inspected.model_sha = "sha-" + name;
+  event.row.tokenizer_sha = "tokenizer";
   event.row.context = context;
   event.row.slots = slots;
   event.row.pages = pages;
@@ -179,6 +181,35 @@ RequestState Bench::state(const std::string& id) {
   return request->row.state;
 }
 
+namespace {
+
+void keep_alias_change(const AliasChange& change, Boot& boot,
+                       std::map<Seq, BootRequest>& requests) {
+  const auto put = [](auto& rows, const auto& row, auto same) {
+    const auto it = std::find_if(rows.begin(), rows.end(), same);
+    if (it == rows.end()) {
+      rows.push_back(row);
+    } else {
+      *it = row;
+    }
+  };
+  if (const auto* c = std::get_if<PutAlias>(&change)) {
+    put(boot.aliases, c->row, [&](const AliasRow& row) { return row.name == c->row.name; });
+  } else if (const auto* c = std::get_if<DeleteAlias>(&change)) {
+    std::erase_if(boot.aliases, [&](const AliasRow& row) { return row.name == c->name; });
+  } else if (const auto* c = std::get_if<PutCanary>(&change)) {
+    put(boot.canaries, c->row, [&](const CanaryRow& row) { return row.id == c->row.id; });
+  } else if (const auto* c = std::get_if<RerouteRequest>(&change)) {
+    RequestRow& row = requests.at(c->seq).row;
+    row.model = c->model;
+    row.model_sha = c->model_sha;
+    row.canary = 0;
+    row.rerouted_from = c->rerouted_from;
+  }
+}
+
+}  // namespace
+
 Boot Bench::database() const {
   Boot boot;
   std::map<Seq, BootRequest> requests;
@@ -191,9 +222,7 @@ Boot Bench::database() const {
       r.row = c->row;
       r.sampling = c->payload.sampling;
       r.stops = c->payload.stops;
-      for (const auto& ids : c->payload.prompt_ids) {
-        r.prompt_tokens.push_back(static_cast<std::int64_t>(ids.size()));
-      }
+      for (const auto& ids : c->payload.prompt_ids) r.prompt_tokens.push_back(std::ssize(ids));
       for (const ChoiceRow& choice : c->choices)
         r.choices.push_back({choice, {}, false, {}, {}, {}, {}});
       boot.last_seq = std::max(boot.last_seq, c->row.seq);
@@ -225,6 +254,8 @@ Boot Bench::database() const {
       models[c->row.name] = c->row;
     } else if (const auto* c = std::get_if<PutLoad>(&row)) {
       loads[c->row.load_id] = c->row;
+    } else if (const auto* c = std::get_if<AliasChange>(&row)) {
+      keep_alias_change(*c, boot, requests);
     } else if (const auto* c = std::get_if<InsertConfigVersion>(&row)) {
       boot.config_versions.push_back(c->version);
     } else if (const auto* c = std::get_if<PutFlag>(&row)) {

@@ -94,7 +94,7 @@ struct Rig {
   }
 };
 
-using Seen = std::int64_t (*)(Rig&);
+using Seen = std::function<std::int64_t(Rig&)>;
 struct Row {
   const char* knob;
   std::int64_t value_a, seen_a, value_b, seen_b;
@@ -404,6 +404,87 @@ std::int64_t share_of_ten(Rig& rig) {
   return of_t;
 }
 
+/// An alias of model m; `next` may take its place, or be its canary.
+void make_alias(Rig& rig) {
+  rig.worker();
+  rig.bench.add_model(1024, 4, 64, false, "next");
+  OpAlias op;
+  op.name = "chat";
+  op.targets = {{"m", 1}};
+  rig.bench.step(op);
+}
+std::int64_t alias_waits(Rig& rig) {
+  make_alias(rig);
+  OpAlias op;
+  op.name = "chat";
+  op.targets = {{"next", 1}};
+  op.when_ready = true;
+  rig.bench.step(op);
+  return rig.until([&] { return rig.bench.machine.aliases().at("chat").row.pending.empty(); });
+}
+const Canary& begin_canary(Rig& rig) {
+  make_alias(rig);
+  OpCanary op;
+  op.name = "chat";
+  op.model = "next";
+  op.settings = nothing_said();
+  op.settings.percent = 99;
+  rig.bench.step(op);
+  rig.bench.make_ready(kW1);
+  return *rig.bench.machine.aliases().at("chat").canary;
+}
+std::int64_t window_lasts(Rig& rig) {
+  const Canary& canary = begin_canary(rig);
+  rig.submit([](wire::Submit& s) { s.model = "chat"; });
+  return rig.until([&] { return canary.row.windows > 0; });
+}
+/// The most of something that raises no doubt about a canary that has these settings.
+using Spoil = std::function<void(SideEvidence&, SideEvidence&, std::int64_t)>;
+std::function<std::int64_t(Rig&)> tolerated(const Spoil& spoil) {
+  return [spoil](Rig& rig) {
+    const CanarySettings settings = begin_canary(rig).row.settings;
+    for (std::int64_t x = 1; x < 5000; ++x) {
+      SideEvidence canary, stable;
+      canary.accepted = canary.ended = canary.ttft_count = canary.itl_count = 100;
+      stable = canary;
+      spoil(canary, stable, x);
+      if (judge_window(settings, canary, stable, false, 0).suspect) return x - 1;
+    }
+    return std::int64_t{-1};
+  };
+}
+constexpr auto kFailures = [](auto& c, auto&, auto x) { c.failed = x; };
+constexpr auto kFewFail = [](auto& c, auto&, auto x) { c.ended = x, c.failed = (x + 4) / 5; };
+constexpr auto kAllFail = [](auto& c, auto&, auto x) { c.ended = c.failed = x; };
+constexpr auto kRefusals = [](auto& c, auto&, auto x) { c.refused = x, c.accepted -= x; };
+constexpr auto kQueue = [](auto& c, auto&, auto x) { c.queue_percent = x; };
+constexpr auto kTtftMs = [](auto& c, auto&, auto x) { c.ttft_p95_us = 1000 * x; };
+constexpr auto kItlMs = [](auto& c, auto&, auto x) { c.itl_p95_us = 1000 * x; };
+constexpr auto kTtft = [](auto& c, auto& s, auto x) {
+  s.ttft_p95_us = 1'000'000;
+  c.ttft_p95_us = 10'000 * x;
+};
+constexpr auto kItl = [](auto& c, auto& s, auto x) {
+  s.itl_p95_us = 1'000'000;
+  c.itl_p95_us = 10'000 * x;
+};
+
+std::vector<Row> alias_rows() {
+  return {
+      {"aliases.ready_timeout_ms", 1000, 1000, 7000, 7000, alias_waits},
+      {"canary.window_ms", 1600, 1600, 4800, 4800, window_lasts},
+      {"canary.min_requests", 8, 7, 30, 29, tolerated(kFewFail)},
+      {"canary.clear_errors", 3, 2, 9, 8, tolerated(kAllFail)},
+      {"canary.max_error_percent", 1, 1, 7, 7, tolerated(kFailures)},
+      {"canary.max_refusal_percent", 1, 1, 7, 7, tolerated(kRefusals)},
+      {"canary.max_queue_percent", 50, 50, 700, 700, tolerated(kQueue)},
+      {"canary.max_ttft_percent", 120, 120, 300, 300, tolerated(kTtft)},
+      {"canary.ttft_slack_ms", 20, 20, 200, 200, tolerated(kTtftMs)},
+      {"canary.max_itl_percent", 120, 120, 300, 300, tolerated(kItl)},
+      {"canary.itl_slack_ms", 2, 2, 50, 50, tolerated(kItlMs)},
+  };
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
       {"queue.max_requests", 2, 2, 4, 4, five_without_worker},
@@ -472,8 +553,14 @@ const std::vector<Row>& rows() {
   return all;
 }
 
+std::vector<Row> all_rows() {
+  std::vector<Row> all = alias_rows();
+  all.insert(all.end(), rows().begin(), rows().end());
+  return all;
+}
+
 TEST(KnobEffects, EachChangesWhatItSays) {
-  for (const Row& row : rows()) {
+  for (const Row& row : all_rows()) {
     SCOPED_TRACE(row.knob);
     Rig a(row.knob, row.value_a);
     EXPECT_EQ(row.seen(a), row.seen_a) << "at " << row.value_a;
@@ -496,7 +583,7 @@ TEST(KnobEffects, NoKnobIsWithoutARow) {
       wanted.insert(std::string(kind.prefix) + ".*." + std::string(knob.name));
     }
   }
-  for (const Row& row : rows()) {
+  for (const Row& row : all_rows()) {
     const NamedKnob named = *find_knob(row.knob);
     std::string name = row.knob;
     if (named.of_subject()) {

@@ -73,6 +73,19 @@ struct ChangeText {
   }
   std::string operator()(const DeleteModel& c) { return "delete model " + c.name; }
   std::string operator()(const PutLoad& c) { return "put load" + row_text(c.row); }
+  std::string operator()(const AliasChange& change) { return std::visit(*this, change); }
+  std::string operator()(const PutAlias& c) { return "put alias" + row_text(c.row); }
+  std::string operator()(const DeleteAlias& c) { return "delete alias " + c.name; }
+  std::string operator()(const InsertAliasHistory& c) { return "alias history" + row_text(c.row); }
+  std::string operator()(const PutCanary& c) { return "put canary" + row_text(c.row); }
+  std::string operator()(const InsertCanaryWindow& c) { return "window" + row_text(c.row); }
+  std::string operator()(const RerouteRequest& c) {
+    v("seq", c.seq);
+    v("model", c.model);
+    v("model_sha", c.model_sha);
+    v("from", c.rerouted_from);
+    return "reroute" + v.str();
+  }
   std::string operator()(const InsertTransition& c) {
     v("subject", c.subject);
     v("key", c.key);

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "control/core/alias.h"
+#include "control/core/canary.h"
 #include "control/core/effects.h"
 #include "shared/wire/fields.h"
 
@@ -61,6 +63,10 @@ void row_fields(V& v, const RequestRow& r) {
   v("total_deadline", r.total_deadline_ms);
   v("error_code", r.error_code);
   v("error", r.error);
+  v("alias", r.alias);
+  v("route_key", r.route_key);
+  v("canary", r.canary);
+  v("rerouted_from", r.rerouted_from);
 }
 template <class V>
 void row_fields(V& v, const ChoiceRow& r) {
@@ -98,6 +104,56 @@ void row_fields(V& v, const ModelRow& r) {
   v("reason", r.reason);
   v("created", r.created_ms);
   v("used", r.last_used_ms);
+  v("tokenizer", r.tokenizer_sha);
+}
+template <class V>
+void row_fields(V& v, const AliasRow& r) {
+  v("name", r.name);
+  v("id", r.id);
+  v("targets", targets_text(r.targets));
+  v("pending", targets_text(r.pending));
+  v("pending_who", r.pending_who);
+  v("pending_since", r.pending_ms);
+  v("created", r.created_ms);
+  v("changed", r.changed_ms);
+}
+template <class V>
+void row_fields(V& v, const AliasHistoryRow& r) {
+  v("alias", r.alias);
+  v("at", r.at_ms);
+  v("who", r.who);
+  v("action", r.action);
+  v("from", r.from);
+  v("to", r.to);
+  v("reason", r.reason);
+}
+template <class V>
+void row_fields(V& v, const CanaryRow& r) {
+  v("id", r.id);
+  v("alias", r.alias);
+  v("model", r.model);
+  v("state", canary_state_name(r.state));
+  for (const CanaryField& field : canary_fields()) v(field.name, r.settings.*field.field);
+  v("windows", r.windows);
+  v("passed", r.passed);
+  v("suspect", r.suspect);
+  v("started", r.started_ms);
+  v("ended", r.ended_ms);
+  v("who", r.who);
+  v("reason", r.reason);
+}
+template <class V>
+void row_fields(V& v, const CanaryWindowRow& r) {
+  v("canary", r.canary);
+  v("window", r.window);
+  v("started", r.started_ms);
+  v("ended", r.ended_ms);
+  v("decision", r.decision);
+  v("reason", r.reason);
+  for (const EvidenceField& field : evidence_fields()) {
+    v(std::string("canary.") + field.name, r.canary_side.*field.field);
+    v(std::string("stable.") + field.name, r.stable_side.*field.field);
+  }
 }
 template <class V>
 void row_fields(V& v, const LoadRow& r) {

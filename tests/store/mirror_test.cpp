@@ -42,7 +42,8 @@ std::string text_of(const core::RequestRow& r) {
   t.add("max_tokens", r.max_tokens).add("on_disconnect", static_cast<int>(r.on_disconnect));
   t.add("created", r.created_ms).add("started", r.started_ms).add("finished", r.finished_ms);
   t.add("queue_deadline", r.queue_deadline_ms).add("total_deadline", r.total_deadline_ms);
-  t.add("error_code", r.error_code).add("error", r.error);
+  t.add("error_code", r.error_code).add("error", r.error).add("alias", r.alias);
+  t.add("route_key", r.route_key).add("canary", r.canary).add("rerouted_from", r.rerouted_from);
   return t.out.str();
 }
 
@@ -63,7 +64,7 @@ std::string text_of(const core::ModelRow& r) {
   t.add("weights", r.weights_bytes).add("kv", r.kv_bytes).add("scratch", r.scratch_bytes);
   t.add("options", r.options).add("shape", r.shape).add("wanted", r.wanted);
   t.add("state", core::model_state_name(r.state)).add("reason", r.reason);
-  t.add("created", r.created_ms).add("used", r.last_used_ms);
+  t.add("created", r.created_ms).add("used", r.last_used_ms).add("tokenizer", r.tokenizer_sha);
   return t.out.str();
 }
 
@@ -160,6 +161,9 @@ struct Mirror {
     r.created_ms = big();
     r.queue_deadline_ms = coin() ? big() : 0;
     r.total_deadline_ms = coin() ? big() : 0;
+    if (coin()) r.alias = word();
+    if (coin()) r.route_key = random();
+    r.canary = coin() ? big() : 0;
     core::PayloadRow& p = s.insert.payload;
     p.sampling = {real(), i32(), real(), real(), random(), coin(),
                   i32(),  i32(), real(), real(), real(),   coin() ? word() : ""};
@@ -191,6 +195,13 @@ struct Mirror {
   }
   core::RowChange update_request() {
     core::RequestRow& r = any().insert.row;
+    if (draw(0, 3) == 0) {
+      r.rerouted_from = r.model;
+      r.model = word();
+      r.model_sha = word();
+      r.canary = 0;
+      return core::AliasChange{core::RerouteRequest{r.seq, r.model, r.model_sha, r.rerouted_from}};
+    }
     r.state = static_cast<RequestState>(draw(0, static_cast<int>(RequestState::kQuarantined)));
     r.priority = static_cast<core::PriorityClass>(draw(0, 2));
     r.numerics_class = coin() ? word() : "";
@@ -283,6 +294,7 @@ struct Mirror {
     r.reason = word();
     r.created_ms = big();
     r.last_used_ms = big();
+    r.tokenizer_sha = word();
     models[r.name] = r;
     return core::PutModel{r};
   }

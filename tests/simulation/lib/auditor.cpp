@@ -20,6 +20,29 @@ void Auditor::attempted(int wish) {
   Known& known = known_[w.submit.request_id];
   known.wish = wish;
   known.choices.resize(static_cast<std::size_t>(w.choices()));
+  known.variants = variants_of(w);
+  known.moved = w.submit.model == kAlias;  // its queue is not known before it is accepted
+}
+
+/// Bit 0: numerics class "c1" is possible, bit 1: "c2". Where aliases are: bits 0 and 1 of the
+/// first model, bits 2 and 3 of the second.
+int Auditor::variants_of(const Wish& wish) const {
+  if (!world_.swarm.aliases || wish.submit.model == "m0") return 3;
+  return wish.submit.model == kAlias ? 15 : 12;
+}
+
+bool Auditor::possible(const Known& known, int variant) const {
+  return (known.variants & (1 << variant)) != 0 && (variant % 2 == 0 || world_.swarm.two_classes);
+}
+
+/// I15: the model that a request is told with, or that its row has, is the one whose tokens it has.
+void Auditor::check_model(const std::string& id, const Known& known, const std::string& model) {
+  if (!world_.swarm.aliases) return;
+  const bool first = (known.variants & 3) != 0;
+  const bool second = (known.variants & 12) != 0;
+  if ((model == "m0" && first) || (model == "m1" && second)) return;
+  world_.fail("I15 " + id + " is said to be of model " + model +
+              (first ? ", its tokens are of m0" : ", its tokens are of m1"));
 }
 
 Auditor::Known* Auditor::find(const std::string& id, const char* where) {
@@ -29,35 +52,37 @@ Auditor::Known* Auditor::find(const std::string& id, const char* where) {
   return nullptr;
 }
 
-const Answer& Auditor::answer(int wish, std::int32_t choice, int numerics) {
-  const auto key = std::make_tuple(wish, choice, numerics);
+const Answer& Auditor::answer(int wish, std::int32_t choice, int variant) {
+  const auto key = std::make_tuple(wish, choice, variant);
   const auto it = answers_.find(key);
   if (it != answers_.end()) return it->second;
   const Wish& w = wishes_[static_cast<std::size_t>(wish)];
-  return answers_[key] = reference_answer(w.submit.sampling.seed, choice, w.prompt,
-                                          kClasses[numerics], *w.submit.max_tokens);
+  std::string name = kClasses[variant % 2];
+  if (world_.swarm.aliases) name += kModelShas[variant / 2];
+  return answers_[key] =
+             reference_answer(w.submit.sampling.seed, choice, w.prompt, name, *w.submit.max_tokens);
 }
 
 /// What is said of [start, start + ids) must be the reference, in one numerics class throughout.
 void Auditor::check_tokens(const std::string& id, Known& known, std::int32_t choice,
                            std::int64_t start, const std::vector<wire::TokenId>& ids,
                            const char* where) {
-  int possible = 0;
-  for (int c = 0; c < 2; ++c) {
-    if ((known.classes & (1 << c)) == 0 || (c == 1 && !world_.swarm.two_classes)) continue;
+  int fitting = 0;
+  for (int c = 0; c < kVariants; ++c) {
+    if (!possible(known, c)) continue;
     const Answer& want = answer(known.wish, choice, c);
     const auto end = start + static_cast<std::int64_t>(ids.size());
     const bool same = end <= static_cast<std::int64_t>(want.ids.size()) &&
                       std::equal(ids.begin(), ids.end(), want.ids.begin() + start);
-    if (same) possible |= 1 << c;
+    if (same) fitting |= 1 << c;
   }
-  if (possible == 0) {
+  if (fitting == 0) {
     world_.fail("I2 " + std::string(where) + " of " + place(id, choice, start) + " (" +
                 std::to_string(ids.size()) + " tokens) is not what the model says");
     return;
   }
   // What was seen binds the class, also through a power failure.
-  known.classes = possible;
+  known.variants = fitting;
 }
 
 // ---- what leaves the daemon
@@ -97,7 +122,7 @@ void Auditor::on_submit(const wire::Submit& m) {
   known.accepted = known.first_answer = known.lived = known.dispatched = false;
   known.moved = true;
   known.fin.reset();
-  known.classes = 3;
+  known.variants = variants_of(wishes_[static_cast<std::size_t>(known.wish)]);
   for (Seen& seen : known.choices) {
     seen.emitted = seen.durable = 0;
     seen.frozen = -1;
@@ -146,6 +171,7 @@ void Auditor::on_info(const wire::RequestInfo& info) {
                 " choices");
     return;
   }
+  check_model(info.request_id, *known, info.model);
   if (known->fin && info.state != known->fin->state) {
     world_.fail("I6 " + info.request_id + " ended as " +
                 std::string(wire::state_name(known->fin->state)) + " and is told as " +
@@ -242,6 +268,11 @@ void Auditor::on_dispatch(core::PeerId to, const wire::Dispatch& m) {
     world_.fail("I3 " + place(m.request_id, m.choice, seen.durable) + " is computed again");
   }
   check_tokens(m.request_id, *known, m.choice, 0, m.committed_ids, "DISPATCH");
+  if (m.model_sha.size() == std::string("sha-m0").size()) {
+    check_model(m.request_id, *known, m.model_sha.substr(4));
+  }
+  if (!known->model_sha.empty() && known->model_sha != m.model_sha) world_.hit(Fault::kRerouted);
+  known->model_sha = m.model_sha;
   if (paused_ && pauses_open_ == 0)
     world_.fail("I6 " + m.request_id + " started in a paused queue");
   check_order(m.request_id, *known);
@@ -318,8 +349,8 @@ void Auditor::look_for_lie(core::PeerId from, const wire::TokenEvent& event) {
   if (seen.fence != event.fence || seen.worker != from) return;
   const std::int64_t n =
       std::min(seen.emitted - event.start, static_cast<std::int64_t>(event.ids.size()));
-  for (int c = 0; n > 0 && c < 2; ++c) {
-    if ((known.classes & (1 << c)) == 0) continue;
+  for (int c = 0; n > 0 && c < kVariants; ++c) {
+    if ((known.variants & (1 << c)) == 0) continue;
     const Answer& want = answer(known.wish, event.choice, c);
     if (event.start + n > static_cast<std::int64_t>(want.ids.size())) continue;
     if (std::equal(event.ids.begin(), event.ids.begin() + n, want.ids.begin() + event.start))

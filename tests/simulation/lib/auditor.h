@@ -1,7 +1,7 @@
 #pragma once
 // The outside judge. It knows what clients asked for and saw, what left the daemon, the reference
 // answers, and the rows that it reads itself after each recovery; it shares no code with machine
-// and store. The invariants are those of docs/durability.md, I1 to I14.
+// and store. The invariants are those of docs/durability.md, I1 to I15.
 
 #include <algorithm>
 #include <cstdint>
@@ -66,10 +66,11 @@ class Auditor {
   bool may_be_gone(const std::string& id) const;
 
  private:
-  struct Seen {                // one choice
-    std::int64_t emitted = 0;  // indices below this left the daemon
-    std::int64_t durable = 0;  // … before something that was synced left it
-    core::Fence fence;         // newest that left
+  static constexpr int kVariants = 4;  // see variants_of()
+  struct Seen {                        // one choice
+    std::int64_t emitted = 0;          // indices below this left the daemon
+    std::int64_t durable = 0;          // … before something that was synced left it
+    core::Fence fence;                 // newest that left
     core::PeerId worker = 0;
     std::int64_t deaths = 0;  // that count, with it in the step
     std::int64_t kills = 0;   // reported to this daemon since it was last released
@@ -90,7 +91,8 @@ class Auditor {
     std::set<std::string> overtaken_by;
     std::optional<wire::RequestInfo> fin;
     std::vector<Seen> choices;
-    int classes = 3;  // bit 0: "c1" is possible, bit 1: "c2"
+    int variants = 3;       // bits of those that are possible, see variants_of()
+    std::string model_sha;  // of the last dispatch
   };
 
   void on_submit(const wire::Submit& m);
@@ -114,7 +116,10 @@ class Auditor {
   void check_tokens(const std::string& id, Known& known, std::int32_t choice, std::int64_t start,
                     const std::vector<wire::TokenId>& ids, const char* where);
   void look_for_lie(core::PeerId from, const wire::TokenEvent& event);
-  const Answer& answer(int wish, std::int32_t choice, int numerics);
+  const Answer& answer(int wish, std::int32_t choice, int variant);
+  int variants_of(const Wish& wish) const;
+  bool possible(const Known& known, int variant) const;
+  void check_model(const std::string& id, const Known& known, const std::string& model);
   bool classes_may_go() const;
   Known* find(const std::string& id, const char* where);
   void all_is_durable();

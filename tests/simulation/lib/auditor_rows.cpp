@@ -25,22 +25,22 @@ void Auditor::check_end(const std::string& id, Known& known, const wire::Request
   switch (info.state) {
     case RequestState::kSucceeded:
       for (const wire::ChoiceInfo& choice : info.choices) {
-        int possible = 0;
-        for (int c = 0; c < 2; ++c) {
-          if ((known.classes & (1 << c)) == 0 || (c == 1 && !world_.swarm.two_classes)) continue;
+        int fitting = 0;
+        for (int c = 0; c < kVariants; ++c) {
+          if (!possible(known, c)) continue;
           const Answer& want = answer(known.wish, choice.choice, c);
           if (choice.next_index == static_cast<std::int64_t>(want.ids.size()) &&
               choice.finish == want.finish) {
-            possible |= 1 << c;
+            fitting |= 1 << c;
           }
         }
-        if (possible == 0) {
+        if (fitting == 0) {
           world_.fail("I2 " + id + "/" + std::to_string(choice.choice) + " succeeded with " +
                       std::to_string(choice.next_index) + " tokens, finish " +
                       std::string(wire::finish_name(choice.finish)) +
                       ", which the model does not say");
         } else {
-          known.classes = possible;
+          known.variants = fitting;
         }
       }
       break;
@@ -70,7 +70,9 @@ void Auditor::check_end(const std::string& id, Known& known, const wire::Request
       for (const wire::ChoiceInfo& c : info.choices) {
         if (c.finish == FinishReason::kError) code = c.error_code;
       }
-      const bool allowed = (code == "model_failed" && loads_may_fail_) ||
+      const bool broken = world_.swarm.bad_model > 0 && known.model_sha == kBadModel;
+      const bool allowed = (code == "internal" && broken) ||
+                           (code == "model_failed" && loads_may_fail_) ||
                            (code == "corrupt" && (known.may_fail || any_may_fail_)) ||
                            (code == "determinism_class_unavailable" && classes_may_go());
       if (!allowed) world_.fail("I6 " + id + " failed with " + code + " for no reason of this run");
@@ -85,6 +87,7 @@ void Auditor::check_row(const RowsSeen::Request& row, bool power_failed) {
     world_.fail("I6 " + row.id + " was told as " +
                 std::string(wire::state_name(known->fin->state)) + ", its row says " + row.state);
   }
+  check_model(row.id, *known, row.model);
   if (row.state == "quarantined") check_quarantine(row.id, *known);
   if (row.state == "queued" || row.state == "running" || row.state == "quarantined") {
     known->alive_us = world_.now_us;
@@ -151,12 +154,22 @@ void Auditor::rows(const RowsSeen& seen, bool power_failed) {
     world_.fail("I1 the answer said that the queue is " +
                 std::string(paused_ ? "paused" : "running") + ", its row does not");
   }
+  for (const RowsSeen::Canary& canary : seen.canaries) {
+    if (canary.state == "rolled_back" && canary.windows == 0) {
+      world_.fail("I15 canary " + std::to_string(canary.id) +
+                  " was rolled back without a decision");
+    }
+  }
   pauses_open_ = 0;  // what was on its way died with the daemon
   paused_ = seen.paused;
 }
 
 void Auditor::finish(const RowsSeen& seen) {
   rows(seen, false);
+  for (const RowsSeen::Canary& canary : seen.canaries) {
+    if (canary.state == "rolled_back" || canary.state == "promoted") continue;
+    world_.fail("I15 canary " + std::to_string(canary.id) + " is still " + canary.state);
+  }
   for (const RowsSeen::Request& row : seen.requests) {
     const auto it = known_.find(row.id);
     if (it == known_.end()) continue;
@@ -164,9 +177,13 @@ void Auditor::finish(const RowsSeen& seen) {
       world_.fail("I14 " + row.id + " is still " + row.state);
     } else if (row.state == "succeeded") {
       for (std::size_t c = 0; c < row.choices.size(); ++c) {
-        const int numerics = (it->second.classes & 1) != 0 ? 0 : 1;
-        const Answer& want = answer(it->second.wish, static_cast<std::int32_t>(c), numerics);
-        if (row.choices[c].next_index != static_cast<std::int64_t>(want.ids.size())) {
+        bool fits = false;
+        for (int v = 0; v < kVariants; ++v) {
+          if (!possible(it->second, v)) continue;
+          const Answer& want = answer(it->second.wish, static_cast<std::int32_t>(c), v);
+          fits = fits || row.choices[c].next_index == static_cast<std::int64_t>(want.ids.size());
+        }
+        if (!fits) {
           world_.fail("I2 " + row.id + " succeeded with " +
                       std::to_string(row.choices[c].next_index) + " tokens");
         }

@@ -403,6 +403,7 @@ void DaemonNode::inspected(PeerId peer, const wire::Inspected& m) {
   event.row.weights_bytes = 1000;
   event.row.kv_bytes = event.row.pages * 10;
   event.row.scratch_bytes = 10;
+  event.row.tokenizer_sha = "tokenizer";
   house_->step(event);
 }
 
@@ -501,6 +502,7 @@ void DaemonNode::answer(const core::SendOpResult& result) {
 }
 
 void DaemonNode::note(const core::Note& note) {
+  if (note.event == "canary rolled back") world_.hit(Fault::kCanaryRolledBack);
   world_.say([&] {
     std::string text = "note: " + note.event;
     for (const auto& [key, value] : note.fields) text += " " + key + "=" + value;

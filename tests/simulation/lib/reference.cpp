@@ -14,10 +14,10 @@ std::uint64_t mix(std::uint64_t x, std::uint64_t y) {
 }  // namespace
 
 Stream::Stream(std::uint64_t seed, std::int32_t choice, const std::vector<wire::TokenId>& prompt,
-               const std::string& numerics_class)
+               const std::string& variant)
     : state_(mix(seed, static_cast<std::uint64_t>(choice) + 1)) {
   for (const wire::TokenId id : prompt) state_ = mix(state_, static_cast<std::uint64_t>(id));
-  for (const char c : numerics_class) state_ = mix(state_, static_cast<std::uint64_t>(c));
+  for (const char c : variant) state_ = mix(state_, static_cast<std::uint64_t>(c));
   state_ = mix(state_, 1) | 1;
   if (ended()) state_ += 2;
 }
@@ -33,10 +33,10 @@ void Stream::take(wire::TokenId id) {
 }
 
 Answer reference_answer(std::uint64_t seed, std::int32_t choice,
-                        const std::vector<wire::TokenId>& prompt, const std::string& numerics_class,
+                        const std::vector<wire::TokenId>& prompt, const std::string& variant,
                         std::int64_t max_tokens) {
   Answer answer;
-  Stream stream(seed, choice, prompt, numerics_class);
+  Stream stream(seed, choice, prompt, variant);
   while (static_cast<std::int64_t>(answer.ids.size()) < max_tokens) {
     answer.ids.push_back(stream.next());
     if (!stream.ended()) continue;

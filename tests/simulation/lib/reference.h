@@ -1,7 +1,7 @@
 #pragma once
-// What the model says: each token is a hash of seed, choice, prompt, numerics class and all tokens
-// before it, as the numerics contract promises. Workers compute it step by step, the auditor knows
-// it as a whole.
+// What the model says: each token is a hash of seed, choice, prompt, variant and all tokens before
+// it, as the numerics contract promises. Workers compute it step by step, the auditor knows it as a
+// whole. The variant is the numerics class, and the model where a request may get one of several.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ namespace holdfast::simulation {
 class Stream {
  public:
   Stream(std::uint64_t seed, std::int32_t choice, const std::vector<wire::TokenId>& prompt,
-         const std::string& numerics_class);
+         const std::string& variant);
   /// The next token; the state moves to after it.
   wire::TokenId next();
   /// Moves to after this token, whatever it is.
@@ -32,7 +32,7 @@ struct Answer {
   wire::FinishReason finish = wire::FinishReason::kLength;
 };
 Answer reference_answer(std::uint64_t seed, std::int32_t choice,
-                        const std::vector<wire::TokenId>& prompt, const std::string& numerics_class,
+                        const std::vector<wire::TokenId>& prompt, const std::string& variant,
                         std::int64_t max_tokens);
 
 }  // namespace holdfast::simulation

@@ -47,7 +47,7 @@ void read_all(sqlite3* db, RowsSeen& seen) {
   run("SELECT value FROM flags WHERE name = 'queue.paused'",
       [&](sqlite3_stmt* s) { seen.paused = text(s, 0) == "1"; });
   std::map<std::int64_t, std::size_t> by_seq;
-  run("SELECT seq, id, tenant, idem_key, state, class, started_ms FROM requests",
+  run("SELECT seq, id, tenant, idem_key, state, class, started_ms, model FROM requests",
       [&](sqlite3_stmt* s) {
         by_seq[sqlite3_column_int64(s, 0)] = seen.requests.size();
         seen.requests.push_back({text(s, 1),
@@ -55,6 +55,7 @@ void read_all(sqlite3* db, RowsSeen& seen) {
                                  text(s, 3),
                                  text(s, 4),
                                  text(s, 5),
+                                 text(s, 7),
                                  sqlite3_column_int64(s, 6) > 0,
                                  {}});
       });
@@ -87,6 +88,16 @@ void read_all(sqlite3* db, RowsSeen& seen) {
         if (RowsSeen::Choice* choice = choice_of(s)) {
           choice->open_attempts = sqlite3_column_int64(s, 2);
         }
+      });
+  bool has_canaries = false;  // a start may have died between two migrations
+  run("SELECT count(*) FROM sqlite_schema WHERE name = 'canaries'",
+      [&](sqlite3_stmt* s) { has_canaries = sqlite3_column_int(s, 0) > 0; });
+  if (!has_canaries) return;
+  run("SELECT id, state, (SELECT count(*) FROM canary_windows w WHERE w.canary = c.id)"
+      " FROM canaries c",
+      [&](sqlite3_stmt* s) {
+        seen.canaries.push_back(
+            {sqlite3_column_int64(s, 0), text(s, 1), sqlite3_column_int64(s, 2)});
       });
 }
 

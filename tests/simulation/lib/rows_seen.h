@@ -18,14 +18,20 @@ struct RowsSeen {
     std::vector<std::pair<std::int64_t, std::vector<wire::TokenId>>> chunks;
   };
   struct Request {
-    std::string id, tenant, key, state, numerics_class;
+    std::string id, tenant, key, state, numerics_class, model;
     bool started = false;
     std::vector<Choice> choices;
+  };
+  struct Canary {
+    std::int64_t id = 0;
+    std::string state;
+    std::int64_t windows = 0;
   };
   std::string trouble;  // what SQLite says against the file; empty = all is well
   bool has_tables = false;
   bool paused = false;
   std::vector<Request> requests;
+  std::vector<Canary> canaries;
 };
 
 /// Reads `path` on the vfs without changing any file.

@@ -25,6 +25,9 @@ class Simulation {
   void disturb_processes();
   void disturb_workers();
   void operate();
+  void make_alias();
+  void change_alias();
+  void end_canaries();
   void heal();
   void help();
   bool done() const;
@@ -46,6 +49,7 @@ class Simulation {
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::unique_ptr<ClientNode>> clients_;
   bool paused_ = false, drained_ = false;
+  bool canaries_ended_ = false;  // a while ago
 };
 
 /// A database with the models registered, as most seeds begin.
@@ -224,7 +228,76 @@ void Simulation::operate() {
       daemon_.operate(core::OpWorker{1, 7, key, false});
     });
   }
+  if (s.aliases) make_alias();
+  if (now_and_then(s.op_alias)) change_alias();
   if (now_and_then(s.op_shutdown)) daemon_.operate(core::Shutdown{r.between(0, 3000)});
+}
+
+/// As soon as the models are there.
+void Simulation::make_alias() {
+  const core::Machine& machine = daemon_.machine();
+  if (machine.aliases().count(kAlias) > 0 || machine.models().size() < 2) return;
+  core::OpAlias op;
+  op.name = kAlias;
+  op.targets = {{"m0", 1}};
+  daemon_.operate(op);
+}
+
+void Simulation::change_alias() {
+  SimRandom& r = world_.random;
+  core::OpAlias alias;
+  alias.name = kAlias;
+  core::OpCanary canary;
+  canary.name = kAlias;
+  canary.model = "m1";
+  canary.settings = core::nothing_said();
+  switch (r.below(8)) {
+    case 0:
+    case 1:
+      alias.targets = {{"m0", 1}};
+      break;
+    case 2:
+      alias.targets = {{"m0", r.between(1, 5)}, {"m1", r.between(1, 5)}};
+      break;
+    case 3:
+      alias.targets = {{r.below(2) == 0 ? "m0" : "m1", 1}};
+      alias.when_ready = true;
+      break;
+    case 4:
+      canary.end = r.below(4) == 0 ? core::OpCanary::End::kPromote : core::OpCanary::End::kRollBack;
+      break;
+    default:
+      canary.settings.percent = r.between(10, 90);
+      canary.settings.window_ms = r.between(100, 2000);
+      canary.settings.min_requests = r.between(1, 5);
+      canary.settings.clear_errors = r.between(1, 3);
+      canary.settings.promote_after = r.between(0, 4);
+      world_.hit(Fault::kCanaryBegun);
+      daemon_.operate(canary);
+      return;
+  }
+  if (alias.targets.empty()) {
+    daemon_.operate(canary);
+  } else {
+    world_.hit(Fault::kAliasChanged);
+    daemon_.operate(alias);
+  }
+}
+
+/// At the end no canary may be left, neither in the machine nor in a row.
+void Simulation::end_canaries() {
+  canaries_ended_ = true;
+  make_alias();
+  for (const auto& [name, alias] : daemon_.machine().aliases()) {
+    if (!alias.canary) continue;
+    canaries_ended_ = false;
+    core::OpCanary op;
+    op.name = name;
+    op.settings = core::nothing_said();
+    op.end = core::OpCanary::End::kRollBack;
+    daemon_.operate(op);
+    return;
+  }
 }
 
 // ---- healing
@@ -243,6 +316,7 @@ void Simulation::help() {
   for (auto& worker : workers_) worker->start();
   helper_.start();
   if (daemon_.up()) {
+    if (world_.swarm.aliases) end_canaries();
     if (daemon_.machine().paused()) {
       auditor_.pause_asked();
       daemon_.operate(core::OpPause{1, 1, false});
@@ -278,7 +352,7 @@ bool Simulation::done() const {
   for (const auto& client : clients_) {
     if (!client->done()) return false;
   }
-  return daemon_.up();
+  return daemon_.up() && (canaries_ended_ || !world_.swarm.aliases);
 }
 
 Report Simulation::run() {

@@ -160,6 +160,13 @@ void draw_chances(Draws& d, Swarm& s) {
   if (d.chance(0.8)) s.tail_rows = d.between(1, 60);
 }
 
+void draw_aliases(Draws& d, Swarm& s) {
+  s.aliases = d.chance(0.35);
+  if (!s.aliases) return;
+  s.op_alias = static_cast<double>(d.between(500, 4000)) / 1000;
+  s.bad_model = d.chance(0.6) ? static_cast<double>(d.between(10, 500)) / 1000 : 0;
+}
+
 }  // namespace
 
 Swarm draw_swarm(std::uint64_t seed) {
@@ -175,6 +182,7 @@ Swarm draw_swarm(std::uint64_t seed) {
   }
   draw_retention(d, s);
   if (d.chance(0.06)) draw_poison(d, s);
+  draw_aliases(d, s);
   return s;
 }
 

@@ -28,6 +28,7 @@ struct Swarm {
   bool two_classes = false;    // the last worker computes other tokens
   bool small_memory = false;   // one model at a time on a worker
   bool local_workers = false;  // a power failure takes them too
+  bool aliases = false;        // requests by an alias too; its targets and canaries change
   std::int64_t submit_over_us = 0, step_us = 0, delay_us = 0, sync_us = 0, ring_tokens = 0;
   std::int64_t blame_alone = 2, blame_quarantine = 5, queue_max = 1000;
   std::int64_t boot_queued = 512;  // requests that a start reads before it serves
@@ -42,7 +43,7 @@ struct Swarm {
   double worker_kill = 0, worker_crash = 0, worker_oom = 0, worker_hang = 0, worker_pause = 0;
   double worker_drain = 0, helper_death = 0, clock_step = 0, disk_full = 0, storage_low = 0;
   double op_pause = 0, op_cancel = 0, op_load = 0, op_unload = 0, op_shutdown = 0, op_requeue = 0;
-  double op_move = 0, op_drain = 0, client_vanish = 0;
+  double op_alias = 0, op_move = 0, op_drain = 0, client_vanish = 0;
 
   // per opportunity
   double die_before_commit = 0, die_in_commit = 0, die_after_commit = 0, die_in_release = 0;
@@ -50,6 +51,7 @@ struct Swarm {
   double gap = 0, lie = 0, repeat = 0, stale = 0, slow_worker = 0, bit_rot = 0, exit_lost = 0;
   double repeat_submit = 0, same_key = 0, other_body = 0, foreign = 0, cancel = 0, replay = 0;
   double deadline = 0, text_prompt = 0, poison = 0, slow_client = 0, zero_tokens = 0;
+  double bad_model = 0;  // a token of model m1 is an error instead
   double hand_back = 0, new_worker = 0, ask_again = 0, step_unknown = 0;
   std::uint32_t write_eio = 0, sync_eio = 0, read_eio = 0, write_full = 0;  // of 1 << 16
 };

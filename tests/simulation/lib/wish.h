@@ -25,6 +25,13 @@ struct Wish {
   std::int64_t choices() const { return submit.n; }
 };
 
+/// An alias of m0, m1 or both, in seeds that have aliases.
+inline constexpr const char* kAlias = "chat";
+
+/// Content hashes of the models, by their order; the second one may be broken.
+inline constexpr const char* kModelShas[] = {"sha-m0", "sha-m1"};
+inline constexpr const char* kBadModel = kModelShas[1];
+
 /// A prompt that begins with kPoison + i kills its worker at index i, i < kPoisonKinds.
 inline constexpr wire::TokenId kPoison = 666;
 inline constexpr int kPoisonKinds = 4;

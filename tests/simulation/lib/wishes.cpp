@@ -6,6 +6,7 @@ namespace {
 void draw_body(Wish& w, SimRandom& r, const Swarm& s) {
   wire::Submit& m = w.submit;
   m.model = r.below(4) == 0 ? "m1" : "m0";
+  if (s.aliases && r.below(3) != 0) m.model = kAlias;
   m.n = r.below(5) == 0 ? static_cast<std::int32_t>(r.between(2, 3)) : 1;
   m.max_tokens = r.below(8) == 0 ? r.between(20, 60) : r.between(1, 12);
   if (r.chance(s.zero_tokens)) m.max_tokens = 0;

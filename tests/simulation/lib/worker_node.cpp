@@ -325,9 +325,12 @@ void WorkerNode::obey_orders() {
     switch (order.kind) {
       case worker::Order::Kind::kAdd: {
         engine::SequenceSpec& spec = order.spec;
+        const std::string& sha = loads_.at(order.load_id).model_sha;
+        const std::string variant = numerics_class_ + (world_.swarm.aliases ? sha : "");
         Sequence sequence{dispatched_,
                           order.load_id,
-                          Stream(spec.sampling.seed, spec.choice, spec.prompt, numerics_class_),
+                          sha,
+                          Stream(spec.sampling.seed, spec.choice, spec.prompt, variant),
                           0,
                           spec.max_tokens,
                           poison_of(spec.prompt),
@@ -372,7 +375,13 @@ bool WorkerNode::step_engine() {
       ++sequence.next;
       ++world_.counts.tokens;
     }
-    if (sequence.next > 0 && sequence.stream.ended()) {
+    if (room && !over && sequence.model_sha == kBadModel &&
+        world_.accident(world_.swarm.bad_model)) {
+      world_.hit(Fault::kModelBroken);
+      produced.ids.clear();
+      produced.finish = wire::FinishReason::kError;
+      produced.error = Error{Errc::kInternal, "the model is broken"};
+    } else if (sequence.next > 0 && sequence.stream.ended()) {
       produced.finish = wire::FinishReason::kStop;
     } else if (sequence.next >= sequence.max_tokens) {
       produced.finish = wire::FinishReason::kLength;

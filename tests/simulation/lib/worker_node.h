@@ -41,7 +41,7 @@ class WorkerNode final : public Endpoint {
   using Name = std::pair<std::string, std::int32_t>;  // request, choice
   struct Sequence {
     Name name;
-    std::string load_id;
+    std::string load_id, model_sha;
     Stream stream;
     std::int64_t next = 0;
     std::int64_t max_tokens = 0;

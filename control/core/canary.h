@@ -1,0 +1,83 @@
+#pragma once
+// Judging a canary: what both sides of an alias did in one window, and what follows from it. Pure
+// functions of counted numbers, so that a decision can be made again from its row.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "control/core/alias_rows.h"
+#include "control/core/config.h"
+
+namespace holdfast::core {
+
+/// Times in buckets that grow by an eighth of a power of two: a percentile is at most 13 % too
+/// high, and two runs agree to the bit.
+class TimeHistogram {
+ public:
+  void add(std::int64_t us, std::int64_t times = 1);
+  std::int64_t count() const { return count_; }
+  /// Upper bound of the bucket with the 95th percentile; 0 if nothing was added.
+  std::int64_t p95_us() const;
+
+ private:
+  static constexpr int kSteps = 8;  // buckets in a power of two
+  std::array<std::int64_t, 48 * kSteps> buckets_{};
+  std::int64_t count_ = 0;
+};
+
+/// What is counted of one side while a window lasts.
+struct SideStats {
+  SideEvidence counted;  // but for the fields that are means and percentiles
+  TimeHistogram ttft;
+  TimeHistogram itl;
+  std::int64_t queue_sum = 0;  // of samples of queue_percent
+  std::int64_t samples = 0;
+  /// The numbers as of now. Time histograms: `ttft` with those that still wait, `itl` as counted.
+  SideEvidence evidence(const TimeHistogram& ttft_with_waiting) const;
+};
+
+enum class CanaryDecision : std::uint8_t { kContinue, kRollBack, kPromote };
+std::string_view decision_name(CanaryDecision decision);  // "continue", "roll back", "promote"
+
+struct CanaryVerdict {
+  CanaryDecision decision = CanaryDecision::kContinue;
+  bool enough = false;   // requests to say anything; if not, the next window goes on counting
+  bool suspect = false;  // a bound is broken: once more and it is rolled back
+  std::string reason;
+};
+
+/// At the end of a window. `suspect`: the window before had a breach; `passed`: windows without one
+/// in a row before this. A breach that is clear (twice the bound, or failures as in
+/// clearly_failing) rolls back at once, another one when the next window has one too.
+CanaryVerdict judge_window(const CanarySettings& settings, const SideEvidence& canary,
+                           const SideEvidence& stable, bool suspect, std::int64_t passed);
+
+/// At any moment: at least `clear_errors` failures, most of what ended on the canary failed, and
+/// less than half as large a share did on the stable side. Empty: no.
+std::string clearly_failing(const CanarySettings& settings, const SideEvidence& canary,
+                            const SideEvidence& stable);
+
+/// The settings by name, for rows, documents and commands; `knob` is empty where there is none.
+struct CanaryField {
+  const char* name;
+  std::int64_t CanarySettings::*field;
+  std::string_view knob;
+};
+std::span<const CanaryField> canary_fields();
+
+/// The same for the numbers of a side.
+struct EvidenceField {
+  const char* name;
+  std::int64_t SideEvidence::*field;
+};
+std::span<const EvidenceField> evidence_fields();
+
+/// Every field -1.
+CanarySettings nothing_said();
+/// What the operator said, else what the knobs say now. kUsage: no percent, or out of range.
+Result<CanarySettings> canary_settings(const CanarySettings& said, const Config& config);
+
+}  // namespace holdfast::core

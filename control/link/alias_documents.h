@@ -1,0 +1,23 @@
+#pragma once
+// Documents about aliases and canaries.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "control/core/machine.h"
+#include "control/store/store.h"
+
+namespace holdfast::link {
+
+/// Targets with their shares, what waits, the canary with its window so far, counters by side.
+nlohmann::json alias_json(const core::Machine& machine, const core::Alias& alias);
+/// All of them, by name.
+nlohmann::json aliases_json(const core::Machine& machine);
+
+/// {"history": changes, "canaries": each with its settings and end, "windows": each decision with
+/// the numbers of both sides}, the newest first, at most `limit` of each. An alias that was removed
+/// has its history still. kNotFound: there never was one of this name.
+Result<nlohmann::json> alias_history_json(const std::string& name, std::int64_t limit,
+                                          store::Store& store);
+
+}  // namespace holdfast::link

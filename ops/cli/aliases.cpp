@@ -1,0 +1,157 @@
+// models alias: names that stand for models, canaries, and what was decided about them.
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/offline.h"
+#include "ops/cli/output.h"
+#include "ops/cli/verb_functions.h"
+#include "ops/cli/who.h"
+
+namespace holdfast::cli {
+namespace {
+
+using nlohmann::json;
+
+json named(const Call& call) {
+  return {{"name", call.text("NAME")}, {"who", operator_name()}};
+}
+
+/// What the newest row of the history says about a change that did not wait in vain.
+int outcome(const Call& call) {
+  int exit = kExitDone;
+  json args = named(call);
+  args["limit"] = 1;
+  const auto history = operate(call, "models.alias_history", args, exit);
+  if (!history) return exit;
+  const json& row = history->at("history").at(0);
+  const std::string action = row.value("action", "");
+  if (action != "abandoned" && action != "canary rolled back") return kExitDone;
+  return report_error(call, Errc::kModelFailed,
+                      "models alias " + call.text("NAME") + ": " + action +
+                          ", the old targets stay: " + row.value("reason", ""));
+}
+
+/// Until what the alias waits for is ready, or has failed. Without a daemon nothing is loaded: the
+/// next start goes on with it.
+int wait_and_print(const Call& call, json document) {
+  while (!call.has("no-wait") && daemon_listens(call.state_dir)) {
+    int exit = kExitDone;
+    const auto shown = operate(call, "models.show", named(call), exit);
+    if (!shown) return exit;
+    document = *shown;
+    const bool loads =
+        shown->contains("canary") && shown->at("canary").value("state", "") == "loading";
+    if (!shown->contains("waits_for") && !loads) {
+      exit = outcome(call);
+      if (exit != kExitDone) return exit;
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  print_document(call, document);
+  return kExitDone;
+}
+
+int change_and_wait(const Call& call, const std::string& verb, const json& args) {
+  int exit = kExitDone;
+  const auto changed = operate(call, verb, args, exit);
+  if (!changed) return exit;
+  return wait_and_print(call, *changed);
+}
+
+int set_targets(const Call& call) {
+  json args = named(call);
+  args["to"] = call.text("to");
+  args["when_ready"] = call.has("when-ready");
+  if (!call.has("when-ready")) return operate_and_print(call, "models.alias", args);
+  return change_and_wait(call, "models.alias", args);
+}
+
+int begin_canary(const Call& call) {
+  const std::string text = call.text("canary");
+  const std::size_t equals = text.rfind('=');
+  const std::string percent = equals == std::string::npos ? "" : text.substr(equals + 1);
+  const bool number = !percent.empty() && percent.size() < 4 &&
+                      percent.find_first_not_of("0123456789") == std::string::npos;
+  if (!number) {
+    return report_error(call, Errc::kUsage,
+                        "models alias: --canary \"" + text + "\": expected MODEL=PERCENT");
+  }
+  json args = named(call);
+  args["model"] = text.substr(0, equals);
+  args["percent"] = std::stoi(percent);
+  if (call.has("window")) {
+    args["window_ms"] = static_cast<std::int64_t>(call.real("window") * 1000);
+  }
+  constexpr std::pair<const char*, const char*> kBounds[] = {
+      {"min-requests", "min_requests"},        {"clear-errors", "clear_errors"},
+      {"max-error-rate", "max_error_percent"}, {"max-refusal-rate", "max_refusal_percent"},
+      {"max-queue", "max_queue_percent"},      {"max-ttft", "max_ttft_percent"},
+      {"max-itl", "max_itl_percent"},          {"ttft-slack-ms", "ttft_slack_ms"},
+      {"itl-slack-ms", "itl_slack_ms"},        {"promote-after", "promote_after"}};
+  for (const auto& [flag, name] : kBounds) {
+    if (call.has(flag)) args[name] = call.integer(flag);
+  }
+  return change_and_wait(call, "models.canary", args);
+}
+
+int show_history(const Call& call) {
+  json args = named(call);
+  if (call.has("limit")) args["limit"] = call.integer("limit");
+  int exit = kExitDone;
+  auto history = operate(call, "models.alias_history", args, exit);
+  if (!history) return exit;
+  RenderOptions options;
+  options.nested["history"] = {"at_ms", "who", "action", "from", "to", "reason"};
+  options.nested["canaries"] = {"id",         "model",    "state", "windows",
+                                "started_ms", "ended_ms", "reason"};
+  options.nested["windows"] = {"canary",         "window",         "decision",
+                               "canary_numbers", "stable_numbers", "reason"};
+  if (!call.json) {  // one cell for each side
+    for (json& row : history->at("windows")) {
+      for (const char* side : {"canary", "stable"}) {
+        const json& n = row.at(std::string(side) + "_side");
+        row[std::string(side) + "_numbers"] =
+            n.at("accepted").dump() + " in, " + n.at("refused").dump() + " refused, " +
+            n.at("failed").dump() + "+" + n.at("interrupted").dump() + " of " +
+            n.at("ended").dump() + " failed, ttft " +
+            std::to_string(n.at("ttft_p95_us").get<std::int64_t>() / 1000) + " ms, itl " +
+            std::to_string(n.at("itl_p95_us").get<std::int64_t>() / 1000) + " ms, queue " +
+            n.at("queue_percent").dump() + " %";
+      }
+    }
+  }
+  print_document(call, *history, options);
+  return kExitDone;
+}
+
+}  // namespace
+
+int models_alias(const Call& call) {
+  const char* kActions[] = {"to", "remove", "canary", "rollback", "promote", "history"};
+  int asked = 0;
+  for (const char* action : kActions) asked += call.has(action);
+  if (asked > 1 || (asked == 1 && !call.has("NAME"))) {
+    return report_error(call, Errc::kUsage,
+                        "models alias: expected NAME and at most one of --to, --remove, --canary, "
+                        "--rollback, --promote, --history");
+  }
+  if (call.has("to")) return set_targets(call);
+  if (call.has("canary")) return begin_canary(call);
+  if (call.has("history")) return show_history(call);
+  if (call.has("remove")) return operate_and_print(call, "models.alias_remove", named(call));
+  if (call.has("rollback")) return operate_and_print(call, "models.canary_rollback", named(call));
+  if (call.has("promote")) return operate_and_print(call, "models.canary_promote", named(call));
+  if (call.has("NAME")) return read_and_print(call, "models.show", named(call));
+  RenderOptions options;
+  options.nested["aliases"] = {"name", "stands_for", "changed_ms"};
+  options.columns = {"name", "stands_for", "changed_ms"};
+  options.when_empty = "no aliases; make one with `holdfast models alias NAME --to MODEL`";
+  return operate_and_print(call, "models.aliases", json::object(), options);
+}
+
+}  // namespace holdfast::cli

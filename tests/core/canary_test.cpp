@@ -1,0 +1,584 @@
+// Goal: a canary is judged by what both sides did, is rolled back at the latest by its second bad
+// window, takes nobody's tokens back and loses nobody's request; every decision is a row with its
+// numbers. Method: verdicts from numbers by hand; then events on the bench with time from the
+// test, also over restarts.
+#include "control/core/canary.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kW1 = 101;
+constexpr PeerId kW2 = 102;
+
+// ---- verdicts
+
+SideEvidence good(std::int64_t requests = 100) {
+  SideEvidence side;
+  side.accepted = side.ended = side.ttft_count = requests;
+  side.itl_count = requests * 10;
+  side.ttft_p95_us = 100'000;
+  side.itl_p95_us = 20'000;
+  return side;
+}
+
+CanaryVerdict judge(const SideEvidence& canary, const SideEvidence& stable, bool suspect = false,
+                    std::int64_t promote_after = 0, std::int64_t passed = 0) {
+  CanarySettings settings;
+  settings.promote_after = promote_after;
+  return judge_window(settings, canary, stable, suspect, passed);
+}
+constexpr auto kContinue = CanaryDecision::kContinue;
+constexpr auto kRollBack = CanaryDecision::kRollBack;
+constexpr auto kPromote = CanaryDecision::kPromote;
+
+TEST(CanaryVerdict, WithinBoundsGoesOnAndIsPromotedIfAsked) {
+  EXPECT_EQ(judge(good(), good()).decision, kContinue);
+  EXPECT_FALSE(judge(good(), good()).suspect);
+  EXPECT_TRUE(judge(good(), good()).enough);
+  EXPECT_EQ(judge(good(), good(), false, 3, 1).decision, kContinue);
+  EXPECT_EQ(judge(good(), good(), false, 3, 2).decision, kPromote);
+  EXPECT_EQ(judge(good(), good(), true, 1, 0).decision, kPromote);  // the doubt is gone
+}
+
+TEST(CanaryVerdict, EachBoundIsSuspectOnceAndRollsBackTheSecondTime) {
+  struct Case {
+    const char* what;
+    std::int64_t SideEvidence::*field;
+    std::int64_t within, over;
+  };
+  const Case cases[] = {
+      {"errors", &SideEvidence::failed, 2, 4},
+      {"interrupted", &SideEvidence::interrupted, 2, 4},
+      {"refusals", &SideEvidence::refused, 2, 4},
+      {"queue", &SideEvidence::queue_percent, 400, 401},
+      {"ttft", &SideEvidence::ttft_p95_us, 150'000, 151'000},
+      {"itl", &SideEvidence::itl_p95_us, 30'000, 31'000},
+  };
+  for (const Case& c : cases) {
+    SideEvidence canary = good();
+    canary.*c.field = c.within;
+    EXPECT_FALSE(judge(canary, good()).suspect) << c.what;
+    canary.*c.field = c.over;
+    EXPECT_EQ(judge(canary, good()).decision, kContinue) << c.what;
+    EXPECT_TRUE(judge(canary, good()).suspect) << c.what;
+    EXPECT_EQ(judge(canary, good(), true).decision, kRollBack) << c.what;
+    EXPECT_EQ(judge(canary, good(), true, 1, 5).decision, kRollBack) << c.what;
+  }
+}
+
+TEST(CanaryVerdict, WhatIsClearRollsBackAtOnce) {
+  SideEvidence canary = good();
+  canary.failed = 15;  // more than ten points, and than twice the bound
+  EXPECT_EQ(judge(canary, good()).decision, kRollBack);
+  canary = good();
+  canary.ttft_p95_us = 301'000;
+  EXPECT_EQ(judge(canary, good()).decision, kRollBack);
+  canary = good();
+  canary.itl_p95_us = 61'000;
+  EXPECT_EQ(judge(canary, good()).decision, kRollBack);
+  canary = good(6);  // too few for a share, but all of them
+  canary.failed = 5;
+  EXPECT_EQ(judge(canary, good()).decision, kRollBack);
+}
+
+TEST(CanaryVerdict, WhatBothSidesSufferIsNotTheCanarys) {
+  SideEvidence canary = good();
+  SideEvidence stable = good();
+  canary.failed = stable.failed = 60;
+  canary.refused = stable.refused = 60;
+  canary.queue_percent = stable.queue_percent = 5000;
+  canary.ttft_p95_us = stable.ttft_p95_us = 9'000'000;
+  EXPECT_FALSE(judge(canary, stable).suspect) << judge(canary, stable).reason;
+  EXPECT_TRUE(clearly_failing({}, canary, stable).empty());
+}
+
+TEST(CanaryVerdict, SmallDifferencesOfSmallTimesDoNotCount) {
+  SideEvidence canary = good();
+  SideEvidence stable = good();
+  stable.ttft_p95_us = 1000;
+  stable.itl_p95_us = 100;
+  canary.ttft_p95_us = 50'000;
+  canary.itl_p95_us = 10'000;
+  EXPECT_FALSE(judge(canary, stable).suspect) << judge(canary, stable).reason;
+}
+
+TEST(CanaryVerdict, TooFewSayNothing) {
+  SideEvidence few = good(19);
+  few.failed = 4;
+  few.ttft_p95_us = 9'000'000;
+  few.itl_count = 19;
+  few.itl_p95_us = 9'000'000;
+  const CanaryVerdict verdict = judge(few, good(), false, 1, 0);
+  EXPECT_EQ(verdict.decision, kContinue);
+  EXPECT_FALSE(verdict.enough);
+  EXPECT_TRUE(judge(few, good(), true).suspect);  // a doubt stays until there are enough
+  few = good();
+  few.ttft_p95_us = 9'000'000;
+  EXPECT_FALSE(judge(few, good(5)).suspect);  // nothing to compare with
+}
+
+TEST(CanaryTimes, PercentilesAreBucketsUpperBounds) {
+  TimeHistogram times;
+  EXPECT_EQ(times.p95_us(), 0);
+  for (int i = 0; i < 95; ++i) times.add(1000);
+  for (int i = 0; i < 5; ++i) times.add(1'000'000);
+  EXPECT_EQ(times.count(), 100);
+  EXPECT_GE(times.p95_us(), 1000);
+  EXPECT_LE(times.p95_us(), 1130);
+  times.add(1'000'000);
+  EXPECT_GE(times.p95_us(), 1'000'000);
+  EXPECT_LE(times.p95_us(), 1'130'000);
+  for (const std::int64_t us :
+       {0LL, 1LL, 2LL, 3LL, 7LL, 8LL, 9LL, 12'345LL, 1LL << 40, 1LL << 50}) {
+    TimeHistogram one;
+    one.add(us, 3);
+    EXPECT_EQ(one.count(), 3);
+    EXPECT_GE(one.p95_us(), std::min<std::int64_t>(us, 1LL << 40));
+    EXPECT_LE(one.p95_us(), std::max<std::int64_t>(us, 1) * 9 / 8 + 1) << us;
+  }
+}
+
+TEST(CanarySettings, KnobsAreTheDefaultsAndTheLimits) {
+  Config config;
+  config.canary_window_ms = 2000;
+  CanarySettings said = nothing_said();
+  EXPECT_FALSE(canary_settings(said, config).has_value());  // no percent
+  said.percent = 5;
+  EXPECT_EQ(canary_settings(said, config).value().window_ms, 2000);
+  said.window_ms = 300;
+  EXPECT_EQ(canary_settings(said, config).value().window_ms, 300);
+  for (const CanaryField& field : canary_fields()) {
+    CanarySettings bad = said;
+    bad.*field.field = -2;
+    EXPECT_FALSE(canary_settings(bad, config).has_value()) << field.name;
+    bad.*field.field = 1LL << 41;
+    EXPECT_FALSE(canary_settings(bad, config).has_value()) << field.name;
+  }
+}
+
+// ---- in the machine
+
+struct CanaryTest : testing::Test {
+  static Config config() {
+    Config c;
+    c.canary_window_ms = 1000;
+    c.canary_min_requests = 4;
+    c.breaker_failures = 1000;
+    return c;
+  }
+  Bench bench{config()};
+  int asked = 0;
+
+  void SetUp() override {
+    bench.boot();
+    bench.connect_worker(kW1, "w1");
+    bench.add_model(1024, 64, 640, true, "a");
+    bench.make_ready(kW1, "class-a", 64, 640);
+    bench.add_model(1024, 2, 64, false, "c");
+    OpAlias op;
+    op.name = "chat";
+    op.targets = {{"a", 1}};
+    bench.step(op);
+  }
+  void begin(std::int64_t percent = 50, std::int64_t promote_after = 0) {
+    OpCanary op;
+    op.peer = Bench::kOperator;
+    op.name = "chat";
+    op.who = "ann";
+    op.model = "c";
+    op.settings = nothing_said();
+    op.settings.percent = percent;
+    op.settings.promote_after = promote_after;
+    bench.step(op);
+    ASSERT_EQ(bench.durability, Durability::kFull);
+    bench.make_ready(kW1, "class-c", 2, 64);
+    ASSERT_TRUE(running());
+  }
+  Errc end(OpCanary::End how) {
+    OpCanary op;
+    op.peer = Bench::kOperator;
+    op.name = "chat";
+    op.who = "ann";
+    op.end = how;
+    bench.step(op);
+    for (const Outgoing& o : bench.sent) {
+      if (const auto* r = std::get_if<SendOpResult>(&o)) {
+        return r->ok ? Errc::kInternal : r->refusal.code;
+      }
+    }
+    return Errc::kTimeout;
+  }
+  const Alias& alias() { return bench.machine.aliases().at("chat"); }
+  bool running() { return alias().canary && alias().canary->row.state == CanaryState::kRunning; }
+  std::string targets() { return targets_text(alias().row.targets); }
+  const Request& request(const std::string& id) { return *bench.machine.request(id); }
+  /// Submits until one goes to this model; its dispatch if it has one.
+  std::string ask(const std::string& model, std::int64_t prompt = 4) {
+    for (int i = 0; i < 100; ++i) {
+      const std::string id = "r" + std::to_string(++asked);
+      wire::Submit submit = bench.submission(id, 8, prompt);
+      submit.model = "chat";
+      bench.submit(std::move(submit));
+      for (const wire::Dispatch& d : bench.dispatches()) sent[d.request_id] = d;
+      if (request(id).row.model == model) return id;
+      if (request(id).row.model == "a") finish(id, FinishReason::kStop);
+    }
+    ADD_FAILURE() << "no request went to " << model;
+    return {};
+  }
+  /// Ends a request that runs; dispatches that follow from it are kept.
+  void finish(const std::string& id, FinishReason how, const char* code = "internal") {
+    wire::TokenEvent event;
+    event.request_id = id;
+    event.fence = sent.at(id).fence;
+    event.finish = how;
+    if (how == FinishReason::kError) {
+      event.error_code = code;
+    } else {
+      event.ids = {1};
+    }
+    wire::Tokens tokens;
+    tokens.events = {event};
+    bench.step(FromWorker{kW1, tokens});
+    for (const wire::Dispatch& d : bench.dispatches()) sent[d.request_id] = d;
+  }
+  /// Requests that each end before the next one comes, whichever model they get.
+  void serve(int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string id = "s" + std::to_string(++asked);
+      wire::Submit submit = bench.submission(id);
+      submit.model = "chat";
+      bench.submit(std::move(submit));
+      sent[id] = bench.dispatch();
+      finish(id, FinishReason::kStop);
+    }
+  }
+  void token(const std::string& id, std::int64_t start = 0) {
+    bench.tokens(kW1, sent.at(id), start, {static_cast<TokenId>(start + 1)});
+  }
+  std::vector<CanaryWindowRow> windows() {
+    std::vector<CanaryWindowRow> rows;
+    for (const auto& change : bench.written<AliasChange>()) {
+      if (const auto* w = std::get_if<InsertCanaryWindow>(&change)) rows.push_back(w->row);
+    }
+    return rows;
+  }
+  std::vector<std::string> end_reasons() {
+    std::vector<std::string> reasons;
+    for (const auto& row : bench.written<EndAttempt>()) reasons.push_back(row.reason);
+    return reasons;
+  }
+  void window() { bench.advance_ms(1001); }
+  std::map<std::string, wire::Dispatch> sent;
+};
+
+TEST_F(CanaryTest, ItRoutesNothingBeforeItIsReady) {
+  OpCanary op;
+  op.name = "chat";
+  op.model = "c";
+  op.settings = nothing_said();
+  op.settings.percent = 99;
+  bench.step(op);
+  for (int i = 0; i < 20; ++i) {
+    wire::Submit submit = bench.submission("r" + std::to_string(i));
+    submit.model = "chat";
+    bench.submit(std::move(submit));
+    EXPECT_EQ(request("r" + std::to_string(i)).row.model, "a");
+  }
+}
+
+TEST_F(CanaryTest, AGoodOneGoesOnAndIsPromoted) {
+  begin(50, 2);
+  for (int round = 0; round < 2; ++round) {
+    serve(24);
+    window();
+  }
+  ASSERT_EQ(windows().size(), 2u);
+  EXPECT_EQ(windows()[0].decision, "continue");
+  EXPECT_EQ(windows()[1].decision, "promote");
+  EXPECT_GE(windows()[0].canary_side.ended, 5);
+  EXPECT_GE(windows()[0].stable_side.ended, 5);
+  EXPECT_EQ(targets(), "c=1");
+  EXPECT_FALSE(alias().canary.has_value());
+}
+
+TEST_F(CanaryTest, OneThatFailsIsRolledBackAtOnce) {
+  begin();
+  int failures = 0;
+  while (running() && failures < 20) {
+    finish(ask("c"), FinishReason::kError);
+    ++failures;
+  }
+  EXPECT_EQ(failures, Config().canary_clear_errors);
+  ASSERT_EQ(windows().size(), 1u);
+  EXPECT_EQ(windows()[0].decision, "roll back");
+  EXPECT_EQ(windows()[0].canary_side.failed, failures);
+  for (int i = 0; i < 50; ++i) {
+    wire::Submit submit = bench.submission("after" + std::to_string(i));
+    submit.model = "chat";
+    bench.submit(std::move(submit));
+    EXPECT_EQ(request("after" + std::to_string(i)).row.model, "a");
+  }
+  EXPECT_EQ(alias().counters[1].failed, static_cast<std::uint64_t>(failures));
+}
+
+TEST_F(CanaryTest, WhatARequestAskedForIsNotTheCanarysFault) {
+  begin();
+  for (int i = 0; i < 10; ++i) finish(ask("c"), FinishReason::kError, "invalid_request");
+  window();
+  EXPECT_TRUE(running());
+}
+
+/// The heart of it: nothing that a client has seen moves, everything else does.
+TEST_F(CanaryTest, ARollbackMovesWhatHasNoTokenAndNothingElse) {
+  begin();
+  const std::string talks = ask("c");
+  const std::string silent = ask("c");
+  const std::string waits = ask("c");  // two slots
+  token(talks);
+  ASSERT_EQ(request(silent).row.state, RequestState::kRunning);
+  ASSERT_EQ(request(waits).row.state, RequestState::kQueued);
+  const wire::Fence old = sent.at(silent).fence;
+  EXPECT_EQ(end(OpCanary::End::kRollBack), Errc::kInternal);
+  EXPECT_EQ(bench.durability, Durability::kFull);
+  // Rows, cancels and new dispatches leave in one group.
+  EXPECT_EQ(bench.messages<wire::CancelWork>(kW1).size(), 1u);
+  EXPECT_EQ(bench.messages<wire::CancelWork>(kW1)[0].request_id, silent);
+  EXPECT_EQ(end_reasons().back(), "canary_rolled_back");
+  for (const std::string& id : {silent, waits}) {
+    EXPECT_EQ(request(id).row.model, "a");
+    EXPECT_EQ(request(id).row.model_sha, "sha-a");
+    EXPECT_EQ(request(id).row.rerouted_from, "c");
+    EXPECT_EQ(request(id).row.state, RequestState::kRunning);
+    EXPECT_TRUE(request(id).row.numerics_class.empty());
+  }
+  for (const wire::Dispatch& d : bench.dispatches()) {
+    EXPECT_EQ(d.model_sha, "sha-a");
+    sent[d.request_id] = d;
+  }
+  EXPECT_EQ(request(talks).row.model, "c");
+  // Tokens of the old attempt count no more.
+  wire::Dispatch stale = sent.at(silent);
+  stale.fence = old;
+  bench.tokens(kW1, stale, 0, {77});
+  EXPECT_TRUE(bench.stored_ids(silent).empty());
+  finish(silent, FinishReason::kStop);
+  finish(waits, FinishReason::kStop);
+  bench.tokens(kW1, sent.at(talks), 1, {2}, FinishReason::kStop);
+  for (const std::string& id : {silent, waits, talks}) {
+    EXPECT_EQ(bench.state(id), RequestState::kSucceeded);
+  }
+  EXPECT_EQ(alias().counters[1].rerouted, 2u);
+}
+
+TEST_F(CanaryTest, WhatNobodyElseUnderstandsOrHasRoomForStays) {
+  begin();
+  const std::string other_tokenizer = ask("c");
+  ModelRow& stable = const_cast<ModelRow&>(bench.machine.models().at("a").row);
+  stable.tokenizer_sha = "another";
+  end(OpCanary::End::kRollBack);
+  EXPECT_EQ(request(other_tokenizer).row.model, "c");
+  finish(other_tokenizer, FinishReason::kStop);
+  EXPECT_EQ(bench.state(other_tokenizer), RequestState::kSucceeded);
+
+  stable.tokenizer_sha = "tokenizer";
+  begin();
+  const std::string longer = ask("c", 900);
+  stable.context = 512;
+  end(OpCanary::End::kRollBack);
+  EXPECT_EQ(request(longer).row.model, "c");
+  // Not known is not the same.
+  begin();
+  const std::string unknown = ask("c");
+  stable.tokenizer_sha.clear();
+  const_cast<ModelRow&>(bench.machine.models().at("c").row).tokenizer_sha.clear();
+  end(OpCanary::End::kRollBack);
+  EXPECT_EQ(request(unknown).row.model, "c");
+}
+
+TEST_F(CanaryTest, ASlowOneIsRolledBackInTwoWindows) {
+  begin();
+  for (int round = 0; round < 2 && running(); ++round) {
+    std::vector<std::string> slow;
+    for (int i = 0; i < 2; ++i) slow.push_back(ask("c"));  // two run
+    for (int i = 0; i < 3; ++i) ask("c");                  // these wait
+    for (int i = 0; i < 8; ++i) finish(ask("a"), FinishReason::kStop);
+    window();
+    for (const std::string& id : slow) {
+      if (running()) finish(id, FinishReason::kStop);
+    }
+  }
+  EXPECT_FALSE(running());
+  EXPECT_LE(windows().size(), 2u);
+  EXPECT_EQ(windows().back().decision, "roll back");
+  EXPECT_NE(windows().back().reason.find("first token"), std::string::npos)
+      << windows().back().reason;
+  EXPECT_EQ(targets(), "a=1");
+}
+
+TEST_F(CanaryTest, AFailedLoadIsABreach) {
+  OpCanary op;
+  op.name = "chat";
+  op.model = "c";
+  op.settings = nothing_said();
+  op.settings.percent = 10;
+  bench.step(op);
+  const auto loads = bench.messages<wire::Load>(kW1);
+  ASSERT_EQ(loads.size(), 1u);
+  wire::StateReport report;
+  report.model.load_id = loads[0].load_id;
+  report.model.state = "failed";
+  report.model.reason = "out of memory";
+  bench.step(FromWorker{kW1, report});
+  EXPECT_FALSE(alias().canary.has_value());
+  ASSERT_EQ(windows().size(), 1u);
+  EXPECT_EQ(windows()[0].reason, "its load failed: out of memory");
+}
+
+/// The canary's worker goes, and the model can not be loaded again: who waits for it goes on.
+TEST_F(CanaryTest, AFailedLoadLaterMovesWhoWaits) {
+  begin();
+  const std::string silent = ask("c");
+  for (const auto& [id, load] : std::map(bench.machine.loads())) {
+    if (load.row.model != "c") continue;
+    wire::StateReport report;
+    report.model.load_id = id;
+    report.model.state = "failed";
+    report.model.reason = "file_invalid: gone";
+    bench.step(FromWorker{kW1, report});
+  }
+  EXPECT_FALSE(running());
+  EXPECT_EQ(bench.machine.models().at("c").row.state, ModelState::kFailed);
+  EXPECT_EQ(request(silent).row.model, "a");
+  EXPECT_FALSE(request(silent).terminal());
+}
+
+TEST_F(CanaryTest, TooFewRequestsKeepCounting) {
+  begin();
+  for (int round = 0; round < 3; ++round) {
+    finish(ask("c"), FinishReason::kStop);
+    window();
+  }
+  ASSERT_EQ(windows().size(), 3u);
+  EXPECT_EQ(windows()[2].canary_side.ended, 3);
+  EXPECT_NE(windows()[2].reason.find("too few"), std::string::npos);
+  finish(ask("c"), FinishReason::kStop);
+  window();
+  EXPECT_EQ(windows()[3].reason, "within its bounds");
+  window();  // nothing happened: nothing to decide, no row
+  EXPECT_EQ(windows().size(), 4u);
+  finish(ask("c"), FinishReason::kStop);
+  window();
+  EXPECT_EQ(windows()[4].canary_side.ended, 1);
+}
+
+TEST_F(CanaryTest, ARestartBeginsTheWindowAgainAndForgetsNothingElse) {
+  begin(50, 3);
+  for (int i = 0; i < 5; ++i) finish(ask("c"), FinishReason::kStop);
+  window();
+  for (int i = 0; i < 3; ++i) finish(ask("c"), FinishReason::kError);
+  Boot database = bench.database();
+  const auto before = windows().size();
+  bench = Bench(config());
+  bench.now.mono_us += 60'000'000;
+  bench.boot(std::move(database), 2);
+  ASSERT_TRUE(running());
+  EXPECT_EQ(alias().canary->row.windows, static_cast<std::int64_t>(before));
+  EXPECT_EQ(alias().canary->row.passed, 1);
+  EXPECT_EQ(alias().canary->row.settings.promote_after, 3);
+  EXPECT_EQ(alias().canary->stats[1].counted.failed, 0);
+  window();
+  EXPECT_TRUE(running());
+}
+
+/// The queue is longer than what a start reads at once: its tail learns of the rollback too.
+TEST_F(CanaryTest, RequestsThatWereNotReadYetAreMovedWhenTheyAre) {
+  begin();
+  const std::string first = ask("c");
+  ask("c");
+  const std::string waits = ask("c");
+  Boot database = bench.database();
+  BootMore late;
+  for (auto it = database.requests.begin(); it != database.requests.end();) {
+    if (it->row.id != waits) {
+      ++it;
+      continue;
+    }
+    late.requests.push_back(*it);
+    it = database.requests.erase(it);
+  }
+  late.last = true;
+  database.unread = 1;
+  bench = Bench(config());
+  bench.boot(std::move(database), 2);
+  end(OpCanary::End::kRollBack);
+  EXPECT_EQ(request(first).row.model, "a");  // its worker has not come back: no token, no loss
+  bench.step(late);
+  EXPECT_EQ(request(waits).row.model, "a");
+  EXPECT_EQ(request(waits).row.rerouted_from, "c");
+}
+
+TEST_F(CanaryTest, OneAtATimeAndNoOtherChangesMeanwhile) {
+  begin();
+  bench.add_model(1024, 2, 64, false, "d");
+  OpCanary op;
+  op.peer = Bench::kOperator;
+  op.name = "chat";
+  op.settings = nothing_said();
+  op.settings.percent = 5;
+  const auto refused = [&](const std::string& model) {
+    op.model = model;
+    bench.step(op);
+    for (const Outgoing& o : bench.sent) {
+      if (const auto* r = std::get_if<SendOpResult>(&o)) return !r->ok;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused("d"));
+  EXPECT_TRUE(refused("a"));
+  EXPECT_TRUE(refused("chat"));
+  EXPECT_TRUE(refused("nobody"));
+  EXPECT_FALSE(refused("c"));  // other settings for the same one
+  EXPECT_EQ(alias().canary->row.settings.percent, 5);
+  EXPECT_TRUE(running());
+  OpAlias change;
+  change.name = "chat";
+  change.targets = {{"d", 1}};
+  bench.step(change);
+  EXPECT_EQ(targets(), "a=1");
+  EXPECT_EQ(end(OpCanary::End::kPromote), Errc::kInternal);
+  EXPECT_EQ(targets(), "c=1");
+  EXPECT_EQ(end(OpCanary::End::kPromote), Errc::kConflict);
+}
+
+/// A prompt that was prepared for the canary's tokenizer while the canary ended: it is prepared
+/// again, its client notices nothing.
+TEST_F(CanaryTest, WhatIsPreparedMeanwhileIsPreparedAgain) {
+  begin(99);
+  wire::Submit submit = bench.text_submission("t1");
+  submit.model = "chat";
+  bench.submit(submit);
+  auto jobs = bench.messages<wire::Prepare>(Bench::kHelper);
+  ASSERT_EQ(jobs.size(), 1u);
+  ASSERT_EQ(jobs[0].model_sha, "sha-c");
+  end(OpCanary::End::kRollBack);
+  wire::Prepared prepared;
+  prepared.job = jobs[0].job;
+  prepared.ok = true;
+  prepared.ids = {{1, 2, 3}};
+  bench.step(PreparedEvent{Bench::kHelper, prepared});
+  jobs = bench.messages<wire::Prepare>(Bench::kHelper);
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0].model_sha, "sha-a");
+  prepared.job = jobs[0].job;
+  bench.step(PreparedEvent{Bench::kHelper, prepared});
+  ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
+  EXPECT_EQ(request("t1").row.model, "a");
+}
+
+}  // namespace
+}  // namespace holdfast::core
