@@ -55,6 +55,7 @@ void print_workers(const Call& call) {
 int complete(const Call& call) {
   const std::string what = call.text("WHAT");
   if (what == "models") print_rows(call, "SELECT name FROM models ORDER BY name");
+  if (what == "aliases") print_rows(call, "SELECT name FROM aliases ORDER BY name");
   if (what == "requests") print_rows(call, "SELECT id FROM requests ORDER BY seq DESC LIMIT 50");
   if (what == "versions") {
     print_rows(call, "SELECT version FROM config_versions ORDER BY version DESC LIMIT 50");

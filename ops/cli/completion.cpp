@@ -29,6 +29,8 @@ std::string source_name(const Argument& argument) {
       return "@models";
     case Source::kModelOrFile:
       return "@model_or_file";
+    case Source::kAlias:
+      return "@aliases";
     case Source::kRequest:
       return "@requests";
     case Source::kWorker:

@@ -82,7 +82,7 @@ const Verb kModelsAdd = {
 const Verb kModelsAlias = {
     "models alias",
     "a name that stands for models: list them, or change one and its canary",
-    {{"NAME", kText, "of the alias; without it all are listed"},
+    {{"NAME", kText, "of the alias; without it all are listed", true, kAlias},
      {"--to", kText, "MODEL[=WEIGHT],… that new requests go to"},
      {"--when-ready", kSwitch, "load them first; if that fails the old targets stay"},
      {"--remove", kSwitch, "forget the alias; what was accepted ends where it is"},

@@ -24,6 +24,7 @@ enum class Source : std::uint8_t {
   kDirectory,
   kModel,  // a registered one
   kModelOrFile,
+  kAlias,
   kRequest,
   kWorker,
   kKnob,

@@ -32,6 +32,7 @@ class Completion : public testing::Test {
         << house.errors();
     ASSERT_EQ(house.cli({"run", "demo", "hi", "--max-tokens", "1"}).code, 0);
     ASSERT_EQ(house.cli({"config", "set", "queue.max_requests=77"}).code, 0);
+    ASSERT_EQ(house.cli({"models", "alias", "chat", "--to", "demo"}).code, 0);
     ASSERT_EQ(house.stop(), 0);
   }
   static void TearDownTestSuite() {
@@ -86,6 +87,7 @@ class Completion : public testing::Test {
     EXPECT_EQ(offer({"models", "show", ""}), (Words{"demo", "other"}));
     EXPECT_EQ(offer({"models", "show", "d"}), Words{"demo"});
     EXPECT_EQ(offer({"--state", "/nowhere", "models", "show", ""}), Words{}) << "its models";
+    EXPECT_EQ(offer({"models", "alias", ""}), Words{"chat"});
     EXPECT_EQ(offer({"--json", "models", "show", "d"}), Words{"demo"});
     EXPECT_EQ(offer({"requests", "list", "--with-state", "ca"}), Words{"cancelled"});
     EXPECT_EQ(offer({"requests", "move", "x", "--priority", ""}),
