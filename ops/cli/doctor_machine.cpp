@@ -16,6 +16,7 @@
 #include "ops/cli/doctor.h"
 #include "ops/cli/output.h"
 #include "ops/cli/state_dir.h"
+#include "shared/base/cgroup.h"
 
 namespace holdfast::cli {
 namespace {
@@ -39,22 +40,6 @@ std::optional<std::int64_t> number_in(const Patient& p, const std::string& path)
   const long long value = std::strtoll(text.c_str(), &end, 10);
   if (end == text.c_str()) return std::nullopt;
   return value;
-}
-
-/// The tightest memory limit of our control group and those above it; 0 = none.
-std::int64_t group_limit(const Patient& p) {
-  const std::string membership = read_below(p, "/proc/self/cgroup");
-  const std::size_t at = membership.find("0::");
-  if (at == std::string::npos) return 0;
-  std::string group = membership.substr(at + 3, membership.find('\n', at) - at - 3);
-  std::int64_t limit = 0;
-  for (;;) {
-    if (group == "/") group.clear();
-    const auto own = number_in(p, "/sys/fs/cgroup" + group + "/memory.max");
-    if (own && (limit == 0 || *own < limit)) limit = *own;
-    if (group.empty()) return limit;
-    group.resize(group.rfind('/'));
-  }
 }
 
 std::string gib(std::int64_t bytes) {
@@ -132,7 +117,7 @@ void check_memory(Patient& p) {
     p.warn("memory", "/proc/meminfo cannot be read", "MemTotal", "mount /proc");
     return;
   }
-  const std::int64_t limit = group_limit(p);
+  const std::int64_t limit = group_memory(p.root).limit;
   const bool limited = limit > 0 && limit < total;
   const std::int64_t reserved = sum_of(p, "devices", "reserved_bytes");
   const std::int64_t told = sum_of(p, "devices", "reservable_bytes");

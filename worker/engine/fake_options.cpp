@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "shared/base/cgroup.h"
 #include "shared/base/log.h"
 
 namespace holdfast::engine {
@@ -46,22 +47,10 @@ Result<FakeFault> parse_fault(const std::string& text) {
   return invalid("crash \"" + text + "\": expected abort, segv, kill, oom, hang or exit:0 to 255");
 }
 
-/// True if our control group has a limit that ends this process before the machine is full.
-bool has_memory_limit() {
-  std::ifstream membership("/proc/self/cgroup");
-  for (std::string line; std::getline(membership, line);) {
-    if (line.rfind("0::", 0) != 0) continue;
-    std::ifstream limit("/sys/fs/cgroup" + line.substr(3) + "/memory.max");
-    std::string text;
-    return limit >> text && text != "max";
-  }
-  return false;
-}
-
 /// A real out-of-memory kill needs a limit: without one the machine would be filled, and the kernel
 /// might choose somebody else.
 [[noreturn]] void run_out_of_memory() {
-  if (!has_memory_limit()) {
+  if (group_memory().limit == 0) {
     log::warn("fake engine: no memory limit on this control group; SIGKILL instead of an OOM kill");
     raise(SIGKILL);
   }

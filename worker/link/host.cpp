@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 
 #include "shared/base/bytes.h"
+#include "shared/base/cgroup.h"
 
 namespace holdfast::worker {
 
@@ -20,6 +22,12 @@ wire::MemoryReport host_memory() {
   for (std::int64_t kib = 0; meminfo >> key >> kib; std::getline(meminfo, unit)) {
     if (key == "MemTotal:") report.total = kib * 1024;
     if (key == "MemAvailable:") report.free = kib * 1024;
+  }
+  // What the kernel would kill us for is not memory that a load may have.
+  const GroupMemory group = group_memory();
+  if (group.limit > 0 && group.limit < report.total) {
+    report.total = group.limit;
+    report.free = std::min(report.free, std::max<std::int64_t>(group.limit - group.used, 0));
   }
   std::ifstream statm("/proc/self/statm");
   std::int64_t pages = 0;

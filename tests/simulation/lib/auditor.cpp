@@ -18,6 +18,7 @@ std::string place(const std::string& id, std::int64_t choice, std::int64_t index
 void Auditor::attempted(int wish) {
   const Wish& w = wishes_[static_cast<std::size_t>(wish)];
   Known& known = known_[w.submit.request_id];
+  if (known.wish >= 0) return;  // tried again: what is known of it stays
   known.wish = wish;
   known.choices.resize(static_cast<std::size_t>(w.choices()));
   known.variants = variants_of(w);
@@ -316,7 +317,10 @@ void Auditor::on_ack(core::PeerId, const wire::AckItem& item) {
     world_.fail("I5 ACK of " + place(item.request_id, item.choice, item.upto) +
                 " under a fence that is not the current one");
   }
-  if (lies_.count({item.request_id + "/" + std::to_string(item.choice), item.fence}) > 0) {
+  // Of one that has ended it says no more than that the worker may forget it.
+  const bool lied =
+      lies_.count({item.request_id + "/" + std::to_string(item.choice), item.fence}) > 0;
+  if (lied && !known->fin) {
     world_.fail("I5 ACK of " + place(item.request_id, item.choice, item.upto) +
                 " although its worker sent two tokens for one index");
   }
