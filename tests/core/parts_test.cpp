@@ -415,6 +415,20 @@ TEST(Placement, AModelThatFailsTakesItsOwnRequestsAlong) {
   EXPECT_EQ(bench.state("of-good"), RequestState::kQueued);
 }
 
+TEST(Placement, ALoadThatIsReadyOrDrainingNeedsNoReports) {
+  Bench bench;
+  bench.boot();
+  bench.add_model();
+  bench.connect_worker(kW1, "w1");
+  bench.advance_ms(2 * bench.machine.config().load_timeout_ms);
+  EXPECT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kReady);
+  bench.submit(bench.submission("r1"));
+  bench.step(OpModel{Bench::kOperator, 1, "models.unload", "m"});
+  bench.advance_ms(2 * bench.machine.config().load_timeout_ms);
+  EXPECT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kDraining);
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+}
+
 TEST(Placement, ADrainingLoadEndsWithItsWorker) {
   Bench bench;
   bench.boot();
