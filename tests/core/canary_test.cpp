@@ -302,6 +302,9 @@ TEST_F(CanaryTest, AGoodOneGoesOnAndIsPromoted) {
   EXPECT_EQ(windows()[1].decision, "promote");
   EXPECT_GE(windows()[0].canary_side.ended, 5);
   EXPECT_GE(windows()[0].stable_side.ended, 5);
+  EXPECT_EQ(windows()[0].ended_ms, windows()[0].started_ms + 1001);
+  EXPECT_EQ(windows()[1].started_ms, windows()[0].ended_ms);
+  EXPECT_EQ(windows()[1].ended_ms, windows()[1].started_ms + 1001);
   EXPECT_EQ(targets(), "c=1");
   EXPECT_FALSE(alias().canary.has_value());
 }

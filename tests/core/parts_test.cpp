@@ -217,6 +217,9 @@ TEST(Envelope, ShrinksThePoolDownToOneContext) {
   EXPECT_EQ(needed, 5500 + 10 * 1000);
   EXPECT_EQ(fit_envelope(row, 5500 + 25'000, &needed)->pages, 25);
   EXPECT_FALSE(fit_envelope(row, needed - 1, &needed).has_value());
+  row.kv_bytes += 1;  // a page is rounded up
+  EXPECT_EQ(fit_envelope(row, 1'000'000, &needed)->bytes, 5500 + 100 * 1001);
+  EXPECT_EQ(needed, 5500 + 10 * 1001);
 }
 
 TEST(Knobs, RangesAndNames) {
