@@ -8,10 +8,13 @@
 #include <sstream>
 
 #include "control/store/store.h"
+#include "tests/core/row_text.h"
 #include "tests/store/temp_state.h"
 
 namespace holdfast::store {
 namespace {
+
+using core::row_text;
 
 using core::RequestState;
 
@@ -32,52 +35,6 @@ struct Text {
     return *this;
   }
 };
-
-std::string text_of(const core::RequestRow& r) {
-  Text t;
-  t.add("seq", r.seq).add("id", r.id).add("tenant", r.tenant).add("idem_key", r.idem_key);
-  t.add("body_hash", r.body_hash).add("model", r.model).add("model_sha", r.model_sha);
-  t.add("state", wire::state_name(r.state)).add("priority", static_cast<int>(r.priority));
-  t.add("class", r.numerics_class).add("config_version", r.config_version).add("n", r.n);
-  t.add("max_tokens", r.max_tokens).add("on_disconnect", static_cast<int>(r.on_disconnect));
-  t.add("created", r.created_ms).add("started", r.started_ms).add("finished", r.finished_ms);
-  t.add("queue_deadline", r.queue_deadline_ms).add("total_deadline", r.total_deadline_ms);
-  t.add("error_code", r.error_code).add("error", r.error).add("alias", r.alias);
-  t.add("route_key", r.route_key).add("canary", r.canary).add("rerouted_from", r.rerouted_from);
-  return t.out.str();
-}
-
-std::string text_of(const core::ChoiceRow& r) {
-  Text t;
-  t.add("choice", r.choice).add("prompt", r.prompt).add("next_index", r.next_index);
-  t.add("finish", wire::finish_name(r.finish)).add("error_code", r.error_code);
-  t.add("error", r.error).add("deaths", r.deaths).add("deaths_index", r.deaths_index);
-  return t.out.str();
-}
-
-std::string text_of(const core::ModelRow& r) {
-  Text t;
-  t.add("name", r.name).add("sha", r.sha).add("path", r.path).add("size", r.size);
-  t.add("mtime", r.mtime_ns).add("architecture", r.architecture).add("context", r.context);
-  t.add("slots", r.slots).add("pages", r.pages).add("chunk", r.prefill_chunk);
-  t.add("kv_type", r.kv_type).add("vocab", r.vocab).add("chat", r.chat);
-  t.add("weights", r.weights_bytes).add("kv", r.kv_bytes).add("scratch", r.scratch_bytes);
-  t.add("options", r.options).add("shape", r.shape).add("wanted", r.wanted);
-  t.add("state", core::model_state_name(r.state)).add("reason", r.reason);
-  t.add("created", r.created_ms).add("used", r.last_used_ms).add("tokenizer", r.tokenizer_sha);
-  return t.out.str();
-}
-
-std::string text_of(const core::LoadRow& r) {
-  Text t;
-  t.add("id", r.load_id).add("model", r.model).add("sha", r.model_sha).add("key", r.worker_key);
-  t.add("incarnation", r.incarnation).add("state", core::model_state_name(r.state));
-  t.add("class", r.numerics_class).add("slots", r.slots).add("pages", r.pages);
-  t.add("page_tokens", r.page_tokens).add("context", r.context).add("bytes", r.bytes);
-  t.add("reason", r.reason).add("created", r.created_ms).add("ready", r.ready_ms);
-  t.add("ended", r.ended_ms);
-  return t.out.str();
-}
 
 std::string text_of(const wire::Sampling& s) {
   Text t;
@@ -370,7 +327,7 @@ struct Mirror {
 
 void expect_same(const Stored& s, const core::BootRequest& r, bool live) {
   const core::InsertRequest& in = s.insert;
-  EXPECT_EQ(text_of(r.row), text_of(in.row));
+  EXPECT_EQ(row_text(r.row), row_text(in.row));
   EXPECT_EQ(r.damaged, "");
   EXPECT_EQ(text_of(r.sampling), text_of(in.payload.sampling));
   EXPECT_EQ(r.stops, in.payload.stops);
@@ -382,7 +339,7 @@ void expect_same(const Stored& s, const core::BootRequest& r, bool live) {
     EXPECT_EQ(r.prompt_tokens[p], static_cast<std::int64_t>(in.payload.prompt_ids[p].size()));
   }
   for (std::size_t c = 0; c < r.choices.size(); ++c) {
-    EXPECT_EQ(text_of(r.choices[c].row), text_of(in.choices[c]));
+    EXPECT_EQ(row_text(r.choices[c].row), row_text(in.choices[c]));
     const bool open = live && in.choices[c].finish == core::FinishReason::kNone;
     EXPECT_EQ(r.choices[c].ids, open ? s.ids[c] : std::vector<core::TokenId>{});
     const Store::Attempt* attempt = nullptr;
@@ -437,13 +394,13 @@ void expect_lists(Store& store, const Mirror& mirror) {
   std::vector<std::string> all, running;
   for (auto it = mirror.requests.rbegin(); it != mirror.requests.rend(); ++it) {
     const core::RequestRow& row = it->second.insert.row;
-    all.push_back(text_of(row));
-    if (row.state == RequestState::kRunning) running.push_back(text_of(row));
+    all.push_back(row_text(row));
+    if (row.state == RequestState::kRunning) running.push_back(row_text(row));
   }
   const auto texts = [&](const std::string& state, std::int64_t limit) {
     std::vector<std::string> out;
     const auto rows = store.list_requests(state, limit).value();
-    for (const core::RequestRow& row : rows) out.push_back(text_of(row));
+    for (const core::RequestRow& row : rows) out.push_back(row_text(row));
     return out;
   };
   EXPECT_EQ(texts("", 1'000'000), all);
@@ -476,11 +433,12 @@ void expect_boot(Store& store, const Mirror& mirror) {
   EXPECT_EQ(boot.unread, 0);
   ASSERT_EQ(boot.models.size(), mirror.models.size());
   std::size_t i = 0;
-  for (const auto& [name, row] : mirror.models) EXPECT_EQ(text_of(boot.models[i++]), text_of(row));
+  for (const auto& [name, row] : mirror.models)
+    EXPECT_EQ(row_text(boot.models[i++]), row_text(row));
   std::vector<std::string> loads, wanted;
-  for (const core::LoadRow& row : boot.loads) loads.push_back(text_of(row));
+  for (const core::LoadRow& row : boot.loads) loads.push_back(row_text(row));
   for (const auto& [id, row] : mirror.loads) {
-    if (row.ended_ms == 0) wanted.push_back(text_of(row));
+    if (row.ended_ms == 0) wanted.push_back(row_text(row));
   }
   EXPECT_EQ(loads, wanted);
   const auto flag = [&](const std::string& name) {
