@@ -137,6 +137,20 @@ void Bench::tokens(PeerId worker, const wire::Dispatch& d, std::int64_t start,
   step(FromWorker{worker, tokens});
 }
 
+void Bench::fail(PeerId worker, const wire::Dispatch& d, const std::string& code,
+                 const std::string& error) {
+  wire::TokenEvent event;
+  event.request_id = d.request_id;
+  event.choice = d.choice;
+  event.fence = d.fence;
+  event.finish = FinishReason::kError;
+  event.error_code = code;
+  event.error = error;
+  wire::Tokens tokens;
+  tokens.events = {event};
+  step(FromWorker{worker, tokens});
+}
+
 std::vector<wire::Dispatch> Bench::dispatches(PeerId peer) const {
   std::vector<wire::Dispatch> out;
   for (const Outgoing& o : sent) {

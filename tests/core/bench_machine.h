@@ -50,6 +50,10 @@ struct Bench {
   void tokens(PeerId worker, const wire::Dispatch& d, std::int64_t start, std::vector<TokenId> ids,
               FinishReason finish = FinishReason::kNone);
 
+  /// The worker gives the choice up with an error.
+  void fail(PeerId worker, const wire::Dispatch& d, const std::string& code = "internal",
+            const std::string& error = "NaN");
+
   /// Messages of type M to `peer` (0 = anybody) in the last step.
   template <class M>
   std::vector<M> messages(PeerId peer = 0) const {

@@ -54,16 +54,7 @@ struct BreakerTest : testing::Test {
     return bench.dispatches().empty() ? wire::Dispatch() : bench.dispatch();
   }
   void fail(const wire::Dispatch& d, const std::string& code = "internal") {
-    wire::Tokens message;
-    wire::TokenEvent event;
-    event.request_id = d.request_id;
-    event.choice = d.choice;
-    event.fence = d.fence;
-    event.finish = FinishReason::kError;
-    event.error_code = code;
-    event.error = "NaN";
-    message.events.push_back(event);
-    bench.step(FromWorker{kW1, message});
+    bench.fail(kW1, d, code);
   }
   std::vector<InsertTransition> breaker_rows(const std::string& subject) {
     std::vector<InsertTransition> out;

@@ -81,17 +81,7 @@ struct Rig {
     r.model.memory.taken = taken;
     bench.step(FromWorker{kW1, r});
   }
-  void fail(const wire::Dispatch& d) {
-    wire::Tokens message;
-    wire::TokenEvent event;
-    event.request_id = d.request_id;
-    event.choice = d.choice;
-    event.fence = d.fence;
-    event.finish = FinishReason::kError;
-    event.error_code = "internal";
-    message.events.push_back(event);
-    bench.step(FromWorker{kW1, message});
-  }
+  void fail(const wire::Dispatch& d) { bench.fail(kW1, d); }
 };
 
 using Seen = std::function<std::int64_t(Rig&)>;

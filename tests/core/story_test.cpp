@@ -94,16 +94,7 @@ class Story : public testing::Test {
     bench.step(OpModel{kOperator, 5, verb, name});
   }
   void fail(PeerId worker, const wire::Dispatch& d, const std::string& code) {
-    wire::Tokens message;
-    wire::TokenEvent event;
-    event.request_id = d.request_id;
-    event.choice = d.choice;
-    event.fence = d.fence;
-    event.finish = FinishReason::kError;
-    event.error_code = code;
-    event.error = "said the worker";
-    message.events.push_back(event);
-    bench.step(FromWorker{worker, message});
+    bench.fail(worker, d, code, "said the worker");
   }
 
  private:
