@@ -118,7 +118,8 @@ const Examples& tool_examples() {
       {"bench", {{"holdfast bench model.gguf -p 512 -n 64 -b 8", "eight streams at once"}}},
       {"synth",
        {{"holdfast synth list", "known shapes"},
-        {"holdfast synth qwen2.5-0.5b /tmp/test.gguf --type q4_k_m", "random weights"}}},
+        {"holdfast synth qwen2.5-0.5b /tmp/test.gguf --type q4_k_m", "random weights"},
+        {"holdfast synth --arch gemma2 /tmp/tiny.gguf --seed 3", "a tiny model of a family"}}},
   };
   return examples;
 }

@@ -1,10 +1,10 @@
 #include "ops/cli/synth.h"
 
 #include <cmath>
-#include <cstdio>
 
 #include "ops/cli/quant_mix.h"
 #include "ops/cli/random_blocks.h"
+#include "ops/cli/synth_family.h"
 #include "shared/gguf/writer.h"
 #include "shared/plan/expected.h"
 
@@ -52,8 +52,6 @@ constexpr Preset kPresets[] = {
     {"llama2-13b", "llama", 40, 5120, 40, 40, 13824, 32000, false, 1e4f, 4096, 1e-5f, false, 128,
      false, 0},
 };
-
-constexpr const char* kChatTemplate = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}";
 
 const Preset* find_preset(std::string_view name) {
   for (const Preset& preset : kPresets) {
@@ -105,34 +103,6 @@ void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix&
   if (gguf::type_traits(mix.base)->block_elements > 1) {
     writer.set_u32("general.quantization_version", 2);
   }
-}
-
-/// A vocabulary of the SentencePiece kind: the 256 bytes, then made-up words, none of which merge
-/// from others, so that any text encodes to its bytes.
-void set_tokenizer(gguf::Writer& writer, std::int64_t vocab) {
-  constexpr std::int32_t kNormalToken = 1, kUnknown = 2, kControl = 3, kByte = 6;
-  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
-  std::vector<std::int32_t> types = {kUnknown, kControl, kControl};
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    char text[8];
-    std::snprintf(text, sizeof text, "<0x%02X>", byte);
-    tokens.emplace_back(text);
-    types.push_back(kByte);
-  }
-  for (auto i = static_cast<std::int64_t>(tokens.size()); i < vocab; ++i) {
-    tokens.push_back("\xe2\x96\x81w" + std::to_string(i));
-    types.push_back(kNormalToken);
-  }
-  std::vector<float> scores;
-  for (std::int64_t i = 0; i < vocab; ++i) scores.push_back(-static_cast<float>(i));
-  writer.set_string("tokenizer.ggml.model", "llama");
-  writer.set_strings("tokenizer.ggml.tokens", tokens);
-  writer.set_floats("tokenizer.ggml.scores", scores);
-  writer.set_i32s("tokenizer.ggml.token_type", types);
-  writer.set_u32("tokenizer.ggml.bos_token_id", 1);
-  writer.set_u32("tokenizer.ggml.eos_token_id", 2);
-  writer.set_u32("tokenizer.ggml.unknown_token_id", 0);
-  writer.set_string("tokenizer.chat_template", kChatTemplate);
 }
 
 /// Divisors of the rope frequencies of Llama 3.1 and later: 1 for short wave lengths, `factor` for
@@ -212,9 +182,11 @@ Result<void> synth(std::string_view shape_name, const std::string& out_path, std
   }
   gguf::Writer writer;
   set_hyper_parameters(writer, *preset, *mix);
-  set_tokenizer(writer, preset->vocab);
+  set_synth_tokenizer(writer, preset->vocab);
   const MixModel model{preset->layers, preset->heads, preset->kv_heads, preset->tied};
-  for (const ExpectedTensor& tensor : plan::expected_tensors(shape_of(*preset))) {
+  plan::Details details;
+  details.family = plan::find_family(preset->architecture);
+  for (const ExpectedTensor& tensor : plan::expected_tensors(shape_of(*preset), details)) {
     const TensorType chosen = mixed_type(*mix, model, tensor.name, tensor.dims);
     writer.add_tensor(tensor.name, chosen, tensor.dims, producer(*preset, tensor, chosen, seed));
   }

@@ -9,6 +9,7 @@
 #include "ops/cli/inspect.h"
 #include "ops/cli/output.h"
 #include "ops/cli/synth.h"
+#include "ops/cli/synth_family.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
 
@@ -93,7 +94,28 @@ int detokenize(const Call& call) {
   return kExitDone;
 }
 
+namespace {
+
+/// `synth --arch A OUT`: the one name is the file.
+int synth_architecture(const Call& call) {
+  const std::string arch = call.text("arch");
+  if (arch == "list") return print_names(call, "architectures", synth_architectures());
+  const std::string out = call.has("OUT") ? call.text("OUT") : call.text("SHAPE");
+  const auto seed = static_cast<std::uint64_t>(call.integer("seed", 0));
+  const auto made = synth_family(arch, out, call.text("type", "f32"), seed, call.text("rope"));
+  if (!made) return report_error(call, made.error());
+  if (call.json) {
+    print_document(call, {{"file", out}, {"architecture", arch}, {"seed", seed}});
+  } else {
+    emit("wrote " + out + "\n");
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
 int synth_model(const Call& call) {
+  if (call.has("arch")) return synth_architecture(call);
   const std::string shape = call.text("SHAPE");
   if (shape == "list") return print_names(call, "shapes", synth_shapes());
   if (!call.has("OUT"))

@@ -137,13 +137,16 @@ const Verb kRender = {
       kFile}},
     &render_chat};
 
-const Verb kSynth = {"synth",
-                     "write a model with random weights in a known shape; `synth list` names them",
-                     {{"SHAPE", kText, "a known shape; list prints their names", false, kShape},
-                      {"OUT", kText, "the file to write", true, kFile},
-                      {"--type", kText, "type of the weights (default q8_0)", true, kType},
-                      {"--seed", kInteger, "of the random numbers (default 1)"}},
-                     &synth_model};
+const Verb kSynth = {
+    "synth",
+    "write a model with random weights in a known shape; `synth list` names them",
+    {{"SHAPE", kText, "a known shape; list prints their names", false, kShape},
+     {"OUT", kText, "the file to write", true, kFile},
+     {"--arch", kText, "a tiny model of this architecture instead: synth --arch A OUT"},
+     {"--rope", kText, "with --arch: none, linear, yarn, llama3 or longrope"},
+     {"--type", kText, "type of the weights (default q8_0)", true, kType},
+     {"--seed", kInteger, "of the random numbers (default 1)"}},
+    &synth_model};
 
 const Argument kThreads = {"-t,--threads", kInteger, "compute threads (default: the cores)"};
 const Argument kDevice = {"--device", kText,    "cpu or opencl:N (default cpu)",

@@ -69,46 +69,121 @@ Result<void> check_one(const gguf::File& file, const ExpectedTensor& want) {
   return {};
 }
 
+class Lister {
+ public:
+  Lister(const ModelShape& shape, const Details& details)
+      : s_(shape),
+        d_(details),
+        f_(*details.family),
+        q_(shape.heads * shape.head_dim),
+        kv_(shape.kv_heads * shape.head_dim) {}
+
+  std::vector<ExpectedTensor> run() {
+    add("token_embd.weight", {s_.width, s_.vocab});
+    if (f_.positions) add("position_embd.weight", {s_.width, d_.position_rows});
+    if (f_.token_types) add("token_types.weight", {s_.width, d_.type_rows});
+    if (f_.embedding_norm) norm("token_embd_norm", s_.width);
+    if (!f_.encoder) norm("output_norm", s_.width);
+    if (!f_.encoder && !s_.tied_embeddings) add("output.weight", {s_.width, s_.vocab});
+    if (s_.has_rope_freqs) add("rope_freqs.weight", {s_.rope_dims / 2});
+    if (d_.rope.scaling == RopeScaling::kLongrope) {
+      add("rope_factors_long.weight", {s_.rope_dims / 2});
+      add("rope_factors_short.weight", {s_.rope_dims / 2});
+    }
+    for (std::int64_t i = 0; i < s_.layers; ++i) {
+      layer_ = "blk." + std::to_string(i) + ".";
+      attention();
+      s_.experts > 0 ? experts() : feed_forward();
+      layer_.clear();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void add(const std::string& name, std::initializer_list<std::int64_t> dims) {
+    ExpectedTensor t{layer_ + name, {}};
+    for (const std::int64_t d : dims) t.dims.push_back(static_cast<std::uint64_t>(d));
+    out_.push_back(std::move(t));
+  }
+  void norm(const std::string& name, std::int64_t n) {
+    add(name + ".weight", {n});
+    if (f_.norm == NormKind::kLayer) add(name + ".bias", {n});
+  }
+  void linear(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
+    add(name + ".weight", {cols, rows});
+    if (bias) add(name + ".bias", {rows});
+  }
+
+  void attention() {
+    if (f_.pre_norm) norm("attn_norm", s_.width);
+    if (d_.fused_qkv) {
+      linear("attn_qkv", s_.width, q_ + 2 * kv_, s_.qkv_bias);
+    } else {
+      add("attn_q.weight", {s_.width, q_});
+      add("attn_k.weight", {s_.width, kv_});
+      add("attn_v.weight", {s_.width, kv_});
+      if (s_.qkv_bias) {
+        add("attn_q.bias", {q_});
+        add("attn_k.bias", {kv_});
+        add("attn_v.bias", {kv_});
+      }
+    }
+    if (f_.qk_norm != QkNorm::kNone) {
+      const bool row = f_.qk_norm == QkNorm::kRow;
+      add("attn_q_norm.weight", {row ? q_ : s_.head_dim});
+      add("attn_k_norm.weight", {row ? kv_ : s_.head_dim});
+    }
+    linear("attn_output", q_, s_.width, d_.out_bias);
+    if (f_.branch_norm) norm("post_attention_norm", s_.width);
+    if (f_.sum_norm) norm("attn_output_norm", s_.width);
+  }
+
+  void feed_forward() {
+    if (f_.pre_norm) norm("ffn_norm", s_.width);
+    if (f_.gated && !f_.fused_gate_up) linear("ffn_gate", s_.width, s_.ff, d_.gate_bias);
+    linear("ffn_up", s_.width, f_.fused_gate_up ? 2 * s_.ff : s_.ff, d_.ffn_bias);
+    linear("ffn_down", s_.ff, s_.width, d_.ffn_bias);
+    after();
+  }
+
+  void experts() {
+    if (f_.pre_norm) norm("ffn_norm", s_.width);
+    add("ffn_gate_inp.weight", {s_.width, s_.experts});
+    add("ffn_gate_exps.weight", {s_.width, s_.expert_ff, s_.experts});
+    add("ffn_up_exps.weight", {s_.width, s_.expert_ff, s_.experts});
+    add("ffn_down_exps.weight", {s_.expert_ff, s_.width, s_.experts});
+    if (s_.shared_ff > 0) {
+      if (f_.shared_gate) add("ffn_gate_inp_shexp.weight", {s_.width});
+      add("ffn_gate_shexp.weight", {s_.width, s_.shared_ff});
+      add("ffn_up_shexp.weight", {s_.width, s_.shared_ff});
+      add("ffn_down_shexp.weight", {s_.shared_ff, s_.width});
+    }
+    after();
+  }
+
+  void after() {
+    if (f_.branch_norm) norm("post_ffw_norm", s_.width);
+    if (f_.sum_norm) norm("layer_output_norm", s_.width);
+  }
+
+  const ModelShape& s_;
+  const Details& d_;
+  const Family& f_;
+  std::int64_t q_;
+  std::int64_t kv_;
+  std::string layer_;
+  std::vector<ExpectedTensor> out_;
+};
+
 }  // namespace
 
-std::vector<ExpectedTensor> expected_tensors(const ModelShape& shape) {
-  const auto n = [](std::int64_t v) { return static_cast<std::uint64_t>(v); };
-  const std::uint64_t width = n(shape.width);
-  const std::uint64_t ff = n(shape.ff);
-  const std::uint64_t head = n(shape.head_dim);
-  const std::uint64_t q = n(shape.heads) * head;
-  const std::uint64_t kv = n(shape.kv_heads) * head;
-  std::vector<ExpectedTensor> out;
-  out.push_back({"token_embd.weight", {width, n(shape.vocab)}});
-  out.push_back({"output_norm.weight", {width}});
-  if (!shape.tied_embeddings) out.push_back({"output.weight", {width, n(shape.vocab)}});
-  if (shape.has_rope_freqs) out.push_back({"rope_freqs.weight", {n(shape.rope_dims) / 2}});
-  for (std::int64_t i = 0; i < shape.layers; ++i) {
-    const std::string layer = "blk." + std::to_string(i) + ".";
-    out.push_back({layer + "attn_norm.weight", {width}});
-    out.push_back({layer + "attn_q.weight", {width, q}});
-    out.push_back({layer + "attn_k.weight", {width, kv}});
-    out.push_back({layer + "attn_v.weight", {width, kv}});
-    if (shape.qkv_bias) {
-      out.push_back({layer + "attn_q.bias", {q}});
-      out.push_back({layer + "attn_k.bias", {kv}});
-      out.push_back({layer + "attn_v.bias", {kv}});
-    }
-    if (shape.qk_norm) {
-      out.push_back({layer + "attn_q_norm.weight", {head}});
-      out.push_back({layer + "attn_k_norm.weight", {head}});
-    }
-    out.push_back({layer + "attn_output.weight", {q, width}});
-    out.push_back({layer + "ffn_norm.weight", {width}});
-    out.push_back({layer + "ffn_gate.weight", {width, ff}});
-    out.push_back({layer + "ffn_up.weight", {width, ff}});
-    out.push_back({layer + "ffn_down.weight", {ff, width}});
-  }
-  return out;
+std::vector<ExpectedTensor> expected_tensors(const ModelShape& shape, const Details& details) {
+  return Lister(shape, details).run();
 }
 
-Result<void> check_tensors(const gguf::File& file, const ModelShape& shape) {
-  const std::vector<ExpectedTensor> expected = expected_tensors(shape);
+Result<void> check_tensors(const gguf::File& file, const ModelShape& shape,
+                           const Details& details) {
+  const std::vector<ExpectedTensor> expected = expected_tensors(shape, details);
   std::unordered_set<std::string_view> known;
   for (const ExpectedTensor& want : expected) {
     HF_CHECKED(check_one(file, want));

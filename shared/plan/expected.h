@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "shared/gguf/gguf.h"
+#include "shared/plan/family.h"
 #include "shared/plan/plan.h"
 
 namespace holdfast::plan {
-
-inline constexpr std::string_view kArchitectures[] = {"llama", "qwen2", "qwen3"};
 
 struct ExpectedTensor {
   std::string name;
@@ -21,12 +20,13 @@ struct ExpectedTensor {
 };
 
 /// Every tensor of the model, in file order: embedding, output norm, output unless tied, layers.
-/// Reads layers, width, ff, heads, kv_heads, head_dim, rope_dims, vocab and the flags of `shape`.
-std::vector<ExpectedTensor> expected_tensors(const ModelShape& shape);
+/// Reads the sizes and flags of `shape`; of `details` the family, fused_qkv, the biases, the rows
+/// of positions and types, and whether the scaling is longrope.
+std::vector<ExpectedTensor> expected_tensors(const ModelShape& shape, const Details& details);
 
 /// Each expected tensor is there with its shape and a type that has a float meaning, and there is
 /// no other that would change the result. kFileInvalid or kUnsupported.
-Result<void> check_tensors(const gguf::File& file, const ModelShape& shape);
+Result<void> check_tensors(const gguf::File& file, const ModelShape& shape, const Details& details);
 
 /// "256 x 320"
 std::string dims_text(const gguf::TensorInfo& tensor);

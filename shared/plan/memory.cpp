@@ -51,7 +51,7 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
   const Bytes x = to_multiple(shape.width, 32) + 16;
   const Bytes a = to_multiple(shape.heads * shape.head_dim, 32) + 16;
-  const Bytes f = to_multiple(shape.ff, 32) + 16;
+  const Bytes f = to_multiple(shape.experts > 0 ? shape.shared_ff : shape.ff, 32) + 16;
   const Bytes q = shape.heads * head_pad + 16;
   const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
   const Bytes rows = load.slots;
@@ -60,8 +60,15 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
       Bytes(std::max<std::int64_t>(32, group)) * (2 * head_pad + 4) + Bytes(128 * head_pad + 576);
   const Bytes thread =
       Bytes(32'768) + batch * std::max<std::int64_t>(128, head_pad) + x * 5 + attention;
-  const Bytes floats = batch * (x * 2 + q + a + f) + rows * (x + to_multiple(shape.vocab, 16)) +
-                       thread * std::max(threads, 1) + Bytes(load.context) * shape.rope_dims;
+  const Bytes tables = Bytes(load.context) * shape.rope_dims * shape.rope_tables;
+  Bytes floats = batch * (x * 2 + q + a + f) + rows * (x + to_multiple(shape.vocab, 16)) +
+                 thread * std::max(threads, 1) + tables;
+  if (shape.qk_norm_row) floats = floats + batch * (shape.kv_heads * head_pad + 16);
+  if (shape.experts > 0) {
+    const Bytes slot = x + Bytes(to_multiple(shape.expert_ff, 32) + 16 + 4);
+    const Bytes row = Bytes(to_multiple(shape.experts, 16) + 1);
+    floats = floats + batch * shape.experts_used * slot + batch * row + Bytes(2 * shape.experts);
+  }
   return huge_pages(floats * std::int64_t{sizeof(float)});
 }
 
@@ -80,13 +87,15 @@ Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish) {
   out.context = wish.context > 0 ? wish.context : std::min(trained, kDefaultContext);
   out.slots = wish.slots > 0 ? wish.slots : kDefaultSlots;
   out.prefill_chunk = wish.prefill_chunk > 0 ? wish.prefill_chunk : kDefaultPrefillChunk;
+  if (!shape.causal) out.prefill_chunk = std::max(out.prefill_chunk, out.context);
   const Bytes pages = wish.pool_tokens > 0 ? Bytes(pages_of(wish.pool_tokens))
                                            : Bytes(out.slots) * pages_of(out.context);
   out.pages = clamp_pages(pages.n);
   const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
   const std::int64_t row = kv_row_bytes(wish.kv_type, head_pad).value_or(4 * head_pad);
   out.weights = huge_pages(Bytes(shape.weights_bytes, true));
-  out.kv = huge_pages(pages * kPageTokens * shape.layers * shape.kv_heads * 2 * row);
+  const std::int64_t layers = shape.causal ? shape.layers : 1;
+  out.kv = huge_pages(pages * kPageTokens * layers * shape.kv_heads * 2 * row);
   out.scratch = scratch_bytes(shape, out, wish.threads);
   out.tables = (Bytes(shape.vocab) * kTableBytes).n;
   return out;

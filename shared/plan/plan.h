@@ -18,7 +18,7 @@ enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrop
 
 /// Hyper-parameters, read once and cross-checked against the tensors (`read_shape`).
 struct ModelShape {
-  std::string architecture;  // "llama", "qwen2", "qwen3"
+  std::string architecture;  // a row of shared/plan/family.h
   std::string name;          // general.name
   std::int64_t layers = 0;
   std::int64_t width = 0;  // embedding_length
@@ -38,7 +38,14 @@ struct ModelShape {
   bool tied_embeddings = false;
   bool qkv_bias = false;
   bool qk_norm = false;
-  bool has_rope_freqs = false;  // tensor rope_freqs.weight (llama 3)
+  bool qk_norm_row = false;       // one norm over all heads of a token
+  std::int64_t experts = 0;       // of a layer; 0 = dense
+  std::int64_t experts_used = 0;  // by a token
+  std::int64_t expert_ff = 0;     // rows of one expert
+  std::int64_t shared_ff = 0;     // rows of the shared expert; 0 = none
+  std::int64_t rope_tables = 1;   // 2: windowed layers rotate otherwise
+  bool causal = true;             // false: an encoder, whose input is computed at once
+  bool has_rope_freqs = false;    // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
   bool has_tokenizer = false;
   std::uint64_t weights_bytes = 0;  // in the file
@@ -51,7 +58,8 @@ struct ModelShape {
 /// from the tokens or the embedding; an embedding stored transposed is refused by shape.
 Result<ModelShape> read_shape(const gguf::File& file);
 
-/// One JSON object with every field; the inverse refuses a missing or mistyped one (kFileInvalid).
+/// One JSON object with every field; the inverse refuses a missing or mistyped one (kFileInvalid),
+/// but for the fields that came later, which have their defaults where they are missing.
 std::string shape_to_json(const ModelShape& shape);
 Result<ModelShape> shape_from_json(std::string_view json);
 
@@ -82,6 +90,10 @@ struct LoadWish {
 ///             width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16;
 ///             logits = vocab to 16; tile = max(128, head_pad);
 ///             attention = max(32, group) x (2 head_pad + 4) + 128 head_pad + 576
+///             With experts: f is that of the shared expert, and 4 x batch x (used x (x + ff of an
+///             expert to 32 + 20) + experts to 16 + 1) more. With a norm over all heads of a key:
+///             4 x batch x (kv_heads x head_pad + 16). Two tables where windows rotate otherwise.
+///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.
 struct Envelope {

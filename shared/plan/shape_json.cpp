@@ -17,7 +17,8 @@ constexpr std::pair<RopeScaling, const char*> kScalings[] = {{RopeScaling::kNone
                                                              {RopeScaling::kYarn, "yarn"},
                                                              {RopeScaling::kLongrope, "longrope"}};
 
-/// The one list of fields; `visit(name, member)` for each.
+/// The one list of fields; `visit(name, member)` for each, with `true` behind for those that rows
+/// of earlier versions lack.
 template <class Shape, class Visit>
 void for_each_field(Shape& s, Visit&& visit) {
   visit("architecture", s.architecture);
@@ -46,6 +47,13 @@ void for_each_field(Shape& s, Visit&& visit) {
   visit("weights_bytes", s.weights_bytes);
   visit("parameters", s.parameters);
   visit("file_type", s.file_type);
+  visit("qk_norm_row", s.qk_norm_row, true);
+  visit("experts", s.experts, true);
+  visit("experts_used", s.experts_used, true);
+  visit("expert_ff", s.expert_ff, true);
+  visit("shared_ff", s.shared_ff, true);
+  visit("rope_tables", s.rope_tables, true);
+  visit("causal", s.causal, true);
 }
 
 template <class T, std::size_t N>
@@ -61,7 +69,7 @@ struct ToJson {
   void operator()(const char* name, RopeStyle v) { out[name] = name_of(kStyles, v); }
   void operator()(const char* name, RopeScaling v) { out[name] = name_of(kScalings, v); }
   template <class T>
-  void operator()(const char* name, const T& v) {
+  void operator()(const char* name, const T& v, bool = false) {
     out[name] = v;
   }
 };
@@ -87,6 +95,10 @@ struct FromJson {
   }
   void operator()(const char* name, bool& v) {
     if (const json* f = field(name, &json::is_boolean)) v = f->get<bool>();
+  }
+  template <class T>
+  void operator()(const char* name, T& v, bool later) {
+    if (!later || in.contains(name)) (*this)(name, v);
   }
   void operator()(const char* name, RopeStyle& v) { from_name(name, kStyles, v); }
   void operator()(const char* name, RopeScaling& v) { from_name(name, kScalings, v); }

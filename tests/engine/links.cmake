@@ -1,1 +1,3 @@
-set(libs hf_engine nlohmann_json::nlohmann_json)
+include(${CMAKE_CURRENT_LIST_DIR}/../gguf/links.cmake)  # hf_model_tools: `synth`
+set(libs hf_model_tools hf_engine nlohmann_json::nlohmann_json)
+set(timeout_s 300)

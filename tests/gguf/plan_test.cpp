@@ -241,11 +241,24 @@ TEST(Shape, WhatWouldGiveWrongTextIsRefused) {
   expect_refused(m, Errc::kFileInvalid, "\"general.architecture\" is missing");
   m = llama();
   m.u32("llama.expert_count", 8);
-  expect_refused(m, Errc::kUnsupported, "mixture of experts");
+  expect_refused(m, Errc::kFileInvalid, "\"llama.expert_used_count\" is missing");
+  m.u32("llama.expert_used_count", 9);
+  expect_refused(m, Errc::kFileInvalid, "expert_used_count\" is 9, expected 1 to 8");
+  m.u32("llama.expert_used_count", 2);
+  expect_refused(m, Errc::kFileInvalid, "\"blk.0.ffn_gate_inp.weight\" is missing");
+  for (const char* key :
+       {"llama.attention.max_alibi_bias", "llama.attention.clamp_kqv", "llama.logit_scale",
+        "llama.leading_dense_block_count", "llama.rope.scaling.yarn_log_multiplier"}) {
+    m = llama();
+    m.f32(key, 0.25f);
+    expect_refused(m, Errc::kUnsupported, key);
+    m.f32(key, 0);
+    EXPECT_TRUE(read_shape(*m.file()).has_value()) << key;
+  }
   m = llama();
   m.u32("split.count", 3);
   expect_refused(m, Errc::kUnsupported, "one of 3 parts");
-  for (const std::string scaling : {"yarn", "longrope"}) {
+  for (const std::string scaling : {"longrope", "dynamic", "llama3"}) {
     m = llama();
     m.text("llama.rope.scaling.type", scaling);
     m.f32("llama.rope.scaling.factor", 4);

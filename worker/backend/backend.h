@@ -22,6 +22,10 @@ struct Segment {
   std::int64_t start = 0;
   const std::int32_t* pages = nullptr;  // page table: position p lives in pages[p / 64], row p % 64
   std::int32_t n_logits = 0;  // logits are wanted for the last n_logits tokens (0 = none, n = all)
+  /// [n][width]: gets what the last layer gives for each token, behind the output norm if there is
+  /// one. nullptr = not wanted. A model without a causal mask (an encoder) computes a sequence in
+  /// one segment and gives nothing else: start and n_logits are 0.
+  float* hidden = nullptr;
 };
 
 struct Limits {

@@ -12,7 +12,9 @@ constexpr std::int32_t kBusyChunk = 128;
 
 /// One prefill and one decode, so that a load which cannot compute fails here, and the first
 /// request meets warm caches. The first page is written; its next owner writes before it reads.
-Result<void> warm_up(backend::Executor& executor, std::int32_t vocab, std::int64_t context) {
+Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
+                     std::int64_t context) {
+  const auto vocab = static_cast<TokenId>(shape.vocab);
   std::vector<TokenId> tokens;
   for (TokenId id = 0; id < 17 && id < context; ++id) tokens.push_back(id % vocab);
   const std::int32_t page = 0;
@@ -20,9 +22,9 @@ Result<void> warm_up(backend::Executor& executor, std::int32_t vocab, std::int64
   segment.tokens = tokens.data();
   segment.n = std::max(1, static_cast<std::int32_t>(tokens.size()) - 1);
   segment.pages = &page;
-  segment.n_logits = 1;
+  segment.n_logits = shape.causal ? 1 : 0;
   HF_CHECKED(executor.forward({segment}));
-  if (tokens.size() < 2) return {};
+  if (tokens.size() < 2 || !shape.causal) return {};
   segment.tokens = tokens.data() + segment.n;
   segment.start = segment.n;
   segment.n = 1;
@@ -63,6 +65,14 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   return c;
 }
 
+/// Longrope factors are chosen by the loaded context, so it is part of the class.
+std::string plan_name(const model::Program& program, std::int64_t context) {
+  for (const model::Rope& rope : program.ropes) {
+    if (!rope.inv_freq_long.empty() && context > rope.long_from) return "single-long";
+  }
+  return "single";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const EngineOptions& options) {
@@ -80,9 +90,10 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const Engin
   load.kernels = options.kernels;
   load.progress = options.progress;
   HF_TRY(auto executor, backend::load(options.device, program, load));
-  HF_CHECKED(warm_up(*executor, config.vocab, config.context));
+  HF_CHECKED(warm_up(*executor, shape, config.context));
   const std::string sha = options.model_sha.empty() ? "-" : options.model_sha;
-  config.numerics_class = executor->class_prefix() + "/" + sha + "/" + options.kv_type + "/single";
+  config.numerics_class = executor->class_prefix() + "/" + sha + "/" + options.kv_type + "/" +
+                          plan_name(program, config.context);
   return std::unique_ptr<Engine>(
       std::make_unique<ModelEngine>(std::move(executor), std::move(config)));
 }

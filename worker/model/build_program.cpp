@@ -1,222 +1,266 @@
-// llama, qwen2 and qwen3 as one program. Tensor names: the GGUF specification's list.
+// Any row of the table of families as a program. Tensor names: the GGUF specification's list.
 
-#include <set>
+#include <algorithm>
 
-#include "worker/model/exact_math.h"
-#include "worker/model/program.h"
+#include "worker/model/take.h"
 
 namespace holdfast::model {
 
 namespace {
 
-std::string dims_text(const gguf::TensorInfo& t) {
-  std::string out = "[";
-  for (std::uint32_t i = 0; i < t.n_dims; ++i) {
-    out += (i > 0 ? "," : "") + std::to_string(t.dims[i]);
-  }
-  return out + "]";
-}
-
-/// Takes tensors by name and remembers which were taken: one that nobody takes would be left out of
-/// the computation, silently.
-class Taker {
+class Builder {
  public:
-  explicit Taker(const gguf::File& file) : file_(file) {}
-
-  Result<WeightRef> matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    const gguf::TensorInfo* t = file_.tensor(name);
-    if (t == nullptr) return missing(name);
-    if (t->n_dims > 2 || !is(t->dims[0], cols) || !is(t->dims[1], rows) || t->dims[2] != 1 ||
-        t->dims[3] != 1) {
-      return wrong_shape(*t, "[" + std::to_string(cols) + "," + std::to_string(rows) + "]");
-    }
-    taken_.insert(name);
-    return WeightRef{t, rows, cols};
+  Builder(const gguf::File& file, const plan::ModelShape& shape, plan::Details details)
+      : take_(file),
+        s_(shape),
+        f_(*details.family),
+        q_rows_(shape.heads * shape.head_dim),
+        kv_rows_(shape.kv_heads * shape.head_dim) {
+    p_.shape = shape;
+    p_.details = std::move(details);
   }
 
-  /// A vector is one row of n columns. Norms and biases are F32 in every file we know.
-  Result<WeightRef> vector(const std::string& name, std::int64_t n, bool optional) {
-    const gguf::TensorInfo* t = file_.tensor(name);
-    if (t == nullptr) {
-      if (optional) return WeightRef{};
-      return missing(name);
+  Result<Program> run() {
+    HF_CHECKED(embed());
+    HF_CHECKED(ropes());
+    for (std::int32_t layer = 0; layer < s_.layers; ++layer) {
+      layer_ = layer;
+      HF_CHECKED(attention());
+      HF_CHECKED(s_.experts > 0 ? experts() : feed_forward());
     }
-    if (!is(t->dims[0], n) || t->elements() != t->dims[0]) {
-      return wrong_shape(*t, "[" + std::to_string(n) + "]");
-    }
-    if (t->type != gguf::TensorType::kF32) {
-      return Error{Errc::kUnsupported, where(name) + "has another type than F32; convert it"};
-    }
-    taken_.insert(name);
-    return WeightRef{t, 1, n};
+    layer_ = -1;
+    HF_CHECKED(logits());
+    HF_CHECKED(take_.all_taken());
+    return std::move(p_);
   }
 
-  Result<void> all_taken() const {
-    for (const gguf::TensorInfo& t : file_.tensors()) {
-      if (taken_.count(t.name) > 0) continue;
-      return Error{Errc::kUnsupported,
-                   where(t.name) + dims_text(t) + " is no part of this architecture as we know it"};
+ private:
+  Op make(OpKind kind) const {
+    Op op;
+    op.kind = kind;
+    op.layer = layer_;
+    op.norm = f_.norm;
+    op.activation = f_.activation;
+    return op;
+  }
+  std::string named(const char* name) const {
+    return layer_ < 0 ? std::string(name) : "blk." + std::to_string(layer_) + "." + name;
+  }
+  Result<WeightRef> matrix(const char* name, std::int64_t rows, std::int64_t cols) {
+    return take_.matrix(named(name) + ".weight", rows, cols);
+  }
+  Result<void> bias(Op& op, int i, const char* name, bool wanted) {
+    if (!wanted) return {};
+    HF_TRY(op.bias[i], take_.vector(named(name) + ".bias", op.w[i].rows));
+    return {};
+  }
+  Result<void> norm(Op& op, const char* name) {
+    HF_TRY(op.w[0], take_.vector(named(name) + ".weight", s_.width));
+    return bias(op, 0, name, f_.norm == plan::NormKind::kLayer);
+  }
+  Result<void> own_norm(OpKind kind, const char* name) {
+    Op op = make(kind);
+    if (kind == OpKind::kNormAdd) op.scale = p_.details.residual_scale;
+    HF_CHECKED(norm(op, name));
+    p_.ops.push_back(op);
+    return {};
+  }
+  /// What comes after the product that ends a block.
+  Result<void> after(const char* branch, const char* sum) {
+    if (f_.branch_norm) HF_CHECKED(own_norm(OpKind::kNormAdd, branch));
+    if (f_.sum_norm) HF_CHECKED(own_norm(OpKind::kNorm, sum));
+    return {};
+  }
+  Op ending(OpKind kind) const {
+    Op op = make(kind);
+    op.to_h = f_.branch_norm;
+    if (!f_.branch_norm) op.scale = p_.details.residual_scale;
+    return op;
+  }
+
+  Result<void> embed() {
+    Op op = make(OpKind::kEmbed);
+    HF_TRY(op.w[0], matrix("token_embd", s_.vocab, s_.width));
+    p_.ops.push_back(op);
+    Op more = make(OpKind::kEmbedMore);
+    more.scale = p_.details.embedding_scale;
+    if (f_.positions) {
+      HF_TRY(more.w[0], matrix("position_embd", p_.details.position_rows, s_.width));
+    }
+    if (f_.token_types) {
+      HF_TRY(more.w[1], matrix("token_types", p_.details.type_rows, s_.width));
+    }
+    if (more.scale != 1 || f_.positions || f_.token_types) p_.ops.push_back(more);
+    if (f_.embedding_norm) return own_norm(OpKind::kNorm, "token_embd_norm");
+    return {};
+  }
+
+  Result<void> ropes() {
+    if (s_.rope_dims == 0) return {};
+    HF_TRY(Rope all, make_rope(take_, s_, p_.details.rope));
+    p_.ropes.push_back(std::move(all));
+    if (s_.rope_tables == 1) return {};
+    HF_TRY(Rope windowed, make_rope(take_, s_, p_.details.window_rope));
+    p_.ropes.push_back(std::move(windowed));
+    return {};
+  }
+
+  std::int32_t rope_of_layer() const {
+    const auto layer = static_cast<std::size_t>(layer_);
+    if (!p_.details.rotated[layer] || p_.ropes.empty()) return -1;
+    return p_.details.windowed[layer] && p_.ropes.size() > 1 ? 1 : 0;
+  }
+
+  Result<void> fused_qkv(Op& op) {
+    const std::int64_t all = q_rows_ + 2 * kv_rows_;
+    const std::string name = named("attn_qkv");
+    const std::int64_t firsts[] = {0, q_rows_, q_rows_ + kv_rows_, all};
+    for (int i = 0; i < 3; ++i) {
+      const std::int64_t n = firsts[i + 1] - firsts[i];
+      HF_TRY(op.w[1 + i], take_.matrix_part(name + ".weight", all, s_.width, firsts[i], n));
+      if (!s_.qkv_bias) continue;
+      HF_TRY(op.bias[1 + i], take_.vector_part(name + ".bias", all, firsts[i], n));
     }
     return {};
   }
 
- private:
-  static bool is(std::uint64_t have, std::int64_t want) {
-    return want > 0 && have == static_cast<std::uint64_t>(want);
-  }
-  std::string where(const std::string& name) const {
-    return "build program " + std::string(file_.name()) + ": tensor " + name + " ";
-  }
-  Error missing(const std::string& name) const {
-    return {Errc::kFileInvalid, where(name) + "is missing"};
-  }
-  Error wrong_shape(const gguf::TensorInfo& t, const std::string& expected) const {
-    return {Errc::kFileInvalid,
-            where(t.name) + "has shape " + dims_text(t) + "; expected " + expected};
-  }
-
-  const gguf::File& file_;
-  std::set<std::string> taken_;
-};
-
-Result<Op> qkv_op(Taker& take, const plan::ModelShape& s, std::int32_t layer) {
-  const std::string b = "blk." + std::to_string(layer) + ".";
-  const std::int64_t q = s.heads * s.head_dim;
-  const std::int64_t kv = s.kv_heads * s.head_dim;
-  Op op;
-  op.kind = OpKind::kNormQkv;
-  op.layer = layer;
-  HF_TRY(op.w[0], take.vector(b + "attn_norm.weight", s.width, false));
-  HF_TRY(op.w[1], take.matrix(b + "attn_q.weight", q, s.width));
-  HF_TRY(op.w[2], take.matrix(b + "attn_k.weight", kv, s.width));
-  HF_TRY(op.w[3], take.matrix(b + "attn_v.weight", kv, s.width));
-  HF_TRY(op.bias[1], take.vector(b + "attn_q.bias", q, !s.qkv_bias));
-  HF_TRY(op.bias[2], take.vector(b + "attn_k.bias", kv, !s.qkv_bias));
-  HF_TRY(op.bias[3], take.vector(b + "attn_v.bias", kv, !s.qkv_bias));
-  HF_TRY(op.w[4], take.vector(b + "attn_q_norm.weight", s.head_dim, !s.qk_norm));
-  HF_TRY(op.w[5], take.vector(b + "attn_k_norm.weight", s.head_dim, !s.qk_norm));
-  return op;
-}
-
-Result<void> add_layer(Taker& take, Program& p, std::int32_t layer) {
-  const plan::ModelShape& s = p.shape;
-  const std::string b = "blk." + std::to_string(layer) + ".";
-  HF_TRY(Op qkv, qkv_op(take, s, layer));
-  p.ops.push_back(qkv);
-  Op attention;
-  attention.kind = OpKind::kAttention;
-  attention.layer = layer;
-  p.ops.push_back(attention);
-  Op out;
-  out.kind = OpKind::kOutAdd;
-  out.layer = layer;
-  HF_TRY(out.w[0], take.matrix(b + "attn_output.weight", s.width, s.heads * s.head_dim));
-  p.ops.push_back(out);
-  Op gate_up;
-  gate_up.kind = OpKind::kNormGateUp;
-  gate_up.layer = layer;
-  HF_TRY(gate_up.w[0], take.vector(b + "ffn_norm.weight", s.width, false));
-  HF_TRY(gate_up.w[1], take.matrix(b + "ffn_gate.weight", s.ff, s.width));
-  HF_TRY(gate_up.w[2], take.matrix(b + "ffn_up.weight", s.ff, s.width));
-  p.ops.push_back(gate_up);
-  Op down;
-  down.kind = OpKind::kDownAdd;
-  down.layer = layer;
-  HF_TRY(down.w[0], take.matrix(b + "ffn_down.weight", s.width, s.ff));
-  p.ops.push_back(down);
-  return {};
-}
-
-Result<void> add_logits(Taker& take, const gguf::File& file, Program& p) {
-  const plan::ModelShape& s = p.shape;
-  Op op;
-  op.kind = OpKind::kNormLogits;
-  HF_TRY(op.w[0], take.vector("output_norm.weight", s.width, false));
-  const bool own = file.tensor("output.weight") != nullptr;
-  if (!own && !s.tied_embeddings) {
-    return Error{Errc::kFileInvalid,
-                 "build program " + std::string(file.name()) + ": tensor output.weight is missing"};
-  }
-  HF_TRY(op.w[1], take.matrix(own ? "output.weight" : "token_embd.weight", s.vocab, s.width));
-  p.ops.push_back(op);
-  return {};
-}
-
-/// Llama 3's stretching of the slow rotations, for files that carry its numbers instead of the
-/// rope_freqs tensor. Low and high factors 1 and 4 are the only ones in use.
-double llama3_frequency(double frequency, const plan::ModelShape& s) {
-  constexpr double kLow = 1.0;
-  constexpr double kHigh = 4.0;
-  constexpr double kTwoPi = 6.283185307179586;
-  const auto original = static_cast<double>(s.rope_original_context);
-  const double wavelength = kTwoPi / frequency;
-  if (wavelength < original / kHigh) return frequency;
-  if (wavelength > original / kLow) return frequency / s.rope_factor;
-  const double smooth = (original / wavelength - kLow) / (kHigh - kLow);
-  return (1 - smooth) * frequency / s.rope_factor + smooth * frequency;
-}
-
-Result<void> set_frequencies(Taker& take, Program& p, const gguf::File& file) {
-  const plan::ModelShape& s = p.shape;
-  const auto refuse = [&](const std::string& cause) {
-    return Error{Errc::kUnsupported, "build program " + std::string(file.name()) + ": " + cause};
-  };
-  if (s.rope_dims % 2 != 0 || s.rope_dims > s.head_dim || s.rope_dims < 0) {
-    return refuse("rope dimensions " + std::to_string(s.rope_dims) +
-                  "; expected an even number up to " + std::to_string(s.head_dim));
-  }
-  const bool llama3 = s.rope_scaling == plan::RopeScaling::kLlama3;
-  const bool linear = s.rope_scaling == plan::RopeScaling::kLinear;
-  if (!llama3 && !linear && s.rope_scaling != plan::RopeScaling::kNone) {
-    return refuse("rope scaling of this kind (yarn, longrope) is not done yet");
-  }
-  HF_TRY(const WeightRef factors, take.vector("rope_freqs.weight", s.rope_dims / 2, true));
-  if (llama3 && !factors.present() && s.rope_original_context <= 0) {
-    return refuse("llama3 rope scaling without original_context_length");
-  }
-  if (factors.present() &&
-      factors.tensor->data.size() < static_cast<std::size_t>(s.rope_dims / 2) * sizeof(float)) {
-    return refuse("rope_freqs.weight has no data");
-  }
-  const double log_base = exact_log(s.rope_base);
-  for (std::int64_t i = 0; i < s.rope_dims / 2; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(s.rope_dims);
-    double frequency = exact_exp(exponent * log_base);
-    if (factors.present()) {  // the file's own numbers outrank the formula
-      float factor = 0;
-      std::memcpy(&factor, factors.tensor->data.data() + i * 4, sizeof factor);
-      if (!(factor > 0)) return refuse("rope_freqs.weight holds a factor that is not positive");
-      frequency /= static_cast<double>(factor);
-    } else if (llama3) {
-      frequency = llama3_frequency(frequency, s);
+  Result<void> qkv() {
+    Op op = make(OpKind::kNormQkv);
+    op.rope = rope_of_layer();
+    op.row_norm = f_.qk_norm == plan::QkNorm::kRow;
+    if (f_.pre_norm) HF_CHECKED(norm(op, "attn_norm"));
+    if (p_.details.fused_qkv) {
+      HF_CHECKED(fused_qkv(op));
+    } else {
+      const char* names[] = {"attn_q", "attn_k", "attn_v"};
+      for (int i = 0; i < 3; ++i) {
+        HF_TRY(op.w[1 + i], matrix(names[i], i == 0 ? q_rows_ : kv_rows_, s_.width));
+        HF_CHECKED(bias(op, 1 + i, names[i], s_.qkv_bias));
+      }
     }
-    if (linear) frequency /= s.rope_factor;
-    p.inv_freq.push_back(frequency);
+    Op rows = make(OpKind::kQkNorm);
+    rows.rope = op.rope;
+    Op& normed = op.row_norm ? rows : op;
+    if (f_.qk_norm != plan::QkNorm::kNone) {
+      const std::int64_t q = op.row_norm ? q_rows_ : s_.head_dim;
+      const std::int64_t k = op.row_norm ? kv_rows_ : s_.head_dim;
+      HF_TRY(normed.w[4], take_.vector(named("attn_q_norm") + ".weight", q));
+      HF_TRY(normed.w[5], take_.vector(named("attn_k_norm") + ".weight", k));
+    }
+    p_.ops.push_back(op);
+    if (op.row_norm) p_.ops.push_back(rows);
+    return {};
   }
-  return {};
-}
+
+  Result<void> attention() {
+    HF_CHECKED(qkv());
+    Op scores = make(OpKind::kAttention);
+    scores.scale = p_.details.attention_scale;
+    scores.cap = p_.details.attention_cap;
+    if (p_.details.windowed[static_cast<std::size_t>(layer_)]) scores.window = p_.details.window;
+    p_.ops.push_back(scores);
+    Op out = ending(OpKind::kOutAdd);
+    HF_TRY(out.w[0], matrix("attn_output", s_.width, q_rows_));
+    HF_CHECKED(bias(out, 0, "attn_output", p_.details.out_bias));
+    p_.ops.push_back(out);
+    return after("post_attention_norm", "attn_output_norm");
+  }
+
+  Result<void> feed_forward() {
+    Op up = make(OpKind::kNormGateUp);
+    if (f_.pre_norm) HF_CHECKED(norm(up, "ffn_norm"));
+    if (f_.fused_gate_up) {
+      const std::string name = named("ffn_up") + ".weight";
+      HF_TRY(up.w[1], take_.matrix_part(name, 2 * s_.ff, s_.width, 0, s_.ff));
+      HF_TRY(up.w[2], take_.matrix_part(name, 2 * s_.ff, s_.width, s_.ff, s_.ff));
+    } else {
+      const int at = f_.gated ? 2 : 1;
+      if (f_.gated) {
+        HF_TRY(up.w[1], matrix("ffn_gate", s_.ff, s_.width));
+        HF_CHECKED(bias(up, 1, "ffn_gate", p_.details.gate_bias));
+      }
+      HF_TRY(up.w[at], matrix("ffn_up", s_.ff, s_.width));
+      HF_CHECKED(bias(up, at, "ffn_up", p_.details.ffn_bias));
+    }
+    p_.ops.push_back(up);
+    Op down = ending(OpKind::kDownAdd);
+    HF_TRY(down.w[0], matrix("ffn_down", s_.width, s_.ff));
+    HF_CHECKED(bias(down, 0, "ffn_down", p_.details.ffn_bias));
+    p_.ops.push_back(down);
+    return after("post_ffw_norm", "layer_output_norm");
+  }
+
+  Result<WeightRef> experts_of(const char* name, std::int64_t rows, std::int64_t cols) {
+    return take_.matrix(named(name) + ".weight", rows, cols, s_.experts);
+  }
+
+  Result<void> experts() {
+    if (f_.branch_norm) {
+      return Error{Errc::kUnsupported, "build program: experts with a norm behind are not done"};
+    }
+    Op route = make(OpKind::kRoute);
+    if (f_.pre_norm) HF_CHECKED(norm(route, "ffn_norm"));
+    HF_TRY(route.w[1], matrix("ffn_gate_inp", s_.experts, s_.width));
+    const bool gate = s_.shared_ff > 0 && f_.shared_gate;
+    if (gate) {
+      HF_TRY(route.w[2], take_.vector(named("ffn_gate_inp_shexp") + ".weight", s_.width));
+    }
+    p_.ops.push_back(route);
+    Op up = make(OpKind::kExpertGateUp);
+    HF_TRY(up.w[1], experts_of("ffn_gate_exps", s_.expert_ff, s_.width));
+    HF_TRY(up.w[2], experts_of("ffn_up_exps", s_.expert_ff, s_.width));
+    p_.ops.push_back(up);
+    Op down = ending(OpKind::kExpertDownAdd);
+    HF_TRY(down.w[0], experts_of("ffn_down_exps", s_.width, s_.expert_ff));
+    p_.ops.push_back(down);
+    if (s_.shared_ff > 0) HF_CHECKED(shared_expert(gate));
+    return after("post_ffw_norm", "layer_output_norm");
+  }
+
+  Result<void> shared_expert(bool gate) {
+    Op up = make(OpKind::kNormGateUp);
+    up.from_h = true;
+    HF_TRY(up.w[1], matrix("ffn_gate_shexp", s_.shared_ff, s_.width));
+    HF_TRY(up.w[2], matrix("ffn_up_shexp", s_.shared_ff, s_.width));
+    p_.ops.push_back(up);
+    Op down = ending(OpKind::kDownAdd);
+    down.gate_rows = gate;
+    HF_TRY(down.w[0], matrix("ffn_down_shexp", s_.width, s_.shared_ff));
+    p_.ops.push_back(down);
+    return {};
+  }
+
+  Result<void> logits() {
+    Op op = make(OpKind::kNormLogits);
+    op.scale = p_.details.logit_scale;
+    op.cap = p_.details.logit_cap;
+    if (!f_.encoder) {
+      HF_CHECKED(norm(op, "output_norm"));
+      const char* name = s_.tied_embeddings ? "token_embd" : "output";
+      HF_TRY(op.w[1], matrix(name, s_.vocab, s_.width));
+    }
+    p_.ops.push_back(op);
+    return {};
+  }
+
+  Taker take_;
+  const plan::ModelShape& s_;
+  const plan::Family& f_;
+  std::int64_t q_rows_;
+  std::int64_t kv_rows_;
+  std::int32_t layer_ = -1;
+  Program p_;
+};
 
 }  // namespace
 
 Result<Program> build_program(const gguf::File& file, const plan::ModelShape& shape) {
-  const std::string& a = shape.architecture;
-  if (a != "llama" && a != "qwen2" && a != "qwen3") {
+  if (plan::find_family(shape.architecture) == nullptr) {
     return Error{Errc::kUnsupported, "build program " + std::string(file.name()) +
-                                         ": architecture " + a +
-                                         "; expected llama, qwen2 or qwen3"};
+                                         ": architecture " + shape.architecture + " is unknown"};
   }
-  Taker take(file);
-  Program p;
-  p.shape = shape;
-  Op embed;
-  embed.kind = OpKind::kEmbed;
-  HF_TRY(embed.w[0], take.matrix("token_embd.weight", shape.vocab, shape.width));
-  p.ops.push_back(embed);
-  for (std::int32_t layer = 0; layer < shape.layers; ++layer) HF_CHECKED(add_layer(take, p, layer));
-  HF_CHECKED(add_logits(take, file, p));
-  HF_CHECKED(set_frequencies(take, p, file));
-  HF_CHECKED(take.all_taken());
-  return p;
+  HF_TRY(plan::Details details, plan::read_details(file, shape));
+  return Builder(file, shape, std::move(details)).run();
 }
 
 }  // namespace holdfast::model

@@ -8,27 +8,41 @@
 
 #include "shared/base/result.h"
 #include "shared/gguf/gguf.h"
+#include "shared/plan/family.h"
 #include "shared/plan/plan.h"
 
 namespace holdfast::model {
 
-/// A tensor of the file that an operation reads. `rows` outputs of `cols` inputs (cols contiguous).
+/// A tensor of the file that an operation reads, or a run of its rows: `rows` outputs of `cols`
+/// inputs (cols contiguous). Several matrices of a tensor (experts) follow one another.
 struct WeightRef {
   const gguf::TensorInfo* tensor = nullptr;  // nullptr = absent (optional bias, norm)
-  std::int64_t rows = 0;
+  std::int64_t rows = 0;                     // of all matrices
   std::int64_t cols = 0;
+  std::int64_t first_row = 0;
+  std::int64_t matrices = 1;
   bool present() const { return tensor != nullptr; }
 };
 
+/// x: the residual rows. h: rows between two operations. norm(x): by Op::norm with w[0] and
+/// bias[0], x itself where w[0] is absent. bias[i] is added to the product with w[i].
 enum class OpKind : std::uint8_t {
-  kEmbed,       // x = row of w[0] for the token
-  kNormQkv,     // h = rmsnorm(x)*w[0]; q,k,v = w[1..3] h + bias[1..3]; q,k norm by w[4],w[5] per
-                // head if present; rope(q,k); k,v written to the KV pages of `layer`
-  kAttention,   // a = softmax(q k^T * scale, causal) v over the sequence's pages of `layer`
-  kOutAdd,      // x += w[0] a
-  kNormGateUp,  // h = rmsnorm(x)*w[0]; f = silu(w[1] h) * (w[2] h)
-  kDownAdd,     // x += w[0] f
-  kNormLogits,  // rows that want logits: h = rmsnorm(x)*w[0]; logits = w[1] h
+  kEmbed,         // x = row of w[0] for the token
+  kEmbedMore,     // x = x * scale + row of w[0] for the position + row 0 of w[1]
+  kNormQkv,       // q,k,v = w[1..3] norm(x); q,k norm by w[4],w[5] per head if present; rope(q,k);
+                  // k,v written to the KV pages of `layer`
+  kQkNorm,        // after a kNormQkv whose q,k norm goes over all heads: that norm, rope, k written
+  kAttention,     // a = softmax(q k^T * scale) v over the sequence's pages of `layer`
+  kOutAdd,        // x += scale * w[0] a, or h = w[0] a (to_h)
+  kNormGateUp,    // f = act(w[1] norm(x)) * (w[2] norm(x)); without w[2]: act(w[1] norm(x))
+  kDownAdd,       // x += scale * w[0] f, or h = w[0] f (to_h)
+  kNormAdd,       // x += scale * norm(h)
+  kNorm,          // x = norm(x)
+  kRoute,         // h = norm(x); experts and their weights from w[1] h; gate = sigmoid(w[2] h)
+  kExpertGateUp,  // for each chosen expert: f = act(w[1] h) * (w[2] h)
+  kExpertDownAdd,  // x += scale * the chosen experts' weight * (w[0] f), by rising expert
+  kNormLogits,  // rows that want logits: logits = w[1] norm(x), scaled and capped; w[1] is absent
+                // in encoders. Rows that are wanted themselves: norm(x)
 };
 
 struct Op {
@@ -36,16 +50,34 @@ struct Op {
   std::int32_t layer = -1;
   WeightRef w[6];
   WeightRef bias[6];
+  plan::NormKind norm = plan::NormKind::kRms;
+  plan::Activation activation = plan::Activation::kSilu;
+  bool from_h = false;      // kNormGateUp reads the rows that kRoute left in h
+  bool to_h = false;        // kOutAdd, kDownAdd
+  bool gate_rows = false;   // kDownAdd: each row times its gate of kRoute
+  bool row_norm = false;    // kNormQkv: a kQkNorm follows
+  std::int32_t rope = -1;   // of Program::ropes
+  std::int64_t window = 0;  // kAttention: the last tokens seen; 0 = all
+  double scale = 1;         // kAttention: of scores, 0 = 1/√head_dim; kNormLogits: of logits
+  double cap = 0;           // soft cap of scores or logits: cap * tanh(y / cap); 0 = none
+};
+
+/// angle(position, i) = position * inv_freq[i], [rope_dims / 2], with all scaling applied (computed
+/// in float64); cos and sin are multiplied by `magnitude`.
+struct Rope {
+  std::vector<double> inv_freq;
+  std::vector<double> inv_freq_long;  // instead, where the loaded context is above long_from
+  std::int64_t long_from = 0;
+  double magnitude = 1;
 };
 
 /// The whole forward pass. References tensors of the gguf::File that it was built from, which must
 /// outlive it until the backend has packed the weights.
 struct Program {
   plan::ModelShape shape;
+  plan::Details details;
   std::vector<Op> ops;
-  /// cos/sin base per rotary pair: angle(position, i) = position * inv_freq[i], [rope_dims / 2],
-  /// with linear, llama3 scaling and rope_freqs already applied (computed in float64).
-  std::vector<double> inv_freq;
+  std::vector<Rope> ropes;
 };
 
 /// kUnsupported / kFileInvalid name the tensor, its shape and what was expected. Weights hold no

@@ -25,8 +25,40 @@ struct PackedOp {
   std::int32_t layer = -1;
   PackedMatrix matrix[3];
   const float* norm = nullptr;
-  const float* bias[3] = {};
+  const float* norm_bias = nullptr;
+  const float* bias[3] = {};       // q, k, v; of out and down; of gate and up
   const float* head_norm[2] = {};  // q, k
+  const float* gate = nullptr;     // kRoute: of the shared expert
+  const float* types = nullptr;    // kEmbedMore
+  plan::NormKind norm_kind = plan::NormKind::kRms;
+  Activate activate = Activate::kSilu;
+  bool more = false;  // what forward.cpp does plainly: by the functions of forward_more.cpp
+  bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
+  std::int32_t rope = -1;
+  std::int64_t window = 0;
+  float scale = 1, cap = 0;
+};
+
+/// cos and sin of one kind of layer, [context][pairs].
+struct RopeTable {
+  float* cos = nullptr;
+  float* sin = nullptr;
+};
+
+/// What kRoute leaves for the experts' operations. A slot is a row of the batch at one of its
+/// experts; slots are ordered by expert, then by row.
+struct Routing {
+  float* logits = nullptr;  // [batch][stride]
+  std::int64_t stride = 0;
+  std::int32_t* expert = nullptr;    // [batch][used]
+  float* weight = nullptr;           // [batch][used]
+  float* gate = nullptr;             // [batch]: of the shared expert
+  std::int32_t* slot_row = nullptr;  // [batch * used]
+  float* slot_weight = nullptr;
+  std::int32_t* group = nullptr;  // [experts]: experts that have slots, rising
+  std::int32_t* first = nullptr;  // [experts + 1]: first slot of each expert
+  float* rows = nullptr;          // [batch * used][x_stride]: the slots' rows of h
+  std::int32_t groups = 0;
 };
 
 /// Where the embedding's rows come from: packed panels shared with the output, or the file's rows.
@@ -78,6 +110,7 @@ class CpuExecutor final : public backend::Executor {
   // forward.cpp: one method an operation, run by every worker.
   void plan_batch(const std::vector<backend::Segment>& segments);
   void run_worker(int worker);
+  void run_op(const PackedOp& op, int worker);
   void embed(int worker);
   const float* normed(const PackedOp& op, const float* x, std::int64_t rows, int worker);
   void qkv(const PackedOp& op, int worker);
@@ -88,6 +121,26 @@ class CpuExecutor final : public backend::Executor {
   void add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker);
   void gate_up(const PackedOp& op, int worker);
   void logits(const PackedOp& op, int worker);
+
+  // forward_more.cpp: what only some architectures have.
+  void embed_more(const PackedOp& op, int worker);
+  void norm_row(const PackedOp& op, const float* x, float* out) const;
+  void norm_qk(const PackedOp& op, int worker);
+  void rotate(const PackedOp& op, float* head, std::int64_t position) const;
+  void store(const PackedOp& op, int which, std::int64_t head, const Token& token,
+             const float* values);
+  void product_more(const PackedOp& op, const float* x, std::int64_t stride, int worker);
+  void gate_up_more(const PackedOp& op, int worker);
+  void norm_add(const PackedOp& op, int worker);
+  void norm_self(const PackedOp& op, int worker);
+  void give_hidden(const PackedOp& op, int worker);
+
+  // experts.cpp
+  void route(const PackedOp& op, int worker);
+  void choose(std::int64_t row, float* scratch);
+  void group_slots();
+  void expert_gate_up(const PackedOp& op, int worker);
+  void expert_down(const PackedOp& op, int worker);
   std::uint8_t* page_of(std::int32_t layer, bool value, std::int64_t head) const;
   MatmulArgs product(const PackedMatrix& w, const float* x, std::int64_t stride, std::int64_t rows,
                      int worker) const;
@@ -102,6 +155,7 @@ class CpuExecutor final : public backend::Executor {
 
   std::vector<PackedOp> ops_;
   Embedding embedding_;
+  Embedding positions_;
   Region weights_;
   Region kv_;
   Region scratch_;
@@ -110,17 +164,22 @@ class CpuExecutor final : public backend::Executor {
 
   std::int64_t head_pad_ = 0;
   std::int64_t x_stride_ = 0, a_stride_ = 0, f_stride_ = 0, q_stride_ = 0, logit_stride_ = 0;
+  std::int64_t k_stride_ = 0, e_stride_ = 0;
   std::int64_t tile_cols_ = 0;
   std::int64_t page_bytes_ = 0, layer_bytes_ = 0;  // of k or of v
   std::int64_t pairs_ = 0;
-  float* cos_ = nullptr;  // [context][pairs]
-  float* sin_ = nullptr;
+  RopeTable rope_tables_[2];
+  bool expert_norm_ = true;
+  float expert_scale_ = 1;
 
-  float* x_ = nullptr;       // [batch][x_stride]
-  float* h_ = nullptr;       // [batch][x_stride]
-  float* q_ = nullptr;       // [batch][q_stride], heads head_pad apart
-  float* a_ = nullptr;       // [batch][a_stride]
-  float* f_ = nullptr;       // [batch][f_stride]
+  float* x_ = nullptr;  // [batch][x_stride]
+  float* h_ = nullptr;  // [batch][x_stride]
+  float* q_ = nullptr;  // [batch][q_stride], heads head_pad apart
+  float* a_ = nullptr;  // [batch][a_stride]
+  float* f_ = nullptr;  // [batch][f_stride]
+  float* e_ = nullptr;  // [batch * used][e_stride]: f of the experts
+  float* k_ = nullptr;  // [batch][k_stride]: keys that wait for their norm
+  Routing routing_;
   float* wanted_ = nullptr;  // [logit_rows][x_stride]: rows of x that want logits
   float* logits_ = nullptr;  // [logit_rows][logit_stride], compacted to vocab at the end
   std::vector<WorkerScratch> workers_;
@@ -131,7 +190,8 @@ class CpuExecutor final : public backend::Executor {
   std::vector<TokenRun> runs_;
   std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
   std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
-  std::atomic<std::int32_t> bad_row_{-1};
+  bool hidden_wanted_ = false;
+  std::atomic<std::int32_t> bad_token_{-1};  // of the batch: a number of its result is not finite
 };
 
 }  // namespace holdfast::cpu

@@ -8,18 +8,10 @@
 
 #include "shared/base/progress.h"
 #include "shared/gguf/quants.h"
-#include "worker/backend/cpu/executor.h"
+#include "worker/backend/cpu/tiles.h"
 
 namespace holdfast::cpu {
 namespace {
-
-/// Panels in a piece of work: as many as unpack at once, fewer where the threads would end
-/// unevenly.
-std::int64_t piece_panels(std::int64_t panels, int threads) {
-  std::int64_t per = kTilePanels;
-  while (per > 2 && panels / per < 6 * threads) per /= 2;
-  return per;
-}
 
 constexpr unsigned kMxcsrDefault = 0x1f80;  // round to nearest, subnormals kept, no traps
 constexpr unsigned kMxcsrFlags = 0x3f;      // sticky exception flags
@@ -55,7 +47,8 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   tokens_.clear();
   runs_.clear();
   logit_tokens_.clear();
-  bad_row_.store(-1, std::memory_order_relaxed);
+  hidden_wanted_ = false;
+  bad_token_.store(-1, std::memory_order_relaxed);
   for (auto& ticket : tickets_) ticket.store(0, std::memory_order_relaxed);
   const auto group = static_cast<std::int32_t>(shape_.heads / shape_.kv_heads);
   const std::int32_t per_run = std::max(1, kAttentionQueries / group);
@@ -63,6 +56,8 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     const backend::Segment& segment = segments[static_cast<std::size_t>(s)];
     CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
     CHECK(segment.start + segment.n <= limits_.context);
+    CHECK(shape_.causal || (segment.start == 0 && segment.n_logits == 0));
+    hidden_wanted_ |= segment.hidden != nullptr;
     const auto first = static_cast<std::int32_t>(tokens_.size());
     CHECK(first + segment.n <= limits_.batch_tokens);
     for (std::int32_t i = 0; i < segment.n; ++i) {
@@ -85,13 +80,12 @@ Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& s
   plan_batch(segments);
   if (tokens_.empty()) return static_cast<const float*>(logits_);
   pool_.run([this](int worker) { run_worker(worker); });
-  const std::int32_t bad = bad_row_.load(std::memory_order_relaxed);
+  const std::int32_t bad = bad_token_.load(std::memory_order_relaxed);
   if (bad >= 0) {
-    const Token& token =
-        tokens_[static_cast<std::size_t>(logit_tokens_[static_cast<std::size_t>(bad)])];
+    const Token& token = tokens_[static_cast<std::size_t>(bad)];
     return Error{Errc::kNumericsNan, "forward: segment " + std::to_string(token.segment) +
                                          ", position " + std::to_string(token.position) +
-                                         ": a logit is NaN or infinite"};
+                                         ": a logit or an output is NaN or infinite"};
   }
   if (logit_stride_ != shape_.vocab) {
     for (std::size_t i = 1; i < logit_tokens_.size(); ++i) {
@@ -106,31 +100,56 @@ Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& s
 void CpuExecutor::run_worker(int worker) {
   const FloatMode mode;
   for (const PackedOp& op : ops_) {
-    switch (op.kind) {
-      case model::OpKind::kEmbed:
-        embed(worker);
-        break;
-      case model::OpKind::kNormQkv:
-        qkv(op, worker);
-        break;
-      case model::OpKind::kAttention:
-        attend(op, worker);
-        break;
-      case model::OpKind::kOutAdd:
-        add_product(op, a_, a_stride_, worker);
-        break;
-      case model::OpKind::kNormGateUp:
-        gate_up(op, worker);
-        break;
-      case model::OpKind::kDownAdd:
-        add_product(op, f_, f_stride_, worker);
-        break;
-      case model::OpKind::kNormLogits:
-        logits(op, worker);
-        break;
-    }
+    run_op(op, worker);
     pool_.barrier();
     if (worker == 0) note_progress();
+  }
+}
+
+void CpuExecutor::run_op(const PackedOp& op, int worker) {
+  switch (op.kind) {
+    case model::OpKind::kEmbed:
+      embed(worker);
+      break;
+    case model::OpKind::kNormQkv:
+      qkv(op, worker);
+      break;
+    case model::OpKind::kAttention:
+      attend(op, worker);
+      break;
+    case model::OpKind::kOutAdd:
+      add_product(op, a_, a_stride_, worker);
+      break;
+    case model::OpKind::kNormGateUp:
+      gate_up(op, worker);
+      break;
+    case model::OpKind::kDownAdd:
+      add_product(op, f_, f_stride_, worker);
+      break;
+    case model::OpKind::kNormLogits:
+      logits(op, worker);
+      break;
+    case model::OpKind::kEmbedMore:
+      embed_more(op, worker);
+      break;
+    case model::OpKind::kQkNorm:
+      norm_qk(op, worker);
+      break;
+    case model::OpKind::kNormAdd:
+      norm_add(op, worker);
+      break;
+    case model::OpKind::kNorm:
+      norm_self(op, worker);
+      break;
+    case model::OpKind::kRoute:
+      route(op, worker);
+      break;
+    case model::OpKind::kExpertGateUp:
+      expert_gate_up(op, worker);
+      break;
+    case model::OpKind::kExpertDownAdd:
+      expert_down(op, worker);
+      break;
   }
 }
 
@@ -152,20 +171,20 @@ void CpuExecutor::embed(int worker) {
   }
 }
 
-/// RMS norm of every row. Few rows: each thread has its own copy, which is cheaper than a barrier.
+/// The norm of every row. Few rows: each thread has its own copy, which is cheaper than a barrier.
 const float* CpuExecutor::normed(const PackedOp& op, const float* x, std::int64_t rows,
                                  int worker) {
-  const auto eps = static_cast<float>(shape_.norm_eps);
+  if (op.norm == nullptr) return op.from_h ? h_ : x;
   if (rows <= kPrivateRows) {
     float* out = workers_[static_cast<std::size_t>(worker)].rows;
     for (std::int64_t i = 0; i < rows; ++i) {
-      kernels_.rmsnorm(x + i * x_stride_, op.norm, shape_.width, eps, out + i * x_stride_);
+      norm_row(op, x + i * x_stride_, out + i * x_stride_);
     }
     return out;
   }
   const Share share = share_of(rows, worker, pool_.size());
   for (std::int64_t i = share.first; i < share.last; ++i) {
-    kernels_.rmsnorm(x + i * x_stride_, op.norm, shape_.width, eps, h_ + i * x_stride_);
+    norm_row(op, x + i * x_stride_, h_ + i * x_stride_);
   }
   pool_.barrier();
   return h_;
@@ -180,26 +199,6 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const float* x, std::int6
   args.rows = rows;
   args.scratch = workers_[static_cast<std::size_t>(worker)].unpack;
   return args;
-}
-
-/// f(p0, p1) over pieces of at most `per` panels. A wide batch draws pieces as it goes, so that a
-/// thread that was held up does less; a small one keeps to its own, whose pages it touched first.
-/// Which thread computes a panel changes no bits.
-template <class F>
-void CpuExecutor::for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker,
-                            F f) {
-  if (static_cast<std::int64_t>(tokens_.size()) > kPrivateRows) {
-    std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
-    for (;;) {
-      const std::int64_t p = ticket.fetch_add(per, std::memory_order_relaxed);
-      if (p >= panels) return;
-      f(p, std::min(p + per, panels));
-    }
-  }
-  const Share share = share_of(panels, worker, pool_.size());
-  for (std::int64_t p = share.first; p < share.last; p += per) {
-    f(p, std::min(p + per, share.last));
-  }
 }
 
 std::uint8_t* CpuExecutor::page_of(std::int32_t layer, bool value, std::int64_t head) const {
@@ -242,25 +241,19 @@ void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, 
     if (op.bias[which] != nullptr) {
       kernels_.add(values, op.bias[which] + head * head_pad_, head_pad_);
     }
+    if (op.row_norm && which < 2) {  // goes on in norm_qk
+      if (which == 1) {
+        std::memcpy(k_ + static_cast<std::int64_t>(i) * k_stride_ + head * head_pad_, values,
+                    static_cast<std::size_t>(head_pad_) * sizeof(float));
+      }
+      continue;
+    }
     if (which < 2 && op.head_norm[which] != nullptr) {
       kernels_.rmsnorm(values, op.head_norm[which], head_dim, static_cast<float>(shape_.norm_eps),
                        values);
     }
-    if (which < 2 && shape_.rope_style != plan::RopeStyle::kNone) {
-      kernels_.rope(
-          values, {cos_ + token.position * pairs_, sin_ + token.position * pairs_,
-                   static_cast<std::int32_t>(pairs_), shape_.rope_style == plan::RopeStyle::kNeox});
-    }
-    if (which == 0) continue;
-    const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(token.segment)];
-    const std::int64_t page = segment.pages[token.position / kPageTokens];
-    std::uint8_t* at = page_of(op.layer, which == 2, head) + page * page_bytes_;
-    const auto slot = static_cast<std::int32_t>(token.position % kPageTokens);
-    if (which == 1) {
-      kernels_.store_key(values, head_dim, slot, half_, at);
-    } else {
-      kernels_.store_value(values, static_cast<std::int32_t>(head_pad_), slot, half_, at);
-    }
+    if (which < 2) rotate(op, values, token.position);
+    if (which > 0) store(op, which, head, token, values);
   }
 }
 
@@ -288,13 +281,21 @@ void CpuExecutor::attend(const PackedOp& op, int worker) {
     args.group = group;
     args.head_dim = static_cast<std::int32_t>(shape_.head_dim);
     args.head_pad = static_cast<std::int32_t>(head_pad_);
-    args.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+    args.scale = op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
     args.scratch = workers_[static_cast<std::size_t>(worker)].attention;
-    kernels_.attention(args);
+    if (!op.more) {
+      kernels_.attention(args);
+      continue;
+    }
+    args.window = op.window;
+    args.cap = op.cap;
+    if (!shape_.causal) args.seen = (*segments_)[static_cast<std::size_t>(run.segment)].n;
+    kernels_.attention_ranged(args);
   }
 }
 
 void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker) {
+  if (op.more) return product_more(op, x, stride, worker);
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   MatmulArgs args = product(op.matrix[0], x, stride, rows, worker);
   args.y = workers_[static_cast<std::size_t>(worker)].tile;
@@ -312,6 +313,7 @@ void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t s
 }
 
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
+  if (op.more) return gate_up_more(op, worker);
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   const float* h = normed(op, x_, rows, worker);
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
@@ -336,6 +338,7 @@ void CpuExecutor::gate_up(const PackedOp& op, int worker) {
 }
 
 void CpuExecutor::logits(const PackedOp& op, int worker) {
+  if (hidden_wanted_) give_hidden(op, worker);
   const auto rows = static_cast<std::int64_t>(logit_tokens_.size());
   if (rows == 0) return;
   const Share share = share_of(rows, worker, pool_.size());
@@ -348,17 +351,19 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
   const float* h = normed(op, wanted_, rows, worker);
   MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
   args.y_stride = logit_stride_;
-  for_tiles(op.matrix[0].panels, 8 * kTilePanels, op, worker,
-            [&](std::int64_t p0, std::int64_t p1) {
-              args.p0 = p0;
-              args.p1 = p1;
-              args.y = logits_ + p0 * kLanes;
-              kernels_.matmul(args);
-              for (std::int64_t i = 0; i < rows; ++i) {
-                if (kernels_.all_finite(args.y + i * logit_stride_, (p1 - p0) * kLanes)) continue;
-                bad_row_.store(static_cast<std::int32_t>(i), std::memory_order_relaxed);
-              }
-            });
+  for_tiles(
+      op.matrix[0].panels, 8 * kTilePanels, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+        args.p0 = p0;
+        args.p1 = p1;
+        args.y = logits_ + p0 * kLanes;
+        kernels_.matmul(args);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          float* y = args.y + i * logit_stride_;
+          if (op.more) kernels_.scale_cap(y, op.scale, op.cap, (p1 - p0) * kLanes);
+          if (kernels_.all_finite(y, (p1 - p0) * kLanes)) continue;
+          bad_token_.store(logit_tokens_[static_cast<std::size_t>(i)], std::memory_order_relaxed);
+        }
+      });
 }
 
 }  // namespace holdfast::cpu

@@ -54,7 +54,13 @@ struct AttentionArgs {
   std::int32_t head_pad = 0;  // head_dim rounded up to 16
   float scale = 0;
   float* scratch = nullptr;  // attention_scratch_floats
+  // For `attention_ranged` alone.
+  std::int64_t window = 0;  // a token sees itself and the window - 1 tokens before; 0 = all
+  std::int64_t seen = 0;    // every token sees positions [0, seen); 0 = those up to its own
+  float cap = 0;            // soft cap of the scores; 0 = none
 };
+
+enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf };
 
 /// Queries (tokens x group) of one call are at most this many, or one token's group if larger.
 inline constexpr std::int32_t kAttentionQueries = 32;
@@ -93,6 +99,22 @@ struct Kernels {
   void (*exp)(const float* x, float* out, std::int64_t n);
   /// False if a value is NaN or infinite.
   bool (*all_finite)(const float* x, std::int64_t n);
+  /// Attention with a window, without a causal mask, or with capped scores.
+  void (*attention_ranged)(const AttentionArgs& args);
+  /// out = (x - mean) / sqrt(variance + eps) * w + b over n floats, all zero-padded to 16; b may be
+  /// null, out may be x.
+  void (*layernorm)(const float* x, const float* w, const float* b, std::int64_t n, float eps,
+                    float* out);
+  /// As rmsnorm over rows stored as `stored` floats (a multiple of 16, zeros among them) of which n
+  /// count. out may be x.
+  void (*rmsnorm_spread)(const float* x, const float* w, std::int64_t stored, std::int64_t n,
+                         float eps, float* out);
+  /// gate = act(gate) * up over n floats, n a multiple of 16; up may be null: gate = act(gate).
+  void (*activate)(Activate act, float* gate, const float* up, std::int64_t n);
+  /// y += s * b over n floats, n a multiple of 16.
+  void (*add_scaled)(float* y, const float* b, float s, std::int64_t n);
+  /// y *= s, then y = cap * tanh(y / cap) if cap > 0, over n floats, n a multiple of 16.
+  void (*scale_cap)(float* y, float s, float cap, std::int64_t n);
 };
 
 const Kernels& scalar_kernels();

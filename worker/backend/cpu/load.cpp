@@ -26,15 +26,45 @@ Result<std::size_t> checked_row_bytes(const WeightRef& w) {
   const auto row = gguf::row_bytes(w.tensor->type, static_cast<std::uint64_t>(w.cols));
   if (!row)
     return refuse(Errc::kFileInvalid, w.tensor->name, "row is not a whole number of blocks");
-  const auto all = checked_mul(*row, static_cast<std::uint64_t>(w.rows));
+  const auto all = checked_mul(*row, static_cast<std::uint64_t>(w.first_row + w.rows));
   if (!all || w.tensor->data.size() < *all) {
     return refuse(Errc::kFileInvalid, w.tensor->name, "has fewer bytes than its shape needs");
   }
   return static_cast<std::size_t>(*row);
 }
 
-const std::uint8_t* bytes_of(const WeightRef& w) {
-  return reinterpret_cast<const std::uint8_t*>(w.tensor->data.data());
+const std::uint8_t* bytes_of(const WeightRef& w, std::size_t row_bytes) {
+  return reinterpret_cast<const std::uint8_t*>(w.tensor->data.data()) +
+         static_cast<std::size_t>(w.first_row) * row_bytes;
+}
+
+Activate activate_of(plan::Activation activation) {
+  return activation == plan::Activation::kSilu       ? Activate::kSilu
+         : activation == plan::Activation::kGeluTanh ? Activate::kGeluTanh
+                                                     : Activate::kGeluErf;
+}
+
+/// Whether forward.cpp's plain function of the operation leaves something out.
+bool needs_more(const Op& op, bool causal) {
+  switch (op.kind) {
+    case OpKind::kAttention:
+      return op.window > 0 || op.cap > 0 || !causal;
+    case OpKind::kOutAdd:
+    case OpKind::kDownAdd:
+      return op.to_h || op.gate_rows || op.scale != 1 || op.bias[0].present();
+    case OpKind::kNormGateUp:
+      return op.activation != plan::Activation::kSilu || !op.w[2].present() ||
+             op.bias[1].present() || op.bias[2].present();
+    case OpKind::kNormLogits:
+      return op.scale != 1 || op.cap > 0;
+    default:
+      return false;
+  }
+}
+
+/// Rows of the widest dense feed-forward; 0 in a model of experts alone.
+std::int64_t dense_ff(const plan::ModelShape& s) {
+  return s.experts > 0 ? s.shared_ff : s.ff;
 }
 
 }  // namespace
@@ -74,18 +104,34 @@ class Loader {
     // A little more than needed, so that rows of a power of two do not fall into one cache set.
     to_.x_stride_ = round_up(s.width, kSpan) + kLanes;
     to_.a_stride_ = round_up(s.heads * s.head_dim, kSpan) + kLanes;
-    to_.f_stride_ = round_up(s.ff, kSpan) + kLanes;
+    to_.f_stride_ = round_up(dense_ff(s), kSpan) + kLanes;
+    to_.e_stride_ = round_up(s.expert_ff, kSpan) + kLanes;
+    to_.k_stride_ = s.kv_heads * to_.head_pad_ + kLanes;
+    to_.routing_.stride = round_up(s.experts, kLanes);
+    to_.expert_norm_ = program_.details.expert_weights_norm;
+    to_.expert_scale_ = static_cast<float>(program_.details.expert_weights_scale);
     to_.q_stride_ = s.heads * to_.head_pad_ + kLanes;
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);
-    to_.pairs_ = static_cast<std::int64_t>(program_.inv_freq.size());
+    to_.pairs_ = s.rope_dims / 2;
   }
 
   Result<void> place(Carver& carver) {
     for (const Op& op : program_.ops) {
       PackedOp packed;
       packed.kind = op.kind;
-      packed.layer = op.layer;
+      packed.layer = to_.shape_.causal ? op.layer : 0;  // an encoder's pages live for one layer
+      packed.norm_kind = op.norm;
+      packed.activate = activate_of(op.activation);
+      packed.more = needs_more(op, to_.shape_.causal);
+      packed.from_h = op.from_h;
+      packed.to_h = op.to_h;
+      packed.gate_rows = op.gate_rows;
+      packed.row_norm = op.row_norm;
+      packed.rope = op.rope;
+      packed.window = op.window;
+      packed.scale = static_cast<float>(op.scale);
+      packed.cap = static_cast<float>(op.cap);
       HF_CHECKED(place_op(op, packed, carver));
       to_.ops_.push_back(packed);
     }
@@ -97,35 +143,74 @@ class Loader {
       case OpKind::kEmbed:
       case OpKind::kAttention:
         return {};
+      case OpKind::kEmbedMore:
+        return place_embed_more(op, out, carver);
       case OpKind::kNormQkv:
+      case OpKind::kQkNorm:
         return place_qkv(op, out, carver);
       case OpKind::kOutAdd:
       case OpKind::kDownAdd:
+      case OpKind::kExpertDownAdd: {
+        HF_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows / op.w[0].matrices, carver));
+        return optional(op.bias[0], op.bias[0].rows, carver, out.bias[0]);
+      }
+      case OpKind::kNormAdd:
+      case OpKind::kNorm:
+        return place_norm(op, out, carver);
+      case OpKind::kRoute:
+        HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.gate));
         break;
       case OpKind::kNormGateUp:
-      case OpKind::kNormLogits: {
-        HF_TRY(out.norm, vector(op.w[0], to_.shape_.width, carver));
-        HF_TRY(out.matrix[0], matrix(op.w[1], op.w[1].rows, carver));
-        if (op.kind == OpKind::kNormLogits) return {};
-        HF_TRY(out.matrix[1], matrix(op.w[2], op.w[2].rows, carver));
-        return {};
-      }
+      case OpKind::kExpertGateUp:
+      case OpKind::kNormLogits:
+        break;
     }
-    HF_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows, carver));
+    HF_CHECKED(place_norm(op, out, carver));
+    for (int i = 0; i < 2; ++i) {
+      const WeightRef& w = op.w[1 + i];
+      if (!w.present() || (i == 1 && op.kind == OpKind::kRoute)) continue;
+      HF_TRY(out.matrix[i], matrix(w, w.rows / w.matrices, carver));
+      HF_CHECKED(optional(op.bias[1 + i], op.bias[1 + i].rows, carver, out.bias[i]));
+    }
     return {};
+  }
+
+  Result<void> optional(const WeightRef& w, std::int64_t group, Carver& carver, const float*& to) {
+    if (!w.present()) return {};
+    HF_TRY(to, vector(w, group, carver));
+    return {};
+  }
+
+  Result<void> place_norm(const Op& op, PackedOp& out, Carver& carver) {
+    HF_CHECKED(optional(op.w[0], to_.shape_.width, carver, out.norm));
+    return optional(op.bias[0], to_.shape_.width, carver, out.norm_bias);
+  }
+
+  Result<void> place_embed_more(const Op& op, PackedOp& out, Carver& carver) {
+    if (op.w[1].present()) {
+      WeightRef first = op.w[1];
+      first.rows = 1;
+      HF_TRY(out.types, vector(first, first.cols, carver));
+    }
+    if (!op.w[0].present()) return {};
+    if (to_.limits_.context > op.w[0].rows) {
+      return refuse(Errc::kUsage, op.w[0].tensor->name,
+                    "holds " + std::to_string(op.w[0].rows) +
+                        " positions; expected a context of at most that many");
+    }
+    return place_rows(op.w[0], to_.positions_, carver);
   }
 
   Result<void> place_qkv(const Op& op, PackedOp& out, Carver& carver) {
     const plan::ModelShape& s = to_.shape_;
-    HF_TRY(out.norm, vector(op.w[0], s.width, carver));
+    HF_CHECKED(place_norm(op, out, carver));
     for (int i = 0; i < 3; ++i) {
+      if (!op.w[i + 1].present()) continue;
       HF_TRY(out.matrix[i], matrix(op.w[i + 1], s.head_dim, carver));
-      if (!op.bias[i + 1].present()) continue;
-      HF_TRY(out.bias[i], vector(op.bias[i + 1], s.head_dim, carver));
+      HF_CHECKED(optional(op.bias[i + 1], s.head_dim, carver, out.bias[i]));
     }
     for (int i = 0; i < 2; ++i) {
-      if (!op.w[4 + i].present()) continue;
-      HF_TRY(out.head_norm[i], vector(op.w[4 + i], s.head_dim, carver));
+      HF_CHECKED(optional(op.w[4 + i], s.head_dim, carver, out.head_norm[i]));
     }
     return {};
   }
@@ -149,7 +234,7 @@ class Loader {
 
   /// A vector as floats in groups of `group`, each zero-padded to 16 lanes.
   Result<const float*> vector(const WeightRef& w, std::int64_t group, Carver& carver) {
-    HF_CHECKED(checked_row_bytes(w));
+    HF_TRY(const std::size_t row, checked_row_bytes(w));
     const std::int64_t n = w.rows * w.cols;
     if (group <= 0 || n % group != 0) {
       return refuse(Errc::kFileInvalid, w.tensor->name, "length does not fit the model's shape");
@@ -158,7 +243,7 @@ class Loader {
     float* out = carver.floats(n / group * pad + kLanes);
     if (out == nullptr) return out;
     std::vector<float> plain(static_cast<std::size_t>(n));
-    HF_CHECKED(gguf::dequantize_row(w.tensor->type, w.tensor->data.data(), plain.data(),
+    HF_CHECKED(gguf::dequantize_row(w.tensor->type, bytes_of(w, row), plain.data(),
                                     static_cast<std::uint64_t>(n)));
     if (!to_.kernels_.all_finite(plain.data(), n)) {
       return refuse(Errc::kFileInvalid, w.tensor->name, "holds a NaN or infinity");
@@ -180,22 +265,23 @@ class Loader {
                    "kNormLogits; this one does not"};
     }
     const WeightRef& w = first.w[0];
-    Embedding& e = to_.embedding_;
-    e.type = w.tensor->type;
-    HF_TRY(e.row_bytes, checked_row_bytes(w));
     if (last.w[1].tensor == w.tensor) {
-      e.packed = &to_.ops_.back().matrix[0];
+      to_.embedding_.type = w.tensor->type;
+      HF_TRY(to_.embedding_.row_bytes, checked_row_bytes(w));
+      to_.embedding_.packed = &to_.ops_.back().matrix[0];
       return {};
     }
+    return place_rows(w, to_.embedding_, carver);
+  }
+
+  /// Rows as they are in the file, to be looked up one by one.
+  Result<void> place_rows(const WeightRef& w, Embedding& e, Carver& carver) {
+    e.type = w.tensor->type;
+    HF_TRY(e.row_bytes, checked_row_bytes(w));
     std::uint8_t* rows = carver.bytes(e.row_bytes * static_cast<std::size_t>(w.rows));
     e.rows = rows;
     if (rows == nullptr) return {};
-    return copy_embedding(w, rows);
-  }
-
-  Result<void> copy_embedding(const WeightRef& w, std::uint8_t* rows) {
-    const Embedding& e = to_.embedding_;
-    std::memcpy(rows, bytes_of(w), e.row_bytes * static_cast<std::size_t>(w.rows));
+    std::memcpy(rows, bytes_of(w, e.row_bytes), e.row_bytes * static_cast<std::size_t>(w.rows));
     std::atomic<bool> bad{false};
     to_.pool_.run([&](int worker) {
       std::vector<float> row(static_cast<std::size_t>(w.cols));
@@ -219,8 +305,8 @@ class Loader {
       std::atomic<std::int64_t> bad{-1};
       to_.pool_.run([&](int worker) {
         const Share share = share_of(job.matrix.panels, worker, to_.pool_.size());
-        const std::int64_t row =
-            pack_panels(job.matrix, bytes_of(job.from), job.row_bytes, share.first, share.last);
+        const std::int64_t row = pack_panels(job.matrix, bytes_of(job.from, job.row_bytes),
+                                             job.row_bytes, share.first, share.last);
         if (row >= 0) bad = row;
       });
       if (bad >= 0) {
@@ -240,7 +326,7 @@ class Loader {
     const std::int64_t element = to_.half_ ? 2 : 4;
     to_.page_bytes_ = to_.shape_.kv_heads * to_.head_pad_ * kPageTokens * element;
     to_.layer_bytes_ = to_.page_bytes_ * l.pages;
-    const std::int64_t layers = to_.shape_.layers;
+    const std::int64_t layers = to_.shape_.causal ? to_.shape_.layers : 1;
     HF_TRY(to_.kv_, Region::take(static_cast<std::size_t>(2 * layers * to_.layer_bytes_), "KV"));
     to_.kv_.populate();
     to_.kv_used_ = to_.kv_.bytes();
@@ -267,8 +353,28 @@ class Loader {
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
       w.row = c.floats(to_.x_stride_);
     }
-    to_.cos_ = c.floats(l.context * to_.pairs_ + kLanes);
-    to_.sin_ = c.floats(l.context * to_.pairs_ + kLanes);
+    for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
+      to_.rope_tables_[i].cos = c.floats(l.context * to_.pairs_ + kLanes);
+      to_.rope_tables_[i].sin = c.floats(l.context * to_.pairs_ + kLanes);
+    }
+    if (to_.shape_.qk_norm_row) to_.k_ = c.floats(batch * to_.k_stride_);
+    if (to_.shape_.experts > 0) carve_routing(c, batch);
+  }
+
+  void carve_routing(Carver& c, std::int64_t batch) {
+    Routing& r = to_.routing_;
+    const std::int64_t slots = batch * to_.shape_.experts_used;
+    const auto ints = [&](std::int64_t n) { return reinterpret_cast<std::int32_t*>(c.floats(n)); };
+    to_.e_ = c.floats(slots * to_.e_stride_);
+    r.rows = c.floats(slots * to_.x_stride_);
+    r.logits = c.floats(batch * r.stride);
+    r.weight = c.floats(slots);
+    r.slot_weight = c.floats(slots);
+    r.gate = c.floats(batch);
+    r.expert = ints(slots);
+    r.slot_row = ints(slots);
+    r.group = ints(to_.shape_.experts);
+    r.first = ints(to_.shape_.experts + 1);
   }
 
   Result<void> take_scratch() {
@@ -289,18 +395,25 @@ class Loader {
   }
 
   Result<void> fill_rope() {
+    for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
+      const model::Rope& rope = program_.ropes[i];
+      const bool far = !rope.inv_freq_long.empty() && to_.limits_.context > rope.long_from;
+      fill_table(to_.rope_tables_[i], far ? rope.inv_freq_long : rope.inv_freq, rope.magnitude);
+    }
+    return {};
+  }
+
+  void fill_table(const RopeTable& table, const std::vector<double>& frequency, double magnitude) {
     to_.pool_.run([&](int worker) {
       const Share share = share_of(to_.limits_.context, worker, to_.pool_.size());
       for (std::int64_t p = share.first; p < share.last; ++p) {
         for (std::int64_t i = 0; i < to_.pairs_; ++i) {
-          const double angle =
-              static_cast<double>(p) * program_.inv_freq[static_cast<std::size_t>(i)];
-          to_.cos_[p * to_.pairs_ + i] = static_cast<float>(std::cos(angle));
-          to_.sin_[p * to_.pairs_ + i] = static_cast<float>(std::sin(angle));
+          const double angle = static_cast<double>(p) * frequency[static_cast<std::size_t>(i)];
+          table.cos[p * to_.pairs_ + i] = static_cast<float>(std::cos(angle) * magnitude);
+          table.sin[p * to_.pairs_ + i] = static_cast<float>(std::sin(angle) * magnitude);
         }
       }
     });
-    return {};
   }
 
   const model::Program& program_;
@@ -325,8 +438,12 @@ Result<void> check_limits(const model::Program& program, const backend::LoadOpti
                  "load cpu: kv type " + l.kv_type + ": not built; expected f16 or f32"};
   }
   const plan::ModelShape& s = program.shape;
-  if (program.ops.empty() || s.head_dim <= 0 || s.kv_heads <= 0 || s.heads % s.kv_heads != 0 ||
-      static_cast<std::int64_t>(program.inv_freq.size()) * 2 > s.head_dim) {
+  bool fits = !program.ops.empty() && s.head_dim > 0 && s.kv_heads > 0 &&
+              s.heads % s.kv_heads == 0 && s.rope_dims <= s.head_dim && program.ropes.size() <= 2;
+  for (const model::Rope& rope : program.ropes) {
+    fits = fits && static_cast<std::int64_t>(rope.inv_freq.size()) == s.rope_dims / 2;
+  }
+  if (!fits) {
     return Error{Errc::kUnsupported, "load cpu: the program's heads or rotary pairs do not fit"};
   }
   return {};

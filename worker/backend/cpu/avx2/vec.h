@@ -69,6 +69,10 @@ HF_INLINE V keep_nan(V x, V r) {
   return {_mm256_blendv_ps(r.lo, x.lo, _mm256_cmp_ps(x.lo, x.lo, _CMP_UNORD_Q)),
           _mm256_blendv_ps(r.hi, x.hi, _mm256_cmp_ps(x.hi, x.hi, _CMP_UNORD_Q))};
 }
+HF_INLINE V pick_below(V a, V b, V yes, V no) {
+  return {_mm256_blendv_ps(no.lo, yes.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
+          _mm256_blendv_ps(no.hi, yes.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
+}
 HF_INLINE V first_lanes(V v, int n, V other) {
   const __m256i limit = _mm256_set1_epi32(n);
   const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

@@ -62,6 +62,9 @@ HF_INLINE V min(V a, V b) {
 HF_INLINE V keep_nan(V x, V r) {
   return _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
 }
+HF_INLINE V pick_below(V a, V b, V yes, V no) {
+  return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), yes);
+}
 HF_INLINE V first_lanes(V v, int n, V other) {
   return _mm512_mask_mov_ps(other, static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1), v);
 }

@@ -12,11 +12,28 @@ namespace {
 
 #include "worker/backend/cpu/rows.inc"
 
+#include "worker/backend/cpu/rows_more.inc"
+
 #include "worker/backend/cpu/attention.inc"
 
-constexpr Kernels kKernels = {"scalar",     &matmul,    &unpack_row, &rmsnorm,
-                              &add_row,     &silu_mul,  &rope,       &store_key,
-                              &store_value, &attention, &exp_row,    &all_finite};
+constexpr Kernels kKernels = {"scalar",
+                              &matmul,
+                              &unpack_row,
+                              &rmsnorm,
+                              &add_row,
+                              &silu_mul,
+                              &rope,
+                              &store_key,
+                              &store_value,
+                              &attention,
+                              &exp_row,
+                              &all_finite,
+                              &attention_ranged,
+                              &layernorm,
+                              &rmsnorm_spread,
+                              &activate,
+                              &add_scaled,
+                              &scale_cap};
 }  // namespace
 }  // namespace holdfast::cpu::scalar
 

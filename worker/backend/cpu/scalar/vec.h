@@ -75,6 +75,10 @@ HF_INLINE V min(const V& a, const V& b) {
 HF_INLINE V keep_nan(const V& x, const V& r) {
   return each([&](int i) { return x.f[i] == x.f[i] ? r.f[i] : x.f[i]; });
 }
+/// By lane: a < b ? yes : no.
+HF_INLINE V pick_below(const V& a, const V& b, const V& yes, const V& no) {
+  return each([&](int i) { return a.f[i] < b.f[i] ? yes.f[i] : no.f[i]; });
+}
 /// Lanes below n of v, `other` above.
 HF_INLINE V first_lanes(const V& v, int n, const V& other) {
   return each([&](int i) { return i < n ? v.f[i] : other.f[i]; });

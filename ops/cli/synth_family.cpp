@@ -1,0 +1,263 @@
+#include "ops/cli/synth_family.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/cli/quant_mix.h"
+#include "ops/cli/random_blocks.h"
+#include "shared/plan/expected.h"
+
+namespace holdfast::cli {
+namespace {
+
+using plan::Family;
+using plan::RopeScaling;
+using plan::Use;
+
+constexpr std::int64_t kOriginalContext = 64;  // of yarn and longrope: below the trained context
+
+class TinyModel {
+ public:
+  TinyModel(const Family& family, bool windows, bool experts, std::uint64_t seed,
+            std::string_view scaling)
+      : f_(family), seed_(seed), random_(seed, family.name) {
+    d_.family = &f_;
+    draw_sizes();
+    draw_parts(windows, experts);
+    draw_scaling(scaling);
+  }
+
+  void write_keys(gguf::Writer& w, std::string_view name, const QuantMix& mix) const {
+    w.set_string("general.architecture", f_.name);
+    w.set_string("general.name", "tiny-" + std::string(name) + "-random");
+    w.set_u32("general.file_type", mix.file_type);
+    write_sizes(w);
+    write_attention(w);
+    write_rope(w);
+    write_experts(w);
+    if (f_.encoder) {
+      w.set_bool(key("attention.causal"), false);
+      w.set_u32(key("pooling_type"), static_cast<std::uint32_t>((seed_ + 1) % 4));
+      w.set_u32("tokenizer.ggml.token_type_count", 2);
+    }
+    if (f_.scale_keys) {
+      w.set_f32(key("embedding_scale"), 3.5f);
+      w.set_f32(key("residual_scale"), 0.4f);
+      w.set_f32(key("logit_scale"), 1.75f);
+      if (seed_ % 2 == 0) w.set_f32(key("attention.scale"), 0.2f);
+    }
+  }
+
+  Result<void> write_tensors(gguf::Writer& w, const QuantMix& mix) const {
+    const MixModel model{s_.layers, s_.heads, s_.kv_heads, s_.tied_embeddings};
+    for (const plan::ExpectedTensor& t : plan::expected_tensors(s_, d_)) {
+      const bool router = t.name.find("ffn_gate_inp") != std::string::npos;
+      const bool looked_up = t.name.starts_with("position_") || t.name.starts_with("token_types");
+      const auto type =
+          router || looked_up ? gguf::TensorType::kF32 : mixed_type(mix, model, t.name, t.dims);
+      w.add_tensor(t.name, type, t.dims, producer(t, type));
+    }
+    return {};
+  }
+  std::int64_t vocab() const { return s_.vocab; }
+
+ private:
+  std::string key(const char* suffix) const { return std::string(f_.name) + "." + suffix; }
+  std::int64_t draw(std::int64_t least, std::int64_t most) {
+    const auto n = static_cast<std::uint64_t>(most - least + 1);
+    return least + static_cast<std::int64_t>((random_.next() >> 33) % n);
+  }
+  bool plain() const { return seed_ == 0; }
+
+  void draw_sizes() {
+    constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
+    s_.architecture = f_.name;
+    s_.layers = plain() ? 3 : draw(2, 7);
+    s_.kv_heads = plain() ? 2 : draw(1, 3);
+    s_.heads = s_.kv_heads * (plain() ? 2 : draw(1, 4));
+    s_.head_dim = plain() ? 32 : kHeadDims[draw(0, 5)];
+    s_.width = s_.heads * s_.head_dim;
+    // Where the published models have heads of their own size, the width need not be theirs.
+    const bool own_heads = f_.name.starts_with("gemma") || f_.name.starts_with("qwen3");
+    if (own_heads && !plain()) s_.width = 8 * draw(6, 20);
+    if (f_.rope == plan::RopeStyle::kNone) s_.kv_heads = s_.heads;
+    s_.ff = plain() ? 2 * s_.width : 8 * draw(6, 30);
+    s_.vocab = 259 + (plain() ? 61 : draw(0, 90));
+    s_.context = 256;
+    s_.tied_embeddings = plain() || f_.name.starts_with("gemma") || f_.encoder || draw(0, 1) == 1;
+    if (f_.name == "olmo2" || f_.name == "qwen2moe") s_.tied_embeddings = false;
+    if (f_.rope == plan::RopeStyle::kNone) return;
+    s_.rope_dims = s_.head_dim;
+    if (!plain() && seed_ % 3 == 1) s_.rope_dims = s_.head_dim / 4 * 2;
+  }
+
+  bool wants(Use use) const { return use == Use::kMust || (use == Use::kMay && seed_ % 2 == 1); }
+
+  void draw_parts(bool windows, bool experts) {
+    s_.causal = !f_.encoder;
+    s_.qkv_bias = wants(f_.qkv_bias);
+    s_.qk_norm = f_.qk_norm != plan::QkNorm::kNone;
+    d_.fused_qkv = f_.fused_qkv;
+    d_.out_bias = wants(f_.out_bias);
+    d_.ffn_bias = wants(f_.ffn_bias) && !experts;
+    d_.gate_bias = f_.gated && d_.ffn_bias;
+    d_.position_rows = f_.positions ? s_.context : 0;
+    d_.type_rows = f_.token_types ? 2 : 0;
+    if (windows) d_.window = plain() ? 20 : draw(3, 70);
+    if (!experts) return;
+    s_.experts = plain() ? 4 : draw(3, 9);
+    s_.experts_used = plain() ? 2 : draw(1, 3);
+    s_.expert_ff = plain() ? 64 : 8 * draw(3, 10);
+    // Files of these have no key for it: experts are as wide as the dense layers would be.
+    if (!f_.name.starts_with("qwen")) s_.expert_ff = s_.ff;
+    const bool shared = f_.shared_expert == Use::kMust || wants(f_.shared_expert);
+    if (shared) s_.shared_ff = plain() ? 96 : 8 * draw(3, 10);
+  }
+
+  void draw_scaling(std::string_view scaling) {
+    if (s_.rope_dims == 0) return;
+    const auto names = synth_scalings();
+    const std::string pick = scaling.empty() ? names[seed_ % names.size()] : std::string(scaling);
+    plan::RopeSpec& r = d_.rope;
+    r.base = plain() || seed_ % 2 == 0 ? 10000 : 1000;
+    if (pick == "linear") r.scaling = RopeScaling::kLinear;
+    if (pick == "yarn") r.scaling = RopeScaling::kYarn;
+    if (pick == "llama3") r.scaling = RopeScaling::kLlama3;
+    if (pick == "longrope") r.scaling = RopeScaling::kLongrope;
+    if (pick == "linear") r.factor = 2.5;
+    if (pick == "yarn") r.factor = 4;
+    s_.has_rope_freqs = pick == "llama3";
+  }
+
+  void write_sizes(gguf::Writer& w) const {
+    const auto set = [&](const char* suffix, std::int64_t v) {
+      w.set_u32(key(suffix), static_cast<std::uint32_t>(v));
+    };
+    set("block_count", s_.layers);
+    set("context_length", s_.context);
+    set("embedding_length", s_.width);
+    set("feed_forward_length", s_.ff);
+    set("attention.head_count", s_.heads);
+    set("attention.head_count_kv", s_.kv_heads);
+    set("vocab_size", s_.vocab);
+    if (s_.width != s_.heads * s_.head_dim || seed_ % 2 == 1) {
+      set("attention.key_length", s_.head_dim);
+      set("attention.value_length", s_.head_dim);
+    }
+    const bool rms = f_.norm == plan::NormKind::kRms;
+    w.set_f32(key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
+              seed_ % 2 == 0 ? 1e-5f : 1e-3f);
+  }
+
+  void write_attention(gguf::Writer& w) const {
+    if (d_.window > 0) {
+      w.set_u32(key("attention.sliding_window"), static_cast<std::uint32_t>(d_.window));
+    }
+    if (f_.attention_cap > 0) w.set_f32(key("attn_logit_softcapping"), 2.5f);
+    if (f_.logit_cap > 0) w.set_f32(key("final_logit_softcapping"), 4.0f);
+  }
+
+  void write_rope(gguf::Writer& w) const {
+    if (s_.rope_dims == 0) return;
+    const plan::RopeSpec& r = d_.rope;
+    if (s_.rope_dims != s_.head_dim || plain()) {
+      w.set_u32(key("rope.dimension_count"), static_cast<std::uint32_t>(s_.rope_dims));
+    }
+    w.set_f32(key("rope.freq_base"), static_cast<float>(r.base));
+    const bool yarn = r.scaling == RopeScaling::kYarn;
+    if (yarn || r.scaling == RopeScaling::kLinear) {
+      w.set_string(key("rope.scaling.type"), yarn ? "yarn" : "linear");
+      w.set_f32(key("rope.scaling.factor"), static_cast<float>(r.factor));
+    }
+    if (yarn && seed_ % 4 == 1) w.set_f32(key("rope.scaling.attn_factor"), 0.9f);
+    const bool lists = r.scaling == RopeScaling::kLongrope;
+    if (lists && f_.name != "phi3") w.set_string(key("rope.scaling.type"), "longrope");
+    if (lists) w.set_f32(key("rope.scaling.attn_factor"), 1.19f);
+    if (yarn || lists) {
+      w.set_u32(key("rope.scaling.original_context_length"), kOriginalContext);
+    }
+  }
+
+  void write_experts(gguf::Writer& w) const {
+    if (s_.experts == 0) return;
+    w.set_u32(key("expert_count"), static_cast<std::uint32_t>(s_.experts));
+    w.set_u32(key("expert_used_count"), static_cast<std::uint32_t>(s_.experts_used));
+    if (f_.name.starts_with("qwen")) {
+      w.set_u32(key("expert_feed_forward_length"), static_cast<std::uint32_t>(s_.expert_ff));
+    }
+    if (s_.shared_ff > 0) {
+      w.set_u32(key("expert_shared_feed_forward_length"), static_cast<std::uint32_t>(s_.shared_ff));
+    }
+    if (seed_ % 4 == 3) w.set_f32(key("expert_weights_scale"), 1.5f);
+  }
+
+  gguf::Writer::Producer producer(const plan::ExpectedTensor& tensor, gguf::TensorType type) const {
+    const std::uint64_t seed = seed_;
+    return [tensor, type, seed](const gguf::Writer::Sink& sink) -> Result<void> {
+      FastRandom random(seed, tensor.name);
+      const bool norm = tensor.name.ends_with("norm.weight");
+      if (tensor.name.starts_with("rope_f")) {
+        std::vector<float> factors(tensor.dims[0]);
+        for (float& f : factors) f = 1 + std::abs(2 * random.normal());
+        return sink(std::as_bytes(std::span(factors)));
+      }
+      if (norm) return random_vector(tensor.dims[0], 1.0f, 0.2f, random, sink);
+      if (!tensor.is_matrix()) return random_vector(tensor.dims[0], 0.0f, 0.3f, random, sink);
+      std::uint64_t elements = 1;
+      for (const std::uint64_t d : tensor.dims) elements *= d;
+      const float sigma = 1.2f / std::sqrt(static_cast<float>(tensor.dims[0]));
+      return random_tensor(type, elements, sigma, random, sink);
+    };
+  }
+
+  const Family& f_;
+  std::uint64_t seed_;
+  FastRandom random_;
+  plan::ModelShape s_;
+  plan::Details d_;
+};
+
+}  // namespace
+
+std::vector<std::string> synth_architectures() {
+  std::vector<std::string> out = {"mistral", "mixtral"};
+  for (const Family& family : plan::families()) out.emplace_back(family.name);
+  return out;
+}
+
+std::vector<std::string> synth_scalings() {
+  return {"none", "linear", "yarn", "llama3", "longrope"};
+}
+
+Result<void> synth_family(std::string_view architecture, const std::string& out_path,
+                          std::string_view type, std::uint64_t seed, std::string_view scaling) {
+  const bool mistral = architecture == "mistral", mixtral = architecture == "mixtral";
+  const Family* family = plan::find_family(mistral || mixtral ? "llama" : architecture);
+  const auto list = [](const std::vector<std::string>& names) {
+    std::string out;
+    for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+    return out;
+  };
+  const auto usage = [](const char* what, std::string_view name, const std::string& known) {
+    return Error{Errc::kUsage, "synth: " + std::string(what) + " \"" + std::string(name) +
+                                   "\" is unknown, expected one of " + known};
+  };
+  if (family == nullptr) {
+    return usage("architecture", architecture, list(synth_architectures()));
+  }
+  const auto scalings = synth_scalings();
+  if (!scaling.empty() && std::find(scalings.begin(), scalings.end(), scaling) == scalings.end()) {
+    return usage("scaling", scaling, list(scalings));
+  }
+  const auto mix = find_quant_mix(type);
+  if (!mix) return usage("type", type, quant_mix_names());
+  const bool windows = mistral || (family->window_period > 0 && family->name != "llama");
+  const TinyModel model(*family, windows, mixtral || family->experts == Use::kMust, seed, scaling);
+  gguf::Writer writer;
+  model.write_keys(writer, architecture, *mix);
+  set_synth_tokenizer(writer, model.vocab());
+  HF_CHECKED(model.write_tensors(writer, *mix));
+  return writer.write(out_path, {});
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,305 @@
+// read_details: what a header says beside the sizes, with each family's defaults.
+
+#include <algorithm>
+#include <cmath>
+
+#include "shared/plan/expected.h"
+#include "shared/plan/family.h"
+#include "shared/plan/keys.h"
+
+namespace holdfast::plan {
+namespace {
+
+/// Keys of things that are not computed, with the numbers that ask for nothing.
+struct Refused {
+  const char* suffix;
+  double harmless;
+  double also = 0;
+};
+constexpr Refused kRefused[] = {{"attention.max_alibi_bias", 0},
+                                {"attention.clamp_kqv", 0},
+                                {"attention.output_scale", 0, 1},
+                                {"attention.temperature_length", 0},
+                                {"attention.temperature_scale", 0},
+                                {"attention.q_lora_rank", 0},
+                                {"attention.kv_lora_rank", 0},
+                                {"attention.shared_kv_layers", 0},
+                                {"attention.relative_buckets_count", 0},
+                                {"use_parallel_residual", 0},
+                                {"router_logit_softcapping", 0},
+                                {"expert_group_count", 0, 1},
+                                {"expert_group_used_count", 0, 1},
+                                {"expert_gating_func", 0, 1},
+                                {"leading_dense_block_count", 0},
+                                {"moe_every_n_layers", 0, 1},
+                                {"interleave_moe_layer_step", 0, 1},
+                                {"nextn_predict_layers", 0},
+                                {"rope.scaling.alpha", 0},
+                                {"rope.scaling.yarn_log_multiplier", 0},
+                                {"embedding_length_out", 0},
+                                {"embedding_length_per_layer_input", 0},
+                                {"rescale_every_n_layers", 0}};
+
+class DetailsReader {
+ public:
+  DetailsReader(const gguf::File& file, const ModelShape& shape)
+      : file_(file), shape_(shape), keys_(file), family_(*find_family(shape.architecture)) {
+    keys_.set_architecture(shape.architecture);
+    out_.family = &family_;
+  }
+
+  Result<Details> run() {
+    HF_CHECKED(refuse());
+    HF_CHECKED(read_tensors());
+    HF_CHECKED(read_scales());
+    HF_CHECKED(read_rope());
+    HF_CHECKED(read_window());
+    HF_CHECKED(read_experts());
+    HF_CHECKED(read_pooling());
+    for (std::int64_t l = 0; l < shape_.layers; ++l) {
+      const bool left_out = family_.no_rope_step > 0 && (l + 1) % family_.no_rope_step == 0;
+      out_.rotated.push_back(rotates_ && !left_out);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  bool has(const char* tensor) const { return file_.tensor(tensor) != nullptr; }
+  bool uses(Use use, const char* tensor) const {
+    return use == Use::kMust || (use == Use::kMay && has(tensor));
+  }
+  Error unsupported_key(const char* suffix, const std::string& what) const {
+    return keys_.unsupported("key \"" + keys_.key(suffix) + "\" " + what);
+  }
+
+  Result<void> refuse() const {
+    for (const Refused& r : kRefused) {
+      const std::string key = keys_.key(r.suffix);
+      if (!file_.has(key)) continue;
+      const auto flag = file_.get_bool(key);
+      const auto value = flag ? std::optional<double>(*flag ? 1 : 0) : file_.get_f64(key);
+      if (value && (*value == r.harmless || *value == r.also)) continue;
+      const std::string shown = value ? " (" + printable_number(*value) + ")" : "";
+      return unsupported_key(r.suffix, "asks for something that is not supported" + shown);
+    }
+    const auto same = [&](const char* suffix, std::int64_t want) -> Result<void> {
+      HF_TRY(const auto value, keys_.find_int(suffix, Range{0, kContext.most}));
+      if (value.value_or(want) == want) return {};
+      return unsupported_key(suffix, "differs from that of the other layers");
+    };
+    HF_CHECKED(same("attention.key_length_swa", shape_.head_dim));
+    HF_CHECKED(same("attention.value_length_swa", shape_.head_dim));
+    if (file_.has(keys_.key("rope.dimension_sections"))) {
+      return unsupported_key("rope.dimension_sections", "is not supported");
+    }
+    return same("rope.dimension_count_swa", shape_.rope_dims);
+  }
+  static std::string printable_number(double value) {
+    const auto whole = static_cast<std::int64_t>(value);
+    return static_cast<double>(whole) == value ? std::to_string(whole) : std::to_string(value);
+  }
+
+  Result<void> read_tensors() {
+    out_.fused_qkv = has("blk.0.attn_qkv.weight");
+    out_.out_bias = uses(family_.out_bias, "blk.0.attn_output.bias");
+    out_.ffn_bias = uses(family_.ffn_bias, "blk.0.ffn_down.bias");
+    out_.gate_bias = family_.gated && out_.ffn_bias && has("blk.0.ffn_gate.bias");
+    const auto rows = [&](const char* name, std::int64_t fallback) {
+      const gguf::TensorInfo* tensor = file_.tensor(name);
+      return tensor ? static_cast<std::int64_t>(tensor->dims[1]) : fallback;
+    };
+    if (family_.token_types) out_.type_rows = rows("token_types.weight", 2);
+    if (!family_.positions) return {};
+    out_.position_rows = rows("position_embd.weight", shape_.context);
+    if (out_.position_rows >= shape_.context && out_.position_rows <= kContext.most) return {};
+    return keys_.invalid("tensor \"position_embd.weight\" has " +
+                         std::to_string(out_.position_rows) + " rows, expected those of " +
+                         std::to_string(shape_.context) + " positions");
+  }
+
+  Result<void> read_scales() {
+    HF_TRY(out_.attention_scale, keys_.find_float("attention.scale", 0));
+    const bool wide = family_.wide_scale_layers > 0 && shape_.layers == family_.wide_scale_layers;
+    if (out_.attention_scale == 0 && wide) {
+      out_.attention_scale =
+          std::sqrt(static_cast<double>(shape_.heads) / static_cast<double>(shape_.width));
+    }
+    HF_TRY(out_.attention_cap, keys_.find_float("attn_logit_softcapping", family_.attention_cap));
+    HF_TRY(out_.logit_cap, keys_.find_float("final_logit_softcapping", family_.logit_cap));
+    if (family_.embedding_sqrt) out_.embedding_scale = std::sqrt(static_cast<double>(shape_.width));
+    const struct {
+      const char* suffix;
+      double& to;
+      bool divides;
+    } scales[] = {{"embedding_scale", out_.embedding_scale, false},
+                  {"residual_scale", out_.residual_scale, false},
+                  {"logit_scale", out_.logit_scale, true}};
+    for (const auto& s : scales) {
+      HF_TRY(const double value, keys_.find_float(s.suffix, 0));
+      if (value == 0 || value == 1) continue;
+      if (!family_.scale_keys) return unsupported_key(s.suffix, "is not supported here");
+      s.to = s.divides ? 1 / value : value;
+    }
+    return {};
+  }
+
+  /// The type is linear where the file does not say; a factor of 0 or 1 changes nothing.
+  Result<void> read_rope() {
+    RopeSpec& r = out_.rope;
+    HF_TRY(const bool finetuned, keys_.find_bool("rope.scaling.finetuned", true));
+    rotates_ = family_.rope != RopeStyle::kNone && !(family_.scale_keys && !finetuned);
+    r.base = shape_.rope_base;
+    HF_TRY(const double old_factor, keys_.find_float("rope.scale_linear", 1));
+    HF_TRY(r.factor, keys_.find_float("rope.scaling.factor", old_factor));
+    if (r.factor == 0) r.factor = 1;
+    HF_TRY(const auto original,
+           keys_.find_int("rope.scaling.original_context_length", Range{0, kContext.most}));
+    r.original_context = original.value_or(0);
+    HF_TRY(r.magnitude, keys_.find_float("rope.scaling.attn_factor", 0));
+    const bool lists = has("rope_factors_long.weight") || has("rope_factors_short.weight");
+    const char* guess = lists ? "longrope" : r.factor == 1 ? "none" : "linear";
+    const std::string_view type = file_.get_string(keys_.key("rope.scaling.type")).value_or(guess);
+    HF_CHECKED(read_scaling(type, lists));
+    if (r.magnitude == 0) r.magnitude = 1;
+    out_.window_rope = r;
+    if (family_.window_rope_unscaled) out_.window_rope = RopeSpec{.base = r.base};
+    if (family_.window_rope_base > 0) out_.window_rope.base = family_.window_rope_base;
+    HF_TRY(const double swa, keys_.find_float("rope.freq_base_swa", 0));
+    if (swa > 0) out_.window_rope.base = swa;
+    return {};
+  }
+
+  Result<void> read_scaling(std::string_view type, bool lists) {
+    RopeSpec& r = out_.rope;
+    if (lists && type != "longrope") {
+      return keys_.unsupported("rope scaling " + printable(type) +
+                               " together with the tensors \"rope_factors_…\" is not supported");
+    }
+    if (shape_.has_rope_freqs && type != "none" && type != "llama3" && r.factor != 1) {
+      return keys_.unsupported("rope scaling " + printable(type) +
+                               " together with the tensor \"rope_freqs.weight\" is not supported");
+    }
+    if (shape_.has_rope_freqs || (type == "llama3" && r.factor != 1)) {
+      return read_llama3();
+    }
+    if (type == "linear" && r.factor != 1) r.scaling = RopeScaling::kLinear;
+    if (type == "yarn") return read_yarn();
+    if (type == "longrope") return read_longrope();
+    if (type == "none" || type == "linear" || type == "llama3") return {};
+    return keys_.unsupported("rope scaling " + printable(type) + " is not supported");
+  }
+
+  Result<void> read_llama3() {
+    RopeSpec& r = out_.rope;
+    r.scaling = RopeScaling::kLlama3;
+    if (shape_.has_rope_freqs) return {};
+    if (r.original_context == 0) {
+      return keys_.unsupported("rope scaling \"llama3\" without key \"" +
+                               keys_.key("rope.scaling.original_context_length") + "\"");
+    }
+    HF_TRY(r.low_factor, keys_.find_float("rope.scaling.low_freq_factor", 1));
+    HF_TRY(r.high_factor, keys_.find_float("rope.scaling.high_freq_factor", 4));
+    if (r.high_factor > r.low_factor) return {};
+    return keys_.invalid("rope scaling \"llama3\": the high factor is not above the low one");
+  }
+
+  Result<void> read_yarn() {
+    RopeSpec& r = out_.rope;
+    if (r.factor == 1) return {};
+    r.scaling = RopeScaling::kYarn;
+    if (r.original_context == 0) r.original_context = shape_.context;
+    HF_TRY(r.ext_factor, keys_.find_float("rope.scaling.yarn_ext_factor", 1));
+    HF_TRY(r.beta_fast, keys_.find_float("rope.scaling.yarn_beta_fast", 32));
+    HF_TRY(r.beta_slow, keys_.find_float("rope.scaling.yarn_beta_slow", 1));
+    HF_TRY(const double more, keys_.find_float("rope.scaling.yarn_attn_factor", 1));
+    if (r.beta_fast <= 0 || r.beta_slow <= 0) {
+      return keys_.invalid("rope scaling \"yarn\": a beta is 0, expected a positive number");
+    }
+    if (r.magnitude == 0) r.magnitude = 1;
+    r.magnitude *= more;
+    if (r.ext_factor != 0 && r.factor > 1) r.magnitude *= 1 + 0.1 * std::log(r.factor);
+    return {};
+  }
+
+  /// Where the header names no factor of attention: √(1 + ln(context / original) / ln(original)).
+  Result<void> read_longrope() {
+    RopeSpec& r = out_.rope;
+    r.scaling = RopeScaling::kLongrope;
+    for (const char* name : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
+      if (has(name)) continue;
+      return keys_.unsupported("rope scaling \"longrope\" without tensor \"" + std::string(name) +
+                               "\"");
+    }
+    if (r.original_context < 2) {
+      return keys_.unsupported("rope scaling \"longrope\" without key \"" +
+                               keys_.key("rope.scaling.original_context_length") + "\"");
+    }
+    if (r.magnitude != 0) return {};
+    const auto original = static_cast<double>(r.original_context);
+    const double longer = std::max(static_cast<double>(shape_.context) / original, r.factor);
+    if (longer > 1) r.magnitude = std::sqrt(1 + std::log(longer) / std::log(original));
+    return {};
+  }
+
+  Result<void> read_window() {
+    HF_TRY(const auto window, keys_.find_int("attention.sliding_window", Range{0, kContext.most}));
+    out_.window = window.value_or(family_.window);
+    out_.windowed.assign(static_cast<std::size_t>(shape_.layers), false);
+    if (out_.window == 0) return {};
+    const char* suffix = "attention.sliding_window_pattern";
+    if (const auto list = file_.get_ints(keys_.key(suffix)); list && !list->empty()) {
+      if (static_cast<std::int64_t>(list->size()) != shape_.layers) {
+        return keys_.invalid("key \"" + keys_.key(suffix) + "\" has " +
+                             std::to_string(list->size()) + " entries, expected one for each of " +
+                             std::to_string(shape_.layers) + " layers");
+      }
+      for (std::size_t l = 0; l < list->size(); ++l) out_.windowed[l] = (*list)[l] != 0;
+      return {};
+    }
+    HF_TRY(const auto named, keys_.find_int(suffix, Range{0, kLayers.most}));
+    if (!named && family_.window_period == 0) {
+      if (out_.window >= shape_.context) return {};
+      return unsupported_key("attention.sliding_window",
+                             "does not say for which layers of this architecture it is meant");
+    }
+    const std::int64_t period = named.value_or(family_.window_period);
+    const bool all = named ? period == 0 : period == 1;
+    for (std::int64_t l = 0; l < shape_.layers; ++l) {
+      out_.windowed[static_cast<std::size_t>(l)] =
+          all || l % std::max<std::int64_t>(period, 1) < period - 1;
+    }
+    return {};
+  }
+
+  Result<void> read_experts() {
+    HF_TRY(out_.expert_weights_norm,
+           keys_.find_bool("expert_weights_norm", family_.expert_weights_norm));
+    HF_TRY(out_.expert_weights_scale, keys_.find_float("expert_weights_scale", 1));
+    if (out_.expert_weights_scale == 0) out_.expert_weights_scale = 1;
+    return {};
+  }
+
+  Result<void> read_pooling() {
+    HF_TRY(const auto type, keys_.find_int("pooling_type", Range{-1, 4}));
+    if (!type || *type < 0) return {};
+    if (*type == 4) return unsupported_key("pooling_type", "is 4 (rank), which is not supported");
+    out_.pooling_named = true;
+    out_.pooling = static_cast<Pooling>(*type);
+    return {};
+  }
+
+  const gguf::File& file_;
+  const ModelShape& shape_;
+  KeyReader keys_;
+  const Family& family_;
+  bool rotates_ = false;
+  Details out_;
+};
+
+}  // namespace
+
+Result<Details> read_details(const gguf::File& file, const ModelShape& shape) {
+  return DetailsReader(file, shape).run();
+}
+
+}  // namespace holdfast::plan

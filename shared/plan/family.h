@@ -1,0 +1,116 @@
+#pragma once
+// What the architectures have in common and where they differ, as one table: a family is a row.
+// docs/adding-a-model.md says how to add one. Tensor and key names are the GGUF specification's.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/plan/plan.h"
+
+namespace holdfast::plan {
+
+enum class NormKind : std::uint8_t { kRms, kLayer };
+/// silu(x), x (1 + tanh(√(2/π)(x + 0.044715 x³))) / 2, x (1 + erf(x / √2)) / 2
+enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGeluErf };
+/// Norms of queries and keys: over each head's elements, or over the heads of a token together.
+enum class QkNorm : std::uint8_t { kNone, kHeads, kRow };
+/// Whether tensors or keys of a kind occur.
+enum class Use : std::uint8_t { kNo, kMay, kMust };
+
+/// One architecture. A block (attention, then feed-forward) computes
+///   sum_norm(x + scale * branch_norm(block(pre_norm(x))))
+/// with those of the three norms that the family has.
+struct Family {
+  std::string_view name;
+  RopeStyle rope = RopeStyle::kNeox;
+  NormKind norm = NormKind::kRms;
+  bool pre_norm = true;      // attn_norm, ffn_norm
+  bool branch_norm = false;  // post_attention_norm, post_ffw_norm
+  bool sum_norm = false;     // attn_output_norm, layer_output_norm
+  QkNorm qk_norm = QkNorm::kNone;
+  Activation activation = Activation::kSilu;
+  bool gated = true;           // down(act(gate) * up), else down(act(up))
+  bool fused_qkv = false;      // what its converters write; either is read
+  bool fused_gate_up = false;  // ffn_up holds the gate's rows, then up's
+  Use qkv_bias = Use::kMay;
+  Use out_bias = Use::kNo;
+  Use ffn_bias = Use::kNo;
+  // The embedding.
+  bool positions = false;       // position_embd is added
+  bool token_types = false;     // row 0 of token_types is added
+  bool embedding_norm = false;  // token_embd_norm
+  bool embedding_sqrt = false;  // times √width
+  bool scale_keys = false;      // embedding, residual and logit (divisor) scales from keys
+  // Layers that see the last `window` tokens alone: all but every period-th one (1: all). 0: a
+  // header with a window must name them.
+  std::int64_t window_period = 0;
+  std::int64_t window = 0;            // where the header has none
+  double window_rope_base = 0;        // 0: as the other layers
+  bool window_rope_unscaled = false;  // rope scaling is for the other layers alone
+  std::int64_t no_rope_step = 0;      // every n-th layer does not rotate
+  double attention_cap = 0;           // where the header has none
+  double logit_cap = 0;
+  std::int64_t wide_scale_layers = 0;  // with that many layers scores are divided by √(width/heads)
+  // Experts.
+  Use experts = Use::kNo;
+  bool expert_weights_norm = true;  // chosen weights sum to 1, where the header does not say
+  Use shared_expert = Use::kNo;
+  bool shared_gate = false;  // ffn_gate_inp_shexp: the shared expert times a sigmoid
+  bool encoder = false;      // every token sees all; vectors come out, no logits
+};
+
+/// nullptr for an architecture that nothing here runs.
+const Family* find_family(std::string_view architecture);
+const std::vector<Family>& families();
+
+/// How positions turn queries and keys in one kind of layer.
+struct RopeSpec {
+  double base = 10000;
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1;
+  std::int64_t original_context = 0;
+  double low_factor = 1;   // llama3
+  double high_factor = 4;  // llama3
+  double ext_factor = 1;   // yarn: how much of the blend, 1 = all
+  double beta_fast = 32;   // yarn
+  double beta_slow = 1;    // yarn
+  double magnitude = 1;    // cos and sin are multiplied by it
+  bool operator==(const RopeSpec&) const = default;
+};
+
+enum class Pooling : std::uint8_t { kNone, kMean, kCls, kLast };
+
+/// What a program needs to know of a model beside its sizes: the family with what this header and
+/// these tensors say. Not kept in the database; the worker reads it from the file.
+struct Details {
+  const Family* family = nullptr;
+  bool fused_qkv = false;
+  bool out_bias = false;
+  bool ffn_bias = false;  // of up and down
+  bool gate_bias = false;
+  double attention_scale = 0;  // scores are multiplied by it; 0 = 1 / √head_dim
+  double attention_cap = 0;    // 0 = none
+  double logit_cap = 0;
+  double embedding_scale = 1;
+  double residual_scale = 1;
+  double logit_scale = 1;      // logits are multiplied by it
+  std::int64_t window = 0;     // tokens seen, the own one included
+  std::vector<bool> windowed;  // [layers]
+  std::vector<bool> rotated;   // [layers]
+  RopeSpec rope;
+  RopeSpec window_rope;  // of windowed layers
+  bool expert_weights_norm = true;
+  double expert_weights_scale = 1;
+  std::int64_t position_rows = 0;
+  std::int64_t type_rows = 0;
+  bool pooling_named = false;
+  Pooling pooling = Pooling::kNone;
+};
+
+/// `shape` must come from read_shape of this file, which calls this too. kUnsupported: the header
+/// asks for something that is not computed, by the key's name. kFileInvalid: out of range.
+Result<Details> read_details(const gguf::File& file, const ModelShape& shape);
+
+}  // namespace holdfast::plan

@@ -1,0 +1,87 @@
+// Goal: every architecture computes what its papers and published code say, and keeps the contract
+// of numerics: a row's bits do not depend on families, threads, chunks and neighbours.
+// Method: tiny random models (`holdfast synth --arch`) of drawn sizes, odd ones among them, with
+// biases, caps, windows shorter than the text, experts, and every way of stretching positions;
+// logits against an independent float64 model (reference_model.h).
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "ops/cli/synth_family.h"
+#include "tests/engine/family_runs.h"
+#include "tests/engine/reference_model.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::int32_t kTokens = 90;  // above the windows and the original context of 64
+
+/// Largest relative error of a row, each row by its own norm.
+double worst_error(const std::vector<float>& have, const reference::Rows& want) {
+  double worst = 0;
+  std::size_t at = 0;
+  for (const reference::Row& row : want) {
+    double error = 0, norm = 0;
+    for (const double v : row) {
+      const double d = static_cast<double>(have[at++]) - v;
+      error += d * d;
+      norm += v * v;
+    }
+    worst = std::max(worst, std::sqrt(error / norm));
+  }
+  return at == have.size() ? worst : 1e9;
+}
+
+double error_of(const FamilyModel& m, const RunOptions& options) {
+  const std::int64_t context =
+      options.context > 0 ? options.context : static_cast<std::int64_t>(m.tokens.size()) + 1;
+  reference::Model reference(*m.file, context);
+  const reference::Rows want =
+      m.program.shape.causal ? reference.logits(m.tokens) : reference.hidden(m.tokens);
+  return worst_error(run_family(m, options), want);
+}
+
+TEST(Families, AgreeWithTheReference) {
+  for (const std::string& name : cli::synth_architectures()) {
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      const FamilyModel m = make_family(name, seed, kTokens);
+      ASSERT_FALSE(m.tokens.empty()) << name << " " << seed;
+      RunOptions options;
+      options.threads = 2;
+      options.chunk = seed % 2 == 0 ? 0 : 32;
+      const double error = error_of(m, options);
+      EXPECT_LT(error, 1e-4) << name << " seed " << seed;
+      std::printf("%-12s seed %llu %.1e\n", name.c_str(), static_cast<unsigned long long>(seed),
+                  error);
+    }
+  }
+}
+
+TEST(Families, SameBitsForFamiliesThreadsChunksAndNeighbours) {
+  for (const std::string& name : cli::synth_architectures()) {
+    const FamilyModel m = make_family(name, 7, 70, "q8_0");
+    ASSERT_FALSE(m.tokens.empty()) << name;
+    RunOptions first;
+    first.kv = "f16";
+    const std::vector<float> want = run_family(m, first);
+    for (const std::string& kernels : backend::cpu_families()) {
+      for (int i = 0; i < 4; ++i) {
+        RunOptions o = first;
+        o.kernels = kernels;
+        o.threads = 1 + i % 3;
+        o.chunk = std::vector<int>{1, 3, 9, 64}[static_cast<std::size_t>(i)];
+        o.neighbour = i % 2 == 1;
+        if (kernels == "scalar" && i != 3) continue;  // slow
+        const std::vector<float> have = run_family(m, o);
+        ASSERT_EQ(have.size(), want.size());
+        EXPECT_EQ(std::memcmp(have.data(), want.data(), want.size() * sizeof(float)), 0)
+            << name << " " << kernels << " threads " << o.threads << " chunk " << o.chunk;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,89 @@
+#include "tests/engine/family_runs.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "ops/cli/synth_family.h"
+
+namespace holdfast {
+
+std::size_t FamilyModel::columns() const {
+  return static_cast<std::size_t>(program.shape.causal ? program.shape.vocab : width());
+}
+
+FamilyModel family_of(std::shared_ptr<const gguf::File> file, std::int32_t n_tokens) {
+  FamilyModel m;
+  m.file = std::move(file);
+  const auto shape = plan::read_shape(*m.file);
+  EXPECT_TRUE(shape.has_value()) << shape.error().what;
+  if (!shape.has_value()) return m;
+  auto program = model::build_program(*m.file, *shape);
+  EXPECT_TRUE(program.has_value()) << program.error().what;
+  if (!program.has_value()) return m;
+  m.program = std::move(program).value();
+  for (std::int32_t i = 0; i < n_tokens; ++i) {
+    m.tokens.push_back(static_cast<std::int32_t>((i * 7919 + 13) % shape->vocab));
+  }
+  return m;
+}
+
+FamilyModel make_family(const std::string& architecture, std::uint64_t seed, std::int32_t n_tokens,
+                        const std::string& type, const std::string& scaling) {
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            ("holdfast-family-" + std::to_string(::getpid()) + ".gguf"))
+                               .string();
+  const auto made = cli::synth_family(architecture, path, type, seed, scaling);
+  EXPECT_TRUE(made.has_value()) << made.error().what;
+  auto file = gguf::File::open(path);
+  std::filesystem::remove(path);
+  EXPECT_TRUE(file.has_value()) << file.error().what;
+  return family_of(std::move(file).value(), n_tokens);
+}
+
+std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
+  const auto n = static_cast<std::int32_t>(m.tokens.size());
+  const bool causal = m.program.shape.causal;
+  const std::int32_t chunk = o.chunk > 0 && causal ? o.chunk : n;
+  backend::LoadOptions load;
+  load.limits.context = o.context > 0 ? o.context : n + 1;
+  load.limits.pages = 3 * (n / 64 + 1);
+  load.limits.batch_tokens = 2 * n;
+  load.limits.batch_segments = 2;
+  load.limits.logit_rows = 2 * n;
+  load.limits.kv_type = o.kv;
+  load.threads = o.threads;
+  load.kernels = o.kernels;
+  auto executor = backend::load("cpu", m.program, load);
+  EXPECT_TRUE(executor.has_value()) << executor.error().what;
+  if (!executor.has_value()) return {};
+  std::vector<std::int32_t> mine, theirs;
+  for (std::int32_t p = 0; p <= n / 64; ++p) {
+    mine.push_back(3 * p + 1);
+    theirs.push_back(3 * p + 2);
+  }
+  std::vector<std::int32_t> other(m.tokens.rbegin(), m.tokens.rend());
+  std::vector<float> out, hidden(static_cast<std::size_t>(n * m.width()));
+  std::vector<float> other_hidden(hidden.size());
+  const std::uint64_t taken = (*executor)->allocations();
+  for (std::int32_t at = 0; at < n; at += chunk) {
+    const std::int32_t now = std::min(chunk, n - at);
+    std::vector<backend::Segment> segments;
+    const std::int32_t before = causal ? std::min(5, n - at) : n / 2 + 1;
+    if (o.neighbour)
+      segments.push_back(
+          {other.data() + (causal ? at : 0), before, causal ? at : 0, theirs.data(), 0, nullptr});
+    segments.push_back({m.tokens.data() + at, now, at, mine.data(), causal ? now : 0, nullptr});
+    if (!causal) segments.back().hidden = hidden.data();
+    if (!causal && o.neighbour) segments.front().hidden = other_hidden.data();
+    const auto rows = (*executor)->forward(segments);
+    EXPECT_TRUE(rows.has_value()) << rows.error().what;
+    if (!rows.has_value()) return {};
+    if (causal) out.insert(out.end(), *rows, *rows + static_cast<std::size_t>(now) * m.columns());
+  }
+  EXPECT_EQ((*executor)->allocations(), taken);
+  return causal ? out : hidden;
+}
+
+}  // namespace holdfast

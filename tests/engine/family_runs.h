@@ -1,0 +1,36 @@
+#pragma once
+// Tiny random models of every architecture, run on the CPU backend for the tests of families.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/backend/backend.h"
+
+namespace holdfast {
+
+/// A model of `holdfast synth --arch`, opened; its file is gone from the disk at once.
+struct FamilyModel {
+  std::shared_ptr<const gguf::File> file;
+  model::Program program;
+  std::vector<std::int32_t> tokens;
+  std::int64_t width() const { return program.shape.width; }
+  std::size_t columns() const;  // of a result row: logits, or the width of an encoder
+};
+FamilyModel make_family(const std::string& architecture, std::uint64_t seed, std::int32_t n_tokens,
+                        const std::string& type = "f32", const std::string& scaling = "");
+/// The same from a file's bytes.
+FamilyModel family_of(std::shared_ptr<const gguf::File> file, std::int32_t n_tokens);
+
+struct RunOptions {
+  std::string kernels;
+  int threads = 1;
+  std::int32_t chunk = 0;  // 0 = all at once
+  std::string kv = "f32";
+  std::int64_t context = 0;  // 0 = enough for the tokens
+  bool neighbour = false;    // another sequence in front of each chunk
+};
+/// Logits of every token, or an encoder's vectors.
+std::vector<float> run_family(const FamilyModel& m, const RunOptions& options);
+
+}  // namespace holdfast

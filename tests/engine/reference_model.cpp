@@ -1,0 +1,434 @@
+#include "tests/engine/reference_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "shared/gguf/quants.h"
+
+namespace holdfast::reference {
+namespace {
+
+double silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+double gelu_new(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+double gelu(double x) {
+  return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+}
+
+void add(Row& y, const Row& b, double scale = 1) {
+  CHECK(y.size() == b.size());
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] += scale * b[i];
+}
+
+Row softmax(Row x) {
+  const double top = *std::max_element(x.begin(), x.end());
+  double sum = 0;
+  for (double& v : x) sum += v = std::exp(v - top);
+  for (double& v : x) v /= sum;
+  return x;
+}
+
+}  // namespace
+
+Model::Model(const gguf::File& file, std::int64_t context) : file_(file), context_(context) {
+  arch_ = std::string(file.get_string("general.architecture").value());
+  const auto whole = [&](const char* key, double fallback) {
+    return static_cast<std::int64_t>(number(key, fallback));
+  };
+  layers_ = whole("block_count", 0);
+  width_ = whole("embedding_length", 0);
+  heads_ = whole("attention.head_count", 0);
+  kv_heads_ = whole("attention.head_count_kv", static_cast<double>(heads_));
+  head_ = whole("attention.key_length", static_cast<double>(width_ / heads_));
+  rotary_ = whole("rope.dimension_count", static_cast<double>(head_));
+  CHECK(layers_ > 0 && width_ > 0 && heads_ > 0 && kv_heads_ > 0);
+}
+
+double Model::number(const std::string& suffix, double fallback) const {
+  const std::string key = arch_ + "." + suffix;
+  if (const auto list = file_.get_ints(key); list && !list->empty()) {
+    return static_cast<double>(list->front());
+  }
+  return file_.get_f64(key).value_or(fallback);
+}
+
+bool Model::has(const std::string& tensor) const {
+  return file_.tensor(tensor) != nullptr;
+}
+
+const Model::Matrix& Model::matrix(const std::string& name) {
+  const auto known = cache_.find(name);
+  if (known != cache_.end()) return known->second;
+  const gguf::TensorInfo* t = file_.tensor(name);
+  CHECK_MSG(t != nullptr, name.c_str());
+  Matrix m;
+  m.cols = static_cast<std::int64_t>(t->dims[0]);
+  m.rows = static_cast<std::int64_t>(t->elements() / t->dims[0]);
+  std::vector<float> floats(t->elements());
+  const std::size_t row_bytes = gguf::row_bytes(t->type, t->dims[0]).value();
+  for (std::int64_t r = 0; r < m.rows; ++r) {
+    CHECK(gguf::dequantize_row(t->type, t->data.data() + static_cast<std::size_t>(r) * row_bytes,
+                               floats.data() + r * m.cols, t->dims[0])
+              .has_value());
+  }
+  m.values.assign(floats.begin(), floats.end());
+  return cache_.emplace(name, std::move(m)).first->second;
+}
+
+/// y = W x for rows [first, first + rows) of W (0 = all).
+Row Model::times(const std::string& name, const Row& x, std::int64_t first, std::int64_t rows) {
+  const Matrix& m = matrix(name);
+  CHECK(m.cols == static_cast<std::int64_t>(x.size()));
+  Row y;
+  for (std::int64_t r = first; r < first + (rows > 0 ? rows : m.rows); ++r) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < m.cols; ++c) {
+      sum += m.values[static_cast<std::size_t>(r * m.cols + c)] * x[static_cast<std::size_t>(c)];
+    }
+    y.push_back(sum);
+  }
+  return y;
+}
+
+void Model::add_bias(const std::string& name, Row& y, std::int64_t first) {
+  if (!has(name)) return;
+  const Row& b = matrix(name).values;
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] += b[static_cast<std::size_t>(first) + i];
+}
+
+Row Model::rms(const std::string& name, const Row& x) {
+  double squares = 0;
+  for (const double v : x) squares += v * v;
+  const double eps = number("attention.layer_norm_rms_epsilon", 0);
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + eps);
+  Row y = x;
+  const Row& w = matrix(name + ".weight").values;
+  CHECK(w.size() == x.size());
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] *= scale * w[i];
+  return y;
+}
+
+Row Model::layer_norm(const std::string& name, const Row& x) {
+  const auto n = static_cast<double>(x.size());
+  double mean = 0, variance = 0;
+  for (const double v : x) mean += v / n;
+  for (const double v : x) variance += (v - mean) * (v - mean) / n;
+  Row y = x;
+  const Row& w = matrix(name + ".weight").values;
+  const Row& b = matrix(name + ".bias").values;
+  const double eps = number("attention.layer_norm_epsilon", 0);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y[i] = (x[i] - mean) / std::sqrt(variance + eps) * w[i] + b[i];
+  }
+  return y;
+}
+
+Row Model::norm(const std::string& name, const Row& x) {
+  return is("gpt2") || is("starcoder2") || is("bert") ? layer_norm(name, x) : rms(name, x);
+}
+
+bool Model::in_window_layer(std::int64_t layer) const {
+  const double window = number("attention.sliding_window", is("gemma2") ? 4096 : 0);
+  if (window == 0) return false;
+  const std::string key = arch_ + ".attention.sliding_window_pattern";
+  if (const auto list = file_.get_ints(key)) return (*list)[static_cast<std::size_t>(layer)] != 0;
+  // Every n-th layer sees all: Gemma 2 the second, Gemma 3 the sixth, OLMo 3 the fourth.
+  const auto n =
+      static_cast<std::int64_t>(number("attention.sliding_window_pattern", is("gemma2")   ? 2
+                                                                           : is("gemma3") ? 6
+                                                                           : is("olmo2")  ? 4
+                                                                                          : 0));
+  return n == 0 || (layer + 1) % n != 0;
+}
+
+double Model::yarn(double f, std::int64_t pair, double base, double factor, double& magnitude) {
+  const double original =
+      number("rope.scaling.original_context_length", number("context_length", 0));
+  const auto dims = static_cast<double>(rotary_);
+  const auto correction = [&](double rotations) {
+    return dims * std::log(original / (rotations * 2 * std::numbers::pi)) / (2 * std::log(base));
+  };
+  const double low =
+      std::max(std::floor(correction(number("rope.scaling.yarn_beta_fast", 32))), 0.0);
+  double high = std::min(std::ceil(correction(number("rope.scaling.yarn_beta_slow", 1))), dims - 1);
+  if (low == high) high += 0.001;
+  const double ramp = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
+  magnitude *= 0.1 * std::log(factor) + 1;
+  return f / factor * ramp + f * (1 - ramp);
+}
+
+double Model::frequency(std::int64_t pair, bool windowed, double& magnitude) {
+  double base = number("rope.freq_base", 10000);
+  if (windowed && is("gemma3")) base = 10000;
+  if (windowed) base = number("rope.freq_base_swa", base);
+  const double f = std::pow(base, -2 * static_cast<double>(pair) / static_cast<double>(rotary_));
+  magnitude = 1;
+  if (windowed && (is("gemma3") || is("olmo2"))) return f;  // scaling is for the other layers
+  const double factor = number("rope.scaling.factor", 1);
+  const double original = number("rope.scaling.original_context_length", 0);
+  magnitude = number("rope.scaling.attn_factor", 1);
+  if (has("rope_factors_long.weight")) {
+    const double longer = number("context_length", 0) / original;
+    if (!file_.has(arch_ + ".rope.scaling.attn_factor") && longer > 1) {
+      magnitude = std::sqrt(1 + std::log(longer) / std::log(original));
+    }
+    const bool far = static_cast<double>(context_) > original;
+    const char* list = far ? "rope_factors_long.weight" : "rope_factors_short.weight";
+    return f / matrix(list).values[static_cast<std::size_t>(pair)];
+  }
+  if (has("rope_freqs.weight")) {
+    return f / matrix("rope_freqs.weight").values[static_cast<std::size_t>(pair)];
+  }
+  const std::string type(file_.get_string(arch_ + ".rope.scaling.type").value_or("none"));
+  if (type == "linear") return f / factor;
+  if (type == "yarn") return yarn(f, pair, base, factor, magnitude);
+  CHECK_MSG(type == "none" || type == "longrope", type.c_str());
+  return f;
+}
+
+/// Rotary embedding of each head. Files of some families have the rows of q and k reordered so that
+/// the two halves of a pair lie side by side.
+void Model::turn(Row& x, std::int64_t heads, std::int64_t position, std::int64_t layer) {
+  if (is("gpt2") || is("bert")) return;
+  if (is("smollm3") && (layer + 1) % 4 == 0) return;
+  const bool finetuned = file_.get_bool(arch_ + ".rope.scaling.finetuned").value_or(true);
+  if (arch_.rfind("granite", 0) == 0 && !finetuned) return;
+  auto& turns = turns_[in_window_layer(layer)];
+  for (auto i = static_cast<std::int64_t>(turns.size()); i < rotary_ / 2; ++i) {
+    double magnitude = 1;
+    const double f = frequency(i, in_window_layer(layer), magnitude);
+    turns.emplace_back(f, magnitude);
+  }
+  const bool side_by_side = is("llama") || is("smollm3") || arch_.rfind("granite", 0) == 0;
+  for (std::int64_t h = 0; h < heads; ++h) {
+    for (std::int64_t i = 0; i < rotary_ / 2; ++i) {
+      const auto [f, magnitude] = turns[static_cast<std::size_t>(i)];
+      const double angle = static_cast<double>(position) * f;
+      const double c = std::cos(angle) * magnitude, s = std::sin(angle) * magnitude;
+      double& a = x[static_cast<std::size_t>(h * head_ + (side_by_side ? 2 * i : i))];
+      double& b =
+          x[static_cast<std::size_t>(h * head_ + (side_by_side ? 2 * i + 1 : i + rotary_ / 2))];
+      const double first = a * c - b * s;
+      b = a * s + b * c;
+      a = first;
+    }
+  }
+}
+
+/// q, k or v of a token before rotation.
+Row Model::project(const std::string& block, int which, const Row& x) {
+  const std::int64_t q = heads_ * head_, kv = kv_heads_ * head_;
+  const std::int64_t first = which == 0 ? 0 : which == 1 ? q : q + kv;
+  const char* names[] = {"attn_q", "attn_k", "attn_v"};
+  Row y;
+  if (has(block + "attn_qkv.weight")) {
+    y = times(block + "attn_qkv.weight", x, first, which == 0 ? q : kv);
+    add_bias(block + "attn_qkv.bias", y, first);
+  } else {
+    y = times(block + names[which] + ".weight", x);
+    add_bias(block + names[which] + ".bias", y);
+  }
+  const std::string norms = block + names[which] + "_norm";
+  if (which == 2 || !has(norms + ".weight")) return y;
+  if (is("olmo2")) return rms(norms, y);
+  Row out;
+  for (std::size_t at = 0; at < y.size(); at += static_cast<std::size_t>(head_)) {
+    const Row head(y.begin() + static_cast<std::ptrdiff_t>(at),
+                   y.begin() + static_cast<std::ptrdiff_t>(at) + head_);
+    const Row normed = rms(norms, head);
+    out.insert(out.end(), normed.begin(), normed.end());
+  }
+  return out;
+}
+
+Rows Model::attention(std::int64_t layer, const Rows& x) {
+  const std::string block = "blk." + std::to_string(layer) + ".";
+  Rows q, k, v, out;
+  for (std::size_t t = 0; t < x.size(); ++t) {
+    q.push_back(project(block, 0, x[t]));
+    k.push_back(project(block, 1, x[t]));
+    v.push_back(project(block, 2, x[t]));
+    turn(q.back(), heads_, static_cast<std::int64_t>(t), layer);
+    turn(k.back(), kv_heads_, static_cast<std::int64_t>(t), layer);
+  }
+  double scale = 1 / std::sqrt(static_cast<double>(head_));
+  if ((is("gemma2") && layers_ == 46) || (is("gemma3") && layers_ == 62)) {
+    scale = 1 / std::sqrt(static_cast<double>(width_ / heads_));
+  }
+  if (const double named = number("attention.scale", 0); named != 0) scale = named;
+  const double cap = number("attn_logit_softcapping", is("gemma2") ? 50 : 0);
+  const auto window = static_cast<std::size_t>(
+      in_window_layer(layer) ? number("attention.sliding_window", 4096) : 0);
+  for (std::size_t t = 0; t < x.size(); ++t) {
+    Row a;
+    for (std::int64_t h = 0; h < heads_; ++h) {
+      const std::int64_t kv = h / (heads_ / kv_heads_);
+      const std::size_t end = is("bert") ? x.size() : t + 1;
+      const std::size_t begin = window > 0 && t + 1 > window ? t + 1 - window : 0;
+      Row scores;
+      for (std::size_t s = begin; s < end; ++s) {
+        double dot = 0;
+        for (std::int64_t d = 0; d < head_; ++d) {
+          dot += q[t][static_cast<std::size_t>(h * head_ + d)] *
+                 k[s][static_cast<std::size_t>(kv * head_ + d)];
+        }
+        dot *= scale;
+        scores.push_back(cap > 0 ? cap * std::tanh(dot / cap) : dot);
+      }
+      const Row p = softmax(scores);
+      for (std::int64_t d = 0; d < head_; ++d) {
+        double sum = 0;
+        for (std::size_t s = begin; s < end; ++s) {
+          sum += p[s - begin] * v[s][static_cast<std::size_t>(kv * head_ + d)];
+        }
+        a.push_back(sum);
+      }
+    }
+    out.push_back(times(block + "attn_output.weight", a));
+    add_bias(block + "attn_output.bias", out.back());
+  }
+  return out;
+}
+
+/// down(silu(gate x) * up x) of one expert, or of a matrix of its own.
+Row Model::gated(const std::string& gate, const std::string& up, const std::string& down,
+                 const Row& x, std::int64_t expert, std::int64_t rows) {
+  Row g = times(gate, x, expert * rows, rows);
+  const Row u = times(up, x, expert * rows, rows);
+  for (std::size_t i = 0; i < g.size(); ++i) g[i] = silu(g[i]) * u[i];
+  return times(down, g, expert * width_, width_);
+}
+
+Row Model::experts(const std::string& block, const Row& x) {
+  const Row p = softmax(times(block + "ffn_gate_inp.weight", x));
+  std::vector<std::size_t> order(p.size());
+  for (std::size_t e = 0; e < order.size(); ++e) order[e] = e;
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return p[a] > p[b]; });
+  order.resize(static_cast<std::size_t>(number("expert_used_count", 0)));
+  double sum = 0;
+  for (const std::size_t e : order) sum += p[e];
+  const bool sums_to_one = file_.get_bool(arch_ + ".expert_weights_norm").value_or(!is("qwen2moe"));
+  const std::int64_t rows =
+      matrix(block + "ffn_up_exps.weight").rows / static_cast<std::int64_t>(p.size());
+  Row y(x.size(), 0);
+  for (const std::size_t e : order) {
+    double w = sums_to_one ? p[e] / sum : p[e];
+    const double scale = number("expert_weights_scale", 0);
+    if (scale != 0) w *= scale;
+    add(y,
+        gated(block + "ffn_gate_exps.weight", block + "ffn_up_exps.weight",
+              block + "ffn_down_exps.weight", x, static_cast<std::int64_t>(e), rows),
+        w);
+  }
+  if (!has(block + "ffn_up_shexp.weight")) return y;
+  const Row shared =
+      gated(block + "ffn_gate_shexp.weight", block + "ffn_up_shexp.weight",
+            block + "ffn_down_shexp.weight", x, 0, matrix(block + "ffn_up_shexp.weight").rows);
+  double open = 1;
+  if (has(block + "ffn_gate_inp_shexp.weight")) {
+    open = 1 / (1 + std::exp(-times(block + "ffn_gate_inp_shexp.weight", x)[0]));
+  }
+  add(y, shared, open);
+  return y;
+}
+
+Row Model::feed_forward(const std::string& block, const Row& x) {
+  if (has(block + "ffn_gate_inp.weight")) return experts(block, x);
+  Row up, gate;
+  if (is("phi3")) {
+    const std::int64_t half = matrix(block + "ffn_up.weight").rows / 2;
+    gate = times(block + "ffn_up.weight", x, 0, half);
+    up = times(block + "ffn_up.weight", x, half, half);
+  } else {
+    up = times(block + "ffn_up.weight", x);
+    add_bias(block + "ffn_up.bias", up);
+    if (has(block + "ffn_gate.weight")) {
+      gate = times(block + "ffn_gate.weight", x);
+      add_bias(block + "ffn_gate.bias", gate);
+    }
+  }
+  for (std::size_t i = 0; i < up.size(); ++i) {
+    if (is("bert")) {
+      up[i] = gelu(up[i]);
+    } else if (is("gpt2") || is("starcoder2")) {
+      up[i] = gelu_new(up[i]);
+    } else {
+      up[i] *= arch_.rfind("gemma", 0) == 0 ? gelu_new(gate[i]) : silu(gate[i]);
+    }
+  }
+  Row y = times(block + "ffn_down.weight", up);
+  add_bias(block + "ffn_down.bias", y);
+  return y;
+}
+
+Rows Model::embed(const std::vector<std::int32_t>& tokens) {
+  const Matrix& table = matrix("token_embd.weight");
+  Rows x;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const auto row = [&](const Matrix& m, std::size_t r) {
+      const auto at = m.values.begin() + static_cast<std::ptrdiff_t>(r) * width_;
+      return Row(at, at + width_);
+    };
+    Row e = row(table, static_cast<std::size_t>(tokens[t]));
+    if (arch_.rfind("gemma", 0) == 0) {
+      for (double& v : e) v *= std::sqrt(static_cast<double>(width_));
+    }
+    if (arch_.rfind("granite", 0) == 0) {
+      for (double& v : e) v *= number("embedding_scale", 1);
+    }
+    if (is("gpt2") || is("bert")) add(e, row(matrix("position_embd.weight"), t));
+    if (is("bert")) {
+      add(e, row(matrix("token_types.weight"), 0));
+      e = norm("token_embd_norm", e);
+    }
+    x.push_back(std::move(e));
+  }
+  return x;
+}
+
+Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
+  Rows x = embed(tokens);
+  const double residual = arch_.rfind("granite", 0) == 0 ? number("residual_scale", 1) : 1;
+  const bool before = !is("olmo2") && !is("bert");
+  const bool behind = is("gemma2") || is("gemma3") || is("olmo2");
+  for (std::int64_t l = 0; l < layers_; ++l) {
+    const std::string block = "blk." + std::to_string(l) + ".";
+    Rows in = x;
+    if (before) {
+      for (Row& row : in) row = norm(block + "attn_norm", row);
+    }
+    const Rows a = attention(l, in);
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      add(x[t], behind ? norm(block + "post_attention_norm", a[t]) : a[t], residual);
+      if (is("bert")) x[t] = norm(block + "attn_output_norm", x[t]);
+      const Row f = feed_forward(block, before ? norm(block + "ffn_norm", x[t]) : x[t]);
+      add(x[t], behind ? norm(block + "post_ffw_norm", f) : f, residual);
+      if (is("bert")) x[t] = norm(block + "layer_output_norm", x[t]);
+    }
+  }
+  if (!is("bert")) {
+    for (Row& row : x) row = norm("output_norm", row);
+  }
+  return x;
+}
+
+Rows Model::logits(const std::vector<std::int32_t>& tokens) {
+  Rows out;
+  const bool own = has("output.weight");
+  const double cap = number("final_logit_softcapping", is("gemma2") ? 30 : 0);
+  const double divisor = arch_.rfind("granite", 0) == 0 ? number("logit_scale", 1) : 1;
+  for (const Row& row : hidden(tokens)) {
+    out.push_back(times(own ? "output.weight" : "token_embd.weight", row));
+    for (double& v : out.back()) {
+      v /= divisor;
+      if (cap > 0) v = cap * std::tanh(v / cap);
+    }
+  }
+  return out;
+}
+
+}  // namespace holdfast::reference

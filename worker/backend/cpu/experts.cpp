@@ -1,0 +1,168 @@
+// Mixture of experts. Rows are grouped by expert, so that an expert's weights are read once for all
+// of its rows; each row is multiplied by itself and adds its experts in rising order, so its bits
+// are those of a batch of one.
+
+#include <cstring>
+
+#include "worker/backend/cpu/tiles.h"
+
+namespace holdfast::cpu {
+namespace {
+
+/// As piece_panels, over the panels of several experts.
+std::int64_t expert_pieces(std::int64_t panels, std::int64_t groups, int threads) {
+  std::int64_t per = kTilePanels;
+  while (per > 2 && panels / per * groups < 6 * threads) per /= 2;
+  return per;
+}
+
+float sigmoid(const Kernels& kernels, double x) {
+  alignas(64) float e[16] = {};
+  e[0] = static_cast<float>(-x);
+  kernels.exp(e, e, 16);
+  return 1.0f / (1.0f + e[0]);
+}
+
+}  // namespace
+
+void CpuExecutor::route(const PackedOp& op, int worker) {
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  const Share share = share_of(rows, worker, pool_.size());
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    float* h = h_ + i * x_stride_;
+    norm_row(op, x_ + i * x_stride_, h);
+    if (op.gate == nullptr) continue;
+    double sum = 0;
+    for (std::int64_t j = 0; j < shape_.width; ++j) {
+      sum += static_cast<double>(h[j]) * static_cast<double>(op.gate[j]);
+    }
+    routing_.gate[i] = sigmoid(kernels_, sum);
+  }
+  pool_.barrier();
+  MatmulArgs args = product(op.matrix[0], h_, x_stride_, rows, worker);
+  args.y_stride = routing_.stride;
+  for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    args.p0 = p0;
+    args.p1 = p1;
+    args.y = routing_.logits + p0 * kLanes;
+    kernels_.matmul(args);
+  });
+  pool_.barrier();
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    choose(i, routing_.logits + i * routing_.stride);
+  }
+  pool_.barrier();
+  if (worker == 0) group_slots();
+  pool_.barrier();
+  const Share slots = share_of(rows * shape_.experts_used, worker, pool_.size());
+  for (std::int64_t s = slots.first; s < slots.last; ++s) {
+    std::memcpy(routing_.rows + s * x_stride_,
+                h_ + static_cast<std::int64_t>(routing_.slot_row[s]) * x_stride_,
+                static_cast<std::size_t>(x_stride_) * sizeof(float));
+  }
+}
+
+/// The experts of a row and their weights: softmax over all, the largest, ties to the lower number.
+void CpuExecutor::choose(std::int64_t row, float* p) {
+  const std::int64_t n = shape_.experts;
+  float top = p[0];
+  for (std::int64_t e = 1; e < n; ++e) top = p[e] > top ? p[e] : top;
+  for (std::int64_t e = 0; e < n; ++e) p[e] -= top;
+  kernels_.exp(p, p, routing_.stride);
+  double all = 0;
+  for (std::int64_t e = 0; e < n; ++e) all += static_cast<double>(p[e]);
+  const std::int64_t used = shape_.experts_used;
+  std::int32_t* chosen = routing_.expert + row * used;
+  float* weight = routing_.weight + row * used;
+  double sum = 0;
+  for (std::int64_t u = 0; u < used; ++u) {
+    std::int64_t best = -1;
+    for (std::int64_t e = 0; e < n; ++e) {
+      bool taken = false;
+      for (std::int64_t v = 0; v < u; ++v) taken |= chosen[v] == e;
+      if (!taken && (best < 0 || p[e] > p[best])) best = e;
+    }
+    chosen[u] = static_cast<std::int32_t>(best);
+    sum += static_cast<double>(p[best]);
+  }
+  const double divisor = expert_norm_ ? sum : all;
+  for (std::int64_t u = 0; u < used; ++u) {
+    weight[u] = static_cast<float>(static_cast<double>(p[chosen[u]]) / divisor) * expert_scale_;
+  }
+}
+
+void CpuExecutor::group_slots() {
+  const std::int64_t used = shape_.experts_used;
+  const auto choices = static_cast<std::int64_t>(tokens_.size()) * used;
+  Routing& r = routing_;
+  std::memset(r.first, 0, static_cast<std::size_t>(shape_.experts + 1) * sizeof(std::int32_t));
+  for (std::int64_t i = 0; i < choices; ++i) ++r.first[r.expert[i] + 1];
+  r.groups = 0;
+  for (std::int32_t e = 0; e < shape_.experts; ++e) {
+    if (r.first[e + 1] > 0) r.group[r.groups++] = e;
+    r.first[e + 1] += r.first[e];
+  }
+  for (std::int64_t i = 0; i < choices; ++i) {
+    const std::int32_t slot = r.first[r.expert[i]]++;  // put back below
+    r.slot_row[slot] = static_cast<std::int32_t>(i / used);
+    r.slot_weight[slot] = r.weight[i];
+  }
+  for (std::int64_t e = shape_.experts; e > 0; --e) r.first[e] = r.first[e - 1];
+  r.first[0] = 0;
+}
+
+void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
+  const std::int64_t panels = op.matrix[0].group_panels;
+  const std::int64_t per = expert_pieces(panels, routing_.groups, pool_.size());
+  const std::int64_t pieces = (panels + per - 1) / per;
+  float* tile = workers_[static_cast<std::size_t>(worker)].tile;
+  for_tiles(routing_.groups * pieces, 1, op, worker, [&](std::int64_t item, std::int64_t) {
+    const std::int32_t expert = routing_.group[item / pieces];
+    const std::int64_t first = routing_.first[expert];
+    const std::int64_t rows = routing_.first[expert + 1] - first;
+    const std::int64_t p0 = item % pieces * per;
+    const std::int64_t p1 = std::min(p0 + per, panels);
+    MatmulArgs args =
+        product(op.matrix[0], routing_.rows + first * x_stride_, x_stride_, rows, worker);
+    args.p0 = expert * panels + p0;
+    args.p1 = expert * panels + p1;
+    float* f = e_ + first * e_stride_ + p0 * kLanes;
+    args.y = f;
+    args.y_stride = e_stride_;
+    kernels_.matmul(args);
+    args.w = &op.matrix[1];
+    args.y = tile;
+    args.y_stride = tile_cols_;
+    kernels_.matmul(args);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      kernels_.activate(op.activate, f + i * e_stride_, tile + i * tile_cols_, (p1 - p0) * kLanes);
+    }
+  });
+}
+
+void CpuExecutor::expert_down(const PackedOp& op, int worker) {
+  const std::int64_t panels = op.matrix[0].group_panels;
+  float* tile = workers_[static_cast<std::size_t>(worker)].tile;
+  for_tiles(
+      panels, piece_panels(panels, pool_.size()), op, worker,
+      [&](std::int64_t p0, std::int64_t p1) {
+        for (std::int32_t g = 0; g < routing_.groups; ++g) {
+          const std::int32_t expert = routing_.group[g];
+          const std::int64_t first = routing_.first[expert];
+          const std::int64_t rows = routing_.first[expert + 1] - first;
+          MatmulArgs args = product(op.matrix[0], e_ + first * e_stride_, e_stride_, rows, worker);
+          args.p0 = expert * panels + p0;
+          args.p1 = expert * panels + p1;
+          args.y = tile;
+          args.y_stride = tile_cols_;
+          kernels_.matmul(args);
+          for (std::int64_t i = 0; i < rows; ++i) {
+            float* x = x_ + routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
+            kernels_.add_scaled(x, tile + i * tile_cols_,
+                                op.scale * routing_.slot_weight[first + i], (p1 - p0) * kLanes);
+          }
+        }
+      });
+}
+
+}  // namespace holdfast::cpu

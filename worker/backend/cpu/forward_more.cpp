@@ -1,0 +1,180 @@
+// Operations that only some architectures have: other norms and where they stand, biases, learned
+// positions, activations beside SiLU. Rows are shared out between the threads; each row is computed
+// by itself, so none of this depends on the batch.
+
+#include <cstring>
+
+#include "shared/gguf/quants.h"
+#include "worker/backend/cpu/tiles.h"
+
+namespace holdfast::cpu {
+
+void CpuExecutor::norm_row(const PackedOp& op, const float* x, float* out) const {
+  const auto eps = static_cast<float>(shape_.norm_eps);
+  if (op.norm_kind == plan::NormKind::kRms) {
+    kernels_.rmsnorm(x, op.norm, shape_.width, eps, out);
+  } else {
+    kernels_.layernorm(x, op.norm, op.norm_bias, shape_.width, eps, out);
+  }
+}
+
+void CpuExecutor::embed_more(const PackedOp& op, int worker) {
+  const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
+  const std::int64_t n = round_up(shape_.width, kLanes);
+  float* row = workers_[static_cast<std::size_t>(worker)].row;
+  std::memset(row, 0, static_cast<std::size_t>(n) * sizeof(float));
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    float* x = x_ + i * x_stride_;
+    if (op.scale != 1) kernels_.scale_cap(x, op.scale, 0, n);
+    if (positions_.rows != nullptr) {
+      const std::int64_t position = tokens_[static_cast<std::size_t>(i)].position;
+      const auto done = gguf::dequantize_row(
+          positions_.type,
+          positions_.rows + static_cast<std::size_t>(position) * positions_.row_bytes, row,
+          static_cast<std::uint64_t>(shape_.width));
+      CHECK(done.has_value());  // the loader has read every row
+      kernels_.add(x, row, n);
+    }
+    if (op.types != nullptr) kernels_.add(x, op.types, n);
+  }
+}
+
+void CpuExecutor::rotate(const PackedOp& op, float* head, std::int64_t position) const {
+  if (op.rope < 0) return;
+  const RopeTable& table = rope_tables_[op.rope];
+  kernels_.rope(head,
+                {table.cos + position * pairs_, table.sin + position * pairs_,
+                 static_cast<std::int32_t>(pairs_), shape_.rope_style == plan::RopeStyle::kNeox});
+}
+
+/// A token's key (1) or value (2) of one head into its page.
+void CpuExecutor::store(const PackedOp& op, int which, std::int64_t head, const Token& token,
+                        const float* values) {
+  const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(token.segment)];
+  const std::int64_t page = segment.pages[token.position / kPageTokens];
+  std::uint8_t* at = page_of(op.layer, which == 2, head) + page * page_bytes_;
+  const auto slot = static_cast<std::int32_t>(token.position % kPageTokens);
+  if (which == 1) {
+    kernels_.store_key(values, static_cast<std::int32_t>(shape_.head_dim), slot, half_, at);
+  } else {
+    kernels_.store_value(values, static_cast<std::int32_t>(head_pad_), slot, half_, at);
+  }
+}
+
+/// Norms over all heads of a token, then what finish_head does for one head.
+void CpuExecutor::norm_qk(const PackedOp& op, int worker) {
+  const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
+  const auto eps = static_cast<float>(shape_.norm_eps);
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    const Token& token = tokens_[static_cast<std::size_t>(i)];
+    float* q = q_ + i * q_stride_;
+    float* k = k_ + i * k_stride_;
+    kernels_.rmsnorm_spread(q, op.head_norm[0], shape_.heads * head_pad_,
+                            shape_.heads * shape_.head_dim, eps, q);
+    kernels_.rmsnorm_spread(k, op.head_norm[1], shape_.kv_heads * head_pad_,
+                            shape_.kv_heads * shape_.head_dim, eps, k);
+    for (std::int64_t h = 0; h < shape_.heads; ++h) rotate(op, q + h * head_pad_, token.position);
+    for (std::int64_t h = 0; h < shape_.kv_heads; ++h) {
+      rotate(op, k + h * head_pad_, token.position);
+      store(op, 1, h, token, k + h * head_pad_);
+    }
+  }
+}
+
+/// kOutAdd and kDownAdd with a bias, a scale, or h as the place of the result.
+void CpuExecutor::product_more(const PackedOp& op, const float* x, std::int64_t stride,
+                               int worker) {
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  MatmulArgs args = product(op.matrix[0], x, stride, rows, worker);
+  args.y = workers_[static_cast<std::size_t>(worker)].tile;
+  args.y_stride = tile_cols_;
+  for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
+            [&](std::int64_t p0, std::int64_t p1) {
+              args.p0 = p0;
+              args.p1 = p1;
+              kernels_.matmul(args);
+              const std::int64_t n = (p1 - p0) * kLanes;
+              for (std::int64_t i = 0; i < rows; ++i) {
+                float* y = args.y + i * tile_cols_;
+                float* to = (op.to_h ? h_ : x_) + i * x_stride_ + p0 * kLanes;
+                if (op.bias[0] != nullptr) kernels_.add(y, op.bias[0] + p0 * kLanes, n);
+                const float scale = op.gate_rows ? op.scale * routing_.gate[i] : op.scale;
+                if (op.to_h) {
+                  std::memcpy(to, y, static_cast<std::size_t>(n) * sizeof(float));
+                } else {
+                  kernels_.add_scaled(to, y, scale, n);
+                }
+              }
+            });
+}
+
+/// kNormGateUp with biases, without a gate, or with another activation.
+void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  const float* h = normed(op, x_, rows, worker);
+  float* tile = workers_[static_cast<std::size_t>(worker)].tile;
+  const bool gated = op.matrix[1].panels > 0;
+  MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
+  for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
+            [&](std::int64_t p0, std::int64_t p1) {
+              const std::int64_t n = (p1 - p0) * kLanes;
+              args.p0 = p0;
+              args.p1 = p1;
+              args.w = &op.matrix[0];
+              args.y = f_ + p0 * kLanes;
+              args.y_stride = f_stride_;
+              kernels_.matmul(args);
+              if (gated) {
+                args.w = &op.matrix[1];
+                args.y = tile;
+                args.y_stride = tile_cols_;
+                kernels_.matmul(args);
+              }
+              for (std::int64_t i = 0; i < rows; ++i) {
+                float* f = f_ + i * f_stride_ + p0 * kLanes;
+                float* up = gated ? tile + i * tile_cols_ : nullptr;
+                if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);
+                if (op.bias[1] != nullptr) kernels_.add(up, op.bias[1] + p0 * kLanes, n);
+                kernels_.activate(op.activate, f, up, n);
+              }
+            });
+}
+
+void CpuExecutor::norm_add(const PackedOp& op, int worker) {
+  const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
+  float* row = workers_[static_cast<std::size_t>(worker)].row;
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    norm_row(op, h_ + i * x_stride_, row);
+    kernels_.add_scaled(x_ + i * x_stride_, row, op.scale, round_up(shape_.width, kLanes));
+  }
+}
+
+void CpuExecutor::norm_self(const PackedOp& op, int worker) {
+  const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    norm_row(op, x_ + i * x_stride_, x_ + i * x_stride_);
+  }
+}
+
+/// Rows of the last layer to the segments that want them.
+void CpuExecutor::give_hidden(const PackedOp& op, int worker) {
+  const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
+  float* row = workers_[static_cast<std::size_t>(worker)].row;
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    const Token& token = tokens_[static_cast<std::size_t>(i)];
+    const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(token.segment)];
+    if (segment.hidden == nullptr) continue;
+    const float* from = x_ + i * x_stride_;
+    if (op.norm != nullptr) {
+      norm_row(op, from, row);
+      from = row;
+    }
+    if (!kernels_.all_finite(from, shape_.width)) {
+      bad_token_.store(static_cast<std::int32_t>(i), std::memory_order_relaxed);
+    }
+    std::memcpy(segment.hidden + (token.position - segment.start) * shape_.width, from,
+                static_cast<std::size_t>(shape_.width) * sizeof(float));
+  }
+}
+
+}  // namespace holdfast::cpu

@@ -1,0 +1,38 @@
+#pragma once
+// How the pieces of one operation are handed to the threads. For the sources of the executor alone.
+
+#include <algorithm>
+
+#include "worker/backend/cpu/executor.h"
+
+namespace holdfast::cpu {
+
+/// Panels in a piece of work: as many as unpack at once, fewer where the threads would end
+/// unevenly.
+inline std::int64_t piece_panels(std::int64_t panels, int threads) {
+  std::int64_t per = kTilePanels;
+  while (per > 2 && panels / per < 6 * threads) per /= 2;
+  return per;
+}
+
+/// f(p0, p1) over pieces of at most `per` panels. A wide batch draws pieces as it goes, so that a
+/// thread that was held up does less; a small one keeps to its own, whose pages it touched first.
+/// Which thread computes a panel changes no bits.
+template <class F>
+void CpuExecutor::for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker,
+                            F f) {
+  if (static_cast<std::int64_t>(tokens_.size()) > kPrivateRows) {
+    std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
+    for (;;) {
+      const std::int64_t p = ticket.fetch_add(per, std::memory_order_relaxed);
+      if (p >= panels) return;
+      f(p, std::min(p + per, panels));
+    }
+  }
+  const Share share = share_of(panels, worker, pool_.size());
+  for (std::int64_t p = share.first; p < share.last; p += per) {
+    f(p, std::min(p + per, share.last));
+  }
+}
+
+}  // namespace holdfast::cpu

@@ -1,0 +1,40 @@
+#pragma once
+// Tensors by name, with their shapes checked, remembering which were taken: one that nobody takes
+// would be left out of the computation, silently.
+
+#include <set>
+#include <string>
+
+#include "worker/model/program.h"
+
+namespace holdfast::model {
+
+class Taker {
+ public:
+  explicit Taker(const gguf::File& file) : file_(file) {}
+
+  /// `matrices` of rows x cols; of them rows [first, first + n) where n > 0.
+  Result<WeightRef> matrix(const std::string& name, std::int64_t rows, std::int64_t cols,
+                           std::int64_t matrices = 1);
+  Result<WeightRef> matrix_part(const std::string& name, std::int64_t rows, std::int64_t cols,
+                                std::int64_t first, std::int64_t n);
+  /// n columns, of them [first, first + part) where part > 0. Any plain float type.
+  Result<WeightRef> vector(const std::string& name, std::int64_t n, bool optional = false);
+  Result<WeightRef> vector_part(const std::string& name, std::int64_t n, std::int64_t first,
+                                std::int64_t part);
+  Result<void> all_taken() const;
+  const gguf::File& file() const { return file_; }
+
+ private:
+  std::string where(const std::string& name) const;
+  Error missing(const std::string& name) const;
+  Error wrong_shape(const gguf::TensorInfo& t, const std::string& expected) const;
+
+  const gguf::File& file_;
+  std::set<std::string> taken_;
+};
+
+/// The rotations of one kind of layer. kUnsupported, kFileInvalid.
+Result<Rope> make_rope(Taker& take, const plan::ModelShape& shape, const plan::RopeSpec& spec);
+
+}  // namespace holdfast::model
