@@ -1,7 +1,6 @@
 #include "control/core/canary.h"
 
 #include <algorithm>
-#include <bit>
 #include <vector>
 
 #include "shared/base/check.h"
@@ -83,33 +82,13 @@ std::string_view decision_name(CanaryDecision decision) {
   return kNames.at(static_cast<std::size_t>(decision));
 }
 
-void TimeHistogram::add(std::int64_t us, std::int64_t times) {
-  const auto value = static_cast<std::uint64_t>(std::clamp<std::int64_t>(us, 1, 1LL << 40));
-  const int power = std::bit_width(value) - 1;
-  const auto step = power >= 3 ? (value >> (power - 3)) & 7 : (value << (3 - power)) & 7;
-  buckets_[static_cast<std::size_t>(power) * kSteps + step] += times;
-  count_ += times;
-}
-
-std::int64_t TimeHistogram::p95_us() const {
-  const std::int64_t rank = (count_ * 95 + 99) / 100;  // of the ordered values, from 1
-  std::int64_t seen = 0;
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    seen += buckets_[i];
-    if (seen < rank || rank == 0) continue;
-    const std::int64_t power = std::int64_t{1} << (i / kSteps);
-    return power + power * static_cast<std::int64_t>(i % kSteps + 1) / kSteps;
-  }
-  return 0;
-}
-
-SideEvidence SideStats::evidence(const TimeHistogram& ttft_with_waiting) const {
+SideEvidence SideStats::evidence(const Histogram& ttft_with_waiting) const {
   SideEvidence now = counted;
   now.queue_percent = samples == 0 ? 0 : queue_sum / samples;
-  now.ttft_count = ttft_with_waiting.count();
-  now.ttft_p95_us = ttft_with_waiting.p95_us();
-  now.itl_count = itl.count();
-  now.itl_p95_us = itl.p95_us();
+  now.ttft_count = static_cast<std::int64_t>(ttft_with_waiting.count());
+  now.ttft_p95_us = ttft_with_waiting.quantile(0.95);
+  now.itl_count = static_cast<std::int64_t>(itl.count());
+  now.itl_p95_us = itl.quantile(0.95);
   return now;
 }
 

@@ -2,7 +2,6 @@
 // Judging a canary: what both sides of an alias did in one window, and what follows from it. Pure
 // functions of counted numbers, so that a decision can be made again from its row.
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,33 +9,19 @@
 
 #include "control/core/alias_rows.h"
 #include "control/core/config.h"
+#include "shared/base/histogram.h"
 
 namespace holdfast::core {
-
-/// Times in buckets that grow by an eighth of a power of two: a percentile is at most 13 % too
-/// high, and two runs agree to the bit.
-class TimeHistogram {
- public:
-  void add(std::int64_t us, std::int64_t times = 1);
-  std::int64_t count() const { return count_; }
-  /// Upper bound of the bucket with the 95th percentile; 0 if nothing was added.
-  std::int64_t p95_us() const;
-
- private:
-  static constexpr int kSteps = 8;  // buckets in a power of two
-  std::array<std::int64_t, 48 * kSteps> buckets_{};
-  std::int64_t count_ = 0;
-};
 
 /// What is counted of one side while a window lasts.
 struct SideStats {
   SideEvidence counted;  // but for the fields that are means and percentiles
-  TimeHistogram ttft;
-  TimeHistogram itl;
+  Histogram ttft;        // microseconds
+  Histogram itl;
   std::int64_t queue_sum = 0;  // of samples of queue_percent
   std::int64_t samples = 0;
   /// The numbers as of now. Time histograms: `ttft` with those that still wait, `itl` as counted.
-  SideEvidence evidence(const TimeHistogram& ttft_with_waiting) const;
+  SideEvidence evidence(const Histogram& ttft_with_waiting) const;
 };
 
 enum class CanaryDecision : std::uint8_t { kContinue, kRollBack, kPromote };

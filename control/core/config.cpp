@@ -1,7 +1,9 @@
 #include "control/core/config.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
+
+#include "shared/base/check.h"
 
 namespace holdfast::core {
 namespace {
@@ -35,25 +37,6 @@ SubjectConfig resolve(const Subjects& subjects, std::string_view name, SubjectCo
 }
 
 constexpr SubjectConfig kUnbounded = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-
-Result<void> set_value(Config& config, const NamedKnob& named, std::string_view text) {
-  const Knob& knob = named.knob();
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    return Error{Errc::kUsage, "config " + named.name() + ": \"" + std::string(text) +
-                                   "\" is not a whole number" +
-                                   (knob.unit.empty() ? "" : " of " + std::string(knob.unit))};
-  }
-  if (value < knob.min || value > knob.max) {
-    return Error{Errc::kUsage, "config " + named.name() + ": " + std::to_string(value) +
-                                   " is out of range; expected " + std::to_string(knob.min) +
-                                   " to " + std::to_string(knob.max) + " " +
-                                   std::string(knob.unit)};
-  }
-  named.set(config, value);
-  return {};
-}
 
 std::string known_near(std::string_view name) {
   std::string near;
@@ -96,8 +79,46 @@ std::string NamedKnob::name() const {
 }
 
 std::int64_t NamedKnob::get(const Config& config) const {
+  CHECK_MSG(!is_text(), "a knob that holds a number");
   if (kind_ == nullptr) return config.*knob_->field;
   return (config.*kind_->effective)(subject_).*knob_->own;
+}
+
+KnobValue NamedKnob::value(const Config& config) const {
+  if (is_text()) return config.*knob_->text;
+  return get(config);
+}
+
+Result<void> NamedKnob::set_text(Config& config, std::string_view text) const {
+  if (is_text()) {
+    const Result<void> good = knob_->good(text);
+    if (!good) return Error{Errc::kUsage, "config " + name() + ": " + good.error().what};
+    config.*knob_->text = text;
+    return {};
+  }
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return Error{Errc::kUsage, "config " + name() + ": \"" + std::string(text) +
+                                   "\" is not a whole number" +
+                                   (knob_->unit.empty() ? "" : " of " + std::string(knob_->unit))};
+  }
+  if (value < knob_->min || value > knob_->max) {
+    return Error{Errc::kUsage, "config " + name() + ": " + std::to_string(value) +
+                                   " is out of range; expected " + std::to_string(knob_->min) +
+                                   " to " + std::to_string(knob_->max) + " " +
+                                   std::string(knob_->unit)};
+  }
+  set(config, value);
+  return {};
+}
+
+void NamedKnob::restore(Config& config, const KnobValue& value) const {
+  if (const auto* number = std::get_if<std::int64_t>(&value); number != nullptr && !is_text()) {
+    set(config, std::clamp(*number, knob_->min, knob_->max));
+  } else if (is_text()) {
+    (void)set_text(config, to_text(value));
+  }
 }
 
 void NamedKnob::set(Config& config, std::int64_t value) const {
@@ -125,6 +146,11 @@ std::optional<NamedKnob> find_knob(std::string_view name) {
   return std::nullopt;
 }
 
+std::string to_text(const KnobValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  return std::to_string(std::get<std::int64_t>(value));
+}
+
 Result<void> set_knob(Config& config, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) {
@@ -132,7 +158,7 @@ Result<void> set_knob(Config& config, std::string_view assignment) {
   }
   const std::string_view name = assignment.substr(0, equals);
   const std::string_view text = assignment.substr(equals + 1);
-  if (const auto knob = find_knob(name)) return set_value(config, *knob, text);
+  if (const auto knob = find_knob(name)) return knob->set_text(config, text);
   const std::string near = known_near(name);
   return Error{Errc::kUsage, "config: unknown key \"" + std::string(name) + "\"" +
                                  (near.empty() ? "; see config list" : "; known here: " + near)};

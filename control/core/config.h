@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "shared/base/result.h"
 
@@ -63,6 +64,7 @@ struct Config {
   std::int64_t load_permits = 2;
   std::int64_t load_dwell_ms = 5000;
   std::int64_t load_drift_percent = 3;
+  std::string model_roots;
   std::int64_t placement_replicas = 0;
   std::int64_t fleet_wait_ms = 2000;
   std::int64_t placement_memory_percent = 90;
@@ -109,15 +111,21 @@ struct Config {
   SubjectConfig worker(std::string_view key) const;
 };
 
+/// What a knob holds: a number or, for the few that are no amount, a text.
+using KnobValue = std::variant<std::int64_t, std::string>;
+std::string to_text(const KnobValue& value);
+
 struct Knob {
   std::string_view name;  // of a subject's knob: what stands behind the subject's name
-  std::int64_t Config::*field;
-  std::int64_t min;
-  std::int64_t max;
-  std::string_view unit;
-  std::string_view doc;
-  bool restart;  // a change needs a restart of the daemon
+  std::int64_t Config::*field = nullptr;
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+  std::string_view unit = {};
+  std::string_view doc = {};
+  bool restart = false;  // a change needs a restart of the daemon
   std::int64_t SubjectConfig::*own = nullptr;
+  std::string Config::*text = nullptr;  // holds a text: no range, `good` says what is wrong with it
+  Result<void> (*good)(std::string_view value) = nullptr;
 };
 std::span<const Knob> knobs();
 
@@ -139,8 +147,16 @@ class NamedKnob {
   std::string name() const;
   const Knob& knob() const { return *knob_; }
   bool of_subject() const { return kind_ != nullptr; }
+  bool is_text() const { return knob_->text != nullptr; }
+  KnobValue value(const Config& config) const;
+  /// Of one that holds a number.
   std::int64_t get(const Config& config) const;
   void set(Config& config, std::int64_t value) const;
+  /// Any value, as text. kUsage: not a number, out of range, or what `good` says.
+  Result<void> set_text(Config& config, std::string_view text) const;
+  /// A value that was good when it was set, perhaps in another release: a number goes into today's
+  /// range; what cannot be used is left out.
+  void restore(Config& config, const KnobValue& value) const;
 
  private:
   const Knob* knob_;

@@ -37,8 +37,8 @@ Result<void> assign(ConfigVersion& next, const Config& base, const Assignment& a
   }
   Config scratch = base;
   HF_CHECKED(set_knob(scratch, assignment.name + "=" + *assignment.value));
-  Setting setting{find_knob(assignment.name)->get(scratch), origin.source, origin.who, next.version,
-                  origin.at_ms};
+  Setting setting{find_knob(assignment.name)->value(scratch), origin.source, origin.who,
+                  next.version, origin.at_ms};
   const auto known = next.settings.find(assignment.name);
   // Said again by the same source, nothing new: its first time is the one to explain.
   if (known != next.settings.end() && known->second.value == setting.value &&
@@ -47,6 +47,10 @@ Result<void> assign(ConfigVersion& next, const Config& base, const Assignment& a
   }
   next.settings[assignment.name] = std::move(setting);
   return {};
+}
+
+std::string shown(const KnobValue& value) {
+  return std::holds_alternative<std::string>(value) ? "\"" + to_text(value) + "\"" : to_text(value);
 }
 
 }  // namespace
@@ -78,7 +82,7 @@ Config effective_config(const Config& base, const ConfigVersion& version,
   Config config = base;
   for (const auto& [name, setting] : version.settings) {
     if (const auto named = find_knob(name)) {
-      named->set(config, std::clamp(setting.value, named->knob().min, named->knob().max));
+      named->restore(config, setting.value);
     } else if (unknown != nullptr) {
       unknown->push_back(name);
     }
@@ -92,11 +96,10 @@ std::string describe_change(const Config& base, const ConfigVersion& from,
   const Config after = effective_config(base, to);
   std::string text;
   for (const NamedKnob& knob : knobs_of({&from, &to})) {
-    const std::int64_t a = knob.get(before);
-    const std::int64_t b = knob.get(after);
+    const KnobValue a = knob.value(before);
+    const KnobValue b = knob.value(after);
     if (a == b) continue;
-    text += (text.empty() ? "" : ", ") + knob.name() + " " + std::to_string(a) + " -> " +
-            std::to_string(b);
+    text += (text.empty() ? "" : ", ") + knob.name() + " " + shown(a) + " -> " + shown(b);
   }
   return text.empty() ? "no value changed" : text;
 }

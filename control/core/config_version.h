@@ -13,7 +13,7 @@ namespace holdfast::core {
 
 /// One knob that has a value of its own.
 struct Setting {
-  std::int64_t value = 0;
+  KnobValue value = std::int64_t{0};
   std::string source;  // "operator", "file", "environment", "command line"
   std::string who;     // the operator, or the file's path
   std::int64_t version = 0;

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "control/core/config.h"
+#include "shared/base/roots.h"
 
 namespace holdfast::core {
 namespace {
@@ -83,6 +84,12 @@ constexpr std::array kKnobs = {
          "a model is not unloaded to make room for another before it was ready for so long", false},
     Knob{"models.drift_percent", &Config::load_drift_percent, 0, 1000, "percent",
          "a load that takes so much more or less than was reserved for it raises a warning", false},
+    Knob{.name = "models.roots",
+         .unit = "directories",
+         .doc = "DIR:DIR…: a model's file must lie below one of them, links followed; empty = "
+                "anywhere. What is loaded already stays",
+         .text = &Config::model_roots,
+         .good = good_roots},
     Knob{"models.replicas", &Config::placement_replicas, 0, 1000, "workers",
          "workers that a wanted model is loaded on; 0 = every worker with room", false},
     Knob{"models.fleet_wait_ms", &Config::fleet_wait_ms, 0, 86'400'000, "ms",

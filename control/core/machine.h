@@ -366,6 +366,7 @@ class Machine {
   void drain_step(Load& load);
   void refresh_model(Model& model, const std::string& reason);
   void set_model_state(Model& model, ModelState state, const std::string& reason);
+  void time_switch(Model& model);
   void put_model(const Model& model);
   void put_load(const Load& load);
   void fail_waiting(Model& model);

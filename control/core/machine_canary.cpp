@@ -180,7 +180,7 @@ void Machine::sample_queues(Canary& canary, const Alias& alias) {
 /// gives no other sign.
 SideEvidence Machine::evidence_of(const Canary& canary, Side side) const {
   const SideStats& stats = canary.stats[index(side)];
-  TimeHistogram ttft = stats.ttft;
+  Histogram ttft = stats.ttft;
   for (const auto& [seq, since_us] : canary.awaiting[index(side)]) {
     ttft.add(now_.mono_us - since_us);
   }

@@ -13,7 +13,12 @@ void Machine::use_config(const ConfigVersion& version, bool at_start) {
   const Config before = config_;
   config_ = wanted;
   for (const Knob& knob : knobs()) {
-    if (knob.restart && !at_start) config_.*knob.field = before.*knob.field;
+    if (!knob.restart || at_start) continue;
+    if (knob.text != nullptr) {
+      config_.*knob.text = before.*knob.text;
+    } else {
+      config_.*knob.field = before.*knob.field;
+    }
   }
   for (const std::string& name : unknown) {
     out_->note("a setting of a knob that this program does not have is without effect",

@@ -6,6 +6,7 @@
 #include "control/core/drift.h"
 #include "control/core/golden.h"
 #include "control/core/machine.h"
+#include "shared/base/roots.h"
 
 namespace holdfast::core {
 namespace {
@@ -31,6 +32,10 @@ void Machine::on(const OpAddModel& event) {
   }
   if (aliases_.count(event.name) > 0)
     return op_refused(event.peer, event.tag, is_alias(event.name));
+  if (const auto allowed = allowed_by_roots(event.path, config_.model_roots); !allowed) {
+    return op_refused(event.peer, event.tag,
+                      refuse(allowed.error().code, "models.add: " + allowed.error().what));
+  }
   Job job;
   job.inspect = true;
   job.add = event;
@@ -184,8 +189,30 @@ void Machine::set_model_state(Model& model, ModelState state, const std::string&
                              {"reason", reason}});
   model.row.state = state;
   model.row.reason = reason;
+  time_switch(model);
   put_model(model);
   want_aliases_ = want_aliases_ || !aliases_.empty();
+}
+
+/// How long somebody who asks for a model that is not there waits for it.
+void Machine::time_switch(Model& model) {
+  switch (model.row.state) {
+    case ModelState::kPlacing:
+      if (model.switch_since_us == 0) model.switch_since_us = now_.mono_us;
+      break;
+    case ModelState::kReady:
+      if (model.switch_since_us != 0) {
+        stats_.model_switch.add(now_.mono_us - model.switch_since_us);
+      }
+      model.switch_since_us = 0;
+      break;
+    case ModelState::kUnloaded:
+    case ModelState::kFailed:
+      model.switch_since_us = 0;
+      break;
+    default:
+      break;
+  }
 }
 
 void Machine::set_load_state(Load& load, ModelState state, const std::string& reason) {

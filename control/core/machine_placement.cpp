@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "control/core/machine.h"
+#include "shared/base/roots.h"
 
 namespace holdfast::core {
 namespace {
@@ -135,6 +136,10 @@ void Machine::place_model(Model& model) {
   std::int64_t have = 0;
   for (const auto& [id, load] : loads_) {
     have += load.row.model == model.row.name && load.row.state != ModelState::kDraining;
+  }
+  if (const auto allowed = allowed_by_roots(model.row.path, config_.model_roots); !allowed) {
+    if (have == 0) give_up(model, allowed.error().what);
+    return;  // what is loaded stays, no other worker loads it
   }
   if (have == 0 && fits_nowhere(model)) return;
   // One that serves already moves nobody.

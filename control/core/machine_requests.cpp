@@ -72,7 +72,6 @@ void Machine::dequeue(Request& request, Choice& choice) {
 /// Takes a running choice off its load: its slot and pages are free again.
 void Machine::leave_worker(Choice& choice, ChoiceRef ref) {
   const auto it = loads_.find(choice.load_id);
-  choice.worker = 0;
   if (it == loads_.end()) return;
   Load& load = it->second;
   if (load.running.erase(ref) == 0) return;

@@ -205,7 +205,7 @@ void Machine::assign_jobs() {
     ++job.tries;
     helper->second.insert(job.id);
     if (job.inspect) {
-      out_->send(job.helper, wire::Inspect{job.id, job.add.path});
+      out_->send(job.helper, wire::Inspect{job.id, job.add.path, config_.model_roots});
     } else {
       const wire::Submit& submit = job.submit.submit;
       out_->send(job.helper, wire::Prepare{job.id, job.model_sha, submit.prompts,

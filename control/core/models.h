@@ -41,6 +41,7 @@ struct Model {
   bool pinned = false;                 // never unloaded to make room
   std::vector<std::string> displaced;  // models that made room for its load in progress
   std::vector<DeviceVerdict> devices;  // as placement saw them last, the best first
+  std::int64_t switch_since_us = 0;    // wanted or lost, and not ready since; 0: nobody waits
   std::int64_t unfit_since_us = 0;     // no connected device can hold it; 0 = one can
   double service_ms = 0;               // mean time of a choice on a worker, recent; 0 = unknown
 };

@@ -31,10 +31,11 @@ class MinuteRate {
 
 /// Times in microseconds, as the daemon sees them: a token counts from its arrival here on.
 struct Stats {
-  Histogram queue_wait;   // acceptance to the first dispatch of a request
-  Histogram first_token;  // arrival of a submission to the first token of each choice
-  Histogram token_gap;    // between two tokens of a choice; a lost worker's pause is in it
-  Histogram end_to_end;   // arrival of a submission to its end
+  Histogram queue_wait;    // acceptance to the first dispatch of a request
+  Histogram first_token;   // arrival of a submission to the first token of each choice
+  Histogram token_gap;     // between two tokens of a choice; a lost worker's pause is in it
+  Histogram end_to_end;    // arrival of a submission to its end
+  Histogram model_switch;  // a model that was wanted, or lost its last worker, is ready
   MinuteRate accepted, ended, tokens;
   std::array<std::uint64_t, static_cast<std::size_t>(Errc::kInternal) + 1> refused{};  // by Errc
 };

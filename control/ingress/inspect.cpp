@@ -80,13 +80,16 @@ Result<wire::Inspected> read_all(const std::string& path) {
 
 }  // namespace
 
+wire::Inspected refused_file(const Error& error) {
+  wire::Inspected refused;
+  refused.refusal.code = error.code;
+  refused.refusal.message = error.what;
+  return refused;
+}
+
 wire::Inspected inspect_file(const std::string& path) {
   Result<wire::Inspected> read = read_all(path);
-  if (read.has_value()) return std::move(read).value();
-  wire::Inspected refused;
-  refused.refusal.code = read.error().code;
-  refused.refusal.message = read.error().what;
-  return refused;
+  return read.has_value() ? std::move(read).value() : refused_file(read.error());
 }
 
 }  // namespace holdfast::ingress

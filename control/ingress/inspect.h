@@ -1,6 +1,6 @@
 #pragma once
 // Reads a model file once, at registration: header, hash, tokenizer. The file is not trusted, so it
-// happens in a child process under limits (`holdfast-ingress --inspect PATH`).
+// happens in a child process under limits (`holdfast-ingress --inspect PATH [ROOTS]`).
 
 #include <string>
 
@@ -13,12 +13,15 @@ namespace holdfast::ingress {
 /// changed while it was read), kUnsupported (architecture, tokenizer). Cost: one read of the file.
 wire::Inspected inspect_file(const std::string& path);
 
+/// An answer that is only a reason.
+wire::Inspected refused_file(const Error& error);
+
 /// In the child, first of all: CPU time and address space by the file's size, few descriptors, no
 /// core file, no new privileges, death with the parent.
 void limit_this_process(const std::string& path);
 
-/// In the helper: runs `program --inspect path` and reads its answer. A child that is killed by a
-/// limit or by a signal is kFileInvalid with that said.
+/// In the helper: runs `program --inspect path roots` and reads its answer. A child that is killed
+/// by a limit or by a signal is kFileInvalid with that said.
 wire::Inspected inspect_in_child(const std::string& program, const wire::Inspect& job);
 
 }  // namespace holdfast::ingress

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string>
 
+#include "control/ingress/confine.h"
 #include "control/ingress/helper.h"
 #include "control/ingress/inspect.h"
 #include "shared/base/crash_point.h"
@@ -28,9 +29,17 @@ void on_stop_signal(int) {
   if (running_helper != nullptr) running_helper->request_stop();
 }
 
-int inspect(const std::string& path) {
+/// Looks where the file is, then at nothing else any more.
+hf::wire::Inspected read_confined(const std::string& path, const std::string& roots) {
   hf::ingress::limit_this_process(path);
-  const std::string frame = hf::wire::encode(hf::ingress::inspect_file(path));
+  const auto real = hf::ingress::real_path_below(path, roots);
+  if (!real) return hf::ingress::refused_file(real.error());
+  hf::ingress::confine_this_process(real.value());
+  return hf::ingress::inspect_file(path);
+}
+
+int inspect(const std::string& path, const std::string& roots) {
+  const std::string frame = hf::wire::encode(read_confined(path, roots));
   const bool written = std::fwrite(frame.data(), 1, frame.size(), stdout) == frame.size();
   return written && std::fflush(stdout) == 0 ? 0 : 1;
 }
@@ -58,14 +67,15 @@ int serve(const std::string& endpoint) {
 
 int main(int argc, char** argv) {
   if (hf::printed_version(argc, argv, "holdfast-ingress")) return 0;
-  const std::string flag = argc == 3 ? argv[1] : "";
-  if (flag == "--inspect") return inspect(argv[2]);
+  const std::string flag = argc == 3 || argc == 4 ? argv[1] : "";
+  if (flag == "--inspect") return inspect(argv[2], argc == 4 ? argv[3] : "");
   hf::arm_crash_points("ingress");  // not in the child that inspects: it is nobody's promise
   hf::log::init("holdfast-ingress", isatty(STDERR_FILENO) == 0);
   if (flag == "--state") {
     return serve("ipc://" + std::filesystem::absolute(argv[2]).string() + "/run/ingress.sock");
   }
   if (flag == "--endpoint") return serve(argv[2]);
-  std::fputs("usage: holdfast-ingress --state DIR | --endpoint E | --inspect PATH\n", stderr);
+  std::fputs("usage: holdfast-ingress --state DIR | --endpoint E | --inspect PATH [ROOTS]\n",
+             stderr);
   return 2;
 }

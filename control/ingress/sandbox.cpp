@@ -38,10 +38,8 @@ Error child_error(Errc code, const std::string& path, const std::string& what) {
 }
 
 wire::Inspected refused(const wire::Inspect& job, const Error& error) {
-  wire::Inspected out;
+  wire::Inspected out = refused_file(error);
   out.job = job.job;
-  out.refusal.code = error.code;
-  out.refusal.message = error.what;
   return out;
 }
 
@@ -56,15 +54,16 @@ std::string read_answer(int fd) {
   }
 }
 
-Result<pid_t> spawn(const std::string& program, const std::string& path, int write_end) {
+Result<pid_t> spawn(const std::string& program, const wire::Inspect& job, int write_end) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, write_end, 1);
   std::string flag = "--inspect";
   std::string name = program;
-  std::string file = path;
-  char* argv[] = {name.data(), flag.data(), file.data(), nullptr};
+  std::string file = job.path;
+  std::string roots = job.roots;
+  char* argv[] = {name.data(), flag.data(), file.data(), roots.data(), nullptr};
   pid_t pid = 0;
   const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -93,7 +92,7 @@ wire::Inspected inspect_in_child(const std::string& program, const wire::Inspect
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return refused(job, child_error(Errc::kInternal, job.path, std::strerror(errno)));
   }
-  const Result<pid_t> pid = spawn(program, job.path, ends[1]);
+  const Result<pid_t> pid = spawn(program, job, ends[1]);
   close(ends[1]);
   if (!pid.has_value()) {
     close(ends[0]);

@@ -8,29 +8,35 @@ namespace {
 
 using nlohmann::json;
 
+json to_json(const core::KnobValue& value) {
+  return std::visit([](const auto& held) { return json(held); }, value);
+}
+
 /// One knob: what it is set to, what is in effect, where that comes from.
 json knob_json(const core::NamedKnob& named, const core::Machine& machine) {
   const core::Knob& knob = named.knob();
   const core::ConfigVersion& newest = machine.config_version();
-  const std::int64_t standard = named.get(machine.base_config());
-  const std::int64_t effective = named.get(machine.config());
+  const core::KnobValue standard = named.value(machine.base_config());
+  const core::KnobValue effective = named.value(machine.config());
   const auto setting = newest.settings.find(named.name());
   const bool is_set = setting != newest.settings.end();
-  const std::int64_t value = is_set ? setting->second.value : standard;
-  return {{"name", named.name()},
-          {"value", value},
-          {"effective", effective},
-          {"default", standard},
-          {"min", knob.min},
-          {"max", knob.max},
-          {"unit", knob.unit},
-          {"source", is_set ? setting->second.source : "default"},
-          {"who", is_set ? setting->second.who : ""},
-          {"version", is_set ? setting->second.version : 0},
-          {"at_ms", is_set ? setting->second.at_ms : 0},
-          {"restart", knob.restart},
-          {"restart_pending", value != effective},
-          {"help", knob.doc}};
+  const core::KnobValue value = is_set ? setting->second.value : standard;
+  json j = {{"name", named.name()},
+            {"value", to_json(value)},
+            {"effective", to_json(effective)},
+            {"default", to_json(standard)},
+            {"unit", knob.unit},
+            {"source", is_set ? setting->second.source : "default"},
+            {"who", is_set ? setting->second.who : ""},
+            {"version", is_set ? setting->second.version : 0},
+            {"at_ms", is_set ? setting->second.at_ms : 0},
+            {"restart", knob.restart},
+            {"restart_pending", value != effective},
+            {"help", knob.doc}};
+  if (named.is_text()) return j;
+  j["min"] = knob.min;
+  j["max"] = knob.max;
+  return j;
 }
 
 json version_json(const core::ConfigVersion& v) {
@@ -48,16 +54,16 @@ Result<core::NamedKnob> named_knob(const json& args) {
 json explain(const core::NamedKnob& knob, const core::Machine& machine) {
   json j = knob_json(knob, machine);
   json history = json::array();
-  std::int64_t before = knob.get(machine.base_config());
+  core::KnobValue before = knob.value(machine.base_config());
   for (const core::ConfigVersion& v : machine.config_history()) {
-    const std::int64_t now = knob.get(core::effective_config(machine.base_config(), v));
+    const core::KnobValue now = knob.value(core::effective_config(machine.base_config(), v));
     if (now == before) continue;
     history.push_back({{"version", v.version},
                        {"at_ms", v.at_ms},
                        {"source", v.source},
                        {"who", v.who},
-                       {"from", before},
-                       {"to", now}});
+                       {"from", to_json(before)},
+                       {"to", to_json(now)}});
     before = now;
   }
   j["history"] = std::move(history);
@@ -87,8 +93,10 @@ Result<json> diff(const json& args, const core::Machine& machine) {
   const core::Config before = core::effective_config(machine.base_config(), *a);
   const core::Config after = core::effective_config(machine.base_config(), *b);
   for (const core::NamedKnob& knob : core::knobs_of({a, b})) {
-    if (knob.get(before) == knob.get(after)) continue;
-    changes.push_back({{"name", knob.name()}, {"from", knob.get(before)}, {"to", knob.get(after)}});
+    const core::KnobValue was = knob.value(before);
+    const core::KnobValue is = knob.value(after);
+    if (was == is) continue;
+    changes.push_back({{"name", knob.name()}, {"from", to_json(was)}, {"to", to_json(is)}});
   }
   return json{{"from", from}, {"to", to}, {"changes", std::move(changes)}};
 }

@@ -12,6 +12,7 @@
 namespace holdfast::link {
 namespace {
 
+constexpr std::int64_t kLongWaitUs = 1'000'000;  // for a device
 constexpr std::int64_t kSlowCommitUs = 100'000;
 constexpr std::int64_t kLongLogPages = 32'768;  // 128 MiB: twice what a checkpoint begins at
 
@@ -66,8 +67,25 @@ void look_at_workers(Finder& f) {
   }
 }
 
+/// Wanted for a while, and no device that could take it now.
+void look_at_waiting(Finder& f, const std::string& name, const core::Model& model) {
+  const std::int64_t waits_us =
+      model.switch_since_us == 0 ? 0 : f.facts.now_us - model.switch_since_us;
+  if (model.row.state != core::ModelState::kPlacing || waits_us < kLongWaitUs) return;
+  std::string why;
+  for (const core::DeviceVerdict& device : model.devices) {
+    if (device.verdict == core::Verdict::kFits || device.verdict == core::Verdict::kLoaded) return;
+    why += (why.empty() ? ": " : "; ") + device.worker_key + " " + device.why;
+  }
+  if (why.empty()) return;  // no worker at all: said of the workers
+  f.warn("model " + name, "waits since " + seconds(waits_us) + " for a device" + why,
+         "unload or unpin another model, give it a smaller context or fewer slots, or start a "
+         "worker");
+}
+
 void look_at_models(Finder& f) {
   for (const auto& [name, model] : f.machine.models()) {
+    look_at_waiting(f, name, model);
     if (model.row.state == core::ModelState::kFailed) {
       f.error("model " + name, "failed: " + model.row.reason,
               "repair what the reason says, then `holdfast models load " + name + "`");
@@ -130,7 +148,8 @@ void look_at_config(Finder& f) {
       core::effective_config(f.machine.base_config(), f.machine.config_version());
   std::string names;
   for (const core::Knob& knob : core::knobs()) {
-    if (!knob.restart || wanted.*knob.field == f.machine.config().*knob.field) continue;
+    const core::NamedKnob named(knob);
+    if (!knob.restart || named.value(wanted) == named.value(f.machine.config())) continue;
     names += (names.empty() ? "" : ", ") + std::string(knob.name);
   }
   if (names.empty()) return;

@@ -52,6 +52,7 @@ json latency_json(const core::Stats& stats, const ProcessFacts& facts) {
           {"first_token", times_json(stats.first_token)},
           {"token_gap", times_json(stats.token_gap)},
           {"end_to_end", times_json(stats.end_to_end)},
+          {"model_switch", times_json(stats.model_switch)},
           {"commit", times_json(facts.commit_us)}};
 }
 

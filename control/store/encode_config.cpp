@@ -18,7 +18,7 @@ std::string text_of(const json& j, const char* key) {
 std::string encode_config(const core::ConfigVersion& version) {
   json settings = json::object();
   for (const auto& [name, s] : version.settings) {
-    settings[name] = {{"value", s.value},
+    settings[name] = {{"value", std::visit([](const auto& held) { return json(held); }, s.value)},
                       {"source", s.source},
                       {"who", s.who},
                       {"version", s.version},
@@ -47,9 +47,16 @@ Result<core::ConfigVersion> decode_config(std::string_view text) {
   const auto settings = j.find("settings");
   if (settings == j.end() || !settings->is_object()) return damaged;
   for (const auto& [name, s] : settings->items()) {
-    if (!s.is_object() || !s.contains("value") || !s["value"].is_number_integer()) return damaged;
+    if (!s.is_object() || !s.contains("value")) return damaged;
     core::Setting setting;
-    setting.value = s["value"].get<std::int64_t>();
+    const json& value = s["value"];
+    if (value.is_number_integer()) {
+      setting.value = value.get<std::int64_t>();
+    } else if (value.is_string()) {
+      setting.value = value.get<std::string>();
+    } else {
+      return damaged;
+    }
     setting.source = text_of(s, "source");
     setting.who = text_of(s, "who");
     setting.version = s.value("version", std::int64_t{0});

@@ -167,6 +167,10 @@ _holdfast_names() {
     "$program" complete "$1" 2>/dev/null
   fi
 }
+_holdfast_served() {  # what a request may name
+  _holdfast_names models
+  _holdfast_names aliases
+}
 )sh";
 
 constexpr const char* kBash = R"sh(
@@ -176,7 +180,7 @@ _holdfast_offer() {
     @file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
     @dir) mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
     @model_or_file)
-      mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names models)" -- "$cur"
+      mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_served)" -- "$cur"
                                compgen -f -- "$cur")
       compopt -o filenames 2>/dev/null ;;
     @assignment)
@@ -211,7 +215,7 @@ _holdfast_offer() {
     '' | @none) ;;
     @file) _files ;;
     @dir) _files -/ ;;
-    @model_or_file) compadd -- ${(f)"$(_holdfast_names models)"}; _files ;;
+    @model_or_file) compadd -- ${(f)"$(_holdfast_served)"}; _files ;;
     @assignment) compadd -S = -- ${(f)"$(_holdfast_names knobs)"} ;;
     @*) compadd -- ${(f)"$(_holdfast_names ${1#@})"} ;;
     '='*) compadd -- ${(s:,:)${1#=}} ;;

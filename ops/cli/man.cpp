@@ -169,6 +169,18 @@ std::string page(const Verb& verb) {
   return out + ".SH SEE ALSO\n.BR holdfast (1)\n";
 }
 
+/// `holdfast-models(1)`: the verbs of one group.
+std::string group_page(const std::string& group) {
+  const std::string what = "the verbs of holdfast " + group;
+  std::string out = header(page_name(group), what);
+  out += ".SH SYNOPSIS\n.B holdfast\n" + bold(group) + " " + italic("VERB") + " ...\n.SH VERBS\n";
+  for (const Verb& verb : verb_table()) {
+    if (verb.hidden || !std::string(verb.path).starts_with(group + " ")) continue;
+    out += item(bold(verb.path), std::string(verb.help) + "; see " + page_name(verb.path) + "(1)");
+  }
+  return out + items("EXIT STATUS", kExitStatus) + ".SH SEE ALSO\n.BR holdfast (1)\n";
+}
+
 std::string main_page() {
   std::string out = header("holdfast",
                            "serves language models; an accepted request is finished "
@@ -201,6 +213,9 @@ int man(const Call& call) {
     std::fputs(main_page().c_str(), stdout);
   } else if (const Verb* verb = find_verb(path); verb != nullptr && !verb->hidden) {
     std::fputs(page(*verb).c_str(), stdout);
+  } else if (const auto groups = verb_groups();
+             std::find(groups.begin(), groups.end(), path) != groups.end()) {
+    std::fputs(group_page(path).c_str(), stdout);
   } else {
     return report_error(call, Errc::kNotFound,
                         "man " + path + ": no such verb; `holdfast --help` lists them");

@@ -21,6 +21,17 @@ json by_name(const Call& call) {
   return {{"name", call.text("NAME")}};
 }
 
+/// While it is being placed: why none of the devices takes it now.
+std::string what_it_waits_for(const json& model) {
+  constexpr std::size_t kWidth = 100;  // a line of a terminal
+  std::string why;
+  if (model.value("state", "") != "placing") return why;
+  for (const json& device : model.value("devices", json::array())) {
+    why += "; " + device.value("worker", "") + ": " + device.value("why", "");
+  }
+  return why.substr(0, kWidth);
+}
+
 /// Polls until the model is in one of the states where nothing more happens by itself.
 int wait_until_ready(const Call& call) {
   while (true) {
@@ -37,7 +48,9 @@ int wait_until_ready(const Call& call) {
       return report_error(call, Errc::kModelFailed,
                           "model " + call.text("NAME") + " is " + state + ": " + reason);
     }
-    if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K%s", state.c_str());
+    if (isatty(STDERR_FILENO) == 1) {
+      std::fprintf(stderr, "\r\033[K%s%s", state.c_str(), what_it_waits_for(*shown).c_str());
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }

@@ -202,11 +202,10 @@ void add_times(Screen& s, const json& document) {
                 rates.value("tokens_per_s", 0.0));
   s.title("RATES AND TIMES");
   s.out += line;
-  const std::pair<const char*, const char*> rows[] = {{"wait in the queue", "queue_wait"},
-                                                      {"time to first token", "first_token"},
-                                                      {"between tokens", "token_gap"},
-                                                      {"end to end", "end_to_end"},
-                                                      {"commit", "commit"}};
+  const std::pair<const char*, const char*> rows[] = {
+      {"wait in the queue", "queue_wait"},  {"time to first token", "first_token"},
+      {"between tokens", "token_gap"},      {"end to end", "end_to_end"},
+      {"model made ready", "model_switch"}, {"commit", "commit"}};
   Table table({"since the start", "p50", "p95", "p99", "max", "count"});
   for (const auto& [name, key] : rows) {
     const json& times = part(part(document, "latency"), key);

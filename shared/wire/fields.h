@@ -480,6 +480,7 @@ template <class V>
 void fields(V& v, Like<Inspect> auto& m) {
   v("job", m.job);
   v.blob("path", m.path);
+  v.blob("roots", m.roots);
 }
 template <class V>
 void fields(V& v, Like<Inspected> auto& m) {

@@ -438,6 +438,7 @@ struct TokenizerBlob {
 struct Inspect {
   std::uint64_t job = 0;
   std::string path;
+  std::string roots;  // "DIR:DIR…": the file must lie below one, links followed; empty: anywhere
 };
 struct Inspected {
   std::uint64_t job = 0;

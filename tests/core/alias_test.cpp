@@ -374,6 +374,22 @@ TEST_F(WhenReadyTest, ARestartGoesOnWaiting) {
   EXPECT_EQ(targets(), "c=1");
 }
 
+/// The process ended after the model had failed and before the alias was told.
+TEST_F(WhenReadyTest, AStartSeesAFailureThatNobodySaw) {
+  ASSERT_EQ(set("chat", "c", true), kDone);
+  Boot database = bench.database();
+  for (ModelRow& row : database.models) {
+    if (row.name != "c") continue;
+    row.state = ModelState::kFailed;
+    row.wanted = false;
+  }
+  std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "c"; });
+  bench = Bench();
+  bench.boot(std::move(database), 2);
+  EXPECT_TRUE(bench.machine.aliases().at("chat").row.pending.empty());
+  EXPECT_EQ(targets(), "a=1");
+}
+
 TEST_F(WhenReadyTest, AnotherChangeTakesItsPlace) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   ASSERT_EQ(set("chat", "b"), kDone);

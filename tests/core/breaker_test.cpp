@@ -90,6 +90,34 @@ TEST_F(BreakerTest, FailuresInARowStopTheWorkAndOneSuccessStartsIt) {
   EXPECT_EQ(bench.dispatches().size(), 1u);
 }
 
+/// A model that fails everywhere is tried by one request on one worker, not by one on each.
+TEST_F(BreakerTest, AModelIsTriedOnOneWorkerAtATime) {
+  bench.connect_worker(kW2, "w2");
+  const auto all = [&] { return bench.dispatches(kW1).size() + bench.dispatches(kW2).size(); };
+  int failed = 0;
+  while (!bench.machine.models().at("m").breaker.tripped()) {
+    submit();
+    for (const PeerId peer : {kW1, kW2}) {
+      for (const wire::Dispatch& d : bench.dispatches(peer)) {
+        bench.fail(peer, d, "internal");
+        ++failed;
+      }
+    }
+  }
+  EXPECT_EQ(failed, 2);
+  for (const char* worker : {"w1", "w2"}) {
+    bench.step(OpWorker{Bench::kOperator, 1, worker, false});
+  }
+  submit();
+  submit();
+  EXPECT_EQ(all(), 0u);
+  bench.advance_ms(1000);
+  EXPECT_EQ(all(), 1u);
+  bench.advance_ms(50);
+  submit();
+  EXPECT_EQ(all(), 0u);
+}
+
 TEST_F(BreakerTest, SuccessBetweenFailuresKeepsItClosed) {
   for (int i = 0; i < 6; ++i) {
     fail(submit());
@@ -169,6 +197,7 @@ TEST_F(BreakerTest, AQuarantinedWorkerStaysOutOverRestartsUntilAnOperatorSaysOth
   bench.tokens(kW1, d, 0, {1, 2});
   bench.tokens(kW1, d, 1, {9});
   ASSERT_TRUE(bench.machine.workers().at(kW1).quarantined);
+  EXPECT_EQ(bench.durability, Durability::kFull) << "a power cut must not bring it back";
   bench.step(PeerGone{kW1});
   bench.step(FromWorker{kW2, bench.hello("w1", "i2")});  // a new process of the same worker
   EXPECT_TRUE(bench.machine.workers().at(kW2).quarantined);

@@ -121,27 +121,6 @@ TEST(CanaryVerdict, TooFewSayNothing) {
   EXPECT_FALSE(judge(few, good(5)).suspect);  // nothing to compare with
 }
 
-TEST(CanaryTimes, PercentilesAreBucketsUpperBounds) {
-  TimeHistogram times;
-  EXPECT_EQ(times.p95_us(), 0);
-  for (int i = 0; i < 95; ++i) times.add(1000);
-  for (int i = 0; i < 5; ++i) times.add(1'000'000);
-  EXPECT_EQ(times.count(), 100);
-  EXPECT_GE(times.p95_us(), 1000);
-  EXPECT_LE(times.p95_us(), 1130);
-  times.add(1'000'000);
-  EXPECT_GE(times.p95_us(), 1'000'000);
-  EXPECT_LE(times.p95_us(), 1'130'000);
-  for (const std::int64_t us :
-       {0LL, 1LL, 2LL, 3LL, 7LL, 8LL, 9LL, 12'345LL, 1LL << 40, 1LL << 50}) {
-    TimeHistogram one;
-    one.add(us, 3);
-    EXPECT_EQ(one.count(), 3);
-    EXPECT_GE(one.p95_us(), std::min<std::int64_t>(us, 1LL << 40));
-    EXPECT_LE(one.p95_us(), std::max<std::int64_t>(us, 1) * 9 / 8 + 1) << us;
-  }
-}
-
 TEST(CanarySettings, KnobsAreTheDefaultsAndTheLimits) {
   Config config;
   config.canary_window_ms = 2000;
@@ -156,6 +135,14 @@ TEST(CanarySettings, KnobsAreTheDefaultsAndTheLimits) {
     bad.*field.field = -2;
     EXPECT_FALSE(canary_settings(bad, config).has_value()) << field.name;
     bad.*field.field = 1LL << 41;
+    EXPECT_FALSE(canary_settings(bad, config).has_value()) << field.name;
+    if (field.knob.empty()) continue;
+    const Knob& knob = find_knob(field.knob)->knob();
+    for (const std::int64_t value : {knob.min, knob.max}) {
+      bad.*field.field = value;
+      EXPECT_TRUE(canary_settings(bad, config).has_value()) << field.name << " " << value;
+    }
+    bad.*field.field = knob.max + 1;
     EXPECT_FALSE(canary_settings(bad, config).has_value()) << field.name;
   }
 }
@@ -336,6 +323,27 @@ TEST_F(CanaryTest, WhatARequestAskedForIsNotTheCanarysFault) {
   EXPECT_TRUE(running());
 }
 
+TEST_F(CanaryTest, AModelOfItIsNotRemovedWhileOthersAre) {
+  begin();
+  bench.add_model(1024, 2, 64, false, "x");
+  bench.step(OpModel{Bench::kOperator, 1, "models.remove", "x"});
+  EXPECT_EQ(bench.machine.models().count("x"), 0u);
+  bench.step(OpModel{Bench::kOperator, 1, "models.remove", "c"});
+  EXPECT_EQ(bench.machine.models().count("c"), 1u);
+}
+
+TEST_F(CanaryTest, WhatExpiresIsCountedOnItsSide) {
+  begin(99);
+  for (int i = 0; i < 8 && alias().counters[1].expired == 0; ++i) {
+    wire::Submit submit = bench.submission("late" + std::to_string(i));
+    submit.model = "chat";
+    submit.total_timeout_ms = 100;
+    bench.submit(std::move(submit));
+    bench.advance_ms(100);
+  }
+  EXPECT_EQ(alias().counters[1].expired, 1u);
+}
+
 /// The heart of it: nothing that a client has seen moves, everything else does.
 TEST_F(CanaryTest, ARollbackMovesWhatHasNoTokenAndNothingElse) {
   begin();
@@ -421,6 +429,27 @@ TEST_F(CanaryTest, ASlowOneIsRolledBackInTwoWindows) {
   EXPECT_NE(windows().back().reason.find("first token"), std::string::npos)
       << windows().back().reason;
   EXPECT_EQ(targets(), "a=1");
+}
+
+/// Other settings are a fresh start: what was suspect under the old ones is not counted.
+TEST_F(CanaryTest, AChangeOfItsSettingsForgetsTheSuspicion) {
+  begin();
+  const_cast<CanaryRow&>(alias().canary->row).suspect = true;
+  OpCanary op;
+  op.peer = Bench::kOperator;
+  op.name = "chat";
+  op.who = "bob";
+  op.model = "c";
+  op.settings = nothing_said();
+  op.settings.percent = 60;
+  bench.step(op);
+  EXPECT_FALSE(alias().canary->row.suspect);
+  end(OpCanary::End::kRollBack);
+  std::vector<std::string> actions;
+  for (const auto& change : bench.written<AliasChange>()) {
+    if (const auto* h = std::get_if<InsertAliasHistory>(&change)) actions.push_back(h->row.action);
+  }
+  EXPECT_EQ(actions.back(), "canary rolled back");
 }
 
 TEST_F(CanaryTest, AFailedLoadIsABreach) {
@@ -581,6 +610,34 @@ TEST_F(CanaryTest, WhatIsPreparedMeanwhileIsPreparedAgain) {
   bench.step(PreparedEvent{Bench::kHelper, prepared});
   ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
   EXPECT_EQ(request("t1").row.model, "a");
+}
+
+/// The same when the model that it was prepared for has been removed.
+TEST_F(CanaryTest, WhatIsPreparedForAModelThatIsGoneIsPreparedAgain) {
+  wire::Submit submit = bench.text_submission("t1");
+  submit.model = "chat";
+  bench.submit(submit);
+  auto jobs = bench.messages<wire::Prepare>(Bench::kHelper);
+  ASSERT_EQ(jobs.size(), 1u);
+  ASSERT_EQ(jobs[0].model_sha, "sha-a");
+  OpAlias change;
+  change.peer = Bench::kOperator;
+  change.tag = 1;
+  change.name = "chat";
+  change.targets = {{"c", 1}};
+  bench.step(change);
+  bench.step(OpModel{Bench::kOperator, 2, "models.unload", "a"});
+  bench.unloaded(kW1);
+  bench.step(OpModel{Bench::kOperator, 2, "models.remove", "a"});
+  ASSERT_EQ(bench.machine.models().count("a"), 0u);
+  wire::Prepared prepared;
+  prepared.job = jobs[0].job;
+  prepared.ok = true;
+  prepared.ids = {{1, 2, 3}};
+  bench.step(PreparedEvent{Bench::kHelper, prepared});
+  jobs = bench.messages<wire::Prepare>(Bench::kHelper);
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0].model_sha, "sha-c");
 }
 
 }  // namespace

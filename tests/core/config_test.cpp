@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/core/bench_machine.h"
 
 namespace holdfast::core {
@@ -39,7 +41,7 @@ TEST(Config, SetIsAVersionThatIsWrittenAndInEffect) {
   EXPECT_EQ(v.version, 1);
   EXPECT_EQ(v.who, "ann");
   EXPECT_EQ(v.change, "queue.max_requests 100000 -> 7");
-  EXPECT_EQ(v.settings.at("queue.max_requests").value, 7);
+  EXPECT_EQ(v.settings.at("queue.max_requests").value, KnobValue(std::int64_t{7}));
   bench.add_model();
   bench.submit(bench.submission("r1"));
   EXPECT_EQ(bench.written<InsertRequest>()[0].row.config_version, 1);
@@ -51,7 +53,8 @@ TEST(Config, KnobsOfARestartWaitForIt) {
   const std::int64_t before = bench.machine.config().link_high_water;
   bench.step(set("link.high_water", before + 1));
   EXPECT_EQ(bench.machine.config().link_high_water, before);
-  EXPECT_EQ(bench.machine.config_version().settings.at("link.high_water").value, before + 1);
+  EXPECT_EQ(bench.machine.config_version().settings.at("link.high_water").value,
+            KnobValue(std::int64_t{before + 1}));
   bench.step(set("queue.max_requests", 9));  // another change must not let it slip in
   EXPECT_EQ(bench.machine.config().link_high_water, before);
   Bench again;
@@ -63,18 +66,22 @@ TEST(Config, EveryKnobIsSetAndUnset) {
   for (const Knob& knob : knobs()) {
     Bench bench;
     bench.boot();
-    const std::int64_t standard = bench.machine.config().*knob.field;
-    const std::int64_t other = standard == knob.max ? knob.min : knob.max;
-    bench.step(set(std::string(knob.name), other));
+    const NamedKnob named(knob);
+    const KnobValue standard = named.value(bench.machine.config());
+    const KnobValue other = knob.text != nullptr              ? KnobValue("/srv/models")
+                            : named.get(Config()) == knob.max ? KnobValue(knob.min)
+                                                              : KnobValue(knob.max);
+    bench.step(OpConfig{
+        kOperator, 1, "config.set", "ann", {{std::string(knob.name), to_text(other)}}, {}});
     Bench again;
     again.boot(bench.database(), 2);
-    EXPECT_EQ(again.machine.config().*knob.field, other) << knob.name;
-    EXPECT_EQ(bench.machine.config().*knob.field, knob.restart ? standard : other) << knob.name;
+    EXPECT_EQ(named.value(again.machine.config()), other) << knob.name;
+    EXPECT_EQ(named.value(bench.machine.config()), knob.restart ? standard : other) << knob.name;
     again.step(OpConfig{
         kOperator, 2, "config.unset", "ann", {{std::string(knob.name), std::nullopt}}, {}});
     Bench last;
     last.boot(again.database(), 3);
-    EXPECT_EQ(last.machine.config().*knob.field, standard) << knob.name;
+    EXPECT_EQ(named.value(last.machine.config()), standard) << knob.name;
   }
 }
 
@@ -172,6 +179,28 @@ TEST(Config, RollbackIsANewVersion) {
   EXPECT_EQ(bench.machine.config_version().settings.at("queue.max_requests").version, 1);
   bench.step(OpConfig{kOperator, 4, "config.rollback", "bob", {}, 0});  // the defaults
   EXPECT_EQ(bench.machine.config().queue_max_requests, Config{}.queue_max_requests);
+}
+
+/// What is read once at a start says so, and nothing else does: an operator goes by it.
+TEST(Config, TheseKnobsNeedARestart) {
+  std::vector<std::string> names;
+  for (const Knob& knob : knobs()) {
+    if (knob.restart) names.emplace_back(knob.name);
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names,
+            (std::vector<std::string>{
+                "link.client_heartbeat_ms", "link.client_message_bytes", "link.client_timeout_ms",
+                "link.high_water", "link.ingress_message_bytes", "link.outbox_messages",
+                "link.worker_heartbeat_ms", "link.worker_message_bytes", "link.worker_timeout_ms",
+                "queue.read_requests", "storage.reserve_bytes", "workers.adoption_window_ms"}));
+}
+
+TEST(Config, AStartTakesKnobsThatNeedOne) {
+  Bench bench;
+  bench.boot(boot_with(Bench(), {import("environment", {{"queue.read_requests", "7"}})}));
+  EXPECT_TRUE(find_knob("queue.read_requests")->knob().restart);
+  EXPECT_EQ(bench.machine.config().queue_read_requests, 7);
 }
 
 TEST(Config, AnImportCountsOnlyWhenItSaysSomethingNew) {

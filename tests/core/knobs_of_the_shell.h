@@ -13,4 +13,7 @@ inline constexpr const char* kKnobsOfTheShell[] = {
     "storage.min_free_bytes",    "drain.limit_ms",
 };
 
+/// Those that hold a text, each with tests of its own: roots_test.
+inline constexpr const char* kTextKnobs[] = {"models.roots"};
+
 }  // namespace holdfast::core

@@ -319,6 +319,25 @@ TEST_F(MachineTest, DeadWorkersWorkResumesWithItsTokens) {
   EXPECT_EQ(again[0].committed_ids, (std::vector<TokenId>{1, 2}));
 }
 
+TEST_F(MachineTest, TheWorkerWithMostRoomGetsTheNext) {
+  Bench fleet;
+  fleet.boot();
+  fleet.add_model(1024, 8, 64);
+  const std::pair<PeerId, std::int32_t> workers[] = {{101, 2}, {102, 5}, {103, 3}};
+  for (const auto& [peer, slots] : workers) {
+    fleet.step(FromWorker{peer, fleet.hello("w" + std::to_string(peer), "i")});
+    fleet.make_ready(peer, "class", slots);
+  }
+  std::vector<PeerId> order;
+  for (int i = 0; i < 10; ++i) {
+    fleet.submit(fleet.submission("r" + std::to_string(i)));
+    for (const auto& [peer, slots] : workers) {
+      order.insert(order.end(), fleet.dispatches(peer).size(), peer);
+    }
+  }
+  EXPECT_EQ(order, (std::vector<PeerId>{102, 102, 102, 103, 101, 102, 103, 101, 102, 103}));
+}
+
 TEST_F(MachineTest, EveryChoiceEndsBeforeTheRequestDoes) {
   ready();
   wire::Submit submit = bench.submission("r1");

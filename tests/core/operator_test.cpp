@@ -129,7 +129,9 @@ TEST_F(OperatorTest, DrainedWorkerFinishesAndGetsNothingNewAlsoAfterARestart) {
   EXPECT_EQ(bench.state("r2"), RequestState::kQueued);
 
   bench.step(PeerGone{kW1});
-  bench.connect_worker(kW1 + 1, "w1");  // a reconnect does not forget it
+  bench.step(FromWorker{kW1 + 1, bench.hello("w1")});  // a reconnect does not forget it
+  EXPECT_EQ(bench.messages<wire::Drain>(kW1 + 1).size(), 1u) << "the worker is told again";
+  bench.make_ready(kW1 + 1);
   EXPECT_TRUE(bench.machine.workers().at(kW1 + 1).draining);
   Bench again;
   again.boot(bench.database(), 2);
@@ -140,6 +142,17 @@ TEST_F(OperatorTest, DrainedWorkerFinishesAndGetsNothingNewAlsoAfterARestart) {
   EXPECT_FALSE(bench.machine.workers().at(kW1 + 1).draining);
   bench.step(OpWorker{kOperator, 3, "w9", true});
   EXPECT_EQ(refusal(), Errc::kNotFound);
+}
+
+TEST_F(OperatorTest, AWorkerThatIsToldToEndGetsNothingNewUnlessItStays) {
+  ready();
+  bench.step(FromWorker{kW1, wire::Drain{}});
+  bench.submit(bench.submission("r1"));
+  EXPECT_TRUE(bench.dispatches().empty());
+  wire::Drain stays;
+  stays.resume = true;
+  bench.step(FromWorker{kW1, stays});
+  EXPECT_EQ(bench.dispatches(kW1).size(), 1u);
 }
 
 }  // namespace

@@ -69,6 +69,20 @@ TEST_F(PoolTest, ABusyModelMakesNoRoom) {
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
 }
 
+TEST_F(PoolTest, AModelWhoseLastWaitingRequestIsCancelledMakesRoom) {
+  bench.advance_ms(kDwellMs);
+  bench.step(OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"breaker.failures", "1"}}, {}});
+  ask_for("a", "r0");
+  bench.fail(kW1, bench.dispatch(kW1), "internal");
+  bench.step(OpWorker{Bench::kOperator, 1, "w1", false});  // its breaker; that of the model stays
+  ask_for("a", "r1");
+  EXPECT_TRUE(bench.dispatches().empty());
+  ask_for("b", "r2");
+  EXPECT_TRUE(bench.messages<wire::Unload>().empty());
+  bench.step(OpCancel{Bench::kOperator, 1, "r1"});
+  EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
+}
+
 TEST_F(PoolTest, APinnedModelStaysOverARestartToo) {
   operate("models.pin", "a");
   EXPECT_EQ(bench.durability, Durability::kFull);

@@ -51,6 +51,7 @@ TEST_F(RestartTest, WorkerIsAdoptedUnderANewFence) {
   EXPECT_GT(adopt.fence, dispatched.fence);
   EXPECT_EQ(adopt.fence.epoch, 2u);
   EXPECT_EQ(adopt.ack_upto, 2);
+  EXPECT_EQ(after.machine.counters().adopted, 1u);
   EXPECT_TRUE(after.messages<wire::Drop>().empty());
   EXPECT_TRUE(after.dispatches().empty());  // nothing is computed twice
   // What was on its way under the old fence changes nothing and kills nothing.

@@ -183,7 +183,7 @@ TEST(StoreBackup, RestoredDatabaseIsTheBackupWithALaterEpoch) {
   }
   const auto report = restore_file(state.dir(), path, 5);
   ASSERT_TRUE(report) << report.error().what;
-  EXPECT_GT(report->epoch, epoch);
+  EXPECT_EQ(report->epoch, epoch + 1);
   EXPECT_EQ(requests_in(state.dir()), kOld);
   EXPECT_EQ(check_file(report->kept + "/control.db").value().requests, kNew);
   auto store = open_store(state.dir());

@@ -30,6 +30,32 @@ core::InsertChunk chunk_with(core::Seq seq, std::int64_t start, std::vector<Toke
   return c;
 }
 
+TEST(Tail, ARequestThatGoesWithItsFirstTokensLeavesNone) {
+  const TempState state(true);
+  auto store = open_with(state.dir(), 100);
+  commit(*store, {request_row(1)});
+  commit(*store, {chunk(1, 0, {5}), core::DeleteRequest{1}});
+  EXPECT_EQ(rows_in(state, "tail"), "0");
+  commit(*store, {request_row(2)});
+  commit(*store, {chunk(2, 0, {5})});
+  EXPECT_EQ(rows_in(state, "tail"), "1");
+  commit(*store, {core::DeleteRequest{2}});
+  EXPECT_EQ(rows_in(state, "tail"), "0");
+}
+
+TEST(Tail, MovesEachTimeThatItIsFull) {
+  const TempState state(true);
+  auto store = open_with(state.dir(), 3);
+  commit(*store, {request_row(1)});
+  std::vector<std::string> rows;
+  for (std::int64_t i = 0; i < 12; ++i) {
+    commit(*store, {chunk(1, i, {5})});
+    rows.push_back(rows_in(state, "tail"));
+  }
+  for (std::size_t i = 3; i + 3 < rows.size(); ++i) EXPECT_EQ(rows[i], rows[i + 3]) << i;
+  EXPECT_NE(rows[3], rows[4]);
+}
+
 TEST(Tail, EveryLengthReadsTheSame) {
   for (const std::int64_t rows : {1, 2, 3, 5, 8, 4096}) {
     const TempState state(true);

@@ -2,7 +2,11 @@
 // file is read or refused with a reason that tells the cases apart. Method: the repository's demo
 // model; the helper against a scripted daemon; damaged copies of a file.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +15,7 @@
 #include <thread>
 
 #include "control/ingress/chat.h"
+#include "control/ingress/confine.h"
 #include "control/ingress/helper.h"
 #include "control/ingress/inspect.h"
 #include "control/ingress/prepare.h"
@@ -193,12 +198,12 @@ TEST_F(Files, DamagedFilesHaveDifferentReasons) {
 TEST_F(Files, TheChildAnswersForTheFile) {
   if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
   const wire::Inspected direct = inspect_file(kDemo);
-  const wire::Inspected child = inspect_in_child(kProgram, {9, kDemo});
+  const wire::Inspected child = inspect_in_child(kProgram, {9, kDemo, {}});
   ASSERT_TRUE(child.ok) << child.refusal.message;
   EXPECT_EQ(child.job, 9u);
   EXPECT_EQ(child.model_sha, direct.model_sha);
   EXPECT_EQ(child.pieces, direct.pieces);
-  const wire::Inspected missing = inspect_in_child(kProgram, {1, folder + "/none"});
+  const wire::Inspected missing = inspect_in_child(kProgram, {1, folder + "/none", {}});
   EXPECT_EQ(missing.refusal.code, Errc::kIo);
 }
 
@@ -208,13 +213,71 @@ TEST_F(Files, ChildThatDiesIsARefusal) {
   for (const std::string& script : {crash, silent}) {
     std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   }
-  wire::Inspected out = inspect_in_child(crash, {1, "/x.gguf"});
+  wire::Inspected out = inspect_in_child(crash, {1, "/x.gguf", {}});
   EXPECT_EQ(out.refusal.code, Errc::kFileInvalid);
   EXPECT_NE(out.refusal.message.find("signal 11"), std::string::npos) << out.refusal.message;
-  out = inspect_in_child(silent, {1, "/x.gguf"});
+  out = inspect_in_child(silent, {1, "/x.gguf", {}});
   EXPECT_NE(out.refusal.message.find("status 3"), std::string::npos) << out.refusal.message;
-  out = inspect_in_child(folder + "/no-such-program", {1, "/x.gguf"});
+  out = inspect_in_child(folder + "/no-such-program", {1, "/x.gguf", {}});
   EXPECT_FALSE(out.ok);
+}
+
+/// What a process that took over the reader could do, as text; run in a process of its own.
+void try_everything(const std::string& own, const std::string& other, const std::string& fresh) {
+  const Confinement done = confine_this_process(own);
+  const auto verdict = [](bool possible) { return possible ? "yes " : "no "; };
+  std::string said = "own:";
+  said += verdict(open(own.c_str(), O_RDONLY) >= 0);
+  said += std::string("network:") + verdict(done.syscalls && socket(AF_INET, SOCK_STREAM, 0) >= 0);
+  const pid_t child = done.syscalls ? fork() : -1;
+  if (child == 0) _exit(0);
+  said += std::string("process:") + verdict(child > 0);
+  said += std::string("other:") + verdict(done.files && open(other.c_str(), O_RDONLY) >= 0);
+  said += std::string("change:") + verdict(done.files && open(own.c_str(), O_RDWR) >= 0);
+  const bool made = done.files && open(fresh.c_str(), O_WRONLY | O_CREAT, 0600) >= 0;
+  said += std::string("write:") + verdict(made);
+  std::fprintf(stderr, "%s\n", said.c_str());
+  _exit(done.files && done.syscalls ? 0 : 3);  // 3: a kernel without
+}
+
+TEST_F(Files, AConfinedProcessReadsItsFileAndNothingElse) {
+  const std::string own = write("own.gguf", "x");
+  const std::string other = write("other.txt", "x");
+  EXPECT_EXIT(
+      try_everything(own, other, folder + "/new"),
+      [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) % 3 == 0; },
+      "own:yes network:no process:no other:no change:no write:no ");
+  EXPECT_FALSE(std::filesystem::exists(folder + "/new"));
+}
+
+TEST_F(Files, LinksDoNotLeadOutOfTheRoots) {
+  if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
+  namespace fs = std::filesystem;
+  fs::create_directories(folder + "/models/deep");
+  fs::create_directories(folder + "/elsewhere");
+  fs::copy_file(kDemo, folder + "/models/deep/real.gguf");
+  fs::copy_file(kDemo, folder + "/elsewhere/secret.gguf");
+  fs::create_symlink("deep/real.gguf", folder + "/models/inside.gguf");
+  fs::create_symlink("../elsewhere/secret.gguf", folder + "/models/outside.gguf");
+  fs::create_symlink(folder + "/elsewhere", folder + "/models/way-out");
+  fs::create_symlink(folder + "/models", folder + "/alias-of-root");
+  const auto ask = [&](const std::string& path, const std::string& roots) {
+    return inspect_in_child(kProgram, {1, folder + path, roots}).refusal;
+  };
+  const std::string root = folder + "/models";
+  for (const char* good : {"/models/deep/real.gguf", "/models/inside.gguf"}) {
+    EXPECT_EQ(ask(good, "/nowhere:" + root).message, "") << good;
+    EXPECT_EQ(ask(good, folder + "/alias-of-root").message, "") << good;
+  }
+  EXPECT_EQ(ask("/models/outside.gguf", "").message, "") << "no roots, no bound";
+  for (const char* bad : {"/models/outside.gguf", "/models/way-out/secret.gguf",
+                          "/elsewhere/secret.gguf", "/models/../elsewhere/secret.gguf"}) {
+    const wire::Refusal refusal = ask(bad, root);
+    EXPECT_EQ(refusal.code, Errc::kUnauthorized) << bad << refusal.message;
+    EXPECT_NE(refusal.message.find("elsewhere/secret.gguf"), std::string::npos);
+  }
+  EXPECT_EQ(ask("/models/none.gguf", root).code, Errc::kIo);
+  EXPECT_EQ(ask("/models/inside.gguf", "/nowhere").code, Errc::kUnauthorized);
 }
 
 struct HelperTest : ::testing::Test {
