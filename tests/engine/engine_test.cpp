@@ -275,7 +275,7 @@ TEST(Engine, EndsAreTyped) {
   bad.sampling.top_p = 1.5f;
   EXPECT_EQ(code(bad), Errc::kInvalidRequest);
   bad.sampling.top_p = 1;
-  bad.sampling.extra = "{\"mirostat\":2}";
+  bad.sampling.extra = "{\"magic\":2}";
   EXPECT_EQ(code(bad), Errc::kUnsupported);
   bad.sampling.extra = "{\"grammar\":\"root ::= x\"}";  // no kind, no source
   EXPECT_EQ(code(bad), Errc::kInvalidRequest);

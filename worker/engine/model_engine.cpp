@@ -61,9 +61,9 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   single_.reserve(1);
   usage_.pages_total = config_.pages;
   if (config_.vocabulary.tokenizer) {
-    auto table = grammar::TokenTable::make(*config_.vocabulary.tokenizer);
-    mask_.resize(table->mask_words());
-    grammars_ = std::make_unique<grammar::GrammarCache>(std::move(table));
+    table_ = grammar::TokenTable::make(*config_.vocabulary.tokenizer);
+    mask_.resize(table_->mask_words());
+    grammars_ = std::make_unique<grammar::GrammarCache>(table_);
   }
 }
 
@@ -87,8 +87,10 @@ Result<ModelEngine::Slot*> ModelEngine::claim(SequenceKey key) {
                key_text(key) + "all " + std::to_string(config_.slots) + " slots are taken"};
 }
 
-/// The state of its grammar after the committed ids; null for a sequence without one.
-Result<std::unique_ptr<grammar::Matcher>> ModelEngine::make_matcher(const SequenceSpec& spec) {
+/// The state of its grammar after the committed ids (before them if they are replayed); null for a
+/// sequence without one.
+Result<std::unique_ptr<grammar::Matcher>> ModelEngine::make_matcher(const SequenceSpec& spec,
+                                                                    bool replays) {
   std::unique_ptr<grammar::Matcher> matcher;
   HF_TRY(const auto request, grammar::read_extra(spec.sampling.extra));
   if (!request) return matcher;
@@ -97,7 +99,7 @@ Result<std::unique_ptr<grammar::Matcher>> ModelEngine::make_matcher(const Sequen
   }
   HF_TRY(auto masks, grammars_->find(*request));
   matcher = std::make_unique<grammar::Matcher>(std::move(masks));
-  for (std::size_t i = 0; i < spec.committed.size(); ++i) {
+  for (std::size_t i = 0; !replays && i < spec.committed.size(); ++i) {
     if (matcher->accept(spec.committed[i])) continue;
     return Error{Errc::kInvalidRequest, key_text(spec.key) + "committed token " +
                                             std::to_string(i) + " is not of its grammar"};
@@ -105,10 +107,43 @@ Result<std::unique_ptr<grammar::Matcher>> ModelEngine::make_matcher(const Sequen
   return matcher;
 }
 
+/// What its extra sampling needs beside the numbers.
+void ModelEngine::prepare_extra(Slot& slot, const SequenceSpec& spec) {
+  const SamplingExtra& extra = slot.extra;
+  if (!extra.banned_strings.empty()) {
+    if (!last_banned_ || last_banned_->texts() != extra.banned_strings) {
+      last_banned_ = std::make_shared<const BannedTexts>(table_, extra.banned_strings);
+    }
+    slot.banned = last_banned_;
+    if (extra.mirostat == 0) {
+      for (const TokenId id : spec.committed) keep_tail(slot, id);
+    }
+  }
+  if (extra.dry_multiplier > 0 && table_) {
+    if (!last_breakers_ || last_breakers_text_ != extra.dry_sequence_breakers) {
+      last_breakers_text_ = extra.dry_sequence_breakers;
+      last_breakers_ = std::make_shared<const std::vector<TokenId>>(
+          breaker_tokens(*table_, extra.dry_sequence_breakers));
+    }
+    slot.breakers = last_breakers_;
+  }
+  slot.mu = first_mu(extra);
+}
+
+void ModelEngine::keep_tail(Slot& slot, TokenId id) {
+  if (!slot.banned) return;
+  slot.tail += table_->bytes(id);
+  const std::size_t kept = slot.banned->tail_bytes();
+  if (slot.tail.size() > kept) slot.tail.erase(0, slot.tail.size() - kept);
+}
+
 Result<void> ModelEngine::add(SequenceSpec spec) {
   HF_CHECKED(check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
-  HF_TRY(SamplingExtra extra, parse_extra(spec.sampling.extra, config_.vocab));
-  HF_TRY(auto matcher, make_matcher(spec));
+  HF_TRY(SamplingExtra extra, sampling::parse_extra(spec.sampling.extra, config_.vocab));
+  if (!extra.banned_strings.empty() && !table_) {
+    return Error{Errc::kUnsupported, key_text(spec.key) + "banned strings need a tokenizer"};
+  }
+  HF_TRY(auto matcher, make_matcher(spec, extra.mirostat != 0));
   HF_TRY(Slot * slot, claim(spec.key));
   // Behind a complete text nothing is allowed but an end token, so that is the end.
   const bool ignore_eos = spec.sampling.ignore_eos && matcher == nullptr;
@@ -120,11 +155,16 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
     if (slot->finish != wire::FinishReason::kNone) break;
     slot->finish = slot->rule.feed(id);
   }
+  slot->extra = std::move(extra);
+  prepare_extra(*slot, spec);
   slot->tokens.assign(spec.prompt.begin(), spec.prompt.end());
-  slot->tokens.insert(slot->tokens.end(), spec.committed.begin(), spec.committed.end());
+  if (slot->extra.mirostat != 0) {  // its state is in the logits of each token that was picked
+    slot->replayed = std::move(spec.committed);
+  } else {
+    slot->tokens.insert(slot->tokens.end(), spec.committed.begin(), spec.committed.end());
+  }
   slot->prompt_n = static_cast<std::int64_t>(spec.prompt.size());
   slot->sampling = std::move(spec.sampling);
-  slot->extra = std::move(extra);
   slot->choice = spec.choice;
   slot->priority = spec.priority;
   return {};
@@ -175,6 +215,11 @@ void ModelEngine::release(Slot& slot) {
   slot.matcher.reset();
   slot.sampling = wire::Sampling();
   slot.extra = SamplingExtra();
+  slot.banned.reset();
+  slot.tail.clear();
+  slot.breakers.reset();
+  slot.replayed.clear();
+  slot.replayed_n = 0;
   slot.probe.reset();
   slot.probe_next = 0;
   slot.prompt_n = slot.computed = 0;
@@ -297,26 +342,50 @@ void ModelEngine::fail(Slot& slot, const Error& error) {
   release(slot);
 }
 
-void ModelEngine::sample(Slot& slot, const float* row) {
-  SampleInput in;
+/// False if the grammar gives no mask.
+bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
   in.sampling = &slot.sampling;
   in.extra = &slot.extra;
   in.choice = slot.choice;
   in.tokens = slot.tokens.data();
   in.prompt_n = slot.prompt_n;
   in.generated_n = slot.generated();
-  if (slot.matcher) {
-    if (!slot.matcher->fill_mask(mask_)) return fail(slot, grammar_error(slot.generated()));
-    in.mask = mask_;
-    in.only_end = slot.matcher->must_end();
+  in.mirostat_mu = &slot.mu;
+  if (slot.breakers) in.breakers = *slot.breakers;
+  if (slot.banned) {
+    excluded_.clear();
+    slot.banned->after(slot.tail, excluded_);
+    in.excluded = excluded_;
   }
-  const std::optional<TokenId> id = sampler_.pick(row, in);
+  if (!slot.matcher) return true;
+  in.mask = mask_;
+  if (!slot.matcher->fill_mask(mask_)) return false;
+  in.only_end = slot.matcher->must_end();
+  return true;
+}
+
+void ModelEngine::sample(Slot& slot, const float* row) {
+  SampleInput in;
+  if (!fill_input(slot, in)) return fail(slot, grammar_error(slot.generated()));
+  const bool replays = slot.replayed_n < slot.replayed.size();
+  if (replays) in.forced = slot.replayed[slot.replayed_n];
+  std::optional<TokenId> id = sampler_.pick(row, in);
   if (!id.has_value()) {
-    return fail(slot, {Errc::kNumericsNan, "sample token " + std::to_string(slot.generated()) +
-                                               ": a logit is not finite"});
+    const std::string at = "sample token " + std::to_string(slot.generated());
+    return fail(slot, all_finite(row, config_.vocab)
+                          ? Error{Errc::kUnsupported,
+                                  at + ": the banned strings leave no token that may come"}
+                          : Error{Errc::kNumericsNan, at + ": a logit is not finite"});
   }
+  if (replays) id = in.forced;
   if (slot.matcher && !slot.matcher->accept(*id)) {
     return fail(slot, grammar_error(slot.generated()));
+  }
+  keep_tail(slot, *id);
+  if (replays) {
+    slot.tokens.push_back(*id);
+    ++slot.replayed_n;
+    return;
   }
   Produced p;
   p.key = slot.key;

@@ -13,7 +13,7 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
 
 /// What a random number is for; numbers of different purposes are independent. Values are part of
 /// the numerics contract and never change.
-enum class RandomPurpose : std::uint32_t { kSample = 0, kFake = 1, kNeighbour = 2 };
+enum class RandomPurpose : std::uint32_t { kSample = 0, kFake = 1, kNeighbour = 2, kXtc = 3 };
 
 /// 64 random bits of (seed, choice, index, purpose).
 std::uint64_t random_bits(std::uint64_t seed, std::int32_t choice, std::int64_t index,

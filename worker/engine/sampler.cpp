@@ -39,6 +39,12 @@ double sum_of(const float* x, std::int32_t n) {
   return sum;
 }
 
+/// Whether an order of steps leaves this one out.
+bool has_step(const SamplingExtra* extra, sampling::Step step) {
+  return extra == nullptr || extra->order.empty() ||
+         std::find(extra->order.begin(), extra->order.end(), step) != extra->order.end();
+}
+
 void append_number(std::string& out, double v) {
   char buffer[40];
   const auto r = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(v));
@@ -68,13 +74,15 @@ void Sampler::penalise(const SampleInput& in) {
   const wire::Sampling& s = *in.sampling;
   if (s.repetition_penalty != 1.0f) {
     const std::int64_t n = in.prompt_n + in.generated_n;
-    for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t last = in.extra == nullptr ? -1 : in.extra->repeat_last_n;
+    const std::int64_t first = last < 0 ? 0 : std::max<std::int64_t>(0, n - last);
+    for (std::int64_t i = first; i < n; ++i) {
       const auto id = static_cast<std::size_t>(in.tokens[i]);
       if (counts_[id]++ > 0) continue;
       float& l = adjusted_[id];
       l = l > 0 ? l / s.repetition_penalty : l * s.repetition_penalty;
     }
-    for (std::int64_t i = 0; i < n; ++i) counts_[static_cast<std::size_t>(in.tokens[i])] = 0;
+    for (std::int64_t i = first; i < n; ++i) counts_[static_cast<std::size_t>(in.tokens[i])] = 0;
   }
   if (s.presence_penalty == 0.0f && s.frequency_penalty == 0.0f) return;
   const TokenId* generated = in.tokens + in.prompt_n;
@@ -109,16 +117,26 @@ const float* Sampler::adjust(const float* logits, const SampleInput& in) {
   const wire::Sampling& s = *in.sampling;
   const bool biased = in.extra != nullptr && !in.extra->logit_bias.empty();
   const bool penalised =
-      s.repetition_penalty != 1.0f || s.presence_penalty != 0.0f || s.frequency_penalty != 0.0f;
+      has_step(in.extra, sampling::Step::kPenalties) &&
+      (s.repetition_penalty != 1.0f || s.presence_penalty != 0.0f || s.frequency_penalty != 0.0f);
+  const bool dry = in.extra != nullptr && in.extra->dry_multiplier > 0 &&
+                   has_step(in.extra, sampling::Step::kDry);
   const bool no_end = in.generated_n < s.min_tokens && !end_ids_.empty() && !in.only_end;
-  if (!biased && !penalised && !no_end && in.mask.empty()) return logits;
+  if (!biased && !penalised && !dry && !no_end && in.mask.empty() && in.excluded.empty()) {
+    return logits;
+  }
   std::copy(logits, logits + vocab_, adjusted_.begin());
   if (!in.mask.empty()) exclude(in.mask);
+  for (const TokenId id : in.excluded) adjusted_[static_cast<std::size_t>(id)] = kExcluded;
   if (biased) {
     for (const auto& [id, bias] : in.extra->logit_bias)
       adjusted_[static_cast<std::size_t>(id)] += bias;
   }
   if (penalised) penalise(in);
+  if (dry) {
+    const auto n = static_cast<std::size_t>(in.prompt_n + in.generated_n);
+    dry_.penalise({in.tokens, n}, *in.extra, in.breakers, adjusted_);
+  }
   if (no_end) {
     for (const TokenId id : end_ids_) adjusted_[static_cast<std::size_t>(id)] = kExcluded;
   }
@@ -213,10 +231,16 @@ std::optional<TokenId> Sampler::pick(const float* raw, const SampleInput& in) {
   const wire::Sampling& s = *in.sampling;
   const float* logits = adjust(raw, in);
   const float max = max_of(logits, vocab_);
-  if (s.temperature < kGreedyBelow || s.top_k == 1 || max == kExcluded) {
+  if (max == kExcluded) return end_ids_.empty() ? std::nullopt : std::optional(end_ids_.front());
+  if (s.temperature < kGreedyBelow || (s.top_k == 1 && has_step(in.extra, sampling::Step::kTopK))) {
     return static_cast<TokenId>(std::find(logits, logits + vocab_, max) - logits);
   }
   const double unit = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample);
+  if (in.extra != nullptr && in.extra->needs_chain()) {
+    const double xtc = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kXtc);
+    return chain_.pick({logits, static_cast<std::size_t>(vocab_)}, s, *in.extra, {unit, xtc},
+                       in.mirostat_mu, in.forced);
+  }
   const bool cut = (s.top_k > 0 && s.top_k < vocab_) || s.top_p < 1.0f || s.min_p > 0.0f;
   if (!cut) return draw_all(logits, max, s.temperature, unit);
   return draw_candidates(cut_top_p(logits, max, s), unit);

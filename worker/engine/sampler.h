@@ -3,10 +3,11 @@
 // and (seed, choice, index), so a resumed choice picks what the first one would have picked.
 //
 // Order of the steps:
-//  0. a mask of allowed tokens (structured output): others are excluded, as if they had no logit;
-//  1. logit_bias; repetition penalty (each id of prompt and generated tokens, once: positive logits
-//     are divided by it, negative ones multiplied), then presence and frequency penalties
-//     (generated tokens only: -presence - count * frequency);
+//  0. a mask of allowed tokens (structured output), and ids that would complete a banned text:
+//     others are excluded, as if they had no logit;
+//  1. logit_bias; repetition penalty (each id of the last repeat_last_n of prompt and generated
+//     tokens, once: positive logits are divided by it, negative ones multiplied), then presence and
+//     frequency penalties (generated tokens only: -presence - count * frequency), then dry (dry.h);
 //  2. end tokens are excluded while fewer than min_tokens are generated (unless the mask leaves
 //     nothing else);
 //  3. temperature 0: the greatest logit, ties by lowest id; the rest does not apply. A temperature
@@ -16,7 +17,8 @@
 //     one); of those the ones with at least min_p of the greatest weight;
 //  5. a Philox number in [0, 1) picks by cumulated weight, in the total order, or in the order of
 //     ids when nothing was cut off.
-// As vLLM does it: cuts see the probabilities after the temperature.
+// As vLLM does it: cuts see the probabilities after the temperature. Where one of the steps of
+// chain.h is asked for, or another order, 3 to 5 are done by it.
 
 #include <cstdint>
 #include <optional>
@@ -26,18 +28,14 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/sampling/extra.h"
+#include "worker/engine/chain.h"
+#include "worker/engine/dry.h"
 #include "worker/engine/engine.h"
 
 namespace holdfast::engine {
 
-/// What Sampling::extra asks for beyond the plain fields.
-struct SamplingExtra {
-  std::vector<std::pair<TokenId, float>> logit_bias;
-};
-/// JSON object {"logit_bias": {"ID": number, …}}; empty text is no extra, "grammar" is left alone.
-/// kInvalidRequest for bad JSON or ids outside [0, vocab), kUnsupported for any other field
-/// (named).
-Result<SamplingExtra> parse_extra(const std::string& json, std::int32_t vocab);
+using sampling::SamplingExtra;
 
 struct SampleInput {
   const wire::Sampling* sampling = nullptr;
@@ -48,13 +46,23 @@ struct SampleInput {
   std::int64_t generated_n = 0;         // = index of the token to pick
   std::span<const std::uint64_t> mask;  // bit i of word i / 64: token i may come; empty: all may
   bool only_end = false;                // the mask leaves nothing but end tokens
+  std::span<const TokenId> excluded;    // may not come, beside the mask
+  std::span<const TokenId> breakers;    // of dry: breaker_tokens()
+  float* mirostat_mu = nullptr;         // state of mirostat, begins as first_mu()
+  TokenId forced = -1;                  // picked before: only the state is moved
 };
+
+/// The state of mirostat before the first token.
+inline float first_mu(const SamplingExtra& extra) {
+  return 2 * extra.mirostat_tau;
+}
 
 /// Takes its memory once, for a vocabulary. Not thread-safe.
 class Sampler {
  public:
   Sampler(std::int32_t vocab, std::vector<TokenId> end_ids);
-  /// nullopt if a logit is NaN or infinite.
+  /// nullopt if a logit is NaN or infinite. If all is excluded: an end token where the model has
+  /// one (a text that may not go on), else nullopt.
   std::optional<TokenId> pick(const float* logits, const SampleInput& input);
   /// {"logprob":x,"top":[[id,lp],…]} of the unmodified logits (natural logarithm), `top` in the
   /// total order. Wants finite logits.
@@ -63,13 +71,6 @@ class Sampler {
   double log_sum_exp(const float* logits);
 
  private:
-  struct Candidate {
-    float logit;
-    TokenId id;
-  };
-  static bool before(const Candidate& a, const Candidate& b) {
-    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
-  }
   const float* adjust(const float* logits, const SampleInput& input);
   void exclude(std::span<const std::uint64_t> mask);
   void penalise(const SampleInput& input);
@@ -85,6 +86,8 @@ class Sampler {
   std::vector<float> weights_;         // [vocab] by id, or by rank for candidates_
   std::vector<Candidate> candidates_;  // capacity vocab
   std::vector<std::int32_t> counts_;   // [vocab], zero between calls
+  Chain chain_;
+  Dry dry_;
 };
 
 /// False if any of n values is NaN or infinite.

@@ -1,0 +1,2 @@
+set(libs hf_images)
+set(timeout_s 60)

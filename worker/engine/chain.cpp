@@ -1,0 +1,212 @@
+#include "worker/engine/chain.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "worker/model/exact_math.h"
+
+namespace holdfast::engine {
+namespace {
+
+using sampling::SamplingExtra;
+using sampling::Step;
+
+constexpr float kGreedyBelow = 1e-6F;
+constexpr float kReach = 21.0F;  // ln of 1.3e9
+constexpr double kLn2 = 0.693147180559945309417;
+
+constexpr std::array kDefaultOrder = {Step::kTopNSigma, Step::kTemperature, Step::kTopK,
+                                      Step::kTypical,   Step::kTopP,        Step::kMinP,
+                                      Step::kXtc};
+
+bool cuts_by_probability(Step step) {
+  return step == Step::kTopK || step == Step::kTypical || step == Step::kTopP ||
+         step == Step::kMinP || step == Step::kXtc;
+}
+
+}  // namespace
+
+void Chain::begin(std::span<const float> logits, float temperature) {
+  const float max = *std::max_element(logits.begin(), logits.end());
+  const float least = max - kReach * std::max(1.0F, temperature);
+  list_.clear();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] >= least) list_.push_back({logits[i], static_cast<TokenId>(i)});
+  }
+  std::sort(list_.begin(), list_.end(), before);
+}
+
+void Chain::weigh() {
+  weights_.resize(list_.size());
+  for (std::size_t i = 0; i < list_.size(); ++i) weights_[i] = list_[i].logit;
+  model::exact_exp_array(weights_.data(), list_[0].logit, 1.0F, weights_.data(),
+                         static_cast<int>(list_.size()));
+  sum_ = 0;
+  for (const float w : weights_) sum_ += static_cast<double>(w);
+}
+
+void Chain::cut_sigma(float n) {
+  double mean = 0;
+  for (const Candidate& c : list_) mean += static_cast<double>(c.logit);
+  mean /= static_cast<double>(list_.size());
+  double variance = 0;
+  for (const Candidate& c : list_) {
+    const double d = static_cast<double>(c.logit) - mean;
+    variance += d * d;
+  }
+  variance /= static_cast<double>(list_.size());
+  const double least =
+      static_cast<double>(list_[0].logit) - static_cast<double>(n) * std::sqrt(variance);
+  std::size_t kept = 1;
+  while (kept < list_.size() && static_cast<double>(list_[kept].logit) >= least) ++kept;
+  list_.resize(kept);
+}
+
+void Chain::scale(float temperature) {
+  if (temperature < kGreedyBelow) {
+    list_.resize(1);
+    return;
+  }
+  for (Candidate& c : list_) c.logit /= temperature;
+}
+
+void Chain::cut_typical(float mass) {
+  weigh();
+  double entropy = 0;
+  typical_.clear();
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    // -ln p = ln sum - (logit - max), without a logarithm for each.
+    const double surprise = model::exact_log(sum_) - static_cast<double>(list_[i].logit) +
+                            static_cast<double>(list_[0].logit);
+    entropy += static_cast<double>(weights_[i]) / sum_ * surprise;
+    typical_.emplace_back(surprise, i);
+  }
+  for (auto& [distance, i] : typical_) distance = std::fabs(distance - entropy);
+  std::sort(typical_.begin(), typical_.end());
+  double cumulated = 0;
+  std::size_t kept = 0;
+  while (kept < typical_.size()) {
+    cumulated += static_cast<double>(weights_[typical_[kept].second]) / sum_;
+    ++kept;
+    if (cumulated >= static_cast<double>(mass)) break;
+  }
+  typical_.resize(kept);
+  std::sort(typical_.begin(), typical_.end(),
+            [](const auto& a, const auto& b) { return a.second < b.second; });
+  for (std::size_t i = 0; i < kept; ++i) list_[i] = list_[typical_[i].second];
+  list_.resize(kept);
+}
+
+void Chain::cut_top_p(float mass) {
+  weigh();
+  const double wanted = sum_ * static_cast<double>(mass);
+  double cumulated = 0;
+  std::size_t kept = 0;
+  while (kept < list_.size()) {
+    cumulated += static_cast<double>(weights_[kept]);
+    ++kept;
+    if (cumulated >= wanted) break;
+  }
+  list_.resize(kept);
+}
+
+void Chain::cut_min_p(float share) {
+  weigh();
+  std::size_t kept = 1;
+  while (kept < list_.size() && weights_[kept] >= share) ++kept;
+  list_.resize(kept);
+}
+
+void Chain::exclude_top(float threshold) {
+  weigh();
+  std::size_t above = 0;
+  while (above < list_.size() &&
+         static_cast<double>(weights_[above]) >= sum_ * static_cast<double>(threshold)) {
+    ++above;
+  }
+  if (above >= 2)
+    list_.erase(list_.begin(), list_.begin() + static_cast<std::ptrdiff_t>(above - 1));
+}
+
+void Chain::cut_surprise(float mu) {
+  weigh();
+  const double log_sum = model::exact_log(sum_);
+  std::size_t kept = 1;
+  while (kept < list_.size() &&
+         (log_sum - static_cast<double>(list_[kept].logit) + static_cast<double>(list_[0].logit)) /
+                 kLn2 <=
+             static_cast<double>(mu)) {
+    ++kept;
+  }
+  list_.resize(kept);
+}
+
+void Chain::apply(Step step, const wire::Sampling& s, const SamplingExtra& extra, double chance) {
+  switch (step) {
+    case Step::kPenalties:
+    case Step::kDry:
+      return;  // done on the whole row before (sampler.cpp)
+    case Step::kTopNSigma:
+      if (extra.top_n_sigma > 0) cut_sigma(extra.top_n_sigma);
+      return;
+    case Step::kTemperature:
+      return scale(s.temperature);
+    case Step::kTopK:
+      if (s.top_k > 0 && static_cast<std::size_t>(s.top_k) < list_.size()) {
+        list_.resize(static_cast<std::size_t>(s.top_k));
+      }
+      return;
+    case Step::kTypical:
+      if (extra.typical_p < 1) cut_typical(extra.typical_p);
+      return;
+    case Step::kTopP:
+      if (s.top_p < 1) cut_top_p(s.top_p);
+      return;
+    case Step::kMinP:
+      if (s.min_p > 0) cut_min_p(s.min_p);
+      return;
+    case Step::kXtc:
+      if (chance < static_cast<double>(extra.xtc_probability)) exclude_top(extra.xtc_threshold);
+      return;
+  }
+}
+
+std::size_t Chain::draw(double chance) const {
+  const double target = chance * sum_;
+  double cumulated = 0;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    cumulated += static_cast<double>(weights_[i]);
+    if (cumulated > target) return i;
+  }
+  return weights_.size() - 1;
+}
+
+TokenId Chain::pick(std::span<const float> logits, const wire::Sampling& s,
+                    const SamplingExtra& extra, const Chance& chance, float* mu, TokenId forced) {
+  begin(logits, s.temperature);
+  const std::span<const Step> order = extra.order.empty() ? std::span<const Step>(kDefaultOrder)
+                                                          : std::span<const Step>(extra.order);
+  const bool mirostat = extra.mirostat == 2 && mu != nullptr;
+  for (const Step step : order) {
+    if (!mirostat || !cuts_by_probability(step)) apply(step, s, extra, chance.xtc);
+  }
+  if (mirostat) cut_surprise(*mu);
+  weigh();
+  std::size_t at = draw(chance.pick);
+  if (forced >= 0) {
+    const auto found = std::find_if(list_.begin(), list_.end(),
+                                    [&](const Candidate& c) { return c.id == forced; });
+    if (found == list_.end()) return forced;  // nothing of this row: mu stays
+    at = static_cast<std::size_t>(found - list_.begin());
+  }
+  if (mirostat) {
+    const double surprise =
+        (model::exact_log(sum_) - static_cast<double>(list_[at].logit - list_[0].logit)) / kLn2;
+    *mu -=
+        extra.mirostat_eta * static_cast<float>(surprise - static_cast<double>(extra.mirostat_tau));
+  }
+  return list_[at].id;
+}
+
+}  // namespace holdfast::engine
