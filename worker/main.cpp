@@ -59,9 +59,9 @@ bool set_option(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake, const 
                 const std::string& value) {
   if (name == "--fake-device" && set_fake_device(o, fake, value)) return true;
   if (name == "--state") {
-    if (o.endpoint.empty()) {
-      o.endpoint = "ipc://" + std::filesystem::absolute(value).string() + "/run/workers.sock";
-    }
+    const std::string run = std::filesystem::absolute(value).string() + "/run";
+    if (o.endpoint.empty()) o.endpoint = "ipc://" + run + "/workers.sock";
+    o.images_path = run + "/images.sock";
     return true;
   }
   if (name == "--device") return o.device = value, true;
@@ -90,8 +90,10 @@ bool set_option(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake, const 
 hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::LinkOptions& link,
                                                             const hf::engine::FakeDevice& fake,
                                                             const hf::wire::Load& load,
-                                                            const hf::worker::Progress& progress) {
+                                                            const hf::worker::Progress& progress,
+                                                            hf::images::Client& images) {
   hf::engine::EngineOptions options;
+  options.images = &images;
   options.device = link.device;
   options.kernels = load.kernels.empty() ? link.kernels : load.kernels;
   options.threads = load.threads > 0 ? std::min(load.threads, link.threads) : link.threads;
@@ -131,9 +133,10 @@ int main(int argc, char** argv) {
     const std::vector<std::string> families = hf::backend::cpu_families();
     if (!families.empty()) options.kernels = families.front();
   }
-  const auto factory = [options, fake](const hf::wire::Load& load,
-                                       const hf::worker::Progress& progress) {
-    return open_engine(options, fake, load, progress);
+  hf::images::Client images(options.images_path);
+  const auto factory = [options, fake, &images](const hf::wire::Load& load,
+                                                const hf::worker::Progress& progress) {
+    return open_engine(options, fake, load, progress, images);
   };
   hf::crash_point(hf::CrashPoint::kWorkerStartBegin);
   hf::worker::Link link(options, factory);

@@ -15,6 +15,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/progress.h"
 #include "shared/base/step_journal.h"
+#include "shared/images/keeper.h"
 
 namespace holdfast::cli {
 namespace {
@@ -173,6 +174,7 @@ class Serve {
 
   const Call& call_;
   Plan plan_;
+  std::unique_ptr<images::Keeper> keeper_;  // of packed weights, for workers that die
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<ServeControl> control_;
   ServeControl::Phase phase_ = ServeControl::Phase::kDaemonStarting;
@@ -258,6 +260,13 @@ bool Serve::on_phase(const ServeControl::Report& report) {
   phase_ = report.phase;
   if (daemon_came_up) {
     crash_point(CrashPoint::kSupervisorDaemonUp);
+    // Without it workers pack again after each restart; everything else is the same.
+    auto keeper = images::Keeper::start({plan_.state + "/run/images.sock"});
+    if (keeper) {
+      keeper_ = std::move(keeper).value();
+    } else {
+      std::fprintf(stderr, "holdfast: %s\n", keeper.error().what.c_str());
+    }
     if (const auto up = start_peers(*supervisor_, plan_); !up) {
       return fail(up.error().code, up.error().what), false;
     }

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "shared/base/clock.h"
-#include "shared/base/log.h"
 #include "shared/images/image.h"
 
 namespace holdfast::images {
@@ -156,7 +155,6 @@ void Keeper::keep(int connection, const Message& message, int fd) {
     return;
   }
   images_[key] = Image{fd, message.bytes, {connection}, 0};
-  log::info("packed weights are kept", {{"key", key}, {"bytes", std::to_string(message.bytes)}});
 }
 
 /// Unloaded on purpose: nobody needs to wait for the next user.
@@ -184,7 +182,6 @@ void Keeper::drop_orphans() {
 
 void Keeper::drop(std::map<std::string, Image>::iterator image) {
   close(image->second.fd);
-  log::info("packed weights are not kept any more", {{"key", image->first}});
   images_.erase(image);
 }
 

@@ -2,6 +2,7 @@
 // Method: a model with a real shape and random weights (`holdfast synth`), loaded into a real
 // worker; the worker's own share of memory (PSS) before the load against after some work.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -45,6 +46,37 @@ TEST(Memory, WhatIsReservedIsWhatServingTakes) {
               taken / (1 << 20), 100 * (taken / reserved - 1));
   EXPECT_NEAR(taken / reserved, 1, 0.03);
   EXPECT_EQ(house.pid_of("worker-0"), worker);
+  EXPECT_EQ(house.stop(), 0);
+}
+
+/// A worker that was killed finds its weights packed, gives the same text, and the memory goes when
+/// the model is unloaded.
+TEST(Memory, PackedWeightsOutliveTheWorker) {
+  const TempDir dir;
+  House house(dir.path() + "/state");
+  ASSERT_TRUE(house.start({"--model", "demo=" + demo_model(), "--threads", "2"})) << house.errors();
+  const std::vector<std::string> prompt = {"run", "demo",          "To be", "--max-tokens",
+                                           "20",  "--temperature", "0",     "--raw"};
+  const Ended whole = house.cli(prompt);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const auto shown = [&] {
+    return json::parse(house.cli({"--json", "models", "show", "demo"}).out);
+  };
+  EXPECT_EQ(shown().at("reason").get<std::string>().find("packed already"), std::string::npos);
+  for (int i = 0; i < 3; ++i) {
+    const pid_t worker = house.pid_of("worker-0");
+    ASSERT_EQ(kill(worker, SIGKILL), 0);
+    const Ended again = house.cli(prompt);  // waits for the next worker
+    ASSERT_EQ(again.code, 0) << again.err;
+    EXPECT_EQ(again.out, whole.out);
+    const json model = shown();
+    EXPECT_NE(model.dump().find("weights were packed already"), std::string::npos) << model;
+    EXPECT_NE(house.pid_of("worker-0"), worker);
+  }
+  ASSERT_EQ(house.cli({"models", "unload", "demo"}).code, 0);
+  ASSERT_EQ(house.cli({"models", "load", "demo"}).code, 0);
+  EXPECT_EQ(shown().dump().find("weights were packed already"), std::string::npos)
+      << "unloaded on purpose: not kept";
   EXPECT_EQ(house.stop(), 0);
 }
 

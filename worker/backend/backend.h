@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/images/client.h"
 #include "worker/model/program.h"
 
 namespace holdfast::backend {
@@ -41,6 +42,7 @@ struct Memory {  // bytes, exactly what was taken
   std::uint64_t weights = 0;
   std::uint64_t kv = 0;
   std::uint64_t scratch = 0;
+  bool found_packed = false;  // the weights were kept from another process
 };
 
 /// A model on a device. Not thread-safe: one engine thread drives it (it may use a pool inside).
@@ -63,6 +65,8 @@ struct LoadOptions {
   std::int32_t threads = 1;
   std::string kernels;                   // forced family, empty = best that runs here
   std::function<void(double)> progress;  // 0..1, may be empty
+  images::Client* images = nullptr;      // who keeps packed weights, outlives the executor; or none
+  std::string image_key;                 // names the model's content; empty: nothing is kept
 };
 
 /// "cpu": packs the weights for the kernel family and takes all memory. Errors: kUnsupported

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/images/client.h"
 #include "shared/text/tokenizer.h"
 #include "shared/wire/messages.h"
 
@@ -83,6 +84,7 @@ struct EngineOptions {
       0;  // rows of logits in one forward; 0 = slots (compute_logits: more is faster)
   std::string model_sha;  // enters the numerics class
   std::function<void(double)> progress;
+  images::Client* images = nullptr;  // keeps packed weights, outlives the engine; null: nobody
 };
 
 /// Opens the file, builds the program, loads it on the device, warms up with one prefill and one

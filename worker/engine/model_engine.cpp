@@ -267,6 +267,7 @@ wire::LoadedModel ModelEngine::describe() const {
   m.page_tokens = plan::kPageTokens;
   m.context = config_.context;
   const backend::Memory memory = executor_->memory();
+  if (memory.found_packed) m.reason = "weights were packed already";
   m.memory.weights = static_cast<std::int64_t>(memory.weights);
   m.memory.kv = static_cast<std::int64_t>(memory.kv);
   m.memory.scratch = static_cast<std::int64_t>(memory.scratch);

@@ -89,6 +89,8 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const Engin
   load.threads = options.threads;
   load.kernels = options.kernels;
   load.progress = options.progress;
+  load.images = options.images;
+  load.image_key = options.model_sha;
   HF_TRY(auto executor, backend::load(options.device, program, load));
   HF_CHECKED(warm_up(*executor, shape, config.context));
   const std::string sha = options.model_sha.empty() ? "-" : options.model_sha;

@@ -40,7 +40,7 @@ std::int64_t process_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");
   for (std::string word; rollup >> word;) {
     std::int64_t kib = 0;
-    if (word == "Pss:" && rollup >> kib) return kib * 1024;
+    if (word == "Rss:" && rollup >> kib) return kib * 1024;
   }
   return 0;
 }

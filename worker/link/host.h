@@ -7,7 +7,8 @@ namespace holdfast::worker {
 
 /// total, free (what can be had without swapping) and rss; the rest stays 0. From /proc.
 wire::MemoryReport host_memory();
-/// The process's own share of memory (PSS): pages that others map too count in parts. 0: unknown.
+/// Resident memory (RSS), pages that others map too included: what a load adds to it is the load's,
+/// also where another worker has the same packed weights. 0: unknown.
 std::int64_t process_bytes();
 std::string host_name();
 /// 16 random bytes in hexadecimal: names this process among all others.

@@ -8,6 +8,7 @@
 
 #include "shared/base/thread_pool.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/kept.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/cpu/memory.h"
 
@@ -156,10 +157,12 @@ class CpuExecutor final : public backend::Executor {
   std::vector<PackedOp> ops_;
   Embedding embedding_;
   Embedding positions_;
+  std::unique_ptr<KeptImage> image_;  // that weights_ lie in; null: nobody keeps them
   Region weights_;
   Region kv_;
   Region scratch_;
   Region rope_;
+  bool found_packed_ = false;
   std::uint64_t weights_used_ = 0, kv_used_ = 0, scratch_used_ = 0;
 
   std::int64_t head_pad_ = 0;

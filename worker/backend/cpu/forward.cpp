@@ -34,7 +34,7 @@ class FloatMode {
 }  // namespace
 
 backend::Memory CpuExecutor::memory() const {
-  return {weights_used_, kv_used_, scratch_used_};
+  return {weights_used_, kv_used_, scratch_used_, found_packed_};
 }
 
 std::string CpuExecutor::class_prefix() const {

@@ -7,6 +7,7 @@
 #include "shared/gguf/quants.h"
 #include "worker/backend/cpu/executor.h"
 #include "worker/backend/cpu/family.h"
+#include "worker/backend/cpu/kept.h"
 #include "worker/backend/cpu/load.h"
 #include "worker/backend/cpu/pack.h"
 
@@ -79,7 +80,10 @@ class Loader {
     measure();
     Carver probe(nullptr);
     HF_CHECKED(place(probe));
-    HF_TRY(to_.weights_, Region::take(probe.used(), "weights"));
+    HF_TRY(KeptImage::Taken taken, KeptImage::take(probe.used(), to_.class_prefix(), options_));
+    to_.weights_ = std::move(taken.region);
+    to_.image_ = std::move(taken.image);
+    full_ = to_.found_packed_ = taken.full;
     to_.weights_used_ = to_.weights_.bytes();
     HF_CHECKED(take_kv());
     HF_CHECKED(take_scratch());
@@ -87,7 +91,12 @@ class Loader {
     to_.ops_.clear();
     Carver carver(to_.weights_.data());
     HF_CHECKED(place(carver));
-    HF_CHECKED(pack());
+    if (!full_) {
+      HF_CHECKED(pack());
+      if (to_.image_) to_.image_->keep(to_.weights_);
+    } else if (options_.progress) {
+      options_.progress(1);
+    }
     return fill_rope();
   }
 
@@ -241,7 +250,7 @@ class Loader {
     }
     const std::int64_t pad = round_up(group, kLanes);
     float* out = carver.floats(n / group * pad + kLanes);
-    if (out == nullptr) return out;
+    if (out == nullptr || full_) return out;
     std::vector<float> plain(static_cast<std::size_t>(n));
     HF_CHECKED(gguf::dequantize_row(w.tensor->type, bytes_of(w, row), plain.data(),
                                     static_cast<std::uint64_t>(n)));
@@ -280,7 +289,7 @@ class Loader {
     HF_TRY(e.row_bytes, checked_row_bytes(w));
     std::uint8_t* rows = carver.bytes(e.row_bytes * static_cast<std::size_t>(w.rows));
     e.rows = rows;
-    if (rows == nullptr) return {};
+    if (rows == nullptr || full_) return {};
     std::memcpy(rows, bytes_of(w, e.row_bytes), e.row_bytes * static_cast<std::size_t>(w.rows));
     std::atomic<bool> bad{false};
     to_.pool_.run([&](int worker) {
@@ -420,6 +429,7 @@ class Loader {
   const backend::LoadOptions& options_;
   CpuExecutor& to_;
   std::vector<Job> jobs_;
+  bool full_ = false;  // the weights' memory has its content already
 };
 
 namespace {

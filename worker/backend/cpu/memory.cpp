@@ -34,20 +34,39 @@ Error exhausted(const std::string& what, std::size_t bytes, std::size_t free) {
 
 }  // namespace
 
-Result<Region> Region::take(std::size_t bytes, const std::string& what) {
-  const std::size_t rounded = (bytes + kHuge - 1) / kHuge * kHuge;
-  const std::size_t free = available_bytes();
-  if (free != 0 && rounded > free) return exhausted(what, bytes, free);
+std::size_t Region::rounded(std::size_t bytes) {
+  return (bytes + kHuge - 1) / kHuge * kHuge;
+}
+
+Result<Region> Region::map(std::size_t bytes, int protection, int flags, int fd,
+                           const std::string& what) {
+  const std::size_t whole = rounded(bytes);
   Region r;
-  if (rounded == 0) return r;
-  void* at = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return exhausted(what, bytes, free);
-  madvise(at, rounded, MADV_HUGEPAGE);  // a wish: without it everything still works
+  if (whole == 0) return r;
+  void* at = mmap(nullptr, whole, protection, flags | MAP_NORESERVE, fd, 0);
+  if (at == MAP_FAILED) return exhausted(what, bytes, available_bytes());
+  madvise(at, whole, MADV_HUGEPAGE);  // a wish: without it everything still works
   r.data_ = static_cast<std::uint8_t*>(at);
-  r.bytes_ = rounded;
+  r.bytes_ = whole;
   g_taken.fetch_add(1, std::memory_order_relaxed);
   return r;
+}
+
+Result<Region> Region::take(std::size_t bytes, const std::string& what) {
+  const std::size_t free = available_bytes();
+  if (free != 0 && rounded(bytes) > free) return exhausted(what, bytes, free);
+  return map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, what);
+}
+
+Result<Region> Region::share(int image, std::size_t bytes, const std::string& what) {
+  const std::size_t free = available_bytes();
+  if (free != 0 && rounded(bytes) > free) return exhausted(what, bytes, free);
+  return map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, image, what);
+}
+
+Result<Region> Region::attach(int image, std::size_t bytes, const std::string& what) {
+  // All pages now: they are there, and the first request shall not wait for them one by one.
+  return map(bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, image, what);
 }
 
 Region::Region(Region&& other) noexcept

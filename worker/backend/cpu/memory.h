@@ -9,12 +9,19 @@
 
 namespace holdfast::cpu {
 
-/// Owns one anonymous mapping, 64-byte aligned (really page aligned), zero-filled, huge pages asked
-/// for. Pages come into being on the node of the thread that touches them first.
+/// Owns one mapping, 64-byte aligned (really page aligned), zero-filled, huge pages asked for; of
+/// this process alone, or of an image (shared/images) that others map too. Pages come into being on
+/// the node of the thread that touches them first.
 class Region {
  public:
   /// kMemoryExhausted with needed and available bytes, before anything is touched.
   static Result<Region> take(std::size_t bytes, const std::string& what);
+  /// The bytes that a region of so many takes: whole huge pages.
+  static std::size_t rounded(std::size_t bytes);
+  /// An empty image of rounded(bytes), to be filled. Errors as take().
+  static Result<Region> share(int image, std::size_t bytes, const std::string& what);
+  /// A full one, read-only. kMemoryExhausted if it cannot be mapped.
+  static Result<Region> attach(int image, std::size_t bytes, const std::string& what);
   Region() = default;
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;
@@ -29,6 +36,8 @@ class Region {
   std::size_t bytes() const { return bytes_; }
 
  private:
+  static Result<Region> map(std::size_t bytes, int protection, int flags, int fd,
+                            const std::string& what);
   std::uint8_t* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
