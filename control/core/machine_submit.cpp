@@ -162,7 +162,8 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters) {
     answer_refused(waiters, std::move(*refusal));
     return;
   }
-  if (ids_only(event.submit)) {
+  // What is asked of the sampler is read by a helper, as texts are.
+  if (ids_only(event.submit) && event.submit.sampling.extra.empty()) {
     std::vector<std::vector<TokenId>> ids;
     for (const wire::Prompt& prompt : event.submit.prompts) ids.push_back(*prompt.ids);
     accept(event, route, waiters, std::move(ids), {}, now_.mono_us);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/json_fields.h"
+#include "control/gateway/sampling_fields.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
 #include "shared/grammar/request.h"
@@ -275,7 +276,8 @@ void read_grammar(Fields& fields, wire::Submit* submit) {
   if (found.size() > 1) {
     fields.fail("response_format", "and the guided_… fields exclude each other; send one");
   }
-  if (!found.empty()) submit->sampling.extra = grammar::extra_of(found[0]);
+  submit->sampling.extra =
+      read_sampling_extra(fields, found.empty() ? std::string() : grammar::extra_of(found[0]));
 }
 
 }  // namespace

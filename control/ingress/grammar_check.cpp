@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/grammar/request.h"
+#include "shared/sampling/extra.h"
 
 namespace holdfast::ingress {
 
@@ -14,6 +15,12 @@ Result<void> GrammarCheck::check(const std::string& model_sha, const text::Token
   if (at != good_.end()) {
     good_.splice(good_.begin(), good_, at);
     return {};
+  }
+  const std::int32_t vocab = tokenizer == nullptr ? INT32_MAX : tokenizer->vocab_size();
+  HF_TRY(const auto asked, sampling::parse_extra(extra, vocab));
+  if (!asked.banned_strings.empty() && tokenizer == nullptr) {
+    return Error{Errc::kUnsupported,
+                 "sampling: the model's file holds no tokenizer; leave banned_strings out"};
   }
   HF_TRY(const auto request, grammar::read_extra(extra));
   if (!request) return {};

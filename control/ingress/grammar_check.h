@@ -1,6 +1,6 @@
 #pragma once
-// Whether the grammar that a request asks for can be honoured with its model: said before the
-// request is accepted, by compiling it as the worker will.
+// Whether the sampling and the grammar that a request asks for can be honoured with its model: said
+// before the request is accepted, by reading and compiling them as the worker will.
 
 #include <list>
 #include <string>
@@ -13,8 +13,8 @@ namespace holdfast::ingress {
 /// Not thread-safe.
 class GrammarCheck {
  public:
-  /// `extra` is wire::Sampling::extra; one without a grammar is fine. kInvalidRequest and
-  /// kUnsupported as the compile functions of shared/grammar, kUnsupported without a tokenizer.
+  /// `extra` is wire::Sampling::extra. kInvalidRequest and kUnsupported as sampling::parse_extra
+  /// and the compile functions of shared/grammar; kUnsupported for what needs a tokenizer.
   Result<void> check(const std::string& model_sha, const text::Tokenizer* tokenizer,
                      const std::string& extra);
 

@@ -221,8 +221,40 @@ TEST(Params, NamesWhatItIgnores) {
       R"({"model":"m","prompt":"a","suffix":"b","logit_bias":{},"best_of":1,"stream":true,
           "stream_options":{"odd":1}})");
   ASSERT_TRUE(out.ok);
-  EXPECT_EQ(out.generation.ignored,
-            (std::vector<std::string>{"stream_options.odd", "suffix", "logit_bias"}));
+  EXPECT_EQ(out.generation.ignored, (std::vector<std::string>{"stream_options.odd", "suffix"}));
+}
+
+TEST(Params, MoreSamplingGoesIntoTheExtra) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("logit_bias":{"5":-100,"7":2.5})", R"({"logit_bias":{"5":-100,"7":2.5}})"},
+      {R"("logit_bias":[[5,1],[7,false]])", R"({"logit_bias":{"5":1,"7":-1000}})"},
+      {R"("logit_bias":{})", ""},
+      {R"("bad_words":["x"])", R"({"banned_strings":["x"]})"},
+      {R"("typical_p":0.5,"mirostat":2,"samplers":["top_k","temperature"])",
+       R"({"typical_p":0.5,"mirostat":2,"samplers":["top_k","temperature"]})"},
+      {R"("dry_multiplier":1,"guided_regex":"a+")",
+       R"({"grammar":{"kind":"regex","source":"a+"},"dry_multiplier":1})"}};
+  for (const auto& [fields, extra] : cases) {
+    const Outcome out = completion(R"({"model":"m","prompt":"a",)" + std::string(fields) + "}");
+    ASSERT_TRUE(out.ok) << fields << out.error.message;
+    EXPECT_EQ(out.generation.submit.sampling.extra, extra);
+    EXPECT_TRUE(out.generation.ignored.empty());
+  }
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"("logit_bias":{"x":1})", "logit_bias"},
+      {R"("logit_bias":[[1]])", "logit_bias"},
+      {R"("logit_bias":"x")", "logit_bias"},
+      {R"("typical_p":2)", "typical_p"},
+      {R"("mirostat":1)", "mirostat"},
+      {R"("samplers":["x"])", "samplers"},
+      {R"("banned_strings":"x")", "banned_strings"},
+      {R"("bad_words":[""])", "bad_words"},
+      {R"("bad_words":["x"],"banned_strings":["y"])", "bad_words"}};
+  for (const auto& [fields, name] : wrong) {
+    const Outcome out = completion(R"({"model":"m","prompt":"a",)" + std::string(fields) + "}");
+    EXPECT_FALSE(out.ok) << fields;
+    EXPECT_EQ(out.error.param, name) << fields;
+  }
 }
 
 TEST(Params, BoundsTheShapeOfBodies) {

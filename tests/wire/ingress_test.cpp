@@ -344,7 +344,11 @@ TEST_F(HelperTest, AGrammarThatCannotBeHonouredIsARefusal) {
       {R"({"grammar":{"kind":"regex","source":"("}})", Errc::kInvalidRequest},
       {R"({"grammar":{"kind":"xml","source":"a"}})", Errc::kInvalidRequest},
       {R"({"grammar":"root ::= x"})", Errc::kInvalidRequest},
-      {R"({"grammar")", Errc::kInvalidRequest}};
+      {R"({"grammar")", Errc::kInvalidRequest},
+      {R"({"typical_p":7})", Errc::kInvalidRequest},
+      {R"({"logit_bias":{"1024":1}})", Errc::kInvalidRequest},  // of 1,024 tokens
+      {R"({"samplers":["magic"]})", Errc::kInvalidRequest},
+      {R"({"magic":1})", Errc::kUnsupported}};
   for (const auto& [extra, code] : cases) {
     job.extra = extra;
     daemon.send(job);
