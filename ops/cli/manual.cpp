@@ -120,6 +120,9 @@ const Examples& tool_examples() {
        {{"holdfast synth list", "known shapes"},
         {"holdfast synth qwen2.5-0.5b /tmp/test.gguf --type q4_k_m", "random weights"},
         {"holdfast synth --arch gemma2 /tmp/tiny.gguf --seed 3", "a tiny model of a family"}}},
+      {"quantize",
+       {{"holdfast quantize model-f16.gguf model-q4_k_m.gguf q4_k_m",
+         "a third of the size; holdfast perplexity shows what it costs"}}},
   };
   return examples;
 }

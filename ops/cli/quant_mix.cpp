@@ -58,7 +58,16 @@ TensorType attn_v_type(const QuantMix& mix, const MixModel& model, std::int64_t 
   // The 70B shape: eight heads share this small matrix, so more bits cost nothing there.
   const bool is_70b = model.layers == 80 && model.heads != model.kv_heads;
   if (is_70b && (type == TensorType::kQ3_K || type == TensorType::kQ4_K)) type = TensorType::kQ5_K;
+  if (model.experts == 8) type = TensorType::kQ8_0;  // small beside eight experts
   return type;
+}
+
+/// One matrix for q, k and v.
+TensorType attn_qkv_type(const QuantMix& mix) {
+  if (mix.name == "q3_k_m" || mix.name == "q3_k_l") return TensorType::kQ4_K;
+  if (mix.name == "q4_k_m") return TensorType::kQ5_K;
+  if (mix.name == "q5_k_m") return TensorType::kQ6_K;
+  return mix.base;
 }
 
 TensorType ffn_down_type(const QuantMix& mix, std::int64_t layer, std::int64_t layers) {
@@ -74,7 +83,11 @@ TensorType ffn_down_type(const QuantMix& mix, std::int64_t layer, std::int64_t l
   return mix.base;
 }
 
-TensorType attn_output_type(const QuantMix& mix) {
+TensorType attn_output_type(const QuantMix& mix, const MixModel& model) {
+  const bool raised = mix.base == TensorType::kQ2_K || mix.base == TensorType::kQ3_K ||
+                      mix.base == TensorType::kQ4_K || mix.base == TensorType::kIQ4_NL ||
+                      mix.base == TensorType::kIQ4_XS;
+  if (model.experts == 8 && raised) return TensorType::kQ5_K;
   if (mix.name == "q2_k") return TensorType::kQ3_K;
   if (mix.name == "q3_k_m") return TensorType::kQ4_K;
   if (mix.name == "q3_k_l") return TensorType::kQ5_K;
@@ -128,25 +141,39 @@ std::string quant_mix_names() {
   return out;
 }
 
-TensorType mixed_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
-                      const std::vector<std::uint64_t>& dims) {
-  if (dims.size() < 2 || tensor.find("_norm.") != std::string_view::npos) return TensorType::kF32;
+bool keeps_its_values(std::string_view tensor, const std::vector<std::uint64_t>& dims) {
+  constexpr std::string_view kParts[] = {
+      "_norm.",       "ffn_gate_inp.", "position_embd.", "token_types.", "rope_freqs",
+      "rope_factors", "ssm_conv1d",    "attn_rel_b",     "altup_",       "per_layer_model_proj"};
+  if (dims.size() < 2 || !tensor.ends_with(".weight")) return true;
+  for (const std::string_view part : kParts) {
+    if (tensor.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+TensorType wanted_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
+                       const std::vector<std::uint64_t>& dims) {
+  if (keeps_its_values(tensor, dims)) return TensorType::kF32;
   if (is_plain(mix.base)) return mix.base;
   CHECK(model.heads > 0 && model.kv_heads > 0);
   const std::int64_t layer = layer_of(tensor);
   const bool is_output =
       tensor == "output.weight" || (model.tied_embeddings && tensor == "token_embd.weight");
-  TensorType type = mix.base;
-  if (is_output) {
-    type = output_type(mix, dims[0]);
-  } else if (tensor.ends_with("attn_v.weight")) {
-    type = attn_v_type(mix, model, layer);
-  } else if (tensor.ends_with("ffn_down.weight")) {
-    type = ffn_down_type(mix, layer, model.layers);
-  } else if (tensor.ends_with("attn_output.weight")) {
-    type = attn_output_type(mix);
+  if (is_output) return output_type(mix, dims[0]);
+  if (tensor.ends_with("attn_v.weight")) return attn_v_type(mix, model, layer);
+  if (tensor.ends_with("attn_k.weight") && model.experts == 8) return TensorType::kQ8_0;
+  if (tensor.ends_with("attn_qkv.weight")) return attn_qkv_type(mix);
+  if (tensor.find("ffn_down") != std::string_view::npos) {
+    return ffn_down_type(mix, layer, model.layers);
   }
-  return fallback(type, dims[0]);
+  if (tensor.ends_with("attn_output.weight")) return attn_output_type(mix, model);
+  return mix.base;
+}
+
+TensorType mixed_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
+                      const std::vector<std::uint64_t>& dims) {
+  return fallback(wanted_type(mix, model, tensor, dims), dims.empty() ? 1 : dims[0]);
 }
 
 }  // namespace holdfast::cli

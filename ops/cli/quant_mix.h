@@ -30,9 +30,18 @@ struct MixModel {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   bool tied_embeddings = false;
+  std::int64_t experts = 0;  // 0: dense
 };
 
-/// Type of one tensor of a model of `model`'s shape. Vectors (norms, biases) stay F32. Pure.
+/// Vectors, norms, routers and position tables: small, and every quantizer leaves them alone.
+bool keeps_its_values(std::string_view tensor, const std::vector<std::uint64_t>& dims);
+
+/// Type of one tensor of a model of `model`'s shape if its rows divided into any blocks; F32 for
+/// one that keeps its values. Pure.
+gguf::TensorType wanted_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
+                             const std::vector<std::uint64_t>& dims);
+
+/// The same with a type whose blocks the rows divide into. Pure.
 gguf::TensorType mixed_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
                             const std::vector<std::uint64_t>& dims);
 

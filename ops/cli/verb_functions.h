@@ -71,6 +71,9 @@ int tokenize(const Call& call);
 int detokenize(const Call& call);
 int synth_model(const Call& call);
 
+// model_verbs.cpp
+int quantize_model(const Call& call);
+
 // engine_verbs.cpp
 int logits(const Call& call);
 int perplexity(const Call& call);

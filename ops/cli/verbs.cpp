@@ -184,6 +184,14 @@ const Verb kPerplexity = {
      kKvType},
     &perplexity};
 
+const Verb kQuantize = {"quantize",
+                        "a model file with smaller weights; metadata and tokenizer stay",
+                        {{"IN", kText, "the model, best F32, F16 or BF16", false, kFile},
+                         {"OUT", kText, "the file to write", false, kFile},
+                         {"TYPE", kText, "q8_0, q6_k, q5_k_m, q4_k_m, q4_0, f16, …", false, kType},
+                         kThreads},
+                        &quantize_model};
+
 const Verb kBench = {"bench",
                      "tokens a second of prefill and decode",
                      {kGguf,
@@ -277,6 +285,7 @@ const std::vector<Verb>& tool_verbs() {
       kPerplexity,
       kBench,
       kSynth,
+      kQuantize,
       {"completion",
        "print the completion script of a shell",
        {{"SHELL", kText, "bash or zsh", false, kNothing, "bash zsh"}},

@@ -2,6 +2,7 @@
 
 #include "shared/gguf/dequantize.h"
 
+#include "shared/gguf/coded.h"
 #include "shared/gguf/quants.h"
 
 namespace holdfast::gguf {
@@ -48,7 +49,29 @@ BlockFn block_function(TensorType type) {
   }
 }
 
+Result<void> unpack_coded(TensorType type, const CodedTraits& traits, const std::uint8_t* bytes,
+                          float* out, std::uint64_t n) {
+  const std::uint32_t block_bytes = type_traits(type)->block_bytes;
+  CHECK(n % static_cast<std::uint64_t>(traits.elements) == 0);
+  CodedBlock block;
+  for (std::uint64_t i = 0; i < n; i += static_cast<std::uint64_t>(traits.elements)) {
+    read_coded(type, bytes, block);
+    for (int e = 0; e < traits.elements; ++e) {
+      const int g = e / traits.group;
+      out[i + static_cast<std::uint64_t>(e)] =
+          block.d[g] * static_cast<float>(block.scale[g]) * traits.values[block.code[e]];
+    }
+    bytes += block_bytes;
+  }
+  return {};
+}
+
 }  // namespace
+
+bool can_dequantize(TensorType type) {
+  return type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16 ||
+         block_function(type) != nullptr || coded_traits(type) != nullptr;
+}
 
 // d: half | 16 bytes: low nibbles are elements 0-15, high nibbles 16-31. d * (q - 8)
 void block_q4_0(const std::uint8_t* block, float* out) {
@@ -130,6 +153,9 @@ Result<void> dequantize_row(TensorType type, const void* src, float* out, std::u
       return {};
     default:
       break;
+  }
+  if (const CodedTraits* coded = coded_traits(type)) {
+    return unpack_coded(type, *coded, bytes, out, n);
   }
   const auto traits = type_traits(type);
   const BlockFn block = block_function(type);

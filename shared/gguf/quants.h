@@ -11,8 +11,11 @@ namespace holdfast::gguf {
 /// Bytes of a row of n elements; nullopt if n is not a multiple of the block or overflows.
 std::optional<std::uint64_t> row_bytes(TensorType type, std::uint64_t n);
 
+/// Whether dequantize_row reads `type`: all but integers, F64 and types of activations.
+bool can_dequantize(TensorType type);
+
 /// out[n] = the float32 values of n elements at `src` (n a multiple of the block size, CHECKed).
-/// kUnsupported for types without a float meaning or not done yet. Pure, thread-safe.
+/// kUnsupported for types without a float meaning. Pure, thread-safe.
 Result<void> dequantize_row(TensorType type, const void* src, float* out, std::uint64_t n);
 
 /// IEEE half and bfloat16 conversions, exact, round to nearest even, subnormals kept.

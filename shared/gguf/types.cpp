@@ -45,6 +45,9 @@ constexpr Row kTypes[] = {
     {TensorType::kTQ1_0, {"TQ1_0", 256, 54}},
     {TensorType::kTQ2_0, {"TQ2_0", 256, 66}},
     {TensorType::kMXFP4, {"MXFP4", 32, 17}},
+    {TensorType::kNVFP4, {"NVFP4", 64, 36}},
+    {TensorType::kQ1_0, {"Q1_0", 128, 18}},
+    {TensorType::kQ2_0, {"Q2_0", 64, 18}},
 };
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {

@@ -3,41 +3,17 @@
 #include <unordered_set>
 
 #include "shared/gguf/parse.h"
+#include "shared/gguf/quants.h"
 
 namespace holdfast::plan {
 namespace {
 
 using gguf::TensorInfo;
-using gguf::TensorType;
 
 std::string join(const std::uint64_t* dims, std::size_t n) {
   std::string out;
   for (std::size_t d = 0; d < n; ++d) out += (d ? " x " : "") + std::to_string(dims[d]);
   return n == 0 ? "a scalar" : out;
-}
-
-/// Types that dequantize_row knows.
-bool has_float_meaning(TensorType type) {
-  switch (type) {
-    case TensorType::kF32:
-    case TensorType::kF16:
-    case TensorType::kBF16:
-    case TensorType::kQ4_0:
-    case TensorType::kQ4_1:
-    case TensorType::kQ5_0:
-    case TensorType::kQ5_1:
-    case TensorType::kQ8_0:
-    case TensorType::kQ2_K:
-    case TensorType::kQ3_K:
-    case TensorType::kQ4_K:
-    case TensorType::kQ5_K:
-    case TensorType::kQ6_K:
-    case TensorType::kIQ4_NL:
-    case TensorType::kIQ4_XS:
-      return true;
-    default:
-      return false;
-  }
 }
 
 Error fail(const gguf::File& file, Errc code, const std::string& what) {
@@ -59,7 +35,7 @@ Result<void> check_one(const gguf::File& file, const ExpectedTensor& want) {
                     ", expected " + shape);
   }
   const std::string type(gguf::type_traits(tensor->type)->name);
-  if (!has_float_meaning(tensor->type)) {
+  if (!gguf::can_dequantize(tensor->type)) {
     return fail(file, Errc::kUnsupported, where + " has type " + type + ", which is not supported");
   }
   if (!want.is_matrix() && gguf::type_traits(tensor->type)->block_elements > 1) {

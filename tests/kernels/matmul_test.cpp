@@ -176,7 +176,7 @@ TEST(Pack, NamesTheFirstRowThatIsNotFinite) {
           block_of(type) == 1 && type != gguf::TensorType::kF16 ? 0x7f80 : 0x7c00;
       block[offset + (wide ? 2 : 0)] = static_cast<std::uint8_t>(inf);
       block[offset + (wide ? 3 : 1)] = static_cast<std::uint8_t>(inf >> 8);
-      EXPECT_EQ(pack_panels(m.packed, file.data(), m.row_bytes, 0, m.packed.panels), 17)
+      EXPECT_EQ(pack_panels(m.packed, type, file.data(), m.row_bytes, 0, m.packed.panels), 17)
           << traits.name << " half at " << offset;
     }
   }

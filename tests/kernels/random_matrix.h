@@ -14,9 +14,11 @@ namespace holdfast::cpu {
 
 inline const std::vector<gguf::TensorType>& kernel_types() {
   using T = gguf::TensorType;
-  static const std::vector<T> types = {T::kF32,  T::kF16,  T::kBF16, T::kQ4_0,   T::kQ4_1,
-                                       T::kQ5_0, T::kQ5_1, T::kQ8_0, T::kQ2_K,   T::kQ3_K,
-                                       T::kQ4_K, T::kQ5_K, T::kQ6_K, T::kIQ4_NL, T::kIQ4_XS};
+  static const std::vector<T> types = {
+      T::kF32,    T::kF16,   T::kBF16,  T::kQ4_0,    T::kQ4_1,   T::kQ5_0,  T::kQ5_1,
+      T::kQ8_0,   T::kQ2_K,  T::kQ3_K,  T::kQ4_K,    T::kQ5_K,   T::kQ6_K,  T::kIQ4_NL,
+      T::kIQ4_XS, T::kIQ1_S, T::kIQ1_M, T::kIQ2_XXS, T::kIQ2_XS, T::kIQ2_S, T::kIQ3_XXS,
+      T::kIQ3_S,  T::kMXFP4, T::kNVFP4, T::kTQ1_0,   T::kTQ2_0,  T::kQ1_0,  T::kQ2_0};
   return types;
 }
 
@@ -35,6 +37,14 @@ inline std::vector<int> half_offsets(gguf::TensorType type) {
       return {108};
     case T::kQ6_K:
       return {208};
+    case T::kTQ1_0:
+      return {52};
+    case T::kTQ2_0:
+      return {64};
+    case T::kIQ1_M:  // in four parts
+    case T::kMXFP4:
+    case T::kNVFP4:
+      return {};
     default:
       return {0};
   }
@@ -74,6 +84,9 @@ inline void fill_blocks(TestMatrix& m, std::mt19937& random) {
       for (const int offset : half_offsets(m.type)) {
         put_half(offset, gguf::float_to_half(value(random) * 0.01f));
       }
+      if (m.type == gguf::TensorType::kMXFP4)
+        block[0] = static_cast<std::uint8_t>(118 + block[0] % 8);
+      if (m.type == gguf::TensorType::kIQ1_M) block[55] &= 0x9f;  // an exponent below 16
     }
   }
 }
@@ -97,7 +110,7 @@ inline TestMatrix random_matrix(gguf::TensorType type, std::int64_t rows, std::i
   m.packed = packed_geometry(format_of(type).value(), rows, cols, group_rows);
   m.memory = Region::take(m.packed.bytes(), "test").value();
   m.packed.data = m.memory.data();
-  CHECK(pack_panels(m.packed, m.file.data(), m.row_bytes, 0, m.packed.panels) == -1);
+  CHECK(pack_panels(m.packed, type, m.file.data(), m.row_bytes, 0, m.packed.panels) == -1);
   return m;
 }
 

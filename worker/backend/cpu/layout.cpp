@@ -37,6 +37,25 @@ std::optional<Format> format_of(gguf::TensorType type) {
       return Format::kIQ4_NL;
     case T::kIQ4_XS:
       return Format::kIQ4_XS;
+    case T::kIQ1_S:
+    case T::kIQ1_M:
+    case T::kIQ2_XXS:
+    case T::kIQ2_XS:
+    case T::kIQ2_S:
+      return Format::kTwoBit;
+    case T::kIQ3_XXS:
+      return Format::kIQ3_XXS;
+    case T::kIQ3_S:
+      return Format::kIQ3_S;
+    case T::kMXFP4:
+      return Format::kMXFP4;
+    case T::kNVFP4:
+      return Format::kNVFP4;
+    case T::kTQ1_0:
+    case T::kTQ2_0:
+    case T::kQ1_0:
+    case T::kQ2_0:
+      return Format::kTernary;
     default:
       return std::nullopt;
   }

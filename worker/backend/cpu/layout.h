@@ -3,8 +3,8 @@
 // one chain of fused multiply-adds per output and no kernel ever sums across lanes.
 //
 // A panel is a run of blocks along k. A block holds, in this order (16 = one entry per lane):
-//   d[16] half | m[16] half (if has_m) | scale[groups][16] byte | minimum[groups][16] byte |
-//   low plane | high plane
+//   d[16] half (of MXFP4 bfloat16, of NVFP4 one for each group) | m[16] half (if has_m) |
+//   scale[groups][16] byte | minimum[groups][16] byte | low plane | high plane
 // Low plane, by bits: 32, 16, 8: [k][16]. 4: a dword per lane for 8 k (k = i at bits 8i, k = 4 + i
 // at bits 8i + 4, i < 4). 2: a dword per lane for 16 k, see crumb_shift(). High plane, 1 bit: a
 // dword per lane for 32 k; 2 bits: for 16 k. Within a dword byte i belongs to k = i (mod 4), so
@@ -38,6 +38,12 @@ enum class Format : std::uint8_t {
   kQ6_K,
   kIQ4_NL,
   kIQ4_XS,
+  kTwoBit,  // all IQ1 and IQ2
+  kIQ3_XXS,
+  kIQ3_S,
+  kMXFP4,
+  kNVFP4,
+  kTernary,  // TQ1_0, TQ2_0, Q1_0, Q2_0
   kCount
 };
 
@@ -53,27 +59,35 @@ struct Layout {
   bool nibbles;      // scale in the low and minimum in the high half of one byte
   int low_bits;
   int high_bits;
-  int offset;  // subtracted from the code
-  bool table;  // codes index the non-linear 4-bit table
+  int offset;           // subtracted from the code
+  bool table;           // codes index the format's table of 16 values
+  bool d_bf16 = false;  // d is a bfloat16
+  bool d_each = false;  // a d for each group
 };
 
 inline constexpr Layout kLayouts[] = {
     // block grp  d      m      scale  min    nibble low hi off table
-    {32, 32, false, false, false, false, false, 32, 0, 0, false},  // F32
-    {32, 32, false, false, false, false, false, 16, 0, 0, false},  // F16
-    {32, 32, false, false, false, false, false, 16, 0, 0, false},  // BF16
-    {32, 32, true, false, false, false, false, 4, 0, 8, false},    // Q4_0
-    {32, 32, true, true, false, false, false, 4, 0, 0, false},     // Q4_1
-    {32, 32, true, false, false, false, false, 4, 1, 16, false},   // Q5_0
-    {32, 32, true, true, false, false, false, 4, 1, 0, false},     // Q5_1
-    {32, 32, true, false, false, false, false, 8, 0, 0, false},    // Q8_0
-    {256, 16, true, true, true, true, true, 2, 0, 0, false},       // Q2_K
-    {256, 16, true, false, true, false, false, 2, 1, 4, false},    // Q3_K
-    {256, 32, true, true, true, true, false, 4, 0, 0, false},      // Q4_K
-    {256, 32, true, true, true, true, false, 4, 1, 0, false},      // Q5_K
-    {256, 16, true, false, true, false, false, 4, 2, 32, false},   // Q6_K
-    {32, 32, true, false, false, false, false, 4, 0, 0, true},     // IQ4_NL
-    {256, 32, true, false, true, false, false, 4, 0, 0, true},     // IQ4_XS
+    {32, 32, false, false, false, false, false, 32, 0, 0, false},            // F32
+    {32, 32, false, false, false, false, false, 16, 0, 0, false},            // F16
+    {32, 32, false, false, false, false, false, 16, 0, 0, false},            // BF16
+    {32, 32, true, false, false, false, false, 4, 0, 8, false},              // Q4_0
+    {32, 32, true, true, false, false, false, 4, 0, 0, false},               // Q4_1
+    {32, 32, true, false, false, false, false, 4, 1, 16, false},             // Q5_0
+    {32, 32, true, true, false, false, false, 4, 1, 0, false},               // Q5_1
+    {32, 32, true, false, false, false, false, 8, 0, 0, false},              // Q8_0
+    {256, 16, true, true, true, true, true, 2, 0, 0, false},                 // Q2_K
+    {256, 16, true, false, true, false, false, 2, 1, 4, false},              // Q3_K
+    {256, 32, true, true, true, true, false, 4, 0, 0, false},                // Q4_K
+    {256, 32, true, true, true, true, false, 4, 1, 0, false},                // Q5_K
+    {256, 16, true, false, true, false, false, 4, 2, 32, false},             // Q6_K
+    {32, 32, true, false, false, false, false, 4, 0, 0, true},               // IQ4_NL
+    {256, 32, true, false, true, false, false, 4, 0, 0, true},               // IQ4_XS
+    {256, 16, true, false, true, false, false, 4, 0, 0, true},               // IQ1, IQ2
+    {256, 32, true, false, true, false, false, 4, 0, 0, true},               // IQ3_XXS
+    {256, 32, true, false, true, false, false, 4, 0, 0, true},               // IQ3_S
+    {32, 32, true, false, false, false, false, 4, 0, 0, true, true},         // MXFP4
+    {64, 16, true, false, false, false, false, 4, 0, 0, true, false, true},  // NVFP4
+    {64, 64, true, false, false, false, false, 2, 0, 1, false},              // ternary
 };
 static_assert(sizeof(kLayouts) / sizeof(kLayouts[0]) == static_cast<int>(Format::kCount));
 
@@ -81,13 +95,36 @@ constexpr const Layout& layout_of(Format format) {
   return kLayouts[static_cast<int>(format)];
 }
 
-/// The values that 4-bit codes of IQ4_NL and IQ4_XS stand for (format fact).
+/// The values that 4-bit codes of IQ4_NL and IQ4_XS stand for (format fact), and those of the other
+/// formats with tables, equal to gguf::CodedTraits::values (a test compares).
 inline constexpr float kNonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
+inline constexpr float kTwoBitValues[16] = {1,       3.125f, 5.375f, -1,      -3.125f, -5.375f,
+                                            -0.875f, 0.125f, 1.125f, -1.125f, -0.125f, 0.875f};
+inline constexpr float kIq3XxsValues[16] = {1,  3,  5,  7,  9,  11,  13,  15.5f,
+                                            -1, -3, -5, -7, -9, -11, -13, -15.5f};
+inline constexpr float kIq3SValues[16] = {1,  3,  5,  7,  9,  11,  13,  15,
+                                          -1, -3, -5, -7, -9, -11, -13, -15};
+inline constexpr float kFp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+constexpr const float* table_of(Format format) {
+  switch (format) {
+    case Format::kTwoBit:
+      return kTwoBitValues;
+    case Format::kIQ3_XXS:
+      return kIq3XxsValues;
+    case Format::kIQ3_S:
+      return kIq3SValues;
+    case Format::kMXFP4:
+    case Format::kNVFP4:
+      return kFp4Values;
+    default:
+      return kNonLinear4;
+  }
+}
 
 // Byte offsets inside a packed block.
 constexpr int scale_offset(const Layout& l) {
-  return (l.has_d ? 32 : 0) + (l.has_m ? 32 : 0);
+  return (l.has_d ? 32 * (l.d_each ? l.block / l.group : 1) : 0) + (l.has_m ? 32 : 0);
 }
 constexpr int groups_of(const Layout& l) {
   return l.block / l.group;

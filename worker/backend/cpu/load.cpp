@@ -314,8 +314,9 @@ class Loader {
       std::atomic<std::int64_t> bad{-1};
       to_.pool_.run([&](int worker) {
         const Share share = share_of(job.matrix.panels, worker, to_.pool_.size());
-        const std::int64_t row = pack_panels(job.matrix, bytes_of(job.from, job.row_bytes),
-                                             job.row_bytes, share.first, share.last);
+        const std::int64_t row =
+            pack_panels(job.matrix, job.from.tensor->type, bytes_of(job.from, job.row_bytes),
+                        job.row_bytes, share.first, share.last);
         if (row >= 0) bad = row;
       });
       if (bad >= 0) {

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "shared/base/check.h"
+#include "shared/gguf/coded.h"
+#include "shared/gguf/quants.h"
 
 namespace holdfast::cpu {
 namespace {
@@ -46,7 +48,7 @@ void read_q2_k(const std::uint8_t* src, Codes& out) {
   for (int j = 0; j < 8; ++j) {     // 32 codes each
     for (int i = 0; i < 32; ++i) out.code[32 * j + i] = q[j / 4 * 32 + i] >> (j % 4 * 2) & 3;
   }
-  out.d = half_at(src + 80);
+  out.d[0] = half_at(src + 80);
   out.m = half_at(src + 82);
 }
 
@@ -65,18 +67,18 @@ void read_q3_k(const std::uint8_t* src, Codes& out) {
     const int high = s[8 + i % 4] >> (i / 4 * 2) & 3;
     out.scale[i] = static_cast<std::uint8_t>((low | high << 4) - 32);
   }
-  out.d = half_at(src + 108);
+  out.d[0] = half_at(src + 108);
 }
 
 void read_q4_k(const std::uint8_t* src, Codes& out) {
-  out.d = half_at(src);
+  out.d[0] = half_at(src);
   out.m = half_at(src + 2);
   k4_scales(src + 4, out);
   for (int j = 0; j < 4; ++j) nibble_halves(src + 16 + 32 * j, 32, out.code + 64 * j);
 }
 
 void read_q5_k(const std::uint8_t* src, Codes& out) {
-  out.d = half_at(src);
+  out.d[0] = half_at(src);
   out.m = half_at(src + 2);
   k4_scales(src + 4, out);
   const std::uint8_t* high = src + 16;
@@ -99,11 +101,11 @@ void read_q6_k(const std::uint8_t* src, Codes& out) {
     }
   }
   std::memcpy(out.scale, src + 192, 16);
-  out.d = half_at(src + 208);
+  out.d[0] = half_at(src + 208);
 }
 
 void read_iq4_xs(const std::uint8_t* src, Codes& out) {
-  out.d = half_at(src);
+  out.d[0] = half_at(src);
   const std::uint16_t high = half_at(src + 2);
   for (int i = 0; i < 8; ++i) {
     const int low = src[4 + i / 2] >> (4 * (i % 2)) & 15;
@@ -112,55 +114,73 @@ void read_iq4_xs(const std::uint8_t* src, Codes& out) {
   }
 }
 
+/// Types with tables of values; scales go to the layout's groups, which may be smaller.
+void read_coded_block(gguf::TensorType type, const std::uint8_t* src, Codes& out) {
+  const gguf::CodedTraits* traits = gguf::coded_traits(type);
+  CHECK_MSG(traits != nullptr, "read_block: not a quantised type");
+  const Layout& layout = layout_of(*format_of(type));
+  gguf::CodedBlock block;
+  gguf::read_coded(type, src, block);
+  for (int i = 0; i < (layout.d_each ? groups_of(layout) : 1); ++i) {
+    out.d[i] = layout.d_bf16 ? gguf::float_to_bf16(block.d[i]) : gguf::float_to_half(block.d[i]);
+  }
+  for (int g = 0; layout.has_scale && g < groups_of(layout); ++g) {
+    out.scale[g] = static_cast<std::uint8_t>(block.scale[g * layout.group / traits->group]);
+  }
+  std::memcpy(out.code, block.code, static_cast<std::size_t>(traits->elements));
+}
+
 }  // namespace
 
-void read_block(Format format, const std::uint8_t* src, Codes& out) {
-  switch (format) {
-    case Format::kQ4_0:
-    case Format::kIQ4_NL:
-      out.d = half_at(src);
+void read_block(gguf::TensorType type, const std::uint8_t* src, Codes& out) {
+  using T = gguf::TensorType;
+  switch (type) {
+    case T::kQ4_0:
+    case T::kIQ4_NL:
+      out.d[0] = half_at(src);
       return nibble_halves(src + 2, 16, out.code);
-    case Format::kQ4_1:
-      out.d = half_at(src);
+    case T::kQ4_1:
+      out.d[0] = half_at(src);
       out.m = half_at(src + 2);
       return nibble_halves(src + 4, 16, out.code);
-    case Format::kQ5_0:
-      out.d = half_at(src);
+    case T::kQ5_0:
+      out.d[0] = half_at(src);
       nibble_halves(src + 6, 16, out.code);
       return fifth_bits(src + 2, out.code);
-    case Format::kQ5_1:
-      out.d = half_at(src);
+    case T::kQ5_1:
+      out.d[0] = half_at(src);
       out.m = half_at(src + 2);
       nibble_halves(src + 8, 16, out.code);
       return fifth_bits(src + 4, out.code);
-    case Format::kQ8_0:
-      out.d = half_at(src);
+    case T::kQ8_0:
+      out.d[0] = half_at(src);
       std::memcpy(out.code, src + 2, 32);
       return;
-    case Format::kQ2_K:
+    case T::kQ2_K:
       return read_q2_k(src, out);
-    case Format::kQ3_K:
+    case T::kQ3_K:
       return read_q3_k(src, out);
-    case Format::kQ4_K:
+    case T::kQ4_K:
       return read_q4_k(src, out);
-    case Format::kQ5_K:
+    case T::kQ5_K:
       return read_q5_k(src, out);
-    case Format::kQ6_K:
+    case T::kQ6_K:
       return read_q6_k(src, out);
-    case Format::kIQ4_XS:
+    case T::kIQ4_XS:
       return read_iq4_xs(src, out);
-    case Format::kF32:
-    case Format::kF16:
-    case Format::kBF16:
-    case Format::kCount:
-      break;
+    default:
+      return read_coded_block(type, src, out);
   }
-  CHECK_MSG(false, "read_block: not a quantised format");
 }
 
 bool is_finite(Format format, const Codes& codes) {
-  const auto finite = [](std::uint16_t h) { return (h & 0x7c00) != 0x7c00; };
-  return finite(codes.d) && (!layout_of(format).has_m || finite(codes.m));
+  const Layout& layout = layout_of(format);
+  const std::uint16_t most = layout.d_bf16 ? 0x7f80 : 0x7c00;
+  bool finite = !layout.has_m || (codes.m & 0x7c00) != 0x7c00;
+  for (int i = 0; i < (layout.d_each ? groups_of(layout) : 1); ++i) {
+    finite = finite && (codes.d[i] & most) != most;
+  }
+  return finite;
 }
 
 }  // namespace holdfast::cpu

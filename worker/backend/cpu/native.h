@@ -10,15 +10,17 @@ namespace holdfast::cpu {
 
 /// One block of one row. Codes are as Layout says (offset not yet subtracted; Q8_0: signed bytes).
 struct Codes {
-  std::uint16_t d = 0;  // half
+  std::uint16_t d[4] =
+      {};               // half (or bfloat16, see Layout), further ones if each group has its own
   std::uint16_t m = 0;  // half: m or dmin
   std::uint8_t scale[16] = {};
   std::uint8_t minimum[16] = {};
   std::uint8_t code[256] = {};
 };
 
-/// Reads one block of a quantised format at `src` (unaligned).
-void read_block(Format format, const std::uint8_t* src, Codes& out);
+/// Reads one block of a quantised type at `src` (unaligned). Groups of scales are those of the
+/// layout; a type's block may be several blocks of it.
+void read_block(gguf::TensorType type, const std::uint8_t* src, Codes& out);
 
 /// True unless one of the block's halves is infinite or NaN.
 bool is_finite(Format format, const Codes& codes);

@@ -41,15 +41,19 @@ void place_unit(const Layout& l, std::uint8_t* block, int unit, int lane,
   }
 }
 
-void place_block(const Layout& l, const Codes& codes, int lane, std::uint8_t* block) {
-  std::memcpy(block + 2 * lane, &codes.d, 2);
+/// Block number `piece` of what a type's block holds.
+void place_block(const Layout& l, const Codes& codes, int piece, int lane, std::uint8_t* block) {
+  for (int i = 0; i < (l.d_each ? groups_of(l) : 1); ++i) {
+    std::memcpy(block + 32 * i + 2 * lane, &codes.d[i], 2);
+  }
   if (l.has_m) std::memcpy(block + 32 + 2 * lane, &codes.m, 2);
   for (int g = 0; g < groups_of(l); ++g) {
     if (l.has_scale) block[scale_offset(l) + g * kLanes + lane] = codes.scale[g];
     if (l.has_minimum && !l.nibbles)
       block[minimum_offset(l) + g * kLanes + lane] = codes.minimum[g];
   }
-  for (int u = 0; u < l.block / kUnit; ++u) place_unit(l, block, u, lane, codes.code + u * kUnit);
+  const std::uint8_t* code = codes.code + piece * l.block;
+  for (int u = 0; u < l.block / kUnit; ++u) place_unit(l, block, u, lane, code + u * kUnit);
 }
 
 bool float_is_finite(Format format, std::uint32_t bits) {
@@ -70,24 +74,28 @@ bool pack_float_row(const PackedMatrix& m, const std::uint8_t* src, int lane, st
   return finite;
 }
 
-bool pack_quantised_row(const PackedMatrix& m, const std::uint8_t* src, std::size_t row_bytes,
+bool pack_quantised_row(const PackedMatrix& m, gguf::TensorType type, const std::uint8_t* src,
                         int lane, std::uint8_t* panel) {
   const Layout& l = layout_of(m.format);
-  const std::size_t native = row_bytes / static_cast<std::size_t>(m.blocks);
+  const gguf::TypeTraits native = *gguf::type_traits(type);
+  const std::int64_t pieces = native.block_elements / static_cast<std::uint32_t>(l.block);
   bool finite = true;
   Codes codes;
-  for (std::int64_t b = 0; b < m.blocks; ++b) {
-    read_block(m.format, src + static_cast<std::size_t>(b) * native, codes);
+  for (std::int64_t b = 0; b < m.blocks; b += pieces) {
+    read_block(type, src, codes);
+    src += native.block_bytes;
     finite = finite && is_finite(m.format, codes);
-    place_block(l, codes, lane, panel + b * block_bytes(l));
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      place_block(l, codes, static_cast<int>(i), lane, panel + (b + i) * block_bytes(l));
+    }
   }
   return finite;
 }
 
 }  // namespace
 
-std::int64_t pack_panels(const PackedMatrix& out, const std::uint8_t* src, std::size_t row_bytes,
-                         std::int64_t p0, std::int64_t p1) {
+std::int64_t pack_panels(const PackedMatrix& out, gguf::TensorType type, const std::uint8_t* src,
+                         std::size_t row_bytes, std::int64_t p0, std::int64_t p1) {
   std::int64_t bad = -1;
   for (std::int64_t p = p0; p < p1; ++p) {
     std::uint8_t* panel = out.data + static_cast<std::size_t>(p) * out.panel_bytes;
@@ -96,7 +104,7 @@ std::int64_t pack_panels(const PackedMatrix& out, const std::uint8_t* src, std::
       const std::int64_t row = out.first_row(p) + lane;
       const std::uint8_t* from = src + static_cast<std::size_t>(row) * row_bytes;
       const bool finite = layout_of(out.format).has_d
-                              ? pack_quantised_row(out, from, row_bytes, lane, panel)
+                              ? pack_quantised_row(out, type, from, lane, panel)
                               : pack_float_row(out, from, lane, panel);
       if (!finite && bad < 0) bad = row;
     }

@@ -1,0 +1,21 @@
+#pragma once
+// Ctrl-C and SIGTERM as a flag, for verbs that write a file and should not leave half of it behind.
+
+#include "shared/base/result.h"
+
+namespace holdfast::cli {
+
+/// While it lives the first SIGINT or SIGTERM only sets a flag; the second ends the process as
+/// usual. One at a time (CHECKed).
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+};
+
+/// kCancelled once a signal came, naming `what`.
+Result<void> check_interrupt(const char* what);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,86 @@
+// Verbs that make a model file from another.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/interrupt.h"
+#include "ops/cli/output.h"
+#include "ops/cli/quantize.h"
+#include "ops/cli/verb_functions.h"
+
+namespace holdfast::cli {
+namespace {
+
+/// "\r 43% of 1.2 GiB" on a terminal, nothing elsewhere; a line is drawn once for each percent.
+class Bar {
+ public:
+  void operator()(std::uint64_t done, std::uint64_t total) {
+    const std::uint64_t percent = total == 0 ? 100 : done * 100 / total;
+    if (percent == shown_ || isatty(STDERR_FILENO) != 1) return;
+    shown_ = percent;
+    std::fprintf(stderr, "\r\033[K%3.0f%% of %s", static_cast<double>(percent),
+                 human_bytes(static_cast<double>(total)).c_str());
+    if (done == total) std::fprintf(stderr, "\r\033[K");
+  }
+
+ private:
+  std::uint64_t shown_ = ~std::uint64_t{0};
+};
+
+void warn(const std::vector<std::string>& warnings) {
+  for (const std::string& line : warnings) {
+    std::fprintf(stderr, "holdfast: warning: %s\n", line.c_str());
+  }
+}
+
+std::string quantized_text(const Quantized& q, const std::string& out) {
+  char size[128];
+  const double bits = 8.0 * static_cast<double>(q.bytes_out) /
+                      static_cast<double>(std::max<std::uint64_t>(q.weights, 1));
+  std::snprintf(size, sizeof size, "%s of %s, %.2f bits a weight",
+                human_bytes(static_cast<double>(q.bytes_out)).c_str(),
+                human_bytes(static_cast<double>(q.bytes_in)).c_str(), bits);
+  std::string text = "wrote " + out + ": " + q.type + ", " + size + "\n";
+  for (const auto& [type, n] : q.tensors) {
+    text += "  " + type + std::string(type.size() < 8 ? 8 - type.size() : 1, ' ') +
+            std::to_string(n) + " tensors\n";
+  }
+  return text;
+}
+
+std::int32_t threads_of(const Call& call) {
+  const unsigned cores = std::thread::hardware_concurrency();
+  return static_cast<std::int32_t>(call.integer("threads", cores == 0 ? 1 : cores));
+}
+
+}  // namespace
+
+int quantize_model(const Call& call) {
+  const QuantizeCall job{call.text("IN"), call.text("OUT"), call.text("TYPE"), threads_of(call)};
+  const InterruptGuard guard;
+  Bar bar;
+  const auto made = quantize_file(
+      job, [&](std::uint64_t done, std::uint64_t total) { bar(done, total); },
+      [] { return check_interrupt("quantize"); });
+  if (!made) return report_error(call, made.error());
+  const Quantized& q = made.value();
+  warn(q.warnings);
+  if (call.json) {
+    print_document(call, {{"file", job.out},
+                          {"type", q.type},
+                          {"bytes_in", q.bytes_in},
+                          {"bytes_out", q.bytes_out},
+                          {"weights", q.weights},
+                          {"tensors", q.tensors},
+                          {"warnings", q.warnings}});
+    return kExitDone;
+  }
+  std::fputs(quantized_text(q, job.out).c_str(), stdout);
+  return kExitDone;
+}
+
+}  // namespace holdfast::cli
