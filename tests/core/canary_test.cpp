@@ -426,6 +426,8 @@ TEST_F(CanaryTest, ASlowOneIsRolledBackInTwoWindows) {
   EXPECT_FALSE(running());
   EXPECT_LE(windows().size(), 2u);
   EXPECT_EQ(windows().back().decision, "roll back");
+  EXPECT_GE(windows().back().canary_side.queue_percent, 100) << "three wait for two slots";
+  EXPECT_EQ(windows().back().stable_side.queue_percent, 0);
   EXPECT_NE(windows().back().reason.find("first token"), std::string::npos)
       << windows().back().reason;
   EXPECT_EQ(targets(), "a=1");

@@ -196,6 +196,7 @@ TEST_F(MachineTest, EqualDuplicatesAreDroppedAndAcknowledged) {
   bench.tokens(kW1, d, 0, {1, 2});
   EXPECT_EQ(bench.messages<wire::Ack>()[0].items[0].upto, 4);
   EXPECT_EQ(bench.stored_ids("r1").size(), 4u);
+  EXPECT_EQ(bench.machine.counters().duplicate_tokens, 4u);
 }
 
 TEST_F(MachineTest, DifferentDuplicateIsAViolationAndWorkGoesOnElsewhere) {

@@ -422,6 +422,92 @@ TEST(Placement, AModelThatFailsTakesItsOwnRequestsAlong) {
   EXPECT_EQ(bench.state("of-good"), RequestState::kQueued);
 }
 
+TEST(Placement, ALoadThatReportsMayTakeItsTime) {
+  Bench bench;
+  bench.boot();
+  bench.add_model();
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  const wire::Load load = bench.messages<wire::Load>(kW1).at(0);
+  const auto state = [&] { return bench.machine.loads().begin()->second.row.state; };
+  wire::StateReport report;
+  report.model.load_id = load.load_id;
+  report.model.state = "loading";
+  for (int i = 0; i < 4; ++i) {
+    bench.advance_ms(bench.machine.config().load_timeout_ms * 3 / 4);
+    report.model.progress = 0.2 * i;
+    bench.step(FromWorker{kW1, report});
+    ASSERT_EQ(bench.machine.loads().size(), 1u);
+    EXPECT_EQ(state(), ModelState::kLoading);
+    EXPECT_EQ(bench.machine.models().at("m").failures, 0);
+  }
+  bench.advance_ms(bench.machine.config().load_timeout_ms);
+  EXPECT_EQ(bench.machine.models().at("m").failures, 1);
+}
+
+/// Another file under the same name while requests or loads use the old one: refused.
+struct Registration : testing::Test {
+  Bench bench;
+  wire::Refusal refusal;
+  void add(const std::string& sha) {
+    bench.step(IngressUp{Bench::kHelper});
+    OpAddModel op;
+    op.peer = Bench::kOperator;
+    op.tag = 5;
+    op.name = "m";
+    op.path = "/models/other.gguf";
+    bench.step(op);
+    InspectedEvent event;
+    event.peer = Bench::kHelper;
+    event.inspected.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;
+    event.inspected.ok = true;
+    event.inspected.model_sha = sha;
+    event.row.context = 1024;
+    event.row.slots = 4;
+    event.row.pages = 64;
+    event.row.vocab = 1000;
+    event.row.weights_bytes = 1000;
+    bench.step(event);
+    for (const Outgoing& o : bench.sent) {
+      if (const auto* result = std::get_if<SendOpResult>(&o)) refusal = result->refusal;
+    }
+  }
+  std::string sha() { return bench.machine.models().at("m").row.sha; }
+};
+
+TEST_F(Registration, OfAnotherFileWhileTheOldOneIsLoadedIsRefused) {
+  bench.boot();
+  bench.add_model();
+  bench.connect_worker(kW1, "w1");
+  add("sha-new");
+  EXPECT_EQ(refusal.code, Errc::kConflict);
+  EXPECT_EQ(sha(), "sha-m");
+}
+
+TEST_F(Registration, OfAnotherFileIsFineWhereOnlyOthersAreLoaded) {
+  bench.boot();
+  bench.add_model(1024, 4, 64, false, "m");
+  bench.add_model(1024, 4, 64, true, "other");
+  bench.connect_worker(kW1, "w1");
+  add("sha-new");
+  EXPECT_EQ(sha(), "sha-new");
+}
+
+TEST_F(Registration, OfAnotherFileIsRefusedWhileNobodyKnowsWhoWaits) {
+  bench.boot();
+  bench.add_model(1024, 4, 64, false, "m");
+  Boot database = bench.database();
+  database.unread = 3;
+  bench = Bench();
+  bench.boot(std::move(database), 2);
+  add("sha-new");
+  EXPECT_EQ(refusal.code, Errc::kConflict);
+  BootMore rest;
+  rest.last = true;
+  bench.step(rest);
+  add("sha-new");
+  EXPECT_EQ(sha(), "sha-new");
+}
+
 TEST(Placement, ALoadThatIsReadyOrDrainingNeedsNoReports) {
   Bench bench;
   bench.boot();

@@ -52,6 +52,7 @@ TEST_F(RestartTest, WorkerIsAdoptedUnderANewFence) {
   EXPECT_EQ(adopt.fence.epoch, 2u);
   EXPECT_EQ(adopt.ack_upto, 2);
   EXPECT_EQ(after.machine.counters().adopted, 1u);
+  EXPECT_EQ(after.machine.loads().begin()->second.pages_used, 1);
   EXPECT_TRUE(after.messages<wire::Drop>().empty());
   EXPECT_TRUE(after.dispatches().empty());  // nothing is computed twice
   // What was on its way under the old fence changes nothing and kills nothing.
@@ -64,6 +65,32 @@ TEST_F(RestartTest, WorkerIsAdoptedUnderANewFence) {
   EXPECT_EQ(after.state("r1"), RequestState::kSucceeded);
   ASSERT_EQ(after.written<InsertChunk>().size(), 1u);
   EXPECT_EQ(after.written<InsertChunk>()[0].start, 2);
+}
+
+TEST_F(RestartTest, WhoseClientsAreGoneIsCancelledUnlessOneComesBack) {
+  before.boot();
+  before.add_model();
+  wire::Submit submit = before.submission("r1");
+  submit.on_disconnect = wire::OnDisconnect::kCancel;
+  before.submit(submit);
+  before.submit(before.submission("r2"));
+  Bench after;
+  after.boot(before.database(), 2);
+  after.advance_ms(Config().disconnect_grace_ms - 1);
+  EXPECT_EQ(after.state("r1"), RequestState::kQueued);
+  after.advance_ms(1);
+  EXPECT_EQ(after.state("r1"), RequestState::kCancelled);
+  EXPECT_EQ(after.state("r2"), RequestState::kQueued);
+}
+
+TEST_F(RestartTest, QuarantinedRequestsAreCounted) {
+  run_one();
+  Boot database = before.database();
+  ASSERT_EQ(database.requests.size(), 1u);
+  database.requests[0].row.state = RequestState::kQuarantined;
+  Bench after;
+  after.boot(std::move(database), 2);
+  EXPECT_EQ(after.machine.quarantined(), 1);
 }
 
 TEST_F(RestartTest, AnotherFenceOrIncarnationIsDropped) {

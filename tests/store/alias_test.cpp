@@ -91,10 +91,20 @@ TEST(AliasRows, ComeBackAsTheyWentIn) {
   EXPECT_EQ(boot.canaries[1].settings, canary_row(2).settings);
   EXPECT_TRUE(boot.canaries[1].suspect);
   EXPECT_EQ(boot.canaries[1].passed, 1);
+  EXPECT_EQ(boot.canaries[1].started_ms, 8);
+  EXPECT_EQ(boot.canaries[1].windows, 2);
+  EXPECT_EQ(boot.canaries[1].who, "ann");
+  EXPECT_EQ(boot.canaries[1].reason, "because");
+  EXPECT_EQ(boot.canaries[1].alias, "chat");
+  EXPECT_EQ(boot.canaries[1].model, "c");
 
   const auto windows = store->canary_windows("chat", 10).value();
   ASSERT_EQ(windows.size(), 2u);
   EXPECT_EQ(windows[0].window, 2);
+  EXPECT_EQ(windows[0].started_ms, 1);
+  EXPECT_EQ(windows[0].ended_ms, 2);
+  EXPECT_EQ(windows[0].decision, "roll back");
+  EXPECT_EQ(windows[0].reason, "slow");
   for (const core::EvidenceField& field : core::evidence_fields()) {
     EXPECT_EQ(windows[0].canary_side.*field.field, window_row(2, 2).canary_side.*field.field);
     EXPECT_EQ(windows[0].stable_side.*field.field, window_row(2, 2).stable_side.*field.field);

@@ -184,6 +184,9 @@ TEST(StoreBackup, RestoredDatabaseIsTheBackupWithALaterEpoch) {
   const auto report = restore_file(state.dir(), path, 5);
   ASSERT_TRUE(report) << report.error().what;
   EXPECT_EQ(report->epoch, epoch + 1);
+  struct stat st {};
+  ASSERT_EQ(stat((state.dir() + "/control.db").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0600u) << "prompts and answers are nobody else's business";
   EXPECT_EQ(requests_in(state.dir()), kOld);
   EXPECT_EQ(check_file(report->kept + "/control.db").value().requests, kNew);
   auto store = open_store(state.dir());

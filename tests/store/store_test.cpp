@@ -373,6 +373,20 @@ TEST(Store, ParametersSurviveBothReaders) {
   }
 }
 
+TEST(Store, DamagedConfigVersionsAreSeen) {
+  for (const char* bad :
+       {"", "[]", "{}", "{\"settings\":7}", "{\"settings\":{\"a\":7}}", "{\"settings\":{\"a\":{}}}",
+        "{\"settings\":{\"a\":{\"value\":1.5}}}", "{\"settings\":{\"a\":{\"value\":[]}}}"}) {
+    EXPECT_EQ(decode_config(bad).error().code, Errc::kCorrupt) << bad;
+  }
+  const auto good =
+      decode_config("{\"settings\":{\"a\":{\"value\":1},\"b\":{\"value\":\"x\",\"who\":7}}}");
+  ASSERT_TRUE(good);
+  EXPECT_EQ(good->settings.at("a").value, core::KnobValue(std::int64_t{1}));
+  EXPECT_EQ(good->settings.at("b").value, core::KnobValue("x"));
+  EXPECT_EQ(good->settings.at("b").who, "");
+}
+
 TEST(Store, Crc32cKnownAnswers) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
