@@ -114,6 +114,7 @@ const Examples& tool_examples() {
        {{"holdfast render model.gguf --input case.json", "what the model would be shown"}}},
       {"logits",
        {{"holdfast --json logits model.gguf --tokens 1,2,3 --positions all", "for comparisons"}}},
+      {"embed", {{"holdfast embed bge-small.gguf \"one text\" \"another\"", "two vectors"}}},
       {"perplexity", {{"holdfast perplexity model.gguf --text wiki.txt --window 512", ""}}},
       {"bench", {{"holdfast bench model.gguf -p 512 -n 64 -b 8", "eight streams at once"}}},
       {"synth",

@@ -70,6 +70,8 @@ int inspect(const Call& call);
 int tokenize(const Call& call);
 int detokenize(const Call& call);
 int synth_model(const Call& call);
+// embed.cpp
+int embed(const Call& call);
 
 // model_verbs.cpp
 int quantize_model(const Call& call);

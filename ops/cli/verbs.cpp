@@ -171,6 +171,20 @@ const Verb kLogits = {"logits",
                        kKvType},
                       &logits};
 
+const Verb kEmbed = {"embed",
+                     "vectors of texts as JSON, computed by the serving engine",
+                     {kGguf,
+                      {"TEXT", kList, "texts"},
+                      {"--tokens", kList, "1,2,3 instead of a text; may come several times"},
+                      {"--pooling", kText, "none, mean, cls or last (default: what the file names)",
+                       true, kNothing, "none mean cls last"},
+                      {"--no-normalize", kSwitch, "vectors as they are, not of length 1"},
+                      kThreads,
+                      kDevice,
+                      kKernels,
+                      kKvType},
+                     &embed};
+
 const Verb kPerplexity = {
     "perplexity",
     "perplexity of a text, with its standard error",
@@ -282,6 +296,7 @@ const std::vector<Verb>& tool_verbs() {
       kDetokenize,
       kRender,
       kLogits,
+      kEmbed,
       kPerplexity,
       kBench,
       kSynth,

@@ -28,6 +28,9 @@ std::vector<ExpectedTensor> expected_tensors(const ModelShape& shape, const Deta
 /// no other that would change the result. kFileInvalid or kUnsupported.
 Result<void> check_tensors(const gguf::File& file, const ModelShape& shape, const Details& details);
 
+/// Bytes of the file's weights once packed. The tensors must have been checked.
+std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape);
+
 /// "256 x 320"
 std::string dims_text(const gguf::TensorInfo& tensor);
 /// Quoted, cut and escaped text of a file, for messages.

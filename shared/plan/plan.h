@@ -48,7 +48,7 @@ struct ModelShape {
   bool has_rope_freqs = false;    // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
   bool has_tokenizer = false;
-  std::uint64_t weights_bytes = 0;  // as packed (packed.h): for most types those of the file
+  std::uint64_t weights_bytes = 0;  // as the CPU backend packs them: about those of the file
   std::uint64_t parameters = 0;
   std::string file_type;  // most common weight type by bytes, "Q8_0"
 };
@@ -82,8 +82,8 @@ struct LoadWish {
 
 /// Bytes by formula: one place for the daemon's admission and the worker's check. A test holds it
 /// against what the CPU backend takes (docs/memory.md). Regions are whole huge pages of 2 MiB.
-///   weights = the file's: packing keeps the size of blocks (but see packed.h), a tied embedding is
-///             held once.
+///   weights = the file's in panels of 16 rows (see packed.h): about its size; a tied embedding
+///             is held once.
 ///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad)
 ///   scratch = 4 x (batch x (2 x + q + a + f) + rows (2 x + logits)
 ///             + threads x (32768 + batch x tile + 5 x + attention) + 2 context x rope_dims / 2)

@@ -7,7 +7,6 @@
 #include "shared/plan/expected.h"
 #include "shared/plan/family.h"
 #include "shared/plan/keys.h"
-#include "shared/plan/packed.h"
 #include "shared/plan/plan.h"
 
 namespace holdfast::plan {
@@ -216,14 +215,10 @@ class ShapeReader {
   void add_up() {
     std::map<gguf::TensorType, std::uint64_t> by_type;
     for (const TensorInfo& tensor : file_.tensors()) {
-      // An embedding of its own stays as it is in the file: its rows are only looked up.
-      const bool raw = tensor.name == "token_embd.weight" && !shape_.tied_embeddings;
-      const gguf::TypeTraits traits = *gguf::type_traits(tensor.type);
-      const std::uint32_t block = raw ? traits.block_bytes : packed_block_bytes(tensor.type);
-      shape_.weights_bytes += tensor.data.size() / traits.block_bytes * block;
       if (!tensor.name.starts_with("rope_f")) shape_.parameters += tensor.elements();
       if (tensor.n_dims > 1) by_type[tensor.type] += tensor.data.size();
     }
+    shape_.weights_bytes = packed_weights(file_, shape_);
     const auto most = std::max_element(by_type.begin(), by_type.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
     shape_.file_type = gguf::type_traits(most->first)->name;

@@ -64,8 +64,7 @@ std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
     theirs.push_back(3 * p + 2);
   }
   std::vector<std::int32_t> other(m.tokens.rbegin(), m.tokens.rend());
-  std::vector<float> out, hidden(static_cast<std::size_t>(n * m.width()));
-  std::vector<float> other_hidden(hidden.size());
+  std::vector<float> out;
   const std::uint64_t taken = (*executor)->allocations();
   for (std::int32_t at = 0; at < n; at += chunk) {
     const std::int32_t now = std::min(chunk, n - at);
@@ -73,17 +72,20 @@ std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
     const std::int32_t before = causal ? std::min(5, n - at) : n / 2 + 1;
     if (o.neighbour)
       segments.push_back(
-          {other.data() + (causal ? at : 0), before, causal ? at : 0, theirs.data(), 0, nullptr});
-    segments.push_back({m.tokens.data() + at, now, at, mine.data(), causal ? now : 0, nullptr});
-    if (!causal) segments.back().hidden = hidden.data();
-    if (!causal && o.neighbour) segments.front().hidden = other_hidden.data();
+          {other.data() + (causal ? at : 0), before, causal ? at : 0, theirs.data(), 0, false});
+    segments.push_back({m.tokens.data() + at, now, at, mine.data(), causal ? now : 0, false});
+    for (backend::Segment& s : segments) s.hidden = !causal;
     const auto rows = (*executor)->forward(segments);
     EXPECT_TRUE(rows.has_value()) << rows.error().what;
     if (!rows.has_value()) return {};
     if (causal) out.insert(out.end(), *rows, *rows + static_cast<std::size_t>(now) * m.columns());
+    for (std::int32_t i = 0; i < now && !causal; ++i) {
+      const float* row = (*executor)->hidden((o.neighbour ? before : 0) + i);
+      out.insert(out.end(), row, row + m.width());
+    }
   }
   EXPECT_EQ((*executor)->allocations(), taken);
-  return causal ? out : hidden;
+  return out;
 }
 
 }  // namespace holdfast

@@ -32,6 +32,10 @@ class HashExecutor final : public backend::Executor {
     for (const backend::Segment& s : segments) {
       for (std::int32_t i = 0; i < s.n; ++i) cell(s, s.start + i) = s.tokens[i];
     }
+    hidden_.clear();
+    for (const backend::Segment& s : segments) {
+      for (std::int64_t p = s.start; p < s.start + s.n; ++p) add_hidden(s, p);
+    }
     std::size_t out = 0;
     for (const backend::Segment& s : segments) {
       if (s.n_logits > 0 && s.tokens[s.n - 1] == log_->error_after) {
@@ -44,11 +48,21 @@ class HashExecutor final : public backend::Executor {
     }
     return logits_.data();
   }
+  const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
   backend::Memory memory() const override { return {1, 2, 3}; }
   std::string class_prefix() const override { return "test/hash/r1"; }
   std::uint64_t allocations() const override { return 7; }
 
  private:
+  /// The token, its position, and a sum over the prefix, all read back through the pages.
+  void add_hidden(const backend::Segment& s, std::int64_t p) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i <= p; ++i) sum = (sum * 31 + cell(s, i)) % 1009;
+    for (const std::int64_t v : {std::int64_t{cell(s, p)}, p, sum}) {
+      hidden_.push_back(static_cast<float>(v) / 7);
+    }
+  }
+
   TokenId& cell(const backend::Segment& s, std::int64_t position) {
     return memory_[static_cast<std::size_t>(s.pages[position / kPage] * kPage + position % kPage)];
   }
@@ -91,6 +105,7 @@ class HashExecutor final : public backend::Executor {
   std::shared_ptr<HashLog> log_;
   std::vector<TokenId> memory_;
   std::vector<float> logits_;
+  std::vector<float> hidden_;  // [tokens][kHashWidth]
 };
 
 class LetterTokenizer final : public text::Tokenizer {
@@ -135,6 +150,7 @@ ModelEngineConfig test_config() {
   ModelEngineConfig c;
   c.vocab = 97;
   c.vocabulary.tokenizer = make_letter_tokenizer(c.vocab, kTestEnd);
+  c.width = kHashWidth;
   c.context = 320;
   c.slots = 6;
   c.pages = 30;

@@ -32,6 +32,7 @@ std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& c
 std::shared_ptr<const text::Tokenizer> make_letter_tokenizer(std::int32_t vocab, TokenId end);
 
 inline constexpr TokenId kTestEnd = 1;
+inline constexpr std::int64_t kHashWidth = 3;  // of its rows for embeddings
 
 /// vocab 97, context 320, 6 slots, 30 pages, chunks 64 and 64.
 ModelEngineConfig test_config();

@@ -61,8 +61,15 @@ Pool fill_pool(const Kernels& kernels, const Sequence& s, std::int32_t first_pag
   return pool;
 }
 
+/// What a query sees of the sequence, and the cap of its scores.
+struct Ranged {
+  std::int32_t window = 0;
+  bool all = false;
+  float cap = 0;
+};
+
 std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool& pool,
-                          std::int32_t chunk) {
+                          std::int32_t chunk, const Ranged* ranged = nullptr) {
   std::vector<float> out(static_cast<std::size_t>(s.n * s.group * s.head_dim));
   std::vector<float> scratch(static_cast<std::size_t>(
       attention_scratch_floats(static_cast<std::int64_t>(chunk) * s.group, s.head_pad)));
@@ -84,17 +91,29 @@ std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool&
     args.head_pad = s.head_pad;
     args.scale = 1.0f / std::sqrt(static_cast<float>(s.head_dim));
     args.scratch = scratch.data();
-    kernels.attention(args);
+    if (ranged == nullptr) {
+      kernels.attention(args);
+      continue;
+    }
+    args.window = ranged->window;
+    args.seen = ranged->all ? s.n : 0;
+    args.cap = ranged->cap;
+    kernels.attention_ranged(args);
   }
   return out;
 }
 
 /// Softmax attention of one query in float64.
-std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int32_t g) {
+std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int32_t g,
+                                    const Ranged& ranged = {}) {
   const auto value = [&](float f) {
     return static_cast<double>(s.half ? gguf::half_to_float(gguf::float_to_half(f)) : f);
   };
-  std::vector<double> score(static_cast<std::size_t>(t) + 1);
+  const auto window = static_cast<std::size_t>(ranged.window);
+  std::vector<double> score(static_cast<std::size_t>(ranged.all ? s.n : t + 1));
+  const std::size_t first = window > 0 && static_cast<std::size_t>(t) + 1 > window
+                                ? static_cast<std::size_t>(t) + 1 - window
+                                : 0;
   double top = -1e300;
   for (std::size_t j = 0; j < score.size(); ++j) {
     for (std::int32_t d = 0; d < s.head_dim; ++d) {
@@ -103,6 +122,11 @@ std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int3
           value(s.k[j * static_cast<std::size_t>(s.head_pad) + static_cast<std::size_t>(d)]);
     }
     score[j] /= std::sqrt(static_cast<double>(s.head_dim));
+    if (ranged.cap > 0) {
+      score[j] =
+          static_cast<double>(ranged.cap) * std::tanh(score[j] / static_cast<double>(ranged.cap));
+    }
+    if (j < first) score[j] = -1e300;
     top = std::max(top, score[j]);
   }
   double sum = 0;
@@ -149,6 +173,55 @@ TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
         }
       }
     }
+  }
+}
+
+constexpr Ranged kRanged[] = {{1, false, 0},   {40, false, 0},  {64, false, 0.7f}, {300, false, 0},
+                              {512, false, 2}, {513, false, 0}, {900, false, 0},   {0, true, 0},
+                              {0, true, 1.5f}, {0, false, 3}};
+
+TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsAndWithoutAMask) {
+  const Kernels& kernels = *select_family("").value();
+  for (const std::int32_t head_dim : {40, 64}) {
+    const Sequence s = random_sequence(head_dim, 3, 600, head_dim == 64);
+    for (const Ranged& ranged : kRanged) {
+      const auto out = attend(kernels, s, fill_pool(kernels, s, 1), 10, &ranged);
+      for (const std::int32_t t : {0, 1, 39, 40, 63, 64, 65, 127, 300, 511, 512, 513, 551, 599}) {
+        const std::vector<double> exact = exact_attention(s, t, 1, ranged);
+        for (std::size_t d = 0; d < exact.size(); ++d) {
+          const std::size_t at = static_cast<std::size_t>((t * s.group + 1) * head_dim) + d;
+          ASSERT_NEAR(out[at], exact[d], 5e-6)
+              << head_dim << " window " << ranged.window << " token " << t << " d " << d;
+        }
+      }
+    }
+  }
+}
+
+TEST(RangedAttention, BitsDependOnNeitherChunkNorFamily) {
+  for (const Ranged& ranged : kRanged) {
+    const Sequence s = random_sequence(40, 4, 530, true);
+    std::vector<float> first;
+    for (const std::string& name : runnable_families()) {
+      const Kernels& kernels = *select_family(name).value();
+      for (const std::int32_t chunk : {1, 7, 32}) {
+        if (name == "scalar" && (chunk != 32 || ranged.window != 40)) continue;
+        const auto out = attend(kernels, s, fill_pool(kernels, s, chunk), chunk, &ranged);
+        if (first.empty()) first = out;
+        ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
+            << name << " chunk " << chunk << " window " << ranged.window;
+      }
+    }
+  }
+}
+
+TEST(RangedAttention, WithoutAnyRangeItIsThePlainOne) {
+  const Sequence s = random_sequence(64, 2, 530, true);
+  const Ranged none;
+  for (const std::string& name : runnable_families()) {
+    const Kernels& kernels = *select_family(name).value();
+    const Pool pool = fill_pool(kernels, s, 1);
+    EXPECT_EQ(attend(kernels, s, pool, 16, &none), attend(kernels, s, pool, 16)) << name;
   }
 }
 

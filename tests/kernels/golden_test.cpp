@@ -74,7 +74,30 @@ std::uint64_t rows_hash(const Kernels& kernels) {
   return all * 31 + hash_of(x);
 }
 
-std::uint64_t attention_hash(const Kernels& kernels) {
+/// The kernels that only some architectures use.
+std::uint64_t more_hash(const Kernels& kernels) {
+  Integers in;
+  std::vector<float> x(512), w(512), b(512), out(512);
+  for (float& v : x) v = in.number() * 20;
+  for (float& v : w) v = in.number();
+  for (float& v : b) v = in.number();
+  std::uint64_t all = 0;
+  kernels.layernorm(x.data(), w.data(), b.data(), 500, 1e-6f, out.data());
+  all = all * 31 + hash_of(out);
+  kernels.rmsnorm_spread(x.data(), w.data(), 512, 480, 1e-6f, out.data());
+  all = all * 31 + hash_of(out);
+  for (const Activate act : {Activate::kSilu, Activate::kGeluTanh, Activate::kGeluErf}) {
+    out = x;
+    kernels.activate(act, out.data(), w.data(), 512);
+    all = all * 31 + hash_of(out);
+  }
+  out = x;
+  kernels.add_scaled(out.data(), w.data(), 0.3f, 512);
+  kernels.scale_cap(out.data(), 0.7f, 5.0f, 512);
+  return all * 31 + hash_of(out);
+}
+
+std::uint64_t attention_hash(const Kernels& kernels, bool ranged = false) {
   constexpr std::int32_t kDim = 64, kTokens = 600;
   Integers in;
   std::vector<float> k(kDim * 640), v(kDim * 640), q(2 * 2 * kDim), out(2 * 2 * kDim);
@@ -98,7 +121,13 @@ std::uint64_t attention_hash(const Kernels& kernels) {
   args.head_dim = args.head_pad = kDim;
   args.scale = 0.125f;
   args.scratch = scratch.data();
-  kernels.attention(args);
+  if (ranged) {
+    args.window = 530;
+    args.cap = 1.5f;
+    kernels.attention_ranged(args);
+  } else {
+    kernels.attention(args);
+  }
   return hash_of(out);
 }
 
@@ -111,6 +140,8 @@ TEST(Golden, BitsOfThisKernelsRev) {
         << name;
     EXPECT_EQ(rows_hash(kernels), 13375214565494981221u) << name;
     EXPECT_EQ(attention_hash(kernels), 3826396074641930809u) << name;
+    EXPECT_EQ(attention_hash(kernels, true), 1345927400944552226u) << name;
+    EXPECT_EQ(more_hash(kernels), 158034254974106998u) << name;
   }
 }
 

@@ -23,10 +23,9 @@ struct Segment {
   std::int64_t start = 0;
   const std::int32_t* pages = nullptr;  // page table: position p lives in pages[p / 64], row p % 64
   std::int32_t n_logits = 0;  // logits are wanted for the last n_logits tokens (0 = none, n = all)
-  /// [n][width]: gets what the last layer gives for each token, behind the output norm if there is
-  /// one. nullptr = not wanted. A model without a causal mask (an encoder) computes a sequence in
-  /// one segment and gives nothing else: start and n_logits are 0.
-  float* hidden = nullptr;
+  /// hidden() has these tokens' rows after the forward. A model without a causal mask (an encoder)
+  /// computes a sequence in one segment and gives nothing else: start and n_logits are 0.
+  bool hidden = false;
 };
 
 struct Limits {
@@ -51,8 +50,11 @@ class Executor {
   virtual ~Executor() = default;
   /// Runs the program over the segments. logits: [sum of n_logits][vocab] float32 in segment order;
   /// valid until the next forward. The bits of a row depend only on the tokens before it in its own
-  /// sequence. Errors: kNumericsNan (a logit is not finite; `what` names the segment).
+  /// sequence. Errors: kNumericsNan (a result is not finite; `what` names the segment).
   virtual Result<const float*> forward(const std::vector<Segment>& segments) = 0;
+  /// What the last layer gave for token `i` of the batch (segments in order), behind the output
+  /// norm if there is one: [width], valid until the next forward. Only of segments that want it.
+  virtual const float* hidden(std::int32_t i) const = 0;
   virtual Memory memory() const = 0;
   /// "cpu/avx512/r1": backend, family and kernels revision.
   virtual std::string class_prefix() const = 0;

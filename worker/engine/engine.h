@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "shared/base/result.h"
 #include "shared/images/client.h"
+#include "shared/plan/family.h"
 #include "shared/text/tokenizer.h"
 #include "shared/wire/messages.h"
 
@@ -30,6 +32,15 @@ struct SequenceSpec {
   std::int32_t priority = 1;    // lower first; preemption takes the highest number, then youngest
 };
 
+/// A text to be turned into one vector (or one for each token), not to be continued.
+struct EmbedSpec {
+  SequenceKey key = 0;
+  std::vector<TokenId> tokens;
+  std::int32_t priority = 1;             // as SequenceSpec's
+  std::optional<plan::Pooling> pooling;  // nullopt: what the file names; kNone: every token's
+  bool normalize = true;                 // to length 1
+};
+
 struct Produced {
   SequenceKey key = 0;
   std::int64_t start = 0;  // index of ids[0] among the generated tokens
@@ -37,6 +48,8 @@ struct Produced {
   wire::FinishReason finish = wire::FinishReason::kNone;
   Error error;  // when finish is kError
   std::vector<std::string> extra;
+  std::vector<float> embedding;  // of an EmbedSpec, with finish kStop: [vectors][width]
+  std::int32_t vectors = 0;
 };
 
 struct Usage {
@@ -55,8 +68,13 @@ class Engine {
  public:
   virtual ~Engine() = default;
   /// kContextExceeded / kMemoryExhausted (can never fit), kConflict (key in use), kRateLimited (no
-  /// free slot now), kInvalidRequest (token id out of range, parameters out of range).
+  /// free slot now), kInvalidRequest (token id out of range, parameters out of range),
+  /// kUnsupported (the model is an encoder: it makes vectors, no text).
   virtual Result<void> add(SequenceSpec spec) = 0;
+  /// As add(), for a vector: runs beside the others, in chunks where the model has a causal mask,
+  /// and ends with one Produced. The vector's bits depend on its tokens and the spec alone.
+  /// kUnsupported: the fake engine; a file that names no pooling when the spec does not either.
+  virtual Result<void> add_embedding(EmbedSpec spec);
   /// Takes the sequence out before the next step; unknown keys are ignored. Nothing is produced for
   /// it afterwards.
   virtual void cancel(SequenceKey key) = 0;

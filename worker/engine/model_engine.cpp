@@ -20,6 +20,11 @@ std::string key_text(SequenceKey key) {
   return "add sequence " + std::to_string(key) + ": ";
 }
 
+Error encoder_error(SequenceKey key) {
+  return {Errc::kUnsupported,
+          key_text(key) + "this model is an encoder: it makes embeddings, no text"};
+}
+
 Error grammar_error(std::int64_t index) {
   return {Errc::kUnsupported, "sample token " + std::to_string(index) +
                                   ": the grammar is too ambiguous; write it with fewer ways to "
@@ -138,6 +143,7 @@ void ModelEngine::keep_tail(Slot& slot, TokenId id) {
 }
 
 Result<void> ModelEngine::add(SequenceSpec spec) {
+  if (!config_.causal) return encoder_error(spec.key);
   HF_CHECKED(check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
   HF_TRY(SamplingExtra extra, sampling::parse_extra(spec.sampling.extra, config_.vocab));
   if (!extra.banned_strings.empty() && !table_) {
@@ -171,6 +177,7 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
 }
 
 Result<void> ModelEngine::add_probe(SequenceKey key, Probe probe) {
+  if (!config_.causal) return encoder_error(key);
   SequenceSpec spec;  // for the checks only
   spec.key = key;
   spec.prompt = probe.tokens;
@@ -221,6 +228,7 @@ void ModelEngine::release(Slot& slot) {
   slot.replayed.clear();
   slot.replayed_n = 0;
   slot.probe.reset();
+  slot.pooler.reset();
   slot.probe_next = 0;
   slot.prompt_n = slot.computed = 0;
   slot.choice = 0;
@@ -304,8 +312,10 @@ void ModelEngine::run() {
   const auto all = executor_->forward(segments_);
   if (all.has_value()) {
     const float* rows = all.value();
+    std::int32_t first = 0;
     for (const Planned& planned : planned_) {
-      collect(planned, rows);
+      collect(planned, rows, first);
+      first += planned.segment.n;
       rows += planned.segment.n_logits * vocab;
     }
     return;
@@ -315,20 +325,21 @@ void ModelEngine::run() {
     single_.assign(1, planned.segment);
     const auto one = executor_->forward(single_);
     if (one.has_value()) {
-      collect(planned, one.value());
+      collect(planned, one.value(), 0);
     } else {
       fail(*planned.slot, one.error());
     }
   }
 }
 
-void ModelEngine::collect(const Planned& planned, const float* rows) {
+void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_t first) {
   Slot& slot = *planned.slot;
   const backend::Segment& segment = planned.segment;
   if (slot.pending() > 1 || slot.generated() == 0) {
     usage_.prefill_tokens += static_cast<std::uint64_t>(segment.n);
   }
   slot.computed += segment.n;
+  if (slot.pooler) return advance_embedding(slot, segment, first);
   if (slot.probe) return advance_probe(slot, segment, rows);
   if (slot.pending() == 0) sample(slot, rows);
 }

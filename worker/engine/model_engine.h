@@ -21,6 +21,7 @@
 #include "shared/grammar/request.h"
 #include "worker/backend/backend.h"
 #include "worker/engine/banned.h"
+#include "worker/engine/embedding.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/page_pool.h"
@@ -37,6 +38,9 @@ struct ModelEngineConfig {
   std::int32_t prefill_chunk = 512;       // prefill tokens a step
   std::int32_t prefill_chunk_busy = 128;  // the same while others decode
   std::int32_t logit_rows = 0;            // at least slots
+  std::int64_t width = 0;                 // of a vector
+  bool causal = true;                     // false: an encoder, for add_embedding alone
+  std::optional<plan::Pooling> pooling;   // what the file names
   std::string model_sha;
   std::string numerics_class;
 };
@@ -58,6 +62,7 @@ class ModelEngine final : public Engine {
   ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngineConfig config);
 
   Result<void> add(SequenceSpec spec) override;
+  Result<void> add_embedding(EmbedSpec spec) override;
   void cancel(SequenceKey key) override;
   void pause(SequenceKey key, bool paused) override;
   const std::vector<Produced>& step() override;
@@ -91,8 +96,9 @@ class ModelEngine final : public Engine {
     EndRule rule;
     std::unique_ptr<grammar::Matcher> matcher;  // null: any text
     std::unique_ptr<Probe> probe;
-    std::size_t probe_next = 0;   // of probe->positions
-    std::vector<TokenId> tokens;  // prompt, then generated; capacity context
+    std::unique_ptr<Pooler> pooler;  // null: no embedding
+    std::size_t probe_next = 0;      // of probe->positions
+    std::vector<TokenId> tokens;     // prompt, then generated; capacity context
     std::int64_t prompt_n = 0;
     std::int64_t computed = 0;        // positions [0, computed) are in the pages
     std::vector<std::int32_t> pages;  // capacity of a whole context
@@ -129,10 +135,11 @@ class ModelEngine final : public Engine {
   bool ranks_before(const Slot& a, const Slot& b) const;
 
   void run();
-  void collect(const Planned& planned, const float* rows);
+  void collect(const Planned& planned, const float* rows, std::int32_t first);
   void fail(Slot& slot, const Error& error);
   bool fill_input(Slot& slot, SampleInput& in);
   void sample(Slot& slot, const float* row);
+  void advance_embedding(Slot& slot, const backend::Segment& segment, std::int32_t first);
   void advance_probe(Slot& slot, const backend::Segment& segment, const float* rows);
 
   ModelEngineConfig config_;

@@ -61,6 +61,9 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   c.prefill_chunk_busy =
       o.prefill_chunk_busy > 0 ? o.prefill_chunk_busy : std::min(kBusyChunk, c.prefill_chunk);
   c.logit_rows = std::max(o.logit_rows, c.slots);
+  c.width = shape.width;
+  c.causal = shape.causal;
+  if (!c.causal) c.prefill_chunk_busy = c.prefill_chunk;  // a text at once, whatever else runs
   c.model_sha = o.model_sha;
   return c;
 }
@@ -84,6 +87,7 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const Engin
     HF_TRY(config.vocabulary.tokenizer, text::Tokenizer::load(*file));
   }
   HF_TRY(const model::Program program, model::build_program(*file, shape));
+  if (program.details.pooling_named) config.pooling = program.details.pooling;
   backend::LoadOptions load;
   load.limits = limits_for(config, options.kv_type);
   load.threads = options.threads;

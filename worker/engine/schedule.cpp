@@ -46,7 +46,8 @@ bool ModelEngine::plan_running(Slot& slot) {
   }
   CHECK(pages_for(slot.length()) <= static_cast<std::int32_t>(slot.pages.size()));
   const std::int64_t n = std::min(slot.pending(), budget_);
-  if (n > 0) add_segment(slot, n);
+  // An encoder's text is computed at once; a whole step's budget is enough for any.
+  if (n > 0 && (config_.causal || n == slot.pending())) add_segment(slot, n);
   return true;
 }
 
@@ -141,7 +142,10 @@ std::int32_t ModelEngine::probe_rows(const Slot& slot, std::int64_t& n) const {
 void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   const bool decode = slot.pending() == 1;
   backend::Segment s;
-  s.n_logits = slot.probe ? probe_rows(slot, n) : slot.computed + n == slot.length() ? 1 : 0;
+  s.hidden = slot.pooler != nullptr;
+  s.n_logits = slot.probe                                           ? probe_rows(slot, n)
+               : !slot.pooler && slot.computed + n == slot.length() ? 1
+                                                                    : 0;
   rows_left_ -= std::max(s.n_logits - 1, 0);
   if (!decode) budget_ -= n;
   s.tokens = slot.tokens.data() + slot.computed;

@@ -99,6 +99,7 @@ class CpuExecutor final : public backend::Executor {
                                                    const backend::LoadOptions& options);
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
   std::string class_prefix() const override;
   std::uint64_t allocations() const override { return region_count(); }
@@ -134,7 +135,7 @@ class CpuExecutor final : public backend::Executor {
   void gate_up_more(const PackedOp& op, int worker);
   void norm_add(const PackedOp& op, int worker);
   void norm_self(const PackedOp& op, int worker);
-  void give_hidden(const PackedOp& op, int worker);
+  void finish_hidden(const PackedOp& op, int worker);
 
   // experts.cpp
   void route(const PackedOp& op, int worker);

@@ -33,6 +33,11 @@ class FloatMode {
 
 }  // namespace
 
+const float* CpuExecutor::hidden(std::int32_t i) const {
+  CHECK(i >= 0 && i < static_cast<std::int32_t>(tokens_.size()));
+  return x_ + i * x_stride_;
+}
+
 backend::Memory CpuExecutor::memory() const {
   return {weights_used_, kv_used_, scratch_used_, found_packed_};
 }
@@ -57,7 +62,7 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
     CHECK(segment.start + segment.n <= limits_.context);
     CHECK(shape_.causal || (segment.start == 0 && segment.n_logits == 0));
-    hidden_wanted_ |= segment.hidden != nullptr;
+    hidden_wanted_ |= segment.hidden;
     const auto first = static_cast<std::int32_t>(tokens_.size());
     CHECK(first + segment.n <= limits_.batch_tokens);
     for (std::int32_t i = 0; i < segment.n; ++i) {
@@ -338,9 +343,8 @@ void CpuExecutor::gate_up(const PackedOp& op, int worker) {
 }
 
 void CpuExecutor::logits(const PackedOp& op, int worker) {
-  if (hidden_wanted_) give_hidden(op, worker);
   const auto rows = static_cast<std::int64_t>(logit_tokens_.size());
-  if (rows == 0) return;
+  if (rows == 0) return finish_hidden(op, worker);
   const Share share = share_of(rows, worker, pool_.size());
   for (std::int64_t i = share.first; i < share.last; ++i) {
     std::memcpy(wanted_ + i * x_stride_,
@@ -348,6 +352,7 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
                 static_cast<std::size_t>(x_stride_) * sizeof(float));
   }
   pool_.barrier();
+  finish_hidden(op, worker);
   const float* h = normed(op, wanted_, rows, worker);
   MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
   args.y_stride = logit_stride_;

@@ -156,24 +156,17 @@ void CpuExecutor::norm_self(const PackedOp& op, int worker) {
   }
 }
 
-/// Rows of the last layer to the segments that want them.
-void CpuExecutor::give_hidden(const PackedOp& op, int worker) {
+/// Rows of the segments that want them, in place: those that want logits have been copied before.
+void CpuExecutor::finish_hidden(const PackedOp& op, int worker) {
+  if (!hidden_wanted_) return;
   const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
-  float* row = workers_[static_cast<std::size_t>(worker)].row;
   for (std::int64_t i = share.first; i < share.last; ++i) {
     const Token& token = tokens_[static_cast<std::size_t>(i)];
-    const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(token.segment)];
-    if (segment.hidden == nullptr) continue;
-    const float* from = x_ + i * x_stride_;
-    if (op.norm != nullptr) {
-      norm_row(op, from, row);
-      from = row;
-    }
-    if (!kernels_.all_finite(from, shape_.width)) {
-      bad_token_.store(static_cast<std::int32_t>(i), std::memory_order_relaxed);
-    }
-    std::memcpy(segment.hidden + (token.position - segment.start) * shape_.width, from,
-                static_cast<std::size_t>(shape_.width) * sizeof(float));
+    if (!(*segments_)[static_cast<std::size_t>(token.segment)].hidden) continue;
+    float* x = x_ + i * x_stride_;
+    if (op.norm != nullptr) norm_row(op, x, x);
+    if (kernels_.all_finite(x, shape_.width)) continue;
+    bad_token_.store(static_cast<std::int32_t>(i), std::memory_order_relaxed);
   }
 }
 

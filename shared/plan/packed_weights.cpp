@@ -1,0 +1,58 @@
+// What a file's weights take once packed into panels of 16 rows (worker/backend/cpu/layout.h):
+// heads and matrices are padded to whole panels, rows of plain floats to 32, scales of some types
+// to bytes.
+
+#include "shared/gguf/quants.h"
+#include "shared/plan/expected.h"
+#include "shared/plan/packed.h"
+
+namespace holdfast::plan {
+namespace {
+
+using gguf::TensorInfo;
+using gguf::TensorType;
+
+std::uint64_t up(std::uint64_t n, std::uint64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+bool is_heads(const std::string& name) {
+  for (const char* part : {".attn_q.", ".attn_k.", ".attn_v.", ".attn_qkv."}) {
+    if (name.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape) {
+  const auto head = static_cast<std::uint64_t>(shape.head_dim);
+  const bool heads = is_heads(t.name);
+  if (t.n_dims == 1) {
+    const std::uint64_t group = heads ? head : t.dims[0];
+    return 4 * (t.dims[0] / group * up(group, 16) + 16);
+  }
+  const bool looked_up = t.name.starts_with("position_embd") ||
+                         (t.name.starts_with("token_embd") && !shape.tied_embeddings) ||
+                         (t.name.starts_with("token_embd") && !shape.causal);
+  if (looked_up) return t.data.size();
+  if (t.name.starts_with("token_types")) return 4 * t.dims[0];
+  const auto traits = gguf::type_traits(t.type);
+  const bool plain = traits->block_elements == 1;
+  const std::uint64_t block = plain ? 32 : traits->block_elements;
+  const std::uint64_t bytes = 16 * (plain ? 32 * traits->block_bytes : packed_block_bytes(t.type));
+  const std::uint64_t rows = t.elements() / t.dims[0];
+  const std::uint64_t group = heads ? head : t.dims[1];
+  const std::uint64_t panels = rows / group * (up(group, 16) / 16);
+  return panels * up(up(t.dims[0], block) / block * bytes, 64);
+}
+
+}  // namespace
+
+std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape) {
+  std::uint64_t all = 0;
+  for (const TensorInfo& tensor : file.tensors()) {
+    if (!tensor.name.starts_with("rope_f")) all += up(packed_bytes_of(tensor, shape), 64);
+  }
+  return all;
+}
+
+}  // namespace holdfast::plan

@@ -1,0 +1,92 @@
+#include "worker/engine/embedding.h"
+
+#include <cmath>
+
+#include "worker/engine/model_engine.h"
+
+namespace holdfast::engine {
+
+Pooler::Pooler(plan::Pooling pooling, bool normalize, std::int64_t width)
+    : pooling_(pooling), normalize_(normalize), width_(width) {}
+
+void Pooler::restart() {
+  rows_ = 0;
+  values_.clear();
+}
+
+void Pooler::take(const float* row) {
+  const auto width = static_cast<std::size_t>(width_);
+  const bool first = rows_++ == 0;
+  if (pooling_ == plan::Pooling::kCls && !first) return;
+  if (pooling_ == plan::Pooling::kMean && !first) {
+    for (std::size_t i = 0; i < width; ++i) values_[i] += static_cast<double>(row[i]);
+    return;
+  }
+  if (pooling_ == plan::Pooling::kLast) values_.clear();
+  values_.insert(values_.end(), row, row + width);
+}
+
+void Pooler::append(const double* sum, double divisor, std::vector<float>& out) const {
+  double squares = 0;
+  for (std::int64_t i = 0; i < width_; ++i) squares += (sum[i] / divisor) * (sum[i] / divisor);
+  const double length = normalize_ && squares > 0 ? std::sqrt(squares) : 1;
+  for (std::int64_t i = 0; i < width_; ++i) {
+    out.push_back(static_cast<float>(sum[i] / divisor / length));
+  }
+}
+
+void Pooler::finish(Produced& out) const {
+  CHECK(rows_ > 0);
+  const double divisor = pooling_ == plan::Pooling::kMean ? static_cast<double>(rows_) : 1;
+  out.embedding.reserve(values_.size());
+  for (std::size_t at = 0; at < values_.size(); at += static_cast<std::size_t>(width_)) {
+    append(values_.data() + at, divisor, out.embedding);
+    ++out.vectors;
+  }
+}
+
+Result<void> Engine::add_embedding(EmbedSpec spec) {
+  return Error{Errc::kUnsupported,
+               "add sequence " + std::to_string(spec.key) + ": this engine makes no embeddings"};
+}
+
+Result<void> ModelEngine::add_embedding(EmbedSpec spec) {
+  const std::string where = "add embedding " + std::to_string(spec.key) + ": ";
+  const std::optional<plan::Pooling> pooling = spec.pooling ? spec.pooling : config_.pooling;
+  if (!pooling) {
+    return Error{Errc::kUnsupported,
+                 where + "the model's file names no pooling; ask for none, mean, cls or last"};
+  }
+  SequenceSpec checked;
+  checked.key = spec.key;
+  checked.prompt = spec.tokens;
+  HF_CHECKED(
+      check_spec(checked, config_.vocabulary, config_.vocab, config_.context, config_.pages));
+  const std::int32_t needed = pages_for(static_cast<std::int64_t>(spec.tokens.size()));
+  if (needed > config_.pages) {
+    return Error{Errc::kMemoryExhausted, where + "needs " + std::to_string(needed) +
+                                             " KV pages, the pool has " +
+                                             std::to_string(config_.pages)};
+  }
+  HF_TRY(Slot * slot, claim(spec.key));
+  slot->tokens.assign(spec.tokens.begin(), spec.tokens.end());
+  slot->prompt_n = slot->length();
+  slot->priority = spec.priority;
+  slot->pooler = std::make_unique<Pooler>(*pooling, spec.normalize, config_.width);
+  return {};
+}
+
+void ModelEngine::advance_embedding(Slot& slot, const backend::Segment& segment,
+                                    std::int32_t first) {
+  if (segment.start == 0) slot.pooler->restart();
+  for (std::int32_t i = 0; i < segment.n; ++i) slot.pooler->take(executor_->hidden(first + i));
+  if (slot.pending() > 0) return;
+  Produced p;
+  p.key = slot.key;
+  p.finish = wire::FinishReason::kStop;
+  slot.pooler->finish(p);
+  produced_.push_back(std::move(p));
+  release(slot);
+}
+
+}  // namespace holdfast::engine
