@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/gguf/gguf.h"
+#include "shared/hf/folder.h"
 #include "shared/plan/expected.h"
 #include "shared/plan/plan.h"
+#include "shared/text/tokenizer.h"
 
 namespace holdfast::cli {
 namespace {
@@ -169,11 +171,18 @@ std::string tensors_text(const File& file) {
   return out;
 }
 
+/// Why the tokenizer cannot be used, or what a user should know about it; empty if all is well.
+std::string tokenizer_note(const File& file) {
+  if (!file.has("tokenizer.ggml.model")) return "";
+  const auto tokenizer = text::Tokenizer::load(file);
+  return tokenizer ? std::string((*tokenizer)->warning()) : tokenizer.error().what;
+}
+
 }  // namespace
 
 Result<std::string> inspect_json(const std::string& path, std::int64_t context,
                                  std::int32_t streams) {
-  HF_TRY(const auto file, File::open(path));
+  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
   json out = {{"file", path},
               {"bytes", file->file_bytes()},
               {"version", file->version()},
@@ -194,6 +203,8 @@ Result<std::string> inspect_json(const std::string& path, std::int64_t context,
                               {"offset", tensor.offset},
                               {"bytes", tensor.data.size()}});
   }
+  const std::string note = tokenizer_note(*file);
+  if (!note.empty()) out["tokenizer_warning"] = note;
   const auto shape = plan::read_shape(*file);
   if (shape) {
     out["model"] = json::parse(plan::shape_to_json(*shape));
@@ -207,15 +218,19 @@ Result<std::string> inspect_json(const std::string& path, std::int64_t context,
 
 Result<std::string> inspect_text(const std::string& path, std::int64_t context,
                                  std::int32_t streams) {
-  HF_TRY(const auto file, File::open(path));
-  std::string out = plan::printable(path) + ": GGUF version " + std::to_string(file->version()) +
-                    ", " + human_bytes(file->file_bytes()) + "\n";
+  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
+  std::string out =
+      plan::printable(path) +
+      (hf::is_folder(path) ? ": folder" : ": GGUF version " + std::to_string(file->version())) +
+      ", " + human_bytes(file->file_bytes()) + "\n";
   const auto shape = plan::read_shape(*file);
   if (shape) {
     out += model_text(*shape) + memory_text(*shape, context, streams);
   } else {
     out += "\nnot a model that can be served: " + shape.error().what + "\n";
   }
+  const std::string note = tokenizer_note(*file);
+  if (!note.empty()) out += "\nwarning: " + note + "\n";
   out += format("\n%zu keys\n", file->keys().size());
   for (const std::string& key : file->keys()) {
     std::string name = plan::printable(key);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "ops/cli/convert.h"
 #include "ops/cli/daemon.h"
 #include "ops/cli/interrupt.h"
 #include "ops/cli/output.h"
@@ -80,6 +81,31 @@ int quantize_model(const Call& call) {
     return kExitDone;
   }
   std::fputs(quantized_text(q, job.out).c_str(), stdout);
+  return kExitDone;
+}
+
+int convert(const Call& call) {
+  ConvertCall job;
+  job.in = call.text("IN");
+  job.out = call.text("OUT");
+  const InterruptGuard guard;
+  Bar bar;
+  const auto made = convert_model(
+      job, [&](std::uint64_t done, std::uint64_t total) { bar(done, total); },
+      [] { return check_interrupt("convert"); });
+  if (!made) return report_error(call, made.error());
+  warn(made.value().warnings);
+  if (call.json) {
+    print_document(call, {{"out", job.out},
+                          {"form", made.value().to_folder ? "folder" : "gguf"},
+                          {"tensors", made.value().tensors},
+                          {"bytes", made.value().bytes},
+                          {"warnings", made.value().warnings}});
+    return kExitDone;
+  }
+  std::printf("wrote %s: %llu tensors, %s\n", job.out.c_str(),
+              static_cast<unsigned long long>(made.value().tensors),
+              human_bytes(static_cast<double>(made.value().bytes)).c_str());
   return kExitDone;
 }
 

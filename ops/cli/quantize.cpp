@@ -8,6 +8,7 @@
 #include "shared/gguf/quantize.h"
 #include "shared/gguf/quants.h"
 #include "shared/gguf/writer.h"
+#include "shared/hf/folder.h"
 
 namespace holdfast::cli {
 namespace {
@@ -176,7 +177,7 @@ Result<Quantized> quantize_file(const QuantizeCall& call,
     return Error{Errc::kUsage, "quantize: type \"" + call.type + "\" is unknown, expected one of " +
                                    quant_mix_names()};
   }
-  HF_TRY(const auto file, File::open(call.in));
+  HF_TRY(const auto file, hf::open_model(call.in));
   HF_CHECKED(check_source(*file));
   const MixModel model = model_of(*file);
   ThreadPool pool(std::max(call.threads, 1));

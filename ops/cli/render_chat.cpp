@@ -9,6 +9,7 @@
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
 #include "shared/gguf/gguf.h"
+#include "shared/hf/folder.h"
 #include "shared/text/chat_template.h"
 #include "shared/text/tokenizer.h"
 
@@ -30,7 +31,7 @@ Result<Source> read_template(const std::string& path) {
   HF_TRY(std::string bytes, read_text_argument(path));
   if (bytes == path) return Error{Errc::kNotFound, "render " + path + ": no such file"};
   if (!is_gguf(bytes)) return Source{std::move(bytes), "", ""};
-  HF_TRY(const auto file, gguf::File::open(path));
+  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
   HF_TRY(const auto tokenizer, text::Tokenizer::load(*file));
   if (tokenizer->chat_template().empty()) {
     return Error{Errc::kNoChatTemplate, "render " + path + ": the file has no chat template"};

@@ -22,7 +22,8 @@ bool names_file(const std::string& model) {
   const bool looks_like_one =
       model.find('/') != std::string::npos || fs::path(model).extension() == ".gguf";
   std::error_code ignored;
-  return looks_like_one || fs::is_regular_file(model, ignored);
+  return looks_like_one || fs::is_regular_file(model, ignored) ||
+         fs::exists(model + "/config.json", ignored);
 }
 
 /// A model name from a file name: what is before ".gguf", in lower case, odd characters as '-'.
@@ -112,8 +113,8 @@ int run_prompt(const Call& call) {
   if (!names_file(model)) return submit_and_print(call, model, signals);
   std::error_code failed;
   const std::string path = fs::absolute(model, failed).string();
-  if (!fs::is_regular_file(path, failed)) {
-    return report_error(call, Errc::kNotFound, "run " + model + ": no such file");
+  if (!fs::is_regular_file(path, failed) && !fs::is_directory(path, failed)) {
+    return report_error(call, Errc::kNotFound, "run " + model + ": no such file or folder");
   }
   if (daemon_listens(call.state_dir, std::chrono::milliseconds(0))) {
     return run_file_on_daemon(call, path, signals);

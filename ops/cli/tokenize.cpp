@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "shared/hf/folder.h"
 #include "shared/text/releaser.h"
 #include "shared/text/tokenizer.h"
 
@@ -14,7 +15,7 @@ namespace holdfast::cli {
 namespace {
 
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const std::string& path) {
-  HF_TRY(const auto file, gguf::File::open(path));
+  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
   return text::Tokenizer::load(*file);
 }
 

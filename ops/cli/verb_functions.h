@@ -75,6 +75,7 @@ int embed(const Call& call);
 
 // model_verbs.cpp
 int quantize_model(const Call& call);
+int convert(const Call& call);
 
 // engine_verbs.cpp
 int logits(const Call& call);

@@ -206,6 +206,13 @@ const Verb kQuantize = {"quantize",
                          kThreads},
                         &quantize_model};
 
+const Verb kConvert = {
+    "convert",
+    "a folder of Hugging Face's form into a GGUF file, or a GGUF file into such a folder",
+    {{"IN", kText, "a folder or a GGUF file", false, kFile},
+     {"OUT", kText, "the file, or the folder, to write", false, kFile}},
+    &convert};
+
 const Verb kBench = {"bench",
                      "tokens a second of prefill and decode",
                      {kGguf,
@@ -301,6 +308,7 @@ const std::vector<Verb>& tool_verbs() {
       kBench,
       kSynth,
       kQuantize,
+      kConvert,
       {"completion",
        "print the completion script of a shell",
        {{"SHELL", kText, "bash or zsh", false, kNothing, "bash zsh"}},

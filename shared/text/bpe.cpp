@@ -84,10 +84,35 @@ Result<MergeTable> read_merges(const gguf::File& file, const TokenMap& texts) {
   return table;
 }
 
+/// By the file's own patterns ("patterns", from a tokenizer.json), by name, or,
+/// for a name that is not known here, by the default one with a warning.
+Result<std::unique_ptr<const PreTokenizer>> make_pre(const gguf::File& file, const Vocab& vocab) {
+  if (vocab.pre == "patterns") {
+    const auto patterns = file.get_strings("tokenizer.holdfast.patterns");
+    if (!patterns) {
+      return vocab_error(file, "tokenizer.holdfast.patterns", "expected an array of strings");
+    }
+    const bool ignore = file.get_bool("tokenizer.holdfast.ignore_merges").value_or(false);
+    return PreTokenizer::create_from(*patterns, {.ignore_merges = ignore});
+  }
+  auto made = PreTokenizer::create(vocab.pre);
+  if (made || made.error().code != Errc::kUnsupported) return made;
+  return PreTokenizer::create("default");
+}
+
+/// Empty if the name is known.
+std::string pre_warning(const Vocab& vocab) {
+  if (vocab.pre == "patterns" || PreTokenizer::create(vocab.pre)) return "";
+  return "pre-tokenizer '" + std::string(vocab.pre.substr(0, 80)) +
+         "' is not known here: text is split as by 'default', so tokens may "
+         "differ from the model's "
+         "own and answers may be worse";
+}
+
 class Bpe final : public TokenizerBase {
  public:
   Result<void> make(const gguf::File& file, const Vocab& vocab) {
-    HF_TRY(pre_, PreTokenizer::create(vocab.pre));
+    HF_TRY(pre_, make_pre(file, vocab));
     const TokenMap texts = map_texts(vocab);
     HF_TRY(MergeTable merges, read_merges(file, texts));
     std::vector<std::string> pieces(vocab.texts.size());
@@ -115,7 +140,9 @@ class Bpe final : public TokenizerBase {
     coder_ =
         WordCoder(std::move(words), std::move(merges), vocab.texts.size(), defaults.ignore_merges);
     const bool add_bos = says_add_bos(file) ? vocab.add_bos : defaults.add_bos && vocab.bos >= 0;
-    return set_up(file, vocab, pieces, add_bos);
+    HF_CHECKED(set_up(file, vocab, pieces, add_bos));
+    set_warning(pre_warning(vocab));
+    return {};
   }
 
  protected:

@@ -1,5 +1,7 @@
 #include "shared/text/pretokenizer.h"
 
+#include <algorithm>
+
 #include "shared/text/regex_split.h"
 #include "shared/text/word_rules.h"
 
@@ -33,10 +35,10 @@ constexpr std::string_view kQwen35 =
                    R"(| ?[^\p{wspace}\p{L}\p{M}\p{N}]+[\r\n]*|)" HF_SPACES;
 constexpr std::string_view kSeedCoder =
     HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\p{wspace}\p{L}\p{N}]+|)" HF_SPACES;
-constexpr std::string_view kExaoneMoe = HF_CONTRACTION
-    R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N})"
-    R"(| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]?|\p{wspace}*[\r\n])"
-    R"(|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
+constexpr std::string_view kExaoneMoe =
+    HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N})"
+                   R"(| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]?|\p{wspace}*[\r\n])"
+                   R"(|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
 constexpr std::string_view kJais2 = HF_CONTRACTION
     R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)" HF_SYMBOLS R"(|\p{wspace}*[\r\n]+)"
     R"(|\p{wspace}{512}(?!\P{wspace})|\p{wspace}{256}(?!\P{wspace})|\p{wspace}{128}(?!\P{wspace}))"
@@ -146,7 +148,8 @@ const std::vector<Scheme>& schemes() {
       {{"seed-coder"}, kSeedCoderRule, {kSeedCoder}},
       {{"minicpm5"}, kNoRule, {kDigits3, kMiniCpm}, {.ignore_merges = true}},
       {{"gpt-2", "phi-2", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de", "gigachat", "a.x-4.0",
-        "mellum", "modern-bert", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4"},
+        "mellum", "modern-bert", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4",
+        "jina-v1-en", "jina-v2-code", "roberta-bpe"},
        kGpt2Rule,
        {kGpt2}},
       {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b",
@@ -185,7 +188,7 @@ const std::vector<Scheme>& schemes() {
 
 class ByRule final : public PreTokenizer {
  public:
-  explicit ByRule(const Scheme& scheme) : rule_(scheme.rule) { defaults_ = scheme.defaults; }
+  ByRule(const Scheme& scheme, PreDefaults defaults) : rule_(scheme.rule) { defaults_ = defaults; }
   Result<void> split(std::string_view text, std::vector<std::uint32_t>& ends) const override {
     split_words(rule_, text, 0, ends);
     return {};
@@ -197,15 +200,16 @@ class ByRule final : public PreTokenizer {
 
 class ByPatterns final : public PreTokenizer {
  public:
-  explicit ByPatterns(const Scheme& scheme) : splitter_(scheme.patterns) {
-    defaults_ = scheme.defaults;
+  ByPatterns(std::unique_ptr<const RegexSplitter> splitter, PreDefaults defaults)
+      : splitter_(std::move(splitter)) {
+    defaults_ = defaults;
   }
   Result<void> split(std::string_view text, std::vector<std::uint32_t>& ends) const override {
-    return splitter_.split(text, ends);
+    return splitter_->split(text, ends);
   }
 
  private:
-  RegexSplitter splitter_;
+  std::unique_ptr<const RegexSplitter> splitter_;
 };
 
 }  // namespace
@@ -217,9 +221,10 @@ Result<std::unique_ptr<const PreTokenizer>> PreTokenizer::create(std::string_vie
     for (const std::string_view known : scheme.names) {
       if (known != name) continue;
       if (scheme.rule.family != Family::kNone && !by_regex) {
-        return Made(std::make_unique<const ByRule>(scheme));
+        return Made(std::make_unique<const ByRule>(scheme, scheme.defaults));
       }
-      return Made(std::make_unique<const ByPatterns>(scheme));
+      return Made(std::make_unique<const ByPatterns>(
+          std::make_unique<const RegexSplitter>(scheme.patterns), scheme.defaults));
     }
   }
   std::string names;
@@ -231,12 +236,32 @@ Result<std::unique_ptr<const PreTokenizer>> PreTokenizer::create(std::string_vie
                                        "' is not known here; expected one of " + names};
 }
 
+Result<std::unique_ptr<const PreTokenizer>> PreTokenizer::create_from(
+    const std::vector<std::string_view>& patterns, PreDefaults defaults) {
+  using Made = std::unique_ptr<const PreTokenizer>;
+  for (const Scheme& scheme : schemes()) {
+    if (scheme.patterns != patterns || scheme.rule.family == Family::kNone) continue;
+    return Made(std::make_unique<const ByRule>(scheme, defaults));
+  }
+  HF_TRY(auto splitter, RegexSplitter::compile(patterns));
+  return Made(std::make_unique<const ByPatterns>(std::move(splitter), defaults));
+}
+
 std::vector<std::string_view> pre_tokenizer_names() {
   std::vector<std::string_view> names;
   for (const Scheme& scheme : schemes()) {
     names.insert(names.end(), scheme.names.begin(), scheme.names.end());
   }
   return names;
+}
+
+std::vector<std::string_view> pre_tokenizer_patterns(std::string_view name) {
+  for (const Scheme& scheme : schemes()) {
+    if (std::find(scheme.names.begin(), scheme.names.end(), name) != scheme.names.end()) {
+      return scheme.patterns;
+    }
+  }
+  return {};
 }
 
 }  // namespace holdfast::text

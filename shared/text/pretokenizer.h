@@ -24,6 +24,10 @@ class PreTokenizer {
   /// `by_regex` never takes the hand-written splitters (tests compare the two).
   static Result<std::unique_ptr<const PreTokenizer>> create(std::string_view name,
                                                             bool by_regex = false);
+  /// Patterns that a file names itself; those of a known name are split as that
+  /// name is. kFileInvalid for one that does not compile.
+  static Result<std::unique_ptr<const PreTokenizer>> create_from(
+      const std::vector<std::string_view>& patterns, PreDefaults defaults);
   virtual ~PreTokenizer() = default;
   /// Appends the byte offset of the end of each word; the last is text.size(). `text` is valid
   /// UTF-8 (not checked again), shorter than 2^31. kInvalidRequest if a pattern passes its limits.
@@ -36,5 +40,8 @@ class PreTokenizer {
 
 /// Names that PreTokenizer::create knows, in the order of the table.
 std::vector<std::string_view> pre_tokenizer_names();
+
+/// The patterns that a known name stands for; empty for an unknown one.
+std::vector<std::string_view> pre_tokenizer_patterns(std::string_view name);
 
 }  // namespace holdfast::text

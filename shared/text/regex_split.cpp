@@ -54,15 +54,17 @@ class MatchRoom {
 
 struct RegexSplitter::Compiled {
   explicit Compiled(std::string_view pattern) {
-    int error = 0;
     std::size_t offset = 0;
     code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                          PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY, &error, &offset, nullptr);
-    CHECK_MSG(code != nullptr, std::string(pattern).c_str());
-    // Without JIT (a host that forbids writable code) pcre2_match interprets: slower, the same.
+    if (code == nullptr) return;
+    // Without JIT (a host that forbids writable code) pcre2_match interprets:
+    // slower, the same.
     static_cast<void>(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE));
   }
-  ~Compiled() { pcre2_code_free(code); }
+  ~Compiled() {
+    if (code != nullptr) pcre2_code_free(code);
+  }
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
 
@@ -89,12 +91,40 @@ struct RegexSplitter::Compiled {
   }
 
   pcre2_code* code = nullptr;
+  int error = 0;  // why code is nullptr
 };
 
 RegexSplitter::RegexSplitter(const std::vector<std::string_view>& patterns) {
   for (const std::string_view pattern : patterns) {
     patterns_.push_back(std::make_unique<Compiled>(pattern));
+    CHECK_MSG(patterns_.back()->code != nullptr, std::string(pattern).c_str());
   }
+}
+
+Result<std::unique_ptr<const RegexSplitter>> RegexSplitter::compile(
+    const std::vector<std::string_view>& patterns) {
+  constexpr std::size_t kLongest = 8192;
+  constexpr std::size_t kMost = 64;
+  const auto invalid = [](std::size_t i, const std::string& why) {
+    return Error{Errc::kFileInvalid,
+                 "load tokenizer: its pattern " + std::to_string(i) + " " + why};
+  };
+  if (patterns.size() > kMost) return invalid(kMost, "is one too many");
+  std::unique_ptr<RegexSplitter> made(new RegexSplitter());
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    if (patterns[i].size() > kLongest) return invalid(i, "is longer than 8192 bytes");
+    // \K and \C could move or cut a match where no word may end.
+    if (patterns[i].find("\\K") != std::string_view::npos ||
+        patterns[i].find("\\C") != std::string_view::npos) {
+      return invalid(i, "has \\K or \\C, which are not supported");
+    }
+    made->patterns_.push_back(std::make_unique<Compiled>(patterns[i]));
+    if (made->patterns_.back()->code == nullptr) {
+      return invalid(i, "does not compile (PCRE2 error " +
+                            std::to_string(made->patterns_.back()->error) + ")");
+    }
+  }
+  return std::unique_ptr<const RegexSplitter>(std::move(made));
 }
 
 RegexSplitter::~RegexSplitter() = default;

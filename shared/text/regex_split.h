@@ -15,8 +15,12 @@ namespace holdfast::text {
 /// Immutable: safe from any thread.
 class RegexSplitter {
  public:
-  /// A pattern that does not compile is a bug of ours (CHECKed): patterns are never the world's.
+  /// A pattern that does not compile is a bug of ours (CHECKed).
   explicit RegexSplitter(const std::vector<std::string_view>& patterns);
+  /// Patterns of a file. kFileInvalid names the one that does not compile, or
+  /// is too long.
+  static Result<std::unique_ptr<const RegexSplitter>> compile(
+      const std::vector<std::string_view>& patterns);
   ~RegexSplitter();
   RegexSplitter(const RegexSplitter&) = delete;
   RegexSplitter& operator=(const RegexSplitter&) = delete;
@@ -25,6 +29,7 @@ class RegexSplitter {
   Result<void> split(std::string_view text, std::vector<std::uint32_t>& ends) const;
 
  private:
+  RegexSplitter() = default;
   struct Compiled;
   std::vector<std::unique_ptr<Compiled>> patterns_;
 };

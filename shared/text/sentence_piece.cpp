@@ -62,6 +62,9 @@ class SentencePiece final : public TokenizerBase {
     }
     for (char32_t c = 0; c < 128; ++c) ascii_[c] = symbol(words, c);
     MergeTable merges = read_merges(vocab, merged, words);
+    if (file.has("tokenizer.ggml.merges")) {
+      HF_TRY(merges, listed_merges(file, words));
+    }
     coder_ = WordCoder(std::move(words), std::move(merges), count, false);
     read_bytes(vocab);
     return set_up(file, vocab, pieces, vocab.add_bos);
@@ -91,6 +94,7 @@ class SentencePiece final : public TokenizerBase {
     return id >= 0 ? id : symbol_of_unknown(point);
   }
 
+  Result<MergeTable> listed_merges(const gguf::File& file, const TokenMap& words) const;
   MergeTable read_merges(const Vocab& vocab, const std::vector<std::string>& merged,
                          const TokenMap& words);
   void read_bytes(const Vocab& vocab);
@@ -135,6 +139,32 @@ MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std:
   }
   std::sort(before_space_.begin(), before_space_.end());
   before_space_.erase(std::unique(before_space_.begin(), before_space_.end()), before_space_.end());
+  return table;
+}
+
+// A file from a tokenizer.json names its merges in order: exactly those, ranked
+// so.
+Result<MergeTable> SentencePiece::listed_merges(const gguf::File& file,
+                                                const TokenMap& words) const {
+  constexpr std::string_view kMerges = "tokenizer.ggml.merges";
+  const auto merges = file.get_strings(kMerges);
+  if (!merges) return vocab_error(file, kMerges, "expected an array of strings");
+  MergeTable table(merges->size());
+  for (std::size_t i = 0; i < merges->size(); ++i) {
+    const std::size_t space = (*merges)[i].find(' ', 1);
+    const auto broken = [&](const std::string& cause) {
+      return vocab_error(file, kMerges, "entry " + std::to_string(i) + " " + cause);
+    };
+    if (space == std::string_view::npos) return broken("has no space; expected two tokens");
+    std::string left((*merges)[i].substr(0, space));
+    std::string right((*merges)[i].substr(space + 1));
+    spaces_for_meta(left);
+    spaces_for_meta(right);
+    const TokenId ids[] = {words.find(left), words.find(right), words.find(left + right)};
+    if (ids[0] < 0 || ids[1] < 0) return broken("names a token that is not in the vocabulary");
+    if (ids[2] < 0) return broken("makes a token that is not in the vocabulary");
+    table.insert(ids[0], ids[1], {static_cast<std::uint32_t>(i), ids[2]});
+  }
   return table;
 }
 

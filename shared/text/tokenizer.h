@@ -22,8 +22,9 @@ struct EncodeOptions {
 /// Immutable after load: safe from any thread.
 class Tokenizer {
  public:
-  /// From the tokenizer.* keys. kFileInvalid (which key, what was expected), kUnsupported (model or
-  /// pre-tokenizer that we do not know).
+  /// From the tokenizer.* keys. kFileInvalid (which key, what was expected),
+  /// kUnsupported (a model that we do not know; an unknown pre-tokenizer is a
+  /// warning()).
   static Result<std::shared_ptr<const Tokenizer>> load(const gguf::File& file);
   virtual ~Tokenizer() = default;
 
@@ -46,6 +47,9 @@ class Tokenizer {
   virtual std::string_view model() const = 0;          // "llama", "gpt2", …
   virtual std::string_view pre() const = 0;            // pre-tokenizer name
   virtual std::string_view chat_template() const = 0;  // empty if the file has none
+  /// What a user should know about this tokenizer, one line; empty if all is
+  /// well.
+  virtual std::string_view warning() const { return {}; }
 };
 
 /// Joins pieces; for SPM the space that encoding put in front of the text is taken off again when

@@ -15,7 +15,10 @@ bool is_ascii_space(char c) {
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const gguf::File& file) {
   HF_TRY(const Vocab vocab, read_vocab(file));
-  return vocab.model == "gpt2" ? make_bpe(file, vocab) : make_sentence_piece(file, vocab);
+  if (vocab.model == "gpt2") return make_bpe(file, vocab);
+  if (vocab.model == "bert") return make_word_piece(file, vocab);
+  if (vocab.model == "t5") return make_unigram(file, vocab);
+  return make_sentence_piece(file, vocab);
 }
 
 Result<void> TokenizerBase::set_up(const gguf::File& file, const Vocab& vocab,
@@ -28,6 +31,7 @@ Result<void> TokenizerBase::set_up(const gguf::File& file, const Vocab& vocab,
   add_bos_ = add_bos;
   add_eos_ = vocab.add_eos;
   space_prefix_ = vocab.add_space_prefix;
+  HF_TRY(form_, read_normal_form(file));
   std::vector<SpecialMatcher::Entry> every;
   std::vector<SpecialMatcher::Entry> user;
   for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
@@ -83,7 +87,9 @@ Result<std::vector<TokenId>> TokenizerBase::encode(std::string_view text,
   while (at < text.size()) {
     const SpecialMatcher::Match match = matcher.find(text, at);
     if (match.begin > at) {
-      HF_CHECKED(encode_fragment(text.substr(at, match.begin - at), after_special, work));
+      std::string normal;
+      const std::string_view fragment = text.substr(at, match.begin - at);
+      HF_CHECKED(encode_fragment(in_normal_form(form_, fragment, normal), after_special, work));
       after_special = false;
     }
     at = match.end;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/text/merges.h"
+#include "shared/text/normal_form.h"
 #include "shared/text/special_matcher.h"
 #include "shared/text/tokenizer.h"
 #include "shared/text/vocab.h"
@@ -27,6 +28,7 @@ class TokenizerBase : public Tokenizer {
   std::string_view model() const final { return model_; }
   std::string_view pre() const final { return pre_; }
   std::string_view chat_template() const final { return chat_template_; }
+  std::string_view warning() const final { return warning_; }
 
  protected:
   /// What one encode call works with.
@@ -44,6 +46,8 @@ class TokenizerBase : public Tokenizer {
   /// kFileInvalid for a special token longer than the matcher allows.
   Result<void> set_up(const gguf::File& file, const Vocab& vocab,
                       const std::vector<std::string>& pieces, bool add_bos);
+  void set_space_prefix(bool space_prefix) { space_prefix_ = space_prefix; }
+  void set_warning(std::string warning) { warning_ = std::move(warning); }
 
  private:
   enum Flag : std::uint8_t { kEnd = 1, kControl = 2, kEatsSpace = 4 };
@@ -54,11 +58,13 @@ class TokenizerBase : public Tokenizer {
   std::string model_;
   std::string pre_;
   std::string chat_template_;
+  std::string warning_;
   std::string piece_bytes_;
   std::vector<std::uint64_t> piece_ends_;
   std::vector<std::uint8_t> flags_;
   SpecialMatcher every_special_;
   SpecialMatcher user_defined_;  // what is matched even where special tokens are not parsed
+  NormalForm form_ = NormalForm::kNone;
   TokenId bos_ = -1;
   TokenId eos_ = -1;
   bool add_bos_ = false;
@@ -66,9 +72,13 @@ class TokenizerBase : public Tokenizer {
   bool space_prefix_ = false;
 };
 
-/// From a checked vocabulary with model "gpt2" / "llama".
+/// From a checked vocabulary with model "gpt2" or "llama".
 Result<std::shared_ptr<const Tokenizer>> make_bpe(const gguf::File& file, const Vocab& vocab);
 Result<std::shared_ptr<const Tokenizer>> make_sentence_piece(const gguf::File& file,
                                                              const Vocab& vocab);
+/// Models "bert" and "t5".
+Result<std::shared_ptr<const Tokenizer>> make_word_piece(const gguf::File& file,
+                                                         const Vocab& vocab);
+Result<std::shared_ptr<const Tokenizer>> make_unigram(const gguf::File& file, const Vocab& vocab);
 
 }  // namespace holdfast::text

@@ -104,7 +104,8 @@ Result<void> read_scores(const gguf::File& file, Vocab& vocab) {
   if (!scores) {
     const auto integers = file.get_ints(kScores);
     if (!integers) {
-      return vocab_error(file, kScores, "expected an array of floats (the model 'llama' needs it)");
+      return vocab_error(file, kScores,
+                         "expected an array of floats (the models 'llama' and 't5' need it)");
     }
     scores.emplace(integers->begin(), integers->end());
   }
@@ -159,6 +160,22 @@ Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
     vocab.bos = 1;
     vocab.eos = 2;
   }
+  // What the first models of these kinds have; BERT's two stand around every
+  // text.
+  const auto default_id = [count](std::int32_t id) {
+    return static_cast<std::size_t>(id) < count ? id : -1;
+  };
+  if (vocab.model == "bert") {
+    vocab.unknown = default_id(100);
+    vocab.bos = default_id(101);
+    vocab.eos = default_id(102);
+    HF_CHECKED(read_id(file, "tokenizer.ggml.cls_token_id", count, vocab.bos));
+    HF_CHECKED(read_id(file, "tokenizer.ggml.seperator_token_id", count, vocab.eos));
+  }
+  if (vocab.model == "t5") {
+    vocab.eos = default_id(1);
+    vocab.unknown = default_id(2);
+  }
   HF_CHECKED(read_id(file, kBos, count, vocab.bos));
   HF_CHECKED(read_id(file, kEos, count, vocab.eos));
   HF_CHECKED(read_id(file, kUnknownId, count, vocab.unknown));
@@ -174,7 +191,12 @@ Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
   }
   if (vocab.eos >= 0) vocab.is_end[static_cast<std::size_t>(vocab.eos)] = true;
   vocab.add_bos = sentence_piece && vocab.bos >= 0;
-  vocab.add_space_prefix = sentence_piece;
+  if (vocab.model == "bert") {
+    vocab.add_bos = vocab.bos >= 0;
+    vocab.add_eos = vocab.eos >= 0;
+  }
+  if (vocab.model == "t5") vocab.add_eos = vocab.eos >= 0;
+  vocab.add_space_prefix = sentence_piece || vocab.model == "t5";
   HF_CHECKED(read_flag(file, kAddBos, vocab.add_bos));
   HF_CHECKED(read_flag(file, kAddEos, vocab.add_eos));
   HF_CHECKED(read_flag(file, "tokenizer.ggml.add_space_prefix", vocab.add_space_prefix));
@@ -251,11 +273,11 @@ Result<Vocab> read_vocab(const gguf::File& file) {
   constexpr std::string_view kModel = "tokenizer.ggml.model";
   const auto model = file.get_string(kModel);
   if (!model) return vocab_error(file, kModel, "expected a string");
-  if (*model != "llama" && *model != "gpt2") {
+  if (*model != "llama" && *model != "gpt2" && *model != "bert" && *model != "t5") {
     return Error{Errc::kUnsupported, "load tokenizer " + std::string(file.name()) + ": " +
                                          std::string(kModel) + " '" +
                                          std::string(model->substr(0, 80)) +
-                                         "' is not known here; expected llama or gpt2"};
+                                         "' is not known here; expected llama, gpt2, bert or t5"};
   }
   vocab.model = *model;
   vocab.pre = file.get_string("tokenizer.ggml.pre").value_or("default");
@@ -268,7 +290,7 @@ Result<Vocab> read_vocab(const gguf::File& file) {
   }
   vocab.texts = std::move(*texts);
   HF_CHECKED(read_kinds(file, vocab));
-  if (vocab.model == "llama") HF_CHECKED(read_scores(file, vocab));
+  if (vocab.model == "llama" || vocab.model == "t5") HF_CHECKED(read_scores(file, vocab));
   HF_CHECKED(read_ids(file, vocab));
   mark_end_texts(vocab);
   mark_space_eaters(file, vocab);

@@ -24,12 +24,12 @@ enum class TokenKind : std::uint8_t {
 
 /// Every id in it is below texts.size() or -1. Views live as long as the file.
 struct Vocab {
-  std::string_view model;  // "llama", "gpt2"
+  std::string_view model;  // "llama", "gpt2", "bert", "t5"
   std::string_view pre;    // "default" if the file does not say
   std::string_view chat_template;
   std::vector<std::string_view> texts;  // as in the file; not empty
   std::vector<TokenKind> kinds;         // as many
-  std::vector<float> scores;            // as many for "llama", finite; else empty
+  std::vector<float> scores;            // as many for "llama" and "t5", finite; else empty
   std::vector<bool> is_end;             // as many
   std::vector<bool> eats_space_behind;  // as many: white space after this special token is dropped
   std::int32_t bos = -1;

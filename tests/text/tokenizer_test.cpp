@@ -481,13 +481,22 @@ TEST(Tokenizer, BrokenFilesAreRefusedByKey) {
 }
 
 TEST(Tokenizer, UnknownModelsAreUnsupported) {
-  for (const char* const key : {"tokenizer.ggml.model", "tokenizer.ggml.pre"}) {
-    gguf::Writer writer = byte_level().writer("gpt-2");
-    writer.set_string(key, "something-else");
-    const auto loaded = Tokenizer::load(*file_of(writer));
-    ASSERT_FALSE(loaded.has_value());
-    EXPECT_EQ(loaded.error().code, Errc::kUnsupported);
-  }
+  gguf::Writer writer = byte_level().writer("gpt-2");
+  writer.set_string("tokenizer.ggml.model", "something-else");
+  const auto loaded = Tokenizer::load(*file_of(writer));
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().code, Errc::kUnsupported);
+}
+
+TEST(Tokenizer, AnUnknownPreTokenizerIsTheDefaultOneWithAWarning) {
+  gguf::Writer unknown = byte_level().writer("something-else");
+  gguf::Writer plain = byte_level().writer("default");
+  const auto a = load_made(unknown);
+  const auto b = load_made(plain);
+  const std::string text = "ab abc, 1234 (ab)";
+  EXPECT_EQ(a->encode(text, kPlain).value(), b->encode(text, kPlain).value());
+  EXPECT_NE(a->warning().find("'something-else'"), std::string_view::npos);
+  EXPECT_EQ(b->warning(), "");
 }
 
 TEST(Tokenizer, OddVocabulariesLoadAndEncode) {

@@ -1,5 +1,7 @@
 // From a file to an engine that has already run once.
 
+#include "shared/base/log.h"
+#include "shared/hf/folder.h"
 #include "shared/plan/plan.h"
 #include "worker/engine/model_engine.h"
 #include "worker/model/program.h"
@@ -80,11 +82,13 @@ std::string plan_name(const model::Program& program, std::int64_t context) {
 
 Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const EngineOptions& options) {
   HF_CHECKED(check_options(options, path));
-  HF_TRY(const auto file, gguf::File::open(path));
+  HF_TRY(const auto file, hf::open_model(path));
   HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
   ModelEngineConfig config = configure(shape, options);
   if (shape.has_tokenizer) {
     HF_TRY(config.vocabulary.tokenizer, text::Tokenizer::load(*file));
+    const std::string_view warning = config.vocabulary.tokenizer->warning();
+    if (!warning.empty()) log::warn("load tokenizer", {{"model", path}, {"warning", warning}});
   }
   HF_TRY(const model::Program program, model::build_program(*file, shape));
   if (program.details.pooling_named) config.pooling = program.details.pooling;

@@ -11,6 +11,7 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/cgroup.h"
+#include "shared/hf/stamp.h"
 
 namespace holdfast::worker {
 
@@ -59,18 +60,15 @@ std::string random_incarnation() {
 Result<void> check_model_file(const wire::Load& load) {
   if (load.path.empty()) return {};
   const std::string what = "load " + load.path + ": ";
-  struct stat st = {};
-  if (stat(load.path.c_str(), &st) != 0) return Error{Errc::kIo, what + std::strerror(errno)};
-  if (!S_ISREG(st.st_mode)) return Error{Errc::kFileInvalid, what + "not a regular file"};
+  const auto stamp = hf::stamp_of(load.path);
+  if (!stamp) return Error{stamp.error().code, "load " + stamp.error().what};
   if (access(load.path.c_str(), R_OK) != 0) return Error{Errc::kIo, what + std::strerror(errno)};
-  if (st.st_size == 0) return Error{Errc::kFileInvalid, what + "the file is empty"};
-  const std::int64_t mtime_ns = st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec;
-  if (load.size != 0 && st.st_size != load.size) {
-    return Error{Errc::kFileInvalid, what + "has " + std::to_string(st.st_size) +
+  if (load.size != 0 && stamp->size != load.size) {
+    return Error{Errc::kFileInvalid, what + "has " + std::to_string(stamp->size) +
                                          " bytes, registered were " + std::to_string(load.size) +
                                          "; add the model again"};
   }
-  if (load.mtime_ns != 0 && mtime_ns != load.mtime_ns) {
+  if (load.mtime_ns != 0 && stamp->mtime_ns != load.mtime_ns) {
     return Error{Errc::kFileInvalid,
                  what + "was changed since it was registered; add the model again"};
   }

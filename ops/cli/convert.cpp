@@ -1,0 +1,65 @@
+#include "ops/cli/convert.h"
+
+#include "ops/cli/convert_folder.h"
+#include "shared/gguf/quants.h"
+#include "shared/gguf/writer.h"
+#include "shared/hf/folder.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr std::uint64_t kChunkBytes = 8u << 20;
+
+/// general.file_type of what most matrices are.
+std::uint32_t file_type_of(const gguf::File& file) {
+  std::uint64_t bytes[3] = {};
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    if (tensor.n_dims < 2) continue;
+    const int kind = tensor.type == gguf::TensorType::kF32   ? 0
+                     : tensor.type == gguf::TensorType::kF16 ? 1
+                                                             : 2;
+    bytes[kind] += tensor.data.size();
+  }
+  constexpr std::uint32_t kF32 = 0, kF16 = 1, kBf16 = 32;
+  if (bytes[2] >= bytes[1] && bytes[2] >= bytes[0]) return kBf16;
+  return bytes[1] >= bytes[0] ? kF16 : kF32;
+}
+
+Result<Converted> to_file(const ConvertCall& call, const gguf::File& file,
+                          const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                          const std::function<Result<void>()>& interrupted) {
+  Converted out;
+  gguf::Writer writer;
+  for (const std::string& key : file.keys()) writer.copy_key(file, key);
+  writer.set_u32("general.file_type", file_type_of(file));
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    out.tensors += 1;
+    out.bytes += tensor.data.size();
+    writer.add_tensor(tensor.name, tensor.type, {tensor.dims, tensor.dims + tensor.n_dims},
+                      [&](const gguf::Writer::Sink& sink) -> Result<void> {
+                        for (std::uint64_t at = 0; at < tensor.data.size(); at += kChunkBytes) {
+                          if (interrupted) HF_CHECKED(interrupted());
+                          const auto n = std::min(kChunkBytes, tensor.data.size() - at);
+                          HF_CHECKED(sink(tensor.data.subspan(at, n)));
+                        }
+                        return {};
+                      });
+  }
+  if (!file.has("tokenizer.ggml.model")) {
+    out.warnings.emplace_back("the folder has no tokenizer.json: the file has no tokenizer");
+  }
+  HF_CHECKED(writer.write(call.out, progress));
+  return out;
+}
+
+}  // namespace
+
+Result<Converted> convert_model(const ConvertCall& call,
+                                const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                                const std::function<Result<void>()>& interrupted) {
+  HF_TRY(const auto file, hf::open_model(call.in));
+  if (hf::is_folder(call.in)) return to_file(call, *file, progress, interrupted);
+  return write_folder(call, *file, progress, interrupted);
+}
+
+}  // namespace holdfast::cli

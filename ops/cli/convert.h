@@ -1,0 +1,34 @@
+#pragma once
+// `holdfast convert` without the command line around it: a model folder into a GGUF file and back.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+
+namespace holdfast::cli {
+
+struct ConvertCall {
+  std::string in;   // a folder (config.json, *.safetensors, tokenizer.json) or a GGUF file
+  std::string out;  // from a folder the GGUF file, from a file the folder
+  std::uint64_t part_bytes = 4'900'000'000;  // of a *.safetensors file at most
+};
+
+struct Converted {
+  bool to_folder = false;
+  std::uint64_t tensors = 0;
+  std::uint64_t bytes = 0;  // of weights written
+  std::vector<std::string> warnings;
+};
+
+/// Writes `out` atomically: a file is replaced whole; a folder must not be there yet and appears
+/// when it is complete. Quantised weights become F32 in a folder. progress and interrupted as in
+/// quantize_file. Errors: those of reading `in`; kUnsupported for what the other form has no place
+/// for; kConflict (the folder is there); kIo, kDiskFull.
+Result<Converted> convert_model(const ConvertCall& call,
+                                const std::function<void(std::uint64_t, std::uint64_t)>& progress,
+                                const std::function<Result<void>()>& interrupted = {});
+
+}  // namespace holdfast::cli

@@ -1,0 +1,194 @@
+// config.json to the keys of GGUF and back.
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "shared/gguf/parse.h"
+#include "shared/hf/families.h"
+
+namespace holdfast::hf {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMost = 1 << 30;
+
+class ConfigReader {
+ public:
+  ConfigReader(const json& config, const Family& family, gguf::Writer& writer)
+      : config_(config), family_(family), writer_(writer) {}
+
+  Result<Sizes> run(const std::string& name) {
+    writer_.set_string("general.architecture", family_.architecture);
+    writer_.set_string("general.name", name);
+    HF_CHECKED(copy("num_hidden_layers", "block_count"));
+    HF_CHECKED(copy("max_position_embeddings", "context_length"));
+    HF_CHECKED(copy("hidden_size", "embedding_length"));
+    HF_CHECKED(copy("intermediate_size", "feed_forward_length"));
+    HF_CHECKED(copy("vocab_size", "vocab_size"));
+    HF_CHECKED(heads());
+    HF_TRY(const double eps, real(config_, "rms_norm_eps", -1));
+    if (eps <= 0) return invalid("rms_norm_eps", "is missing or not above 0");
+    writer_.set_f32(key("attention.layer_norm_rms_epsilon"), static_cast<float>(eps));
+    const auto tied = config_.find("tie_word_embeddings");
+    sizes_.tied = tied != config_.end() && tied->is_boolean() && tied->get<bool>();
+    HF_CHECKED(refuse_features());
+    HF_CHECKED(rope());
+    return std::move(sizes_);
+  }
+
+ private:
+  std::string key(const char* suffix) const {
+    return std::string(family_.architecture) + "." + suffix;
+  }
+  static Error invalid(const std::string& name, const std::string& why) {
+    return {Errc::kFileInvalid, "read config.json: \"" + name + "\" " + why};
+  }
+  static Error unsupported(const std::string& what) {
+    return {Errc::kUnsupported, "read config.json: " + what};
+  }
+  static bool absent(const json& in, const char* name) {
+    const auto at = in.find(name);
+    return at == in.end() || at->is_null();
+  }
+
+  Result<std::int64_t> whole(const char* name, std::int64_t fallback) const {
+    if (absent(config_, name)) {
+      if (fallback >= 0) return fallback;
+      return invalid(name, "is missing");
+    }
+    const json& value = config_.at(name);
+    if (!value.is_number_integer() || value < 1 || value > kMost) {
+      return invalid(name, "is no whole number from 1 to 2^30");
+    }
+    return value.get<std::int64_t>();
+  }
+  static Result<double> real(const json& in, const char* name, double fallback) {
+    if (absent(in, name)) return fallback;
+    const json& value = in.at(name);
+    if (!value.is_number() || !std::isfinite(value.get<double>())) {
+      return invalid(name, "is no number");
+    }
+    return value.get<double>();
+  }
+
+  Result<void> copy(const char* from, const char* to) {
+    HF_TRY(const std::int64_t value, whole(from, -1));
+    writer_.set_u32(key(to), static_cast<std::uint32_t>(value));
+    return {};
+  }
+
+  Result<void> heads() {
+    HF_TRY(sizes_.heads, whole("num_attention_heads", -1));
+    HF_TRY(sizes_.kv_heads, whole("num_key_value_heads", sizes_.heads));
+    HF_TRY(const std::int64_t width, whole("hidden_size", -1));
+    HF_TRY(sizes_.head_dim, whole("head_dim", width / sizes_.heads));
+    if (sizes_.head_dim < 2 || sizes_.head_dim % 2 != 0) {
+      return invalid("head_dim",
+                     "is " + std::to_string(sizes_.head_dim) + ", expected an even number");
+    }
+    const auto u32 = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
+    writer_.set_u32(key("attention.head_count"), u32(sizes_.heads));
+    writer_.set_u32(key("attention.head_count_kv"), u32(sizes_.kv_heads));
+    writer_.set_u32(key("rope.dimension_count"), u32(sizes_.head_dim));
+    if (!absent(config_, "head_dim")) {
+      writer_.set_u32(key("attention.key_length"), u32(sizes_.head_dim));
+      writer_.set_u32(key("attention.value_length"), u32(sizes_.head_dim));
+    }
+    return {};
+  }
+
+  /// What would load and then give other numbers than the model's own code.
+  Result<void> refuse_features() const {
+    const auto act = config_.find("hidden_act");
+    if (act != config_.end() && *act != "silu" && *act != "swish") {
+      return unsupported("hidden_act " + act->dump() + " is not supported, expected \"silu\"");
+    }
+    if (!absent(config_, "quantization_config")) {
+      return unsupported(
+          "the weights are quantised (quantization_config); "
+          "expected F32, F16 or "
+          "BF16 weights");
+    }
+    for (const char* name : {"num_local_experts", "num_experts"}) {
+      if (!absent(config_, name)) return unsupported("mixture of experts is not supported here");
+    }
+    const auto window = config_.find("use_sliding_window");
+    if (window != config_.end() && *window == true) {
+      return unsupported("use_sliding_window is true, which is not supported");
+    }
+    for (const char* name : {"mlp_bias", "attention_out_bias"}) {
+      const auto at = config_.find(name);
+      if (at != config_.end() && *at == true) {
+        return unsupported("\"" + std::string(name) + "\" is true, which is not supported");
+      }
+    }
+    return {};
+  }
+
+  Result<void> rope() {
+    const json* part = &config_;
+    for (const char* name : {"rope_parameters", "rope_scaling"}) {
+      if (!absent(config_, name)) part = &config_.at(name);
+    }
+    if (!part->is_object()) return invalid("rope_scaling", "is no object");
+    HF_TRY(const double outer, real(config_, "rope_theta", 10000));
+    HF_TRY(const double base, real(*part, "rope_theta", outer));
+    if (base <= 0) return invalid("rope_theta", "is not above 0");
+    writer_.set_f32(key("rope.freq_base"), static_cast<float>(base));
+    if (part == &config_) return {};
+    std::string type = "default";
+    for (const char* name : {"type", "rope_type"}) {
+      const auto at = part->find(name);
+      if (at != part->end() && at->is_string()) type = at->get<std::string>();
+    }
+    if (type == "default") return {};
+    HF_TRY(const double factor, real(*part, "factor", 0));
+    if (factor < 1) return invalid("rope_scaling.factor", "is below 1 or missing");
+    if (type == "linear") {
+      writer_.set_string(key("rope.scaling.type"), "linear");
+      writer_.set_f32(key("rope.scaling.factor"), static_cast<float>(factor));
+      return {};
+    }
+    if (type == "llama3") return llama3(*part, base, factor);
+    return unsupported("rope_scaling of type " + gguf::quoted(type) + " is not supported");
+  }
+
+  /// Divisors of the frequencies: 1 for short waves, `factor` for long ones, a
+  /// blend between.
+  Result<void> llama3(const json& part, double base, double factor) {
+    HF_TRY(const double low, real(part, "low_freq_factor", 1));
+    HF_TRY(const double high, real(part, "high_freq_factor", 4));
+    HF_TRY(const double trained, real(part, "original_max_position_embeddings", 8192));
+    if (!(low > 0) || !(high > low) || !(trained > 0)) {
+      return invalid("rope_scaling", "has factors that do not fit together");
+    }
+    for (std::int64_t i = 0; i < sizes_.head_dim; i += 2) {
+      const double exponent = static_cast<double>(i) / static_cast<double>(sizes_.head_dim);
+      const double wave = 2 * M_PI * std::pow(base, exponent);
+      double divisor = 1;
+      if (wave > trained / low) {
+        divisor = factor;
+      } else if (wave > trained / high) {
+        const double blend = (trained / wave - low) / (high - low);
+        divisor = 1 / ((1 - blend) / factor + blend);
+      }
+      sizes_.rope_factors.push_back(static_cast<float>(divisor));
+    }
+    return {};
+  }
+
+  const json& config_;
+  const Family& family_;
+  gguf::Writer& writer_;
+  Sizes sizes_;
+};
+
+}  // namespace
+
+Result<Sizes> config_to_keys(const json& config, const Family& family, const std::string& name,
+                             gguf::Writer& writer) {
+  return ConfigReader(config, family, writer).run(name);
+}
+
+}  // namespace holdfast::hf

@@ -1,0 +1,82 @@
+#include "shared/hf/stamp.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "shared/base/bytes.h"
+#include "shared/hf/folder.h"
+
+namespace holdfast::hf {
+namespace {
+
+Error io_error(const std::string& path) {
+  return {Errc::kIo, path + ": " + std::strerror(errno)};
+}
+
+Result<Stamp> stamp_of_file(const std::string& path) {
+  struct stat st = {};
+  if (::stat(path.c_str(), &st) != 0) return io_error(path);
+  if (!S_ISREG(st.st_mode)) return Error{Errc::kFileInvalid, path + ": not a regular file"};
+  if (st.st_size == 0) return Error{Errc::kFileInvalid, path + ": the file is empty"};
+  return Stamp{st.st_size, st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec};
+}
+
+Result<void> hash_file(const std::string& path, crypto_hash_sha256_state& state) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return io_error(path);
+  posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+  std::vector<unsigned char> buffer(1 << 20);
+  ssize_t n = 0;
+  do {
+    n = ::read(fd, buffer.data(), buffer.size());
+    if (n > 0) crypto_hash_sha256_update(&state, buffer.data(), static_cast<std::size_t>(n));
+  } while (n > 0 || (n < 0 && errno == EINTR));
+  const Error error = io_error(path);
+  ::close(fd);
+  if (n < 0) return error;
+  return {};
+}
+
+}  // namespace
+
+Result<Stamp> stamp_of(const std::string& path) {
+  if (!is_folder(path)) return stamp_of_file(path);
+  Stamp all;
+  HF_TRY(const std::vector<std::string> files, files_of(path));
+  for (const std::string& file : files) {
+    HF_TRY(const Stamp one, stamp_of_file(file));
+    all.size += one.size;
+    all.mtime_ns = std::max(all.mtime_ns, one.mtime_ns);
+  }
+  return all;
+}
+
+Result<std::string> sha256_of(const std::string& path) {
+  crypto_hash_sha256_state state;
+  crypto_hash_sha256_init(&state);
+  HF_TRY(const std::vector<std::string> files, files_of(path));
+  for (const std::string& file : files) {
+    if (is_folder(path)) {
+      HF_TRY(const Stamp stamp, stamp_of_file(file));
+      const std::string name = file.substr(file.rfind('/') + 1);
+      crypto_hash_sha256_update(&state, reinterpret_cast<const unsigned char*>(name.c_str()),
+                                name.size() + 1);
+      unsigned char size[8];
+      for (int i = 0; i < 8; ++i) size[i] = static_cast<unsigned char>(stamp.size >> (8 * i));
+      crypto_hash_sha256_update(&state, size, sizeof size);
+    }
+    HF_CHECKED(hash_file(file, state));
+  }
+  unsigned char digest[crypto_hash_sha256_BYTES];
+  crypto_hash_sha256_final(&state, digest);
+  return to_hex(ByteSpan(reinterpret_cast<const std::byte*>(digest), sizeof(digest)));
+}
+
+}  // namespace holdfast::hf

@@ -1,0 +1,25 @@
+#pragma once
+// What tells that a model on the disk is not the one that was registered: size, time of change,
+// hash.
+
+#include <cstdint>
+#include <string>
+
+#include "shared/base/result.h"
+
+namespace holdfast::hf {
+
+struct Stamp {
+  std::int64_t size = 0;      // of all files that open_model reads
+  std::int64_t mtime_ns = 0;  // of the one that was changed last
+  bool operator==(const Stamp&) const = default;
+};
+
+/// Of a file, or of the files of a folder. kIo; kFileInvalid (no regular file, empty).
+Result<Stamp> stamp_of(const std::string& path);
+
+/// Hexadecimal SHA-256 of a file's bytes. Of a folder: of each file's name, a zero byte, its size
+/// as eight little-endian bytes and its bytes, in the order of files_of.
+Result<std::string> sha256_of(const std::string& path);
+
+}  // namespace holdfast::hf

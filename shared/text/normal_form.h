@@ -1,0 +1,23 @@
+#pragma once
+// Unicode normal forms of text, where a model's own tokenizer asks for one.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "shared/base/result.h"
+#include "shared/gguf/gguf.h"
+
+namespace holdfast::text {
+
+enum class NormalForm : std::uint8_t { kNone, kNfc, kNfkc };
+
+/// The key tokenizer.holdfast.form ("nfc", "nfkc"); kFileInvalid for any other
+/// text.
+Result<NormalForm> read_normal_form(const gguf::File& file);
+
+/// `text` (valid UTF-8) in that form: itself where nothing changes, else a view
+/// of `room`.
+std::string_view in_normal_form(NormalForm form, std::string_view text, std::string& room);
+
+}  // namespace holdfast::text

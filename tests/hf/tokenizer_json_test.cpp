@@ -1,0 +1,258 @@
+// Goal: every kind of tokenizer.json becomes the tokenizer that it describes; a broken one is
+// refused with what is wrong.
+// Method: small vocabularies of each kind written here, with ids worked out by hand from the
+// definition of the kind; then one broken part at a time.
+
+#include "shared/hf/tokenizer_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "shared/text/tokenizer.h"
+#include "tests/hf/temp_folder.h"
+
+namespace holdfast::hf {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<text::TokenId>;
+using Made = Result<std::shared_ptr<const text::Tokenizer>>;
+
+Made load(const json& tokenizer, const json& config = json::object(),
+          const json& settings = json::object()) {
+  const hf_test::TempFolder folder;
+  folder.write("tokenizer.json", tokenizer.dump());
+  folder.write("tokenizer_config.json", settings.dump());
+  gguf::Writer writer;
+  HF_CHECKED(tokenizer_to_keys(folder.at(""), config, writer));
+  HF_TRY(std::string bytes, writer.to_bytes());
+  HF_TRY(const auto file, gguf::File::from_bytes(std::move(bytes), "made"));
+  return text::Tokenizer::load(*file);
+}
+
+Ids ids(const Made& made, const std::string& text, bool special = false) {
+  EXPECT_TRUE(made.has_value()) << made.error().what;
+  if (!made) return {};
+  const auto out = (*made)->encode(text, {.add_special = special, .parse_special = true});
+  EXPECT_TRUE(out.has_value());
+  return *out;
+}
+
+std::string back(const Made& made, const Ids& list) {
+  return text::decode(**made, list, false, true);
+}
+
+json added(int id, const char* text, bool special) {
+  return {{"id", id}, {"content", text}, {"special", special}};
+}
+
+json byte_level(const json& pre_tokenizer) {
+  json vocab = json::object();
+  int next = 0;
+  for (const char* t : {"a", "b", "c", "Ġ", "Ã", "©", "ab", "abc", "Ġab", "1", "2", "12"}) {
+    vocab[t] = next++;
+  }
+  return {{"added_tokens", json::array({added(12, "<|end|>", true), added(13, "<tool>", false)})},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", pre_tokenizer},
+          {"decoder", {{"type", "ByteLevel"}}},
+          {"model",
+           {{"type", "BPE"},
+            {"vocab", vocab},
+            {"merges", json::array({"a b", json::array({"ab", "c"}), "Ġ ab", "1 2"})}}}};
+}
+
+json split(const char* regex) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", regex}}},
+          {"behavior", "Isolated"},
+          {"invert", false}};
+}
+
+TEST(TokenizerJson, ByteLevelBpe) {
+  const Made made = load(byte_level({{"type", "ByteLevel"}, {"add_prefix_space", false}}),
+                         {{"vocab_size", 16}}, {{"eos_token", "<|end|>"}});
+  EXPECT_EQ(ids(made, "abc ab"), (Ids{7, 8}));
+  EXPECT_EQ(ids(made, "é12<|end|>cab"), (Ids{4, 5, 11, 12, 2, 6}));
+  EXPECT_EQ(ids(made, "a<tool>b"), (Ids{0, 13, 1}));
+  EXPECT_EQ(back(made, {7, 8, 4, 5}), "abc abé");
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ((*made)->vocab_size(), 16);  // padded to the model's rows
+  EXPECT_TRUE((*made)->is_end(12));
+  EXPECT_EQ((*made)->warning(), "");
+}
+
+// Single digits by a Split and by Digits; a pattern of no known model works like any other.
+TEST(TokenizerJson, PatternsOfTheFile) {
+  const json bytes = {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}};
+  const auto sequence = [&](const json& first) {
+    return json{{"type", "Sequence"}, {"pretokenizers", json::array({first, bytes})}};
+  };
+  EXPECT_EQ(ids(load(byte_level(sequence(split(R"(\p{N})")))), "12ab"), (Ids{9, 10, 6}));
+  EXPECT_EQ(
+      ids(load(byte_level(sequence({{"type", "Digits"}, {"individual_digits", true}}))), "12ab"),
+      (Ids{9, 10, 6}));
+  EXPECT_EQ(ids(load(byte_level(sequence(split(R"(b\s)")))), "ab a"), (Ids{0, 1, 3, 0}));
+  const Made broken = load(byte_level(sequence(split("(a"))));
+  ASSERT_FALSE(broken.has_value());
+  EXPECT_NE(broken.error().what.find("does not compile"), std::string::npos) << broken.error().what;
+}
+
+TEST(TokenizerJson, Nfc) {
+  json document = byte_level({{"type", "ByteLevel"}, {"add_prefix_space", false}});
+  document["normalizer"] = {{"type", "NFC"}};
+  EXPECT_EQ(ids(load(document), "e\u0301"), (Ids{4, 5}));  // é in one character
+}
+
+TEST(TokenizerJson, SentencePieceBpe) {
+  json vocab = {{"<unk>", 0}, {"<s>", 1}};
+  int next = 2;
+  for (int b = 0; b < 256; ++b) {
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", static_cast<unsigned>(b));
+    vocab[text] = next++;
+  }
+  for (const char* t : {"▁", "a", "b", "ab", "▁ab", "ba"}) vocab[t] = next++;  // 258…
+  json document = {
+      {"added_tokens", json::array({added(0, "<unk>", true), added(1, "<s>", true)})},
+      {"normalizer",
+       {{"type", "Sequence"},
+        {"normalizers",
+         json::array({{{"type", "Prepend"}, {"prepend", "▁"}},
+                      {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}})}}},
+      {"pre_tokenizer", nullptr},
+      {"post_processor",
+       {{"type", "TemplateProcessing"},
+        {"single", json::array({{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}},
+                                {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})}}},
+      {"model",
+       {{"type", "BPE"},
+        {"unk_token", "<unk>"},
+        {"byte_fallback", true},
+        {"vocab", vocab},
+        {"merges", json::array({"b a", "a b", "▁ ab"})}}}};
+  const Made made = load(document);
+  EXPECT_EQ(ids(made, "ab", true), (Ids{1, 262}));
+  EXPECT_EQ(ids(made, "aba"), (Ids{258, 259, 263}));  // "b a" comes before "a b"
+  EXPECT_EQ(ids(made, "é"), (Ids{258, 2 + 0xC3, 2 + 0xA9}));
+  EXPECT_EQ(back(made, {262, 262}), "ab ab");
+  // Without the prefix, as gemma has it.
+  document["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}};
+  EXPECT_EQ(ids(load(document), "ab ab"), (Ids{261, 262}));
+}
+
+TEST(TokenizerJson, WordPiece) {
+  json vocab = json::object();
+  int next = 0;
+  for (const char* t : {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##want", "##ed", "runn", "##ing",
+                        ",", "wa", "##nt", "cafe", "世", "界", "want"}) {
+    vocab[t] = next++;
+  }
+  json document = {
+      {"added_tokens", json::array({added(0, "[PAD]", true), added(1, "[UNK]", true),
+                                    added(2, "[CLS]", true), added(3, "[SEP]", true)})},
+      {"normalizer", {{"type", "BertNormalizer"}, {"lowercase", true}}},
+      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+      {"post_processor",
+       {{"type", "TemplateProcessing"},
+        {"single", json::array({{{"SpecialToken", {{"id", "[CLS]"}, {"type_id", 0}}}},
+                                {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                                {{"SpecialToken", {{"id", "[SEP]"}, {"type_id", 0}}}}})}}},
+      {"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", vocab}}}};
+  const Made made = load(document);
+  EXPECT_EQ(ids(made, "UNwanted, running", true), (Ids{2, 4, 5, 6, 9, 7, 8, 3}));
+  EXPECT_EQ(ids(made, "Café 世界"), (Ids{12, 13, 14}));  // accent off, ideographs alone
+  EXPECT_EQ(ids(made, "want wantx"), (Ids{15, 1}));      // a rest makes the whole word unknown
+  EXPECT_EQ(ids(made, "want\x01\u00ad [SEP]un"), (Ids{15, 3, 4}));
+  EXPECT_EQ(ids(made, std::string(101, 'a')), (Ids{1}));
+  EXPECT_EQ(back(made, {4, 5, 6, 9, 7, 8}), "unwanted , running");
+  document["normalizer"]["lowercase"] = false;
+  EXPECT_EQ(ids(load(document), "UN un"), (Ids{1, 4}));
+}
+
+TEST(TokenizerJson, Unigram) {
+  const json vocab = json::array({{"<pad>", 0.0},
+                                  {"</s>", 0.0},
+                                  {"<unk>", 0.0},
+                                  {"▁", -2.0},
+                                  {"a", -3.0},
+                                  {"b", -3.0},
+                                  {"ab", -4.0},
+                                  {"▁ab", -7.5},
+                                  {"bb", -8.0},
+                                  {"▁a", -4.0}});
+  json document = {
+      {"added_tokens",
+       json::array({added(0, "<pad>", true), added(1, "</s>", true), added(2, "<unk>", true)})},
+      {"normalizer", nullptr},
+      {"pre_tokenizer",
+       {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "always"}}},
+      {"post_processor",
+       {{"type", "TemplateProcessing"},
+        {"single", json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                                {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}}})}}},
+      {"model", {{"type", "Unigram"}, {"unk_id", 2}, {"vocab", vocab}}}};
+  const Made made = load(document, json::object(), {{"eos_token", "</s>"}});
+  // "▁ab": ▁ + ab = -6, ▁ab = -7.5, ▁a + b = -7
+  EXPECT_EQ(ids(made, "ab", true), (Ids{3, 6, 1}));
+  // "▁bb": ▁ + b + b = -8, ▁ + bb = -10
+  EXPECT_EQ(ids(made, "bb"), (Ids{3, 5, 5}));
+  EXPECT_EQ(ids(made, "xyab"), (Ids{3, 2, 6}));  // neighbours that are unknown are one
+  EXPECT_EQ(back(made, {3, 6, 9}), "ab a");
+  document["model"]["vocab"][4] = json::array({"a", "x"});
+  EXPECT_FALSE(load(document).has_value());
+}
+
+TEST(TokenizerJson, LongTextsEndSoon) {
+  // A word of 200 kB without a cut: the merge is no square of its length (a square of it would
+  // take hours here, and the test's own time limit would end it).
+  const Made made = load(byte_level({{"type", "ByteLevel"}, {"add_prefix_space", false}}));
+  std::string word;
+  for (int i = 0; i < 100'000; ++i) word += i % 3 == 0 ? "ab" : "ca";
+  EXPECT_EQ(back(made, ids(made, word)), word);
+}
+
+TEST(TokenizerJson, WhatIsNotDoneExactlyIsRefused) {
+  const json plain = byte_level({{"type", "ByteLevel"}, {"add_prefix_space", false}});
+  const std::pair<const char*, std::function<void(json&)>> kCases[] = {
+      {"normalizer",
+       [](json& j) {
+         j["normalizer"] = {{"type", "StripAccents"}};
+       }},
+      {"behavior",
+       [](json& j) {
+         j["pre_tokenizer"] = split("a");
+         j["pre_tokenizer"]["behavior"] = "Contiguous";
+       }},
+      {"add_prefix_space",
+       [](json& j) {
+         j["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
+       }},
+      {"end_of_word_suffix", [](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }},
+      {"space inside",
+       [](json& j) {
+         j["model"]["merges"] = json::array({json::array({"a b", "c"})});
+       }},
+      {"not in the vocabulary", [](json& j) { j["model"]["merges"] = json::array({"a z"}); }},
+      {"has no space", [](json& j) { j["model"]["merges"] = json::array({"ab"}); }},
+      {"neither byte-level",
+       [](json& j) {
+         j["pre_tokenizer"] = nullptr;
+         j["decoder"] = nullptr;
+       }},
+      {"no \"model\"", [](json& j) { j.erase("model"); }},
+      {"vocab", [](json& j) { j["model"]["vocab"] = json::array(); }},
+      {"has no id", [](json& j) { j["model"]["vocab"]["a"] = "0"; }},
+  };
+  for (const auto& [says, change] : kCases) {
+    json document = plain;
+    change(document);
+    const Made made = load(document);
+    ASSERT_FALSE(made.has_value()) << says;
+    EXPECT_NE(made.error().what.find(says), std::string::npos) << says << ": " << made.error().what;
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::hf
