@@ -1,0 +1,161 @@
+#include "shared/chat/output_parser.h"
+
+#include <array>
+#include <utility>
+
+#include "shared/chat/parser_base.h"
+
+namespace holdfast::chat {
+namespace {
+
+constexpr std::string_view kThink = "<think>";
+constexpr std::string_view kThinkEnd = "</think>";
+constexpr std::array<std::string_view, 7> kNames = {"none",     "hermes",  "llama3",     "mistral",
+                                                    "deepseek", "harmony", "functionary"};
+
+std::unique_ptr<Family> make_family(const OutputOptions& o) {
+  if (o.format == ToolFormat::kHarmony) return make_harmony();
+  if (!o.tools) return make_plain();
+  switch (o.format) {
+    case ToolFormat::kHermes:
+      return make_hermes();
+    case ToolFormat::kLlama3:
+      return make_llama3();
+    case ToolFormat::kMistral:
+      return make_mistral();
+    case ToolFormat::kDeepSeek:
+      return make_deepseek();
+    case ToolFormat::kFunctionary:
+      return make_functionary();
+    default:
+      return make_plain();
+  }
+}
+
+}  // namespace
+
+std::string_view tool_format_name(ToolFormat format) {
+  return kNames.at(static_cast<std::size_t>(format));
+}
+
+ToolFormat tool_format_from_name(std::string_view name) {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return static_cast<ToolFormat>(i);
+  }
+  return ToolFormat::kNone;
+}
+
+ToolFormat detect_tool_format(std::string_view t) {
+  const auto has = [&](std::string_view words) { return t.find(words) != std::string_view::npos; };
+  if (has("<|channel|>")) return ToolFormat::kHarmony;
+  if (has("<｜tool▁call▁begin｜>")) return ToolFormat::kDeepSeek;
+  if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
+  if (has(">>>all") || has(">>>")) return ToolFormat::kFunctionary;
+  if (has("<tool_call>")) return ToolFormat::kHermes;
+  if (has("<|python_tag|>") || (has("\"parameters\"") && has("tool_calls")) || has("<function=")) {
+    return ToolFormat::kLlama3;
+  }
+  return ToolFormat::kNone;
+}
+
+bool detects_reasoning(std::string_view t) {
+  return t.find(kThinkEnd) != std::string_view::npos || t.find(kThink) != std::string_view::npos;
+}
+
+/// Reasoning comes first, whatever the family; the rest is the family's.
+struct OutputParser::State {
+  enum class At : std::uint8_t { kStart, kReasoning, kBehind, kRest };
+  std::unique_ptr<Family> family;
+  std::string start;  // not known to be reasoning or not
+  At at = At::kRest;
+  std::string newlines;   // of reasoning, kept back
+  bool reasoned = false;  // some of it was given
+
+  OutputDelta step(std::string_view text, bool last) {
+    OutputDelta out;
+    if (at == At::kRest) {
+      family->buffer += text;
+    } else {
+      start += text;
+      lead(last, out);
+    }
+    family->last = last;
+    while (family->step()) {
+    }
+    if (last && family->calls == 0) family->end_text();
+    OutputDelta rest = std::exchange(family->out, {});
+    rest.reasoning.insert(0, out.reasoning);
+    return rest;
+  }
+
+  void lead(bool last, OutputDelta& out) {
+    if (at == At::kStart) {
+      const std::size_t n = std::min(start.find_first_not_of(" \n\t\r"), start.size());
+      const std::string_view rest = std::string_view(start).substr(n);
+      if (!last && rest.size() < kThink.size() && kThink.substr(0, rest.size()) == rest) return;
+      if (rest.substr(0, kThink.size()) != kThink) return pass_on();
+      start.erase(0, n + kThink.size());
+      at = At::kReasoning;
+    }
+    if (at == At::kReasoning && !reason(last, out)) return;
+    const std::size_t n = start.find_first_not_of("\n\r ");
+    if (n == std::string::npos && !last) return start.clear();
+    start.erase(0, std::min(n, start.size()));
+    pass_on();
+  }
+  /// True when it is over. Line ends around it are not part of it.
+  bool reason(bool last, OutputDelta& out) {
+    const std::size_t end = start.find(kThinkEnd);
+    std::size_t known = std::min(end, start.size());
+    if (end == std::string::npos && !last) known -= begun_end();
+    std::string text = newlines + start.substr(0, known);
+    start.erase(0, known);
+    if (!reasoned) text.erase(0, text.find_first_not_of('\n'));
+    const std::size_t kept = text.find_last_not_of('\n') + 1;  // 0 if there is nothing else
+    newlines = text.substr(kept);
+    reasoned = reasoned || kept > 0;
+    out.reasoning += text.substr(0, kept);
+    if (end == std::string::npos) return false;
+    start.erase(0, kThinkEnd.size());
+    at = At::kBehind;
+    return true;
+  }
+  /// Bytes at the end that may be the beginning of the closing mark.
+  std::size_t begun_end() const {
+    for (std::size_t k = std::min(kThinkEnd.size() - 1, start.size()); k > 0; --k) {
+      if (start.compare(start.size() - k, k, kThinkEnd.substr(0, k)) == 0) return k;
+    }
+    return 0;
+  }
+  void pass_on() {
+    family->buffer += start;
+    start.clear();
+    at = At::kRest;
+  }
+};
+
+OutputParser::OutputParser(const OutputOptions& options) : state_(std::make_unique<State>()) {
+  state_->family = make_family(options);
+  const bool leads = options.reasoning && options.format != ToolFormat::kHarmony;
+  if (leads) {
+    state_->at = options.starts_in_reasoning ? State::At::kReasoning : State::At::kStart;
+  }
+}
+
+OutputParser::~OutputParser() = default;
+OutputParser::OutputParser(OutputParser&&) noexcept = default;
+OutputParser& OutputParser::operator=(OutputParser&&) noexcept = default;
+
+OutputDelta OutputParser::feed(std::string_view text) {
+  return state_->step(text, false);
+}
+
+OutputDelta OutputParser::finish() {
+  return state_->step({}, true);
+}
+
+int OutputParser::calls() const {
+  return state_->family->calls;
+}
+
+}  // namespace holdfast::chat

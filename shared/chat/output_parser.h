@@ -1,0 +1,77 @@
+#pragma once
+// What a chat model says, taken apart: text for the reader, reasoning, and calls of tools, each
+// model family in its own words (docs/tool-calls.md). Pure and incremental: however the text is cut
+// into pieces, the parts are the same, so a stream that is taken up again is parsed again from its
+// start.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::chat {
+
+/// How a family writes a call.
+enum class ToolFormat : std::uint8_t {
+  kNone,      // the template knows no tools
+  kHermes,    // <tool_call>{"name": …, "arguments": …}</tool_call>: Hermes, Qwen
+  kLlama3,    // {"name": …, "parameters": …}, after <|python_tag|> or alone; <function=…>…
+  kMistral,   // [TOOL_CALLS][{…}] or [TOOL_CALLS]name[ARGS]{…}
+  kDeepSeek,  // <｜tool▁call▁begin｜>…<｜tool▁sep｜>…<｜tool▁call▁end｜>
+  kHarmony,   // <|channel|>commentary to=functions.name …<|message|>{…}<|call|>: gpt-oss
+  kFunctionary,  // >>>name\n{…}
+};
+/// "none", "hermes", "llama3", "mistral", "deepseek", "harmony", "functionary".
+std::string_view tool_format_name(ToolFormat format);
+/// kNone for an unknown name.
+ToolFormat tool_format_from_name(std::string_view name);
+/// By the words that a chat template contains.
+ToolFormat detect_tool_format(std::string_view chat_template);
+/// Whether the template knows reasoning between <think> and </think>.
+bool detects_reasoning(std::string_view chat_template);
+
+/// A piece of one call. `name` comes whole, with the first piece.
+struct CallDelta {
+  int index = 0;  // of the call, from 0
+  std::string name;
+  std::string arguments;  // JSON text, to be appended
+  bool operator==(const CallDelta&) const = default;
+};
+
+struct OutputDelta {
+  std::string content;
+  std::string reasoning;
+  std::vector<CallDelta> calls;
+  bool empty() const { return content.empty() && reasoning.empty() && calls.empty(); }
+};
+
+struct OutputOptions {
+  ToolFormat format = ToolFormat::kNone;
+  bool tools = false;                // calls are looked for (harmony's channels always are)
+  bool reasoning = false;            // <think> … </think> is taken out of the content
+  bool starts_in_reasoning = false;  // the prompt has opened <think> already
+};
+
+/// Not thread-safe. The concatenation of what feed() and finish() give depends on the whole text
+/// alone. What looks like a call and is none (broken JSON, no name) is content, as it was written;
+/// one that breaks off after its name keeps what came of its arguments.
+class OutputParser {
+ public:
+  explicit OutputParser(const OutputOptions& options);
+  ~OutputParser();
+  OutputParser(OutputParser&&) noexcept;
+  OutputParser& operator=(OutputParser&&) noexcept;
+
+  /// `text` is UTF-8 that may be cut anywhere, control tokens spelled out.
+  OutputDelta feed(std::string_view text);
+  /// No more comes.
+  OutputDelta finish();
+  int calls() const;  // begun so far
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace holdfast::chat

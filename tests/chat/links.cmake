@@ -1,0 +1,2 @@
+set(libs hf_chat)
+set(timeout_s 60)

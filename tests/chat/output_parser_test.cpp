@@ -1,0 +1,311 @@
+// Goal: what models say in their own formats becomes content, reasoning and calls, the same however
+// the text is cut; what only looks like a call stays text. Method: texts as the families' templates
+// write them, each whole, byte by byte and cut at random; broken and hostile ones beside them.
+#include "shared/chat/output_parser.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sstream>
+
+namespace holdfast::chat {
+namespace {
+
+struct Call {
+  std::string name;
+  std::string arguments;
+  bool operator==(const Call&) const = default;
+};
+struct Parts {
+  std::string content;
+  std::string reasoning;
+  std::vector<Call> calls;
+  bool operator==(const Parts&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Parts& p) {
+  out << "content <" << p.content << "> reasoning <" << p.reasoning << ">";
+  for (const Call& c : p.calls) out << " call " << c.name << " <" << c.arguments << ">";
+  return out;
+}
+
+void add(Parts& parts, const OutputDelta& delta) {
+  parts.content += delta.content;
+  parts.reasoning += delta.reasoning;
+  for (const CallDelta& c : delta.calls) {
+    if (!c.name.empty()) {
+      EXPECT_EQ(c.index, static_cast<int>(parts.calls.size()));
+      parts.calls.push_back({c.name, {}});
+    }
+    ASSERT_LT(static_cast<std::size_t>(c.index), parts.calls.size());
+    parts.calls[static_cast<std::size_t>(c.index)].arguments += c.arguments;
+  }
+}
+
+Parts parse(const OutputOptions& options, const std::string& text,
+            const std::function<std::size_t()>& size) {
+  OutputParser parser(options);
+  Parts parts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t n = std::min(std::max<std::size_t>(size(), 1), text.size() - at);
+    add(parts, parser.feed(std::string_view(text).substr(at, n)));
+    at += n;
+  }
+  add(parts, parser.finish());
+  EXPECT_EQ(parser.calls(), static_cast<int>(parts.calls.size()));
+  return parts;
+}
+
+/// Whole; the same is expected of every other cut.
+Parts parse(const OutputOptions& options, const std::string& text) {
+  const Parts whole = parse(options, text, [&] { return text.size(); });
+  EXPECT_EQ(parse(options, text, [] { return 1; }), whole) << text;
+  std::mt19937 random(static_cast<unsigned>(text.size()));
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(parse(options, text, [&] { return random() % 7; }), whole) << text;
+  }
+  return whole;
+}
+
+struct Case {
+  ToolFormat format;
+  std::string text;
+  Parts parts;
+};
+
+TEST(OutputParser, EachFamilysOwnWords) {
+  const std::string a = R"({"city": "Paris", "n": [1, {"x": "}\" ]"}]})";
+  const Parts one = {"", "", {{"weather", a}}};
+  const Parts two = {"Let me see.", "", {{"weather", a}, {"time", "{}"}}};
+  const std::vector<Case> cases = {
+      {ToolFormat::kHermes,
+       "<tool_call>\n{\"name\": \"weather\", \"arguments\": " + a + "}\n</tool_call>", one},
+      {ToolFormat::kHermes,
+       "Let me see.\n<tool_call>{\"arguments\": " + a +
+           ", \"name\": \"weather\"}</tool_call>\n"
+           "<tool_call>{\"name\":\"time\",\"arguments\":{}}</tool_call>",
+       two},
+      {ToolFormat::kHermes,
+       R"(<tool_call>{"name": "weather", "arguments": "{\"city\": 1}"}</tool_call>)",
+       {"", "", {{"weather", "{\"city\": 1}"}}}},
+      {ToolFormat::kHermes,
+       "<tool_call>{\"name\": \"ping\"}</tool_call> done",
+       {" done", "", {{"ping", ""}}}},
+      {ToolFormat::kLlama3, "{\"name\": \"weather\", \"parameters\": " + a + "}", one},
+      {ToolFormat::kLlama3, "<|python_tag|>{\"name\": \"weather\", \"parameters\": " + a + "}",
+       one},
+      {ToolFormat::kLlama3,
+       "{\"name\": \"weather\", \"parameters\": " + a +
+           "}; {\"name\": \"time\", \"parameters\": {}}",
+       {"", "", {{"weather", a}, {"time", "{}"}}}},
+      {ToolFormat::kLlama3, "<function=weather>" + a + "</function>", one},
+      {ToolFormat::kLlama3,
+       "<|python_tag|>brave_search.call(query=\"a, (b)\", n=3)",
+       {"", "", {{"brave_search", "{\"query\":\"a, (b)\",\"n\":3}"}}}},
+      {ToolFormat::kMistral,
+       "[TOOL_CALLS][{\"name\": \"weather\", \"arguments\": " + a + ", \"id\": \"abcdefghi\"}]",
+       one},
+      {ToolFormat::kMistral,
+       "Let me see.[TOOL_CALLS] [{\"name\": \"weather\", \"arguments\": " + a +
+           "}, {\"name\": \"time\", \"arguments\": {}}]",
+       two},
+      {ToolFormat::kMistral, "[TOOL_CALLS]weather[ARGS]" + a, one},
+      {ToolFormat::kMistral,
+       "Let me see.[TOOL_CALLS]weather[CALL_ID]x1[ARGS]" + a + "[TOOL_CALLS]time{}", two},
+      {ToolFormat::kDeepSeek,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n" + a +
+           "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       one},
+      {ToolFormat::kDeepSeek,
+       "Let me see.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>" + a +
+           "<｜tool▁call▁end｜><｜tool▁call▁begin｜>time<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+           "｜tool▁calls▁end｜>",
+       two},
+      {ToolFormat::kHarmony,
+       "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary "
+       "to=functions.weather <|constrain|>json<|message|>" +
+           a + "<|call|>",
+       {"", "Hm.", {{"weather", a}}}},
+      {ToolFormat::kHarmony,
+       "<|channel|>analysis<|message|>A < b <| "
+       "c<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|return|>",
+       {"Yes.", "A < b <| c", {}}},
+      {ToolFormat::kHarmony,
+       "<|channel|>commentary<|message|>Let me see.<|end|><|start|>assistant "
+       "to=functions.weather<|channel|>"
+       "commentary<|message|>" +
+           a + "<|call|><|start|>assistant<|channel|>commentary to=functions.time<|message|>{}",
+       two},
+      {ToolFormat::kFunctionary, "weather\n" + a, one},
+      {ToolFormat::kFunctionary, "all\nLet me see.>>>weather\n" + a + ">>>time\n{}", two},
+      {ToolFormat::kFunctionary, ">>>all\nHello", {"Hello", "", {}}}};
+  for (const Case& c : cases) {
+    OutputOptions options;
+    options.format = c.format;
+    options.tools = true;
+    EXPECT_EQ(parse(options, c.text), c.parts) << tool_format_name(c.format) << ": " << c.text;
+  }
+}
+
+TEST(OutputParser, WhatIsNoCallStaysText) {
+  const std::vector<std::pair<ToolFormat, std::string>> cases = {
+      {ToolFormat::kHermes, "<tool_call>not json</tool_call> and more"},
+      {ToolFormat::kHermes, "<tool_call>{\"name\": 7}</tool_call>"},
+      {ToolFormat::kHermes, "<tool_call>{\"arguments\": {}}</tool_call>"},
+      {ToolFormat::kHermes, "<tool_call>{\"nam"},
+      {ToolFormat::kHermes, "a < b, <tool, <tool_cal and  spaces  \n"},
+      {ToolFormat::kLlama3, "{\"answer\": 42}"},
+      {ToolFormat::kLlama3, "Hello {\"name\": \"x\", \"parameters\": {}}"},
+      {ToolFormat::kLlama3, "  \n"},
+      {ToolFormat::kMistral, "brackets [TOOL and [1, 2]"},
+      {ToolFormat::kDeepSeek, "x <｜tool▁calls｜> y"},
+      {ToolFormat::kNone, "<tool_call>{\"name\": \"x\"}</tool_call> [TOOL_CALLS]"}};
+  for (const auto& [format, text] : cases) {
+    OutputOptions options;
+    options.format = format;
+    options.tools = true;
+    const Parts parts = parse(options, text);
+    EXPECT_EQ(parts.content, text);
+    EXPECT_TRUE(parts.calls.empty());
+  }
+}
+
+TEST(OutputParser, WithoutToolsEveryTextIsText) {
+  for (const ToolFormat format : {ToolFormat::kHermes, ToolFormat::kLlama3, ToolFormat::kMistral,
+                                  ToolFormat::kDeepSeek, ToolFormat::kFunctionary}) {
+    OutputOptions options;
+    options.format = format;
+    const std::string text =
+        "{\"name\": \"x\", \"parameters\": {}} <tool_call>{\"name\": \"x\"}</tool_call> "
+        "[TOOL_CALLS]\n ";
+    EXPECT_EQ(parse(options, text), (Parts{text, "", {}})) << tool_format_name(format);
+  }
+}
+
+TEST(OutputParser, ACallThatBreaksOffKeepsWhatCame) {
+  OutputOptions options;
+  options.format = ToolFormat::kHermes;
+  options.tools = true;
+  EXPECT_EQ(parse(options, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b"),
+            (Parts{"", "", {{"f", "{\"a\": \"b"}}}));
+  options.format = ToolFormat::kMistral;
+  EXPECT_EQ(parse(options, "[TOOL_CALLS]f[ARGS]{\"a\": [1,"),
+            (Parts{"", "", {{"f", "{\"a\": [1,"}}}));
+}
+
+TEST(OutputParser, ReasoningComesFirst) {
+  OutputOptions options;
+  options.reasoning = true;
+  const std::vector<std::pair<std::string, Parts>> cases = {
+      {"<think>\nHm.\n\nYes.\n</think>\n\nIt is 4.", {"It is 4.", "Hm.\n\nYes.", {}}},
+      {"\n<think></think>Four", {"Four", "", {}}},
+      {"No thoughts <think>here</think>", {"No thoughts <think>here</think>", "", {}}},
+      {"<think>never ends </thin", {"", "never ends </thin", {}}},
+      {"<thin", {"<thin", "", {}}},
+      {"", {"", "", {}}}};
+  for (const auto& [text, parts] : cases) EXPECT_EQ(parse(options, text), parts) << text;
+  options.starts_in_reasoning = true;
+  EXPECT_EQ(parse(options, "Hm.</think>Four"), (Parts{"Four", "Hm.", {}}));
+  options.starts_in_reasoning = false;
+  options.format = ToolFormat::kHermes;
+  options.tools = true;
+  EXPECT_EQ(parse(options,
+                  "<think>a</think>\n\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>"),
+            (Parts{"", "a", {{"f", "{}"}}}));
+}
+
+TEST(OutputParser, ManyCallsInOneMessage) {
+  std::string text;
+  Parts expected;
+  for (int i = 0; i < 40; ++i) {
+    text += "<tool_call>{\"name\":\"f" + std::to_string(i) +
+            "\",\"arguments\":{\"i\":" + std::to_string(i) + "}}</tool_call>\n";
+    expected.calls.push_back({"f" + std::to_string(i), "{\"i\":" + std::to_string(i) + "}"});
+  }
+  OutputOptions options;
+  options.format = ToolFormat::kHermes;
+  options.tools = true;
+  EXPECT_EQ(parse(options, text), expected);
+}
+
+/// Nothing is lost or said twice, whatever comes: text without any mark of the family is content.
+TEST(OutputParser, NoiseIsBoundedAndIndependentOfItsCuts) {
+  const std::vector<std::string> words = {"<tool_call>",
+                                          "</tool_call>",
+                                          "{",
+                                          "}",
+                                          "\"name\"",
+                                          ":",
+                                          "\"f\"",
+                                          ",",
+                                          "\"arguments\"",
+                                          "[",
+                                          "]",
+                                          "[TOOL_CALLS]",
+                                          "[ARGS]",
+                                          "<|channel|>",
+                                          "final",
+                                          "<|message|>",
+                                          "<|end|>",
+                                          "<think>",
+                                          "</think>",
+                                          ">>>",
+                                          "\n",
+                                          " ",
+                                          "x",
+                                          "\\",
+                                          "\"",
+                                          "<｜tool▁call▁begin｜>",
+                                          "<｜tool▁sep｜>",
+                                          "<function=",
+                                          ">",
+                                          "<|python_tag|>",
+                                          ";"};
+  std::mt19937 random(5);
+  for (int i = 0; i < 4000; ++i) {
+    OutputOptions options;
+    options.format = static_cast<ToolFormat>(random() % 7);
+    options.tools = random() % 4 != 0;
+    options.reasoning = random() % 2 == 0;
+    options.starts_in_reasoning = random() % 4 == 0;
+    std::string text;
+    for (std::size_t n = random() % 25; n > 0; --n) text += words[random() % words.size()];
+    const Parts parts = parse(options, text);
+    std::size_t bytes = parts.content.size() + parts.reasoning.size();
+    for (const Call& call : parts.calls) bytes += call.name.size() + call.arguments.size();
+    EXPECT_LE(bytes, text.size()) << text;
+  }
+}
+
+TEST(OutputParser, FormatsAreKnownByTheirTemplates) {
+  const char* dir = std::getenv("HOLDFAST_CONFORMANCE_DIR");
+  const std::string folder =
+      std::string(dir != nullptr ? dir : HOLDFAST_SOURCE_DIR "/../shared/conformance") + "/chat/";
+  const std::pair<const char*, ToolFormat> known[] = {
+      {"Qwen-Qwen3-0.6B", ToolFormat::kHermes},
+      {"Qwen-Qwen2.5-7B-Instruct", ToolFormat::kHermes},
+      {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", ToolFormat::kHermes},
+      {"meta-llama-Llama-3.1-8B-Instruct", ToolFormat::kLlama3},
+      {"mistralai-Mistral-Nemo-Instruct-2407", ToolFormat::kMistral},
+      {"deepseek-ai-DeepSeek-V3.1", ToolFormat::kDeepSeek},
+      {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", ToolFormat::kDeepSeek},
+      {"openai-gpt-oss-120b", ToolFormat::kHarmony},
+      {"google-gemma-2-2b-it", ToolFormat::kNone},
+      {"microsoft-Phi-3.5-mini-instruct", ToolFormat::kNone}};
+  for (const auto& [name, format] : known) {
+    std::ifstream file(folder + name + ".jinja");
+    if (!file) GTEST_SKIP() << folder << " is not here";
+    std::stringstream text;
+    text << file.rdbuf();
+    EXPECT_EQ(tool_format_name(detect_tool_format(text.str())), tool_format_name(format)) << name;
+  }
+  for (int i = 0; i < 7; ++i) {
+    const auto format = static_cast<ToolFormat>(i);
+    EXPECT_EQ(tool_format_from_name(tool_format_name(format)), format);
+  }
+  EXPECT_EQ(tool_format_from_name("xml"), ToolFormat::kNone);
+}
+
+}  // namespace
+}  // namespace holdfast::chat
