@@ -177,14 +177,15 @@ class FolderWriter {
     std::uint64_t quantised = 0;
     std::map<std::string, std::uint64_t> by_type;
     for (const TensorInfo& tensor : file_.tensors()) {
-      if (tensor.name == "rope_freqs.weight") continue;  // its numbers are in config.json
+      if (tensor.name.starts_with("rope_f")) continue;  // their numbers are in config.json
       const auto named = hf::to_hf(family_, tensor.name);
-      if (!named || named->change == hf::Change::kPlusOne) {
+      if (!named) {
         return Error{Errc::kUnsupported, "convert " + std::string(file_.name()) + ": tensor " +
                                              tensor.name + " has no name in a " +
                                              family_.model_type + " folder"};
       }
       TensorType type = tensor.type;
+      if (named->change == hf::Change::kPlusOne) type = TensorType::kF32;
       if (gguf::type_traits(type)->block_elements > 1) {
         type = TensorType::kF32;
         ++quantised;
@@ -270,7 +271,12 @@ class FolderWriter {
       bytes = std::as_bytes(std::span(floats));
     }
     std::vector<std::byte> ordered;
-    if (item.change != hf::Change::kNone) {
+    if (item.change == hf::Change::kPlusOne) {
+      if (floats.empty()) floats.resize(t.elements());
+      HF_CHECKED(gguf::dequantize_row(t.type, t.data.data(), floats.data(), floats.size()));
+      for (float& v : floats) v -= 1;
+      bytes = std::as_bytes(std::span(floats));
+    } else if (item.change != hf::Change::kNone) {
       const std::uint64_t heads = item.change == hf::Change::kPermuteQ ? heads_ : kv_heads_;
       ordered = hf::permute_rows(bytes, t.dims[t.n_dims - 1], heads, /*to_pairs=*/false);
       bytes = ordered;

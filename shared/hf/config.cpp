@@ -31,8 +31,9 @@ class ConfigReader {
     if (eps <= 0) return invalid("rms_norm_eps", "is missing or not above 0");
     writer_.set_f32(key("attention.layer_norm_rms_epsilon"), static_cast<float>(eps));
     const auto tied = config_.find("tie_word_embeddings");
-    sizes_.tied = tied != config_.end() && tied->is_boolean() && tied->get<bool>();
+    sizes_.tied = tied != config_.end() && tied->is_boolean() ? tied->get<bool>() : family_.tied;
     HF_CHECKED(refuse_features());
+    HF_CHECKED(own_keys());
     HF_CHECKED(rope());
     return std::move(sizes_);
   }
@@ -90,7 +91,12 @@ class ConfigReader {
     const auto u32 = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
     writer_.set_u32(key("attention.head_count"), u32(sizes_.heads));
     writer_.set_u32(key("attention.head_count_kv"), u32(sizes_.kv_heads));
-    writer_.set_u32(key("rope.dimension_count"), u32(sizes_.head_dim));
+    HF_TRY(const double part, real(config_, "partial_rotary_factor", 1));
+    sizes_.rope_dims = static_cast<std::int64_t>(part * static_cast<double>(sizes_.head_dim));
+    if (!(part > 0 && part <= 1) || sizes_.rope_dims % 2 != 0) {
+      return invalid("partial_rotary_factor", "leaves no even number of elements");
+    }
+    writer_.set_u32(key("rope.dimension_count"), u32(sizes_.rope_dims));
     if (!absent(config_, "head_dim")) {
       writer_.set_u32(key("attention.key_length"), u32(sizes_.head_dim));
       writer_.set_u32(key("attention.value_length"), u32(sizes_.head_dim));
@@ -100,9 +106,18 @@ class ConfigReader {
 
   /// What would load and then give other numbers than the model's own code.
   Result<void> refuse_features() const {
-    const auto act = config_.find("hidden_act");
-    if (act != config_.end() && *act != "silu" && *act != "swish") {
-      return unsupported("hidden_act " + act->dump() + " is not supported, expected \"silu\"");
+    std::string act = family_.activation;
+    for (const char* name : {"hidden_act", "hidden_activation"}) {
+      const auto at = config_.find(name);
+      if (at != config_.end() && at->is_string()) act = at->get<std::string>();
+    }
+    if (act == "swish") act = "silu";
+    // What the first gemma's config calls gelu is computed with tanh by its code.
+    if (act == "gelu" && std::string_view(family_.architecture) == "gemma")
+      act = family_.activation;
+    if (act != family_.activation) {
+      return unsupported("hidden_act " + gguf::quoted(act) + " is not supported, expected \"" +
+                         family_.activation + "\"");
     }
     if (!absent(config_, "quantization_config")) {
       return unsupported(
@@ -117,10 +132,42 @@ class ConfigReader {
     if (window != config_.end() && *window == true) {
       return unsupported("use_sliding_window is true, which is not supported");
     }
-    for (const char* name : {"mlp_bias", "attention_out_bias"}) {
-      const auto at = config_.find(name);
-      if (at != config_.end() && *at == true) {
-        return unsupported("\"" + std::string(name) + "\" is true, which is not supported");
+    const auto causal = config_.find("use_bidirectional_attention");
+    if (causal != config_.end() && *causal == true) {
+      return unsupported("use_bidirectional_attention is true, which is not supported");
+    }
+    return refuse_scales();
+  }
+
+  /// Numbers that the architecture fixes and some models would have otherwise.
+  Result<void> refuse_scales() const {
+    HF_TRY(const std::int64_t layers, whole("num_hidden_layers", -1));
+    HF_TRY(const std::int64_t width, whole("hidden_size", -1));
+    HF_TRY(const double scalar, real(config_, "query_pre_attn_scalar", -1));
+    const std::string_view arch = family_.architecture;
+    const bool wide = (arch == "gemma2" && layers == 46) || (arch == "gemma3" && layers == 62);
+    const std::int64_t expected = wide ? width / sizes_.heads : sizes_.head_dim;
+    if (scalar > 0 && scalar != static_cast<double>(expected)) {
+      return unsupported("query_pre_attn_scalar is not " + std::to_string(expected));
+    }
+    HF_TRY(const std::int64_t step, whole("no_rope_layer_interval", 4));
+    HF_TRY(const std::int64_t period, whole("sliding_window_pattern", arch == "gemma3" ? 6 : 2));
+    if (step != 4) return unsupported("no_rope_layer_interval is not 4");
+    if (arch == "gemma3" && period != 6) return unsupported("sliding_window_pattern is not 6");
+    if (arch == "gemma2" && period != 2) return unsupported("sliding_window_pattern is not 2");
+    HF_TRY(const double local, real(config_, "rope_local_base_freq", 10000));
+    if (local != 10000) return unsupported("rope_local_base_freq is not 10000");
+    return {};
+  }
+
+  Result<void> own_keys() {
+    for (const KeyRule& rule : family_.keys) {
+      if (absent(config_, rule.hf)) continue;
+      if (rule.real) {
+        HF_TRY(const double value, real(config_, rule.hf, 0));
+        writer_.set_f32(key(rule.gguf), static_cast<float>(value));
+      } else {
+        HF_CHECKED(copy(rule.hf, rule.gguf));
       }
     }
     return {};
@@ -143,6 +190,7 @@ class ConfigReader {
       if (at != part->end() && at->is_string()) type = at->get<std::string>();
     }
     if (type == "default") return {};
+    if (type == "longrope" || type == "su") return longrope(*part);
     HF_TRY(const double factor, real(*part, "factor", 0));
     if (factor < 1) return invalid("rope_scaling.factor", "is below 1 or missing");
     if (type == "linear") {
@@ -152,6 +200,32 @@ class ConfigReader {
     }
     if (type == "llama3") return llama3(*part, base, factor);
     return unsupported("rope_scaling of type " + gguf::quoted(type) + " is not supported");
+  }
+
+  /// Two lists of divisors: for contexts up to the one of training, and for longer ones.
+  Result<void> longrope(const json& part) {
+    HF_TRY(const std::int64_t context, whole("max_position_embeddings", -1));
+    HF_TRY(const std::int64_t trained, whole("original_max_position_embeddings", context));
+    for (const auto& [name, to] : {std::pair{"long_factor", &sizes_.long_factors},
+                                   std::pair{"short_factor", &sizes_.short_factors}}) {
+      const json list = part.value(name, json());
+      if (!list.is_array() || list.size() != static_cast<std::size_t>(sizes_.rope_dims / 2)) {
+        return invalid(std::string("rope_scaling.") + name, "is no list of a factor for each pair");
+      }
+      for (const json& factor : list) {
+        if (!factor.is_number() || !(factor.get<double>() > 0)) {
+          return invalid(std::string("rope_scaling.") + name, "holds something else than factors");
+        }
+        to->push_back(factor.get<float>());
+      }
+    }
+    const double ratio = static_cast<double>(context) / static_cast<double>(trained);
+    const double magnitude =
+        ratio > 1 ? std::sqrt(1 + std::log(ratio) / std::log(static_cast<double>(trained))) : 1;
+    writer_.set_u32(key("rope.scaling.original_context_length"),
+                    static_cast<std::uint32_t>(trained));
+    writer_.set_f32(key("rope.scaling.attn_factor"), static_cast<float>(magnitude));
+    return {};
   }
 
   /// Divisors of the frequencies: 1 for short waves, `factor` for long ones, a

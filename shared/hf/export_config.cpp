@@ -27,18 +27,19 @@ Error unsupported(const gguf::File& file, const std::string& what) {
 }
 
 /// Llama 3's numbers, if they give exactly the factors that the file has.
-Result<json> llama3_scaling(const gguf::File& file, const gguf::TensorInfo& factors, double base) {
+Result<json> llama3_scaling(const gguf::File& file, const gguf::TensorInfo& factors, double base,
+                            double trained) {
   const auto n = static_cast<std::size_t>(factors.dims[0]);
   std::vector<float> have(n);
   HF_CHECKED(gguf::dequantize_row(factors.type, factors.data.data(), have.data(), n));
   const double factor = n == 0 ? 1 : static_cast<double>(have.back());
-  constexpr double kLow = 1, kHigh = 4, kTrained = 8192;
+  constexpr double kLow = 1, kHigh = 4;
   for (std::size_t i = 0; i < n; ++i) {
     const double wave =
         2 * M_PI * std::pow(base, static_cast<double>(2 * i) / static_cast<double>(2 * n));
-    double divisor = wave > kTrained / kLow ? factor : 1;
-    if (wave > kTrained / kHigh && wave <= kTrained / kLow) {
-      const double blend = (kTrained / wave - kLow) / (kHigh - kLow);
+    double divisor = wave > trained / kLow ? factor : 1;
+    if (wave > trained / kHigh && wave <= trained / kLow) {
+      const double blend = (trained / wave - kLow) / (kHigh - kLow);
       divisor = 1 / ((1 - blend) / factor + blend);
     }
     if (std::fabs(static_cast<double>(have[i]) / divisor - 1) > 1e-5) {
@@ -49,7 +50,7 @@ Result<json> llama3_scaling(const gguf::File& file, const gguf::TensorInfo& fact
               {"factor", factor},
               {"low_freq_factor", kLow},
               {"high_freq_factor", kHigh},
-              {"original_max_position_embeddings", static_cast<std::int64_t>(kTrained)}};
+              {"original_max_position_embeddings", static_cast<std::int64_t>(trained)}};
 }
 
 class ConfigWriter {
@@ -59,7 +60,16 @@ class ConfigWriter {
   Result<json> run() {
     out_["architectures"] = json::array({family_.hf_class});
     out_["model_type"] = family_.model_type;
-    out_["hidden_act"] = "silu";
+    out_["hidden_act"] = family_.activation;
+    if (std::string_view(family_.architecture).starts_with("gemma")) {
+      out_["hidden_activation"] = family_.activation;
+    }
+    for (const KeyRule& rule : family_.keys) {
+      const auto value = file_.get_f64(key(rule.gguf));
+      if (!value) continue;
+      if (rule.real) out_[rule.hf] = shortest(*value);
+      if (!rule.real) out_[rule.hf] = static_cast<std::int64_t>(*value);
+    }
     HF_CHECKED(copy("block_count", "num_hidden_layers", true));
     HF_CHECKED(copy("context_length", "max_position_embeddings", true));
     HF_CHECKED(copy("embedding_length", "hidden_size", true));
@@ -82,6 +92,7 @@ class ConfigWriter {
       if (const auto id = file_.get_u64(from)) out_[to] = *id;
     }
     HF_CHECKED(rope());
+    HF_CHECKED(heads());
     return std::move(out_);
   }
 
@@ -96,14 +107,54 @@ class ConfigWriter {
     return unsupported(file_, "key \"" + key(from) + "\" is missing or differs between layers");
   }
 
+  /// Sizes of heads that other code would guess otherwise.
+  Result<void> heads() {
+    const std::uint64_t width = out_["hidden_size"], heads = out_["num_attention_heads"];
+    if (heads == 0) return unsupported(file_, "there are no heads");
+    const std::uint64_t size = file_.get_u64(key("attention.key_length")).value_or(width / heads);
+    const std::uint64_t turned = file_.get_u64(key("rope.dimension_count")).value_or(size);
+    if (std::string_view(family_.architecture).starts_with("gemma")) {
+      out_["head_dim"] = size;
+      const std::uint64_t layers = out_["num_hidden_layers"];
+      const bool wide = layers == 46 || layers == 62;
+      out_["query_pre_attn_scalar"] = wide ? width / heads : size;
+    }
+    if (turned != size) {
+      out_["partial_rotary_factor"] = static_cast<double>(turned) / static_cast<double>(size);
+    }
+    return {};
+  }
+
+  Result<void> longrope() {
+    json scaling = {{"type", "longrope"}};
+    for (const auto& [tensor, name] : {std::pair{"rope_factors_long.weight", "long_factor"},
+                                       std::pair{"rope_factors_short.weight", "short_factor"}}) {
+      const gguf::TensorInfo* t = file_.tensor(tensor);
+      if (t == nullptr) return unsupported(file_, std::string("there is no ") + tensor);
+      std::vector<float> factors(t->elements());
+      HF_CHECKED(gguf::dequantize_row(t->type, t->data.data(), factors.data(), factors.size()));
+      scaling[name] = json::array();
+      for (const float f : factors) scaling[name].push_back(shortest(static_cast<double>(f)));
+    }
+    out_["rope_scaling"] = scaling;
+    HF_CHECKED(
+        copy("rope.scaling.original_context_length", "original_max_position_embeddings", true));
+    return {};
+  }
+
   Result<void> rope() {
     const double base = shortest(file_.get_f64(key("rope.freq_base")).value_or(10000));
     out_["rope_theta"] = base;
+    const std::string original = key("rope.scaling.original_context_length");
+    const double trained = file_.get_f64(original).value_or(8192);
     if (const gguf::TensorInfo* factors = file_.tensor("rope_freqs.weight")) {
-      HF_TRY(out_["rope_scaling"], llama3_scaling(file_, *factors, base));
+      HF_TRY(out_["rope_scaling"], llama3_scaling(file_, *factors, base, trained));
       return {};
     }
-    const auto type = file_.get_string(key("rope.scaling.type")).value_or("none");
+    const bool lists = file_.tensor("rope_factors_long.weight") != nullptr;
+    const auto type =
+        file_.get_string(key("rope.scaling.type")).value_or(lists ? "longrope" : "none");
+    if (type == "longrope") return longrope();
     if (type == "none") return {};
     if (type != "linear") {
       return unsupported(file_, "rope scaling \"" + std::string(type) + "\" is not supported");

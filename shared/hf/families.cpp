@@ -5,7 +5,7 @@
 namespace holdfast::hf {
 namespace {
 
-std::vector<TensorRule> llama_like(Change q, Change k, bool biases, bool head_norms) {
+std::vector<TensorRule> llama_like(Change q, Change k, bool head_norms) {
   std::vector<TensorRule> out = {
       {"model.embed_tokens.weight", "token_embd.weight"},
       {"model.norm.weight", "output_norm.weight"},
@@ -20,11 +20,9 @@ std::vector<TensorRule> llama_like(Change q, Change k, bool biases, bool head_no
       {"model.layers.%.mlp.up_proj.weight", "blk.%.ffn_up.weight"},
       {"model.layers.%.mlp.down_proj.weight", "blk.%.ffn_down.weight"},
   };
-  if (biases) {
-    out.push_back({"model.layers.%.self_attn.q_proj.bias", "blk.%.attn_q.bias", q});
-    out.push_back({"model.layers.%.self_attn.k_proj.bias", "blk.%.attn_k.bias", k});
-    out.push_back({"model.layers.%.self_attn.v_proj.bias", "blk.%.attn_v.bias"});
-  }
+  out.push_back({"model.layers.%.self_attn.q_proj.bias", "blk.%.attn_q.bias", q});
+  out.push_back({"model.layers.%.self_attn.k_proj.bias", "blk.%.attn_k.bias", k});
+  out.push_back({"model.layers.%.self_attn.v_proj.bias", "blk.%.attn_v.bias"});
   if (head_norms) {
     out.push_back({"model.layers.%.self_attn.q_norm.weight", "blk.%.attn_q_norm.weight"});
     out.push_back({"model.layers.%.self_attn.k_norm.weight", "blk.%.attn_k_norm.weight"});
@@ -32,14 +30,97 @@ std::vector<TensorRule> llama_like(Change q, Change k, bool biases, bool head_no
   return out;
 }
 
+void rename(std::vector<TensorRule>& rules, std::string_view from, const char* to) {
+  for (TensorRule& rule : rules) {
+    if (std::string_view(rule.hf).ends_with(from)) rule.gguf = to;
+  }
+}
+
+/// Norms that are stored less 1; those behind the blocks where `branches` (gemma 2 and 3).
+std::vector<TensorRule> gemma_like(bool branches, bool head_norms) {
+  std::vector<TensorRule> out = llama_like(Change::kNone, Change::kNone, head_norms);
+  if (branches) {
+    rename(out, "post_attention_layernorm.weight", "blk.%.post_attention_norm.weight");
+    out.push_back({"model.layers.%.pre_feedforward_layernorm.weight", "blk.%.ffn_norm.weight"});
+    out.push_back(
+        {"model.layers.%.post_feedforward_layernorm.weight", "blk.%.post_ffw_norm.weight"});
+  }
+  for (TensorRule& rule : out) {
+    if (std::string_view(rule.gguf).ends_with("norm.weight")) rule.change = Change::kPlusOne;
+  }
+  return out;
+}
+
+/// Norms behind the blocks alone, and over the heads of a token together.
+std::vector<TensorRule> olmo2_like() {
+  std::vector<TensorRule> out = llama_like(Change::kNone, Change::kNone, true);
+  rename(out, "post_attention_layernorm.weight", "blk.%.post_attention_norm.weight");
+  out.push_back({"model.layers.%.post_feedforward_layernorm.weight", "blk.%.post_ffw_norm.weight"});
+  std::erase_if(out, [](const TensorRule& rule) {
+    return std::string_view(rule.gguf).ends_with("attn_norm.weight");
+  });
+  return out;
+}
+
+/// Fused matrices.
+std::vector<TensorRule> phi3_like() {
+  std::vector<TensorRule> out = llama_like(Change::kNone, Change::kNone, false);
+  std::erase_if(out, [](const TensorRule& rule) {
+    const std::string_view name = rule.hf;
+    return name.find("q_proj") != name.npos || name.find("k_proj") != name.npos ||
+           name.find("v_proj") != name.npos || name.find("gate_proj") != name.npos ||
+           name.find("up_proj") != name.npos;
+  });
+  out.push_back({"model.layers.%.self_attn.qkv_proj.weight", "blk.%.attn_qkv.weight"});
+  out.push_back({"model.layers.%.self_attn.qkv_proj.bias", "blk.%.attn_qkv.bias"});
+  out.push_back({"model.layers.%.mlp.gate_up_proj.weight", "blk.%.ffn_up.weight"});
+  return out;
+}
+
 const std::vector<Family>& families() {
-  static const std::vector<TensorRule> pairs =
-      llama_like(Change::kPermuteQ, Change::kPermuteK, true, false);
+  static const std::vector<TensorRule> pairs = [] {
+    auto out = llama_like(Change::kPermuteQ, Change::kPermuteK, false);
+    out.push_back({"model.layers.%.self_attn.o_proj.bias", "blk.%.attn_output.bias"});
+    out.push_back({"model.layers.%.mlp.gate_proj.bias", "blk.%.ffn_gate.bias"});
+    out.push_back({"model.layers.%.mlp.up_proj.bias", "blk.%.ffn_up.bias"});
+    out.push_back({"model.layers.%.mlp.down_proj.bias", "blk.%.ffn_down.bias"});
+    return out;
+  }();
+  static const std::vector<KeyRule> window = {{"sliding_window", "attention.sliding_window"}};
   static const std::vector<Family> all = {
       {"llama", "llama", "LlamaForCausalLM", pairs},
-      {"mistral", "llama", "MistralForCausalLM", pairs},
-      {"qwen2", "qwen2", "Qwen2ForCausalLM", llama_like(Change::kNone, Change::kNone, true, false)},
-      {"qwen3", "qwen3", "Qwen3ForCausalLM", llama_like(Change::kNone, Change::kNone, false, true)},
+      {"mistral", "llama", "MistralForCausalLM", pairs, window},
+      {"qwen2", "qwen2", "Qwen2ForCausalLM", llama_like(Change::kNone, Change::kNone, false)},
+      {"qwen3", "qwen3", "Qwen3ForCausalLM", llama_like(Change::kNone, Change::kNone, true)},
+      {"gemma",
+       "gemma",
+       "GemmaForCausalLM",
+       gemma_like(false, false),
+       {},
+       "gelu_pytorch_tanh",
+       true},
+      {"gemma2",
+       "gemma2",
+       "Gemma2ForCausalLM",
+       gemma_like(true, false),
+       {{"sliding_window", "attention.sliding_window"},
+        {"attn_logit_softcapping", "attn_logit_softcapping", true},
+        {"final_logit_softcapping", "final_logit_softcapping", true}},
+       "gelu_pytorch_tanh",
+       true},
+      {"gemma3_text", "gemma3", "Gemma3ForCausalLM", gemma_like(true, true), window,
+       "gelu_pytorch_tanh", true},
+      {"phi3", "phi3", "Phi3ForCausalLM", phi3_like(), window},
+      {"olmo2", "olmo2", "Olmo2ForCausalLM", olmo2_like()},
+      {"smollm3", "smollm3", "SmolLM3ForCausalLM", pairs, {}, "silu", true},
+      {"granite",
+       "granite",
+       "GraniteForCausalLM",
+       pairs,
+       {{"embedding_multiplier", "embedding_scale", true},
+        {"residual_multiplier", "residual_scale", true},
+        {"logits_scaling", "logit_scale", true},
+        {"attention_multiplier", "attention.scale", true}}},
   };
   return all;
 }

@@ -31,11 +31,21 @@ struct TensorRule {
   Change change = Change::kNone;
 };
 
+/// A key of config.json beyond those that all families have, and its place in GGUF.
+struct KeyRule {
+  const char* hf;
+  const char* gguf;
+  bool real = false;  // f32, else u32
+};
+
 struct Family {
   const char* model_type;    // of config.json
   const char* architecture;  // general.architecture
   const char* hf_class;      // "architectures" of config.json
   std::vector<TensorRule> tensors;
+  std::vector<KeyRule> keys = {};   // copied where they are there and not null
+  const char* activation = "silu";  // the only one that the architecture has here
+  bool tied = false;                // where config.json does not say
 };
 
 /// nullptr if no engine of ours runs it.
@@ -58,8 +68,11 @@ struct Sizes {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t rope_dims = 0;
   bool tied = false;
   std::vector<float> rope_factors;  // of llama 3's scaling, empty if there is none
+  std::vector<float> long_factors;  // of longrope
+  std::vector<float> short_factors;
 };
 /// Writes general.* and ARCH.* keys. kFileInvalid / kUnsupported name the key
 /// of config.json.

@@ -116,6 +116,7 @@ class FolderFile final : public gguf::File {
  private:
   Result<void> add_tensor(const Family& family, const Sizes& sizes, Contents contents,
                           const std::string& name, const StoredTensor& stored);
+  void add_factors(const char* name, const std::vector<float>& factors);
   ByteSpan own(std::vector<std::byte> bytes) {
     owned_.push_back(std::move(bytes));
     return owned_.back();
@@ -217,6 +218,18 @@ Result<void> FolderFile::add_tensor(const Family& family, const Sizes& sizes, Co
   return {};
 }
 
+void FolderFile::add_factors(const char* name, const std::vector<float>& factors) {
+  if (factors.empty()) return;
+  std::vector<std::byte> bytes(factors.size() * sizeof(float));
+  std::memcpy(bytes.data(), factors.data(), bytes.size());
+  TensorInfo info;
+  info.name = name;
+  info.n_dims = 1;
+  info.dims[0] = factors.size();
+  info.data = own(std::move(bytes));
+  tensors_.push_back(std::move(info));
+}
+
 Result<void> FolderFile::add_weights(const Family& family, const Sizes& sizes, Contents contents) {
   HF_TRY(const std::vector<std::string> files, weight_files(path_));
   for (const std::string& file : files) {
@@ -227,16 +240,9 @@ Result<void> FolderFile::add_weights(const Family& family, const Sizes& sizes, C
     file_bytes_ += part->file_bytes();
     parts_.push_back(std::move(part));
   }
-  if (!sizes.rope_factors.empty()) {
-    std::vector<std::byte> bytes(sizes.rope_factors.size() * sizeof(float));
-    std::memcpy(bytes.data(), sizes.rope_factors.data(), bytes.size());
-    TensorInfo info;
-    info.name = "rope_freqs.weight";
-    info.n_dims = 1;
-    info.dims[0] = sizes.rope_factors.size();
-    info.data = own(std::move(bytes));
-    tensors_.push_back(std::move(info));
-  }
+  add_factors("rope_freqs.weight", sizes.rope_factors);
+  add_factors("rope_factors_long.weight", sizes.long_factors);
+  add_factors("rope_factors_short.weight", sizes.short_factors);
   return finish();
 }
 

@@ -1,0 +1,46 @@
+// Goal: a model folder is registered through the confined reader, served, and survives a killed
+// worker like a GGUF file, with the same text; one that was changed since is not loaded.
+// Method: the demo model written as a folder and that as a file; both served by one house; then a
+// byte more in the folder's config.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/process/house.h"
+
+namespace holdfast::process {
+namespace {
+
+TEST(Folder, IsServedLikeItsFile) {
+  const TempDir dir;
+  const std::string folder = dir.path() + "/model";
+  const std::string file = dir.path() + "/model.gguf";
+  ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
+  ASSERT_EQ(run_program({"holdfast", "convert", folder, file}).code, 0);
+  House house(dir.path() + "/state");
+  ASSERT_TRUE(
+      house.start({"--model", "folder=" + folder, "--model", "file=" + file, "--context", "256"}))
+      << house.errors();
+  const auto client = house.client();
+  wire::Submit submit = make_submit("ROMEO:", 60, 7);
+  submit.model = "file";
+  const Heard of_file = hear(*client, submit);
+  ASSERT_EQ(of_file.failure, "");
+  ASSERT_EQ(of_file.ids.size(), 60u);
+  submit = make_submit("ROMEO:", 60, 7);
+  submit.model = "folder";
+  const Heard of_folder = hear(*client, submit);
+  ASSERT_EQ(of_folder.failure, "");
+  EXPECT_EQ(of_folder.ids, of_file.ids);
+  EXPECT_EQ(of_folder.text, of_file.text);
+  std::ofstream(folder + "/config.json", std::ios::app) << " ";
+  ASSERT_TRUE(house.kill_child("worker-0"));
+  submit = make_submit("ROMEO:", 10, 7);
+  submit.model = "folder";
+  const Heard changed = hear(*client, submit);
+  EXPECT_TRUE(changed.ids.empty()) << changed.text;
+}
+
+}  // namespace
+}  // namespace holdfast::process
