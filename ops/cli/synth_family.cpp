@@ -73,6 +73,7 @@ class TinyModel {
     constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
     s_.architecture = f_.name;
     s_.layers = plain() ? 3 : draw(2, 7);
+    s_.layers = std::max(s_.layers, f_.window_period);  // one that sees all, too
     s_.kv_heads = plain() ? 2 : draw(1, 3);
     s_.heads = s_.kv_heads * (plain() ? 2 : draw(1, 4));
     s_.head_dim = plain() ? 32 : kHeadDims[draw(0, 5)];

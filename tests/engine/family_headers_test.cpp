@@ -1,0 +1,199 @@
+// Goal: headers as they come: keys that are missing, arrays where a number would do, patterns of
+// windows by layer, scalings by key. What is computed follows the header; what cannot be computed
+// is refused by the key's name.
+// Method: a tiny model's header changed key by key, against the float64 reference, which reads the
+// same header by itself; and where a change must matter, that it does.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "shared/gguf/writer.h"
+#include "tests/engine/family_runs.h"
+#include "tests/engine/reference_model.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::int32_t kTokens = 70;  // above the original context of 64
+
+using gguf::Writer;
+using Change = std::function<void(Writer&, const std::string& arch)>;
+
+/// The same file without the keys that end in one of `gone`, then changed.
+std::shared_ptr<const gguf::File> changed(const gguf::File& from, const std::set<std::string>& gone,
+                                          const Change& change) {
+  const std::string arch(from.get_string("general.architecture").value());
+  Writer writer;
+  for (const std::string& key : from.keys()) {
+    if (gone.count(key.substr(key.find('.') + 1)) == 0) writer.copy_key(from, key);
+  }
+  if (change) change(writer, arch + ".");
+  for (const gguf::TensorInfo& t : from.tensors()) {
+    if (gone.count(t.name) > 0) continue;
+    const std::vector<std::uint64_t> dims(t.dims, t.dims + t.n_dims);
+    writer.add_tensor(t.name, t.type, dims,
+                      [&t](const Writer::Sink& sink) { return sink(t.data); });
+  }
+  return gguf::File::from_bytes(writer.to_bytes().value(), "changed.gguf").value();
+}
+
+struct Case {
+  const char* arch;
+  std::set<std::string> gone;
+  Change change;
+  const char* scaling = "none";
+  std::uint64_t seed = 2;
+};
+
+std::vector<float> run(const FamilyModel& m) {
+  RunOptions options;
+  options.threads = 1;
+  return run_family(m, options);
+}
+
+/// Runs the case against the reference; true if the change changed the result.
+bool check(const Case& c, const std::string& what) {
+  const FamilyModel before = make_family(c.arch, c.seed, kTokens, "f32", c.scaling);
+  const FamilyModel m = family_of(changed(*before.file, c.gone, c.change), kTokens);
+  if (m.tokens.empty()) return false;
+  reference::Model reference(*m.file, kTokens + 1);
+  const auto want =
+      m.program.shape.causal ? reference.logits(m.tokens) : reference.hidden(m.tokens);
+  const std::vector<float> have = run(m);
+  double error = 0, norm = 0;
+  std::size_t at = 0;
+  for (const auto& row : want) {
+    for (const double v : row) {
+      const double d = static_cast<double>(have[at++]) - v;
+      error += d * d;
+      norm += v * v;
+    }
+  }
+  EXPECT_EQ(at, have.size());
+  EXPECT_LT(std::sqrt(error / norm), 1e-4) << what;
+  return have != run(before);
+}
+
+TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
+  const Case cases[] = {
+      {"gemma2", {"attn_logit_softcapping", "final_logit_softcapping"}, {}},
+      {"gemma2", {"attention.sliding_window"}, {}},
+      {"gemma3", {"attention.sliding_window"}, {}},
+      {"phi3", {"attention.sliding_window"}, {}},
+      {"granite", {"logit_scale", "residual_scale", "embedding_scale", "attention.scale"}, {}},
+      {"llama", {"rope.freq_base"}, {}, "none", 3},
+      {"phi3", {"rope.scaling.attn_factor"}, {}, "longrope"},
+      {"llama", {"rope.scaling.original_context_length"}, {}, "yarn"},
+  };
+  for (const Case& c : cases) EXPECT_TRUE(check(c, c.arch)) << c.arch << " " << *c.gone.begin();
+  const Case same[] = {
+      {"qwen2moe", {"expert_feed_forward_length", "expert_shared_feed_forward_length"}, {}},
+      {"qwen3", {"vocab_size", "attention.head_count_kv.x"}, {}},
+      {"olmo2", {"rope.dimension_count", "attention.key_length", "attention.value_length"}, {}},
+      {"mixtral", {"vocab_size"}, {}},
+      {"bert", {"pooling_type", "attention.causal", "vocab_size"}, {}},
+      {"gpt2", {"attention.head_count_kv"}, {}},
+  };
+  for (const Case& c : same) EXPECT_FALSE(check(c, c.arch)) << c.arch << " " << *c.gone.begin();
+}
+
+TEST(Headers, NumbersByLayer) {
+  const auto layers_of = [](const char* arch) {
+    return static_cast<std::size_t>(make_family(arch, 2, 1).program.shape.layers);
+  };
+  const auto array_of = [&](const char* arch, const char* key, auto value) -> Change {
+    const std::size_t n = layers_of(arch);
+    return [=](Writer& w, const std::string& prefix) {
+      std::vector<std::int32_t> list;
+      for (std::size_t l = 0; l < n; ++l) list.push_back(value(l));
+      w.set_i32s(prefix + key, list);
+    };
+  };
+  const auto odd = [](std::size_t l) { return static_cast<std::int32_t>(l % 2); };
+  const auto all = [](std::size_t) { return 1; };
+  for (const char* arch : {"gemma2", "gemma3", "olmo2", "llama", "qwen3"}) {
+    Change pattern = array_of(arch, "attention.sliding_window_pattern", odd);
+    const Change both = [=](Writer& w, const std::string& prefix) {
+      pattern(w, prefix);
+      w.set_u32(prefix + "attention.sliding_window", 11);
+    };
+    EXPECT_TRUE(check({arch, {}, both}, arch)) << arch;
+  }
+  EXPECT_TRUE(check({"gemma3", {}, array_of("gemma3", "attention.sliding_window_pattern", all)},
+                    "all layers"));
+  const FamilyModel m = make_family("qwen3", 2, 1);
+  const auto same = [&](std::int64_t v) {
+    return [v](std::size_t) { return static_cast<std::int32_t>(v); };
+  };
+  EXPECT_FALSE(check(
+      {"qwen3", {}, array_of("qwen3", "attention.head_count_kv", same(m.program.shape.kv_heads))},
+      "kv heads"));
+  EXPECT_FALSE(check(
+      {"qwen3", {}, array_of("qwen3", "feed_forward_length", same(m.program.shape.ff))}, "ff"));
+}
+
+TEST(Headers, KeysThatChangeWhatIsComputed) {
+  const auto set_f32 = [](const char* key, float v) -> Change {
+    return [=](Writer& w, const std::string& prefix) { w.set_f32(prefix + key, v); };
+  };
+  const auto set_u32 = [](const char* key, std::uint32_t v) -> Change {
+    return [=](Writer& w, const std::string& prefix) { w.set_u32(prefix + key, v); };
+  };
+  const auto set_bool = [](const char* key, bool v) -> Change {
+    return [=](Writer& w, const std::string& prefix) { w.set_bool(prefix + key, v); };
+  };
+  const Case cases[] = {
+      {"llama", {}, set_f32("attention.scale", 0.3f)},
+      {"qwen2", {}, set_f32("attn_logit_softcapping", 1.5f)},
+      {"llama", {}, set_f32("final_logit_softcapping", 2.0f)},
+      {"llama", {}, set_u32("attention.sliding_window", 9)},
+      {"starcoder2", {}, set_u32("attention.sliding_window", 5)},
+      {"gemma2", {}, set_u32("attention.sliding_window_pattern", 3)},
+      {"gemma3", {}, set_f32("rope.freq_base_swa", 500.0f)},
+      {"qwen2moe", {}, set_bool("expert_weights_norm", true)},
+      {"qwen3moe", {}, set_bool("expert_weights_norm", false)},
+      {"qwen3moe", {}, set_f32("expert_weights_scale", 2.5f)},
+      {"mixtral", {}, set_u32("expert_used_count", 1)},
+      {"granite", {}, set_bool("rope.scaling.finetuned", false)},
+      {"llama", {}, set_f32("rope.scaling.yarn_beta_fast", 4.0f), "yarn"},
+      {"llama", {}, set_f32("rope.scaling.attn_factor", 0.5f), "linear"},
+      {"qwen2", {}, set_u32("rope.scaling.original_context_length", 33), "yarn"},
+  };
+  for (const Case& c : cases) EXPECT_TRUE(check(c, c.arch)) << c.arch << " " << &c - cases;
+}
+
+TEST(Headers, WhatIsNotComputedIsRefusedByName) {
+  const auto refused = [](const char* arch, const std::string& key, const Change& change) {
+    const FamilyModel m = make_family(arch, 2, 1, "f32", "none");
+    const auto shape = plan::read_shape(*changed(*m.file, {}, change));
+    ASSERT_FALSE(shape.has_value()) << arch << " " << key;
+    EXPECT_NE(shape.error().what.find(key), std::string::npos) << shape.error().what;
+  };
+  const auto number = [](const char* key, std::uint32_t v) -> Change {
+    return [=](Writer& w, const std::string& prefix) { w.set_u32(prefix + key, v); };
+  };
+  for (const char* key :
+       {"attention.max_alibi_bias", "attention.clamp_kqv", "expert_group_count",
+        "expert_gating_func", "leading_dense_block_count", "attention.key_length_swa",
+        "rope.dimension_count_swa", "attention.shared_kv_layers"}) {
+    refused("qwen3moe", key, number(key, 3));
+  }
+  refused("qwen2", "attention.sliding_window", number("attention.sliding_window", 9));
+  refused("qwen2", "logit_scale", number("logit_scale", 3));
+  refused("bert", "pooling_type", number("pooling_type", 4));
+  refused("llama", "causal", [](Writer& w, const std::string& prefix) {
+    w.set_bool(prefix + "attention.causal", false);
+  });
+  refused("llama", "differs between layers", [](Writer& w, const std::string& prefix) {
+    w.set_i32s(prefix + "attention.head_count_kv", {1, 2});
+  });
+  refused("gemma2", "sliding_window_pattern", [](Writer& w, const std::string& prefix) {
+    w.set_i32s(prefix + "attention.sliding_window_pattern", {1});
+  });
+  refused("gpt2", "position_embd", number("context_length", 100'000));
+}
+
+}  // namespace
+}  // namespace holdfast
