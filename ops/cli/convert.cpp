@@ -48,6 +48,10 @@ Result<Converted> to_file(const ConvertCall& call, const gguf::File& file,
   if (!file.has("tokenizer.ggml.model")) {
     out.warnings.emplace_back("the folder has no tokenizer.json: the file has no tokenizer");
   }
+  if (file.get_string("tokenizer.ggml.pre") == "patterns") {
+    out.warnings.emplace_back(
+        "the tokenizer's patterns have no name in GGUF: other programs will not read the file");
+  }
   HF_CHECKED(writer.write(call.out, progress));
   return out;
 }

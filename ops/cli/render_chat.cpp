@@ -28,9 +28,11 @@ bool is_gguf(const std::string& bytes) {
 }
 
 Result<Source> read_template(const std::string& path) {
-  HF_TRY(std::string bytes, read_text_argument(path));
-  if (bytes == path) return Error{Errc::kNotFound, "render " + path + ": no such file"};
-  if (!is_gguf(bytes)) return Source{std::move(bytes), "", ""};
+  if (!hf::is_folder(path)) {
+    HF_TRY(std::string bytes, read_text_argument(path));
+    if (bytes == path) return Error{Errc::kNotFound, "render " + path + ": no such file"};
+    if (!is_gguf(bytes)) return Source{std::move(bytes), "", ""};
+  }
   HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
   HF_TRY(const auto tokenizer, text::Tokenizer::load(*file));
   if (tokenizer->chat_template().empty()) {

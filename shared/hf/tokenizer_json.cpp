@@ -8,6 +8,7 @@
 #include "shared/gguf/parse.h"
 #include "shared/hf/json_file.h"
 #include "shared/hf/tokenizer_pipeline.h"
+#include "shared/text/pretokenizer.h"
 
 namespace holdfast::hf {
 namespace {
@@ -204,10 +205,15 @@ class TokenizerReader {
       return {};
     }
     writer_.set_string("tokenizer.ggml.model", "gpt2");
-    writer_.set_string("tokenizer.ggml.pre", "patterns");
-    writer_.set_strings("tokenizer.holdfast.patterns", pipeline_.patterns);
-    writer_.set_bool("tokenizer.holdfast.ignore_merges",
-                     model_->value("ignore_merges", json(false)) == true);
+    const bool ignore_merges = model_->value("ignore_merges", json(false)) == true;
+    const std::vector<std::string_view> patterns(pipeline_.patterns.begin(),
+                                                 pipeline_.patterns.end());
+    const std::string_view name = text::pre_tokenizer_name(patterns, ignore_merges);
+    writer_.set_string("tokenizer.ggml.pre", name.empty() ? "patterns" : name);
+    if (name.empty()) {
+      writer_.set_strings("tokenizer.holdfast.patterns", pipeline_.patterns);
+      writer_.set_bool("tokenizer.holdfast.ignore_merges", ignore_merges);
+    }
     if (!pipeline_.form.empty()) writer_.set_string("tokenizer.holdfast.form", pipeline_.form);
     if (pipeline_.prefix_space) {
       return Error{Errc::kUnsupported,

@@ -264,4 +264,14 @@ std::vector<std::string_view> pre_tokenizer_patterns(std::string_view name) {
   return {};
 }
 
+std::string_view pre_tokenizer_name(const std::vector<std::string_view>& patterns,
+                                    bool ignore_merges) {
+  for (const Scheme& scheme : schemes()) {
+    if (scheme.patterns == patterns && scheme.defaults.ignore_merges == ignore_merges) {
+      return scheme.names.front();
+    }
+  }
+  return {};
+}
+
 }  // namespace holdfast::text

@@ -41,6 +41,11 @@ class PreTokenizer {
 /// Names that PreTokenizer::create knows, in the order of the table.
 std::vector<std::string_view> pre_tokenizer_names();
 
+/// A name that stands for exactly these patterns and this default, so that other programs can read
+/// the file too; empty if there is none.
+std::string_view pre_tokenizer_name(const std::vector<std::string_view>& patterns,
+                                    bool ignore_merges);
+
 /// The patterns that a known name stands for; empty for an unknown one.
 std::vector<std::string_view> pre_tokenizer_patterns(std::string_view name);
 
