@@ -144,7 +144,13 @@ TEST(Headers, KeysThatChangeWhatIsComputed) {
   const auto set_bool = [](const char* key, bool v) -> Change {
     return [=](Writer& w, const std::string& prefix) { w.set_bool(prefix + key, v); };
   };
+  const Change llama3 = [](Writer& w, const std::string& prefix) {
+    w.set_string(prefix + "rope.scaling.type", "llama3");
+    w.set_f32(prefix + "rope.scaling.factor", 8);
+    w.set_u32(prefix + "rope.scaling.original_context_length", 64);
+  };
   const Case cases[] = {
+      {"llama", {}, llama3},
       {"llama", {}, set_f32("attention.scale", 0.3f)},
       {"qwen2", {}, set_f32("attn_logit_softcapping", 1.5f)},
       {"llama", {}, set_f32("final_logit_softcapping", 2.0f)},

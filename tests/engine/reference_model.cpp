@@ -185,6 +185,13 @@ double Model::frequency(std::int64_t pair, bool windowed, double& magnitude) {
   }
   const std::string type(file_.get_string(arch_ + ".rope.scaling.type").value_or("none"));
   if (type == "linear") return f / factor;
+  if (type == "llama3") {
+    const double length = 2 * std::numbers::pi / f;
+    if (length < original / 4) return f;
+    if (length > original) return f / factor;
+    const double smooth = (original / length - 1) / (4 - 1);
+    return (1 - smooth) * f / factor + smooth * f;
+  }
   if (type == "yarn") return yarn(f, pair, base, factor, magnitude);
   CHECK_MSG(type == "none" || type == "longrope", type.c_str());
   return f;
