@@ -68,21 +68,26 @@ class TinyModel {
     return least + static_cast<std::int64_t>((random_.next() >> 33) % n);
   }
   bool plain() const { return seed_ == 0; }
+  bool odd() const { return seed_ % 5 == 4; }  // sizes that fill neither blocks nor panels
+  std::int64_t rows(std::int64_t least, std::int64_t most) {
+    return odd() ? draw(8 * least, 8 * most) : 8 * draw(least, most);
+  }
 
   void draw_sizes() {
     constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
+    constexpr std::int64_t kOddHeadDims[] = {6, 10, 18, 22, 34, 50};
     s_.architecture = f_.name;
     s_.layers = plain() ? 3 : draw(2, 7);
     s_.layers = std::max(s_.layers, f_.window_period);  // one that sees all, too
     s_.kv_heads = plain() ? 2 : draw(1, 3);
     s_.heads = s_.kv_heads * (plain() ? 2 : draw(1, 4));
-    s_.head_dim = plain() ? 32 : kHeadDims[draw(0, 5)];
+    s_.head_dim = plain() ? 32 : (odd() ? kOddHeadDims : kHeadDims)[draw(0, 5)];
     s_.width = s_.heads * s_.head_dim;
     // Where the published models have heads of their own size, the width need not be theirs.
     const bool own_heads = f_.name.starts_with("gemma") || f_.name.starts_with("qwen3");
-    if (own_heads && !plain()) s_.width = 8 * draw(6, 20);
+    if (own_heads && !plain()) s_.width = odd() ? draw(33, 99) : 8 * draw(6, 20);
     if (f_.rope == plan::RopeStyle::kNone) s_.kv_heads = s_.heads;
-    s_.ff = plain() ? 2 * s_.width : 8 * draw(6, 30);
+    s_.ff = plain() ? 2 * s_.width : rows(6, 30);
     s_.vocab = 259 + (plain() ? 61 : draw(0, 90));
     s_.context = 256;
     s_.tied_embeddings = plain() || f_.name.starts_with("gemma") || f_.encoder || draw(0, 1) == 1;
@@ -108,11 +113,11 @@ class TinyModel {
     if (!experts) return;
     s_.experts = plain() ? 4 : draw(3, 9);
     s_.experts_used = plain() ? 2 : draw(1, 3);
-    s_.expert_ff = plain() ? 64 : 8 * draw(3, 10);
+    s_.expert_ff = plain() ? 64 : rows(3, 10);
     // Files of these have no key for it: experts are as wide as the dense layers would be.
     if (!f_.name.starts_with("qwen")) s_.expert_ff = s_.ff;
     const bool shared = f_.shared_expert == Use::kMust || wants(f_.shared_expert);
-    if (shared) s_.shared_ff = plain() ? 96 : 8 * draw(3, 10);
+    if (shared) s_.shared_ff = plain() ? 96 : rows(3, 10);
   }
 
   void draw_scaling(std::string_view scaling) {
