@@ -198,8 +198,33 @@ class ConfigReader {
       writer_.set_f32(key("rope.scaling.factor"), static_cast<float>(factor));
       return {};
     }
+    if (type == "yarn") return yarn(*part, factor);
     if (type == "llama3") return llama3(*part, base, factor);
     return unsupported("rope_scaling of type " + gguf::quoted(type) + " is not supported");
+  }
+
+  Result<void> yarn(const json& part, double factor) {
+    HF_TRY(const std::int64_t context, whole("max_position_embeddings", -1));
+    HF_TRY(const double trained,
+           real(part, "original_max_position_embeddings", static_cast<double>(context)));
+    if (trained < 1 || trained > static_cast<double>(kMost)) {
+      return invalid("rope_scaling.original_max_position_embeddings", "is out of range");
+    }
+    for (const char* name : {"attention_factor", "mscale", "mscale_all_dim", "truncate"}) {
+      if (!absent(part, name)) {
+        return unsupported("rope_scaling with \"" + std::string(name) + "\" is not supported");
+      }
+    }
+    writer_.set_string(key("rope.scaling.type"), "yarn");
+    writer_.set_f32(key("rope.scaling.factor"), static_cast<float>(factor));
+    writer_.set_u32(key("rope.scaling.original_context_length"),
+                    static_cast<std::uint32_t>(trained));
+    for (const auto& [from, to] : {std::pair{"beta_fast", "rope.scaling.yarn_beta_fast"},
+                                   std::pair{"beta_slow", "rope.scaling.yarn_beta_slow"}}) {
+      HF_TRY(const double beta, real(part, from, -1));
+      if (beta > 0) writer_.set_f32(key(to), static_cast<float>(beta));
+    }
+    return {};
   }
 
   /// Two lists of divisors: for contexts up to the one of training, and for longer ones.
@@ -220,8 +245,9 @@ class ConfigReader {
       }
     }
     const double ratio = static_cast<double>(context) / static_cast<double>(trained);
-    const double magnitude =
+    const double usual =
         ratio > 1 ? std::sqrt(1 + std::log(ratio) / std::log(static_cast<double>(trained))) : 1;
+    HF_TRY(const double magnitude, real(part, "attention_factor", usual));
     writer_.set_u32(key("rope.scaling.original_context_length"),
                     static_cast<std::uint32_t>(trained));
     writer_.set_f32(key("rope.scaling.attn_factor"), static_cast<float>(magnitude));

@@ -125,6 +125,25 @@ class ConfigWriter {
     return {};
   }
 
+  Result<void> yarn() {
+    json scaling = {{"rope_type", "yarn"}};
+    scaling["factor"] = shortest(file_.get_f64(key("rope.scaling.factor")).value_or(1));
+    const auto trained = file_.get_u64(key("rope.scaling.original_context_length"));
+    if (trained) scaling["original_max_position_embeddings"] = *trained;
+    for (const auto& [from, to] : {std::pair{"rope.scaling.yarn_beta_fast", "beta_fast"},
+                                   std::pair{"rope.scaling.yarn_beta_slow", "beta_slow"}}) {
+      if (const auto beta = file_.get_f64(key(from))) scaling[to] = shortest(*beta);
+    }
+    for (const char* other : {"rope.scaling.attn_factor", "rope.scaling.yarn_ext_factor",
+                              "rope.scaling.yarn_attn_factor"}) {
+      if (file_.has(key(other))) {
+        return unsupported(file_, "key \"" + key(other) + "\" has no place in a folder");
+      }
+    }
+    out_["rope_scaling"] = scaling;
+    return {};
+  }
+
   Result<void> longrope() {
     json scaling = {{"type", "longrope"}};
     for (const auto& [tensor, name] : {std::pair{"rope_factors_long.weight", "long_factor"},
@@ -156,6 +175,7 @@ class ConfigWriter {
         file_.get_string(key("rope.scaling.type")).value_or(lists ? "longrope" : "none");
     if (type == "longrope") return longrope();
     if (type == "none") return {};
+    if (type == "yarn") return yarn();
     if (type != "linear") {
       return unsupported(file_, "rope scaling \"" + std::string(type) + "\" is not supported");
     }

@@ -115,6 +115,20 @@ INSTANTIATE_TEST_SUITE_P(Families, FolderOfFamily,
                                          "phi3", "olmo2", "smollm3", "granite"),
                          [](const auto& info) { return std::string(info.param); });
 
+// The ways of stretching positions, each as config.json says it.
+TEST(Folder, RopeScalings) {
+  for (const auto& [family, scaling] :
+       {std::pair{"llama", "linear"}, std::pair{"qwen2", "yarn"}, std::pair{"qwen3", "yarn"},
+        std::pair{"phi3", "longrope"}}) {
+    const hf_test::TempFolder temp;
+    ASSERT_TRUE(cli::synth_family(family, temp.at("m.gguf"), "f32", 0, scaling).has_value());
+    const auto made = cli::convert_model({temp.at("m.gguf"), temp.at("folder")}, {});
+    ASSERT_TRUE(made.has_value()) << made.error().what;
+    EXPECT_NE(temp.read("folder/config.json").find(scaling), std::string::npos);
+    EXPECT_EQ(logits_of(temp.at("folder")), logits_of(temp.at("m.gguf"))) << family << scaling;
+  }
+}
+
 // Hugging Face's llama rotates element i of a head with element i + half, GGUF's element 2 i with
 // 2 i + 1: row p * half + i of a head in the folder is row 2 i + p of the file.
 TEST(Folder, OrderOfRows) {
