@@ -155,6 +155,9 @@ class ConfigWriter {
       scaling[name] = json::array();
       for (const float f : factors) scaling[name].push_back(shortest(static_cast<double>(f)));
     }
+    if (const auto factor = file_.get_f64(key("rope.scaling.attn_factor"))) {
+      scaling["attention_factor"] = shortest(*factor);
+    }
     out_["rope_scaling"] = scaling;
     HF_CHECKED(
         copy("rope.scaling.original_context_length", "original_max_position_embeddings", true));
