@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kMeta = "\xE2\x96\x81";  // U+2581
-constexpr std::int64_t kVocabMax = 1 << 24;
+constexpr std::int64_t kVocabMax = 1 << 21;    // eight times the largest known: bounds the memory
 enum Kind : std::int32_t {
   kNormal = 1,
   kUnknown = 2,
