@@ -170,6 +170,18 @@ TEST(Headers, KeysThatChangeWhatIsComputed) {
   for (const Case& c : cases) EXPECT_TRUE(check(c, c.arch)) << c.arch << " " << &c - cases;
 }
 
+TEST(Headers, TheLargestGemmasDivideScoresByTheWidthOfAHeadAsIfHeadsFilledTheRow) {
+  for (const auto& [arch, layers] : {std::pair{"gemma2", 46}, std::pair{"gemma3", 62}}) {
+    const FamilyModel m = make_family(arch, 2, 1);
+    plan::ModelShape shape = m.program.shape;
+    EXPECT_EQ(plan::read_details(*m.file, shape)->attention_scale, 0) << arch;  // 1 / √head_dim
+    shape.layers = layers;
+    EXPECT_DOUBLE_EQ(plan::read_details(*m.file, shape)->attention_scale,
+                     std::sqrt(double(shape.heads) / double(shape.width)))
+        << arch;
+  }
+}
+
 TEST(Headers, WhatIsNotComputedIsRefusedByName) {
   const auto refused = [](const char* arch, const std::string& key, const Change& change) {
     const FamilyModel m = make_family(arch, 2, 1, "f32", "none");
