@@ -69,6 +69,7 @@ std::vector<wire::ModelInfo> Machine::alias_infos() const {
       info.state = std::string(model_state_name(row.state));
       info.context = row.context;
       info.chat = row.chat;
+      info.output = row.output;
       info.reason = row.reason;
     }
     infos.push_back(std::move(info));

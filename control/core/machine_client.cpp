@@ -143,6 +143,7 @@ void Machine::client_message(PeerId peer, const wire::ModelsQuery& m) {
     info.context = model.row.context;
     info.created_ms = model.row.created_ms;
     info.chat = model.row.chat;
+    info.output = model.row.output;
     info.reason = model.row.reason;
     reply.models.push_back(std::move(info));
   }

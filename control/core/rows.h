@@ -86,6 +86,7 @@ struct ModelRow {
   std::int64_t created_ms = 0;
   std::int64_t last_used_ms = 0;
   std::string tokenizer_sha;  // of tokenizer and chat template; empty = not known
+  std::string output;         // how it writes reasoning and calls: chat::describe_output
 };
 
 struct LoadRow {

@@ -45,9 +45,10 @@ class ChoiceText {
   /// Tokens whose text has been handed out: the index for event ids.
   std::int64_t shown() const { return shown_; }
   bool stopped() const { return releaser_.stopped(); }
+  /// Something of the text is kept back: a possible stop string, half a character.
+  bool holds() const;
 
  private:
-  bool holds() const;
   void take(std::string_view bytes, const std::string* extra, Delta* out);
 
   text::Releaser releaser_;

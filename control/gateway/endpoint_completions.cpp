@@ -96,6 +96,9 @@ struct Post {
 void show(Post& post, wire::RequestInfo info, bool duplicate) {
   View view;
   view.shape = post.generation.shape;
+  // As it was when the request was made: its model may have got another file since.
+  const Shape made = decode_shape(info.meta);
+  if (!made.body_hash.empty()) view.shape.output = made.output;
   view.headers = answer_headers(post.generation.ignored, duplicate);
   if (post.wishes.resume) {
     if (post.wishes.resume->request_id != info.request_id) {
@@ -141,6 +144,26 @@ void submit(const std::shared_ptr<Post>& post) {
       });
 }
 
+/// A chat answer is taken apart as its model writes; that is kept with the request.
+void submit_chat(const std::shared_ptr<Post>& post) {
+  const std::string& name = post->generation.submit.model;
+  if (const auto known = post->context.outputs->find(name)) {
+    post->generation.shape.output = *known;
+    return submit(post);
+  }
+  post->context.client.models_async([post](client::Answer<std::vector<wire::ModelInfo>> answer) {
+    post->exchange->post([post, answer = std::move(answer)] {
+      if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+        return post->exchange->respond(error_response(*failure));
+      }
+      post->context.outputs->put(std::get<0>(answer));
+      const auto known = post->context.outputs->find(post->generation.submit.model);
+      post->generation.shape.output = known.value_or("");
+      submit(post);
+    });
+  });
+}
+
 /// A client that reconnects with Last-Event-ID but without a key means the request that the id
 /// names: it must never start a second one. The body must be the one that made it.
 void find_again(const std::shared_ptr<Post>& post) {
@@ -180,6 +203,7 @@ void post_generation(Context& context, const ExchangePtr& exchange, Parse parse)
                    "Last-Event-ID"}));
   }
   if (resume && post->wishes.idem_key.empty()) return find_again(post);
+  if (shape.api == Api::kChat) return submit_chat(post);
   submit(post);
 }
 

@@ -202,17 +202,34 @@ bool read_message(Fields& fields, const std::string& name, const json& message, 
   return true;
 }
 
-void read_tools(Fields& fields, json* chat) {
+/// Clients send arguments as JSON text, templates want the object.
+void open_arguments(json* message) {
+  const auto calls = message->find("tool_calls");
+  if (calls == message->end() || !calls->is_array()) return;
+  for (json& call : *calls) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+    json& function = call["function"];
+    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
+    json arguments =
+        json::parse(function["arguments"].get_ref<const std::string&>(), nullptr, false);
+    if (arguments.is_object()) function["arguments"] = std::move(arguments);
+  }
+}
+
+void read_tools(Fields& fields, json* chat, Shape* shape) {
   const json* tools = fields.take("tools");
   const json* choice = fields.take("tool_choice");
   if (tools != nullptr && !tools->is_array()) return fields.fail("tools", "must be an array");
   if (choice != nullptr && *choice != "auto" && *choice != "none") {
     return fields.fail("tool_choice", "may be \"auto\" or \"none\" here");
   }
-  if (tools != nullptr && (choice == nullptr || *choice == "auto")) (*chat)["tools"] = *tools;
+  fields.take("parallel_tool_calls");  // as the model does it
+  if (tools == nullptr || tools->empty() || (choice != nullptr && *choice == "none")) return;
+  (*chat)["tools"] = *tools;
+  shape->tools = true;
 }
 
-void read_messages(Fields& fields, wire::Submit* submit) {
+void read_messages(Fields& fields, wire::Submit* submit, Shape* shape) {
   const json* messages = fields.take("messages");
   if (messages == nullptr || !messages->is_array() || messages->empty()) {
     return fields.fail("messages", "is required: an array of at least one message");
@@ -224,9 +241,10 @@ void read_messages(Fields& fields, wire::Submit* submit) {
     if (!read_message(fields, "messages[" + std::to_string(i) + "]", (*messages)[i], &message)) {
       return;
     }
+    open_arguments(&message);
     chat["messages"].push_back(std::move(message));
   }
-  read_tools(fields, &chat);
+  read_tools(fields, &chat, shape);
   for (const char* name : {"add_generation_prompt", "chat_template_kwargs"}) {
     if (const json* value = fields.take(name)) chat[name] = *value;
   }
@@ -315,7 +333,7 @@ bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, Fi
   out->shape.api = Api::kChat;
   read_common(fields, limits, out);
   wire::Submit& submit = out->submit;
-  read_messages(fields, &submit);
+  read_messages(fields, &submit, &out->shape);
   read_grammar(fields, &submit);
   std::int64_t value = 0;
   if (fields.integer("max_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;

@@ -11,14 +11,15 @@
 namespace holdfast::gateway {
 namespace {
 
-std::vector<ChoiceText> make_texts(const Shape& shape, const wire::RequestInfo& info,
-                                   const std::vector<std::int64_t>& seen) {
+std::vector<ChatText> make_texts(const Shape& shape, const wire::RequestInfo& info,
+                                 const std::vector<std::int64_t>& seen) {
   const std::size_t count = std::max<std::size_t>(
       {info.choices.size(), static_cast<std::size_t>(std::max(shape.choices, 1))});
-  std::vector<ChoiceText> out;
+  std::vector<ChatText> out;
   out.reserve(count);
+  const auto parse = parse_options(shape);
   for (std::size_t c = 0; c < count; ++c) {
-    out.emplace_back(info.stops, c < seen.size() ? seen[c] : 0, info.sampling.logprobs >= 0);
+    out.emplace_back(info.stops, c < seen.size() ? seen[c] : 0, info.sampling.logprobs >= 0, parse);
   }
   return out;
 }
@@ -55,7 +56,54 @@ std::string common_members(const Shape& shape, const wire::RequestInfo& info, bo
   return out;
 }
 
+/// A whole call, or the piece of one that a delta has.
+std::string call_json(const std::string& request_id, int choice, const chat::CallDelta& call,
+                      bool with_index) {
+  std::string out = "{";
+  if (with_index) out += "\"index\":" + std::to_string(call.index) + ",";
+  if (!call.name.empty()) {
+    out += "\"id\":\"" + call_id(request_id, choice, call.index) + "\",\"type\":\"function\",";
+  }
+  out += "\"function\":{";
+  if (!call.name.empty()) {
+    out += "\"name\":";
+    append_json_string(out, call.name);
+    out += ",";
+  }
+  out += "\"arguments\":";
+  append_json_string(out, call.arguments);
+  return out + "}}";
+}
+
+std::string calls_json(const std::string& request_id, int choice,
+                       const std::vector<chat::CallDelta>& calls, bool with_index) {
+  std::string out = "[";
+  for (const chat::CallDelta& call : calls) {
+    if (out.size() > 1) out += ",";
+    out += call_json(request_id, choice, call, with_index);
+  }
+  return out + "]";
+}
+
+/// A text that ended by itself behind a call waits for its result.
+std::string with_calls(std::string finish, const ChatText& text) {
+  return finish == "stop" && text.calls() > 0 ? "tool_calls" : std::move(finish);
+}
+
 }  // namespace
+
+std::string call_id(const std::string& request_id, int choice, int call) {
+  constexpr char kLetters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  const auto add = [&](char c) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  };
+  for (const char c : request_id) add(c);
+  for (const char c : "/" + std::to_string(choice) + "/" + std::to_string(call)) add(c);
+  std::string id;
+  for (int i = 0; i < 9; ++i, hash /= 62) id += kLetters[hash % 62];
+  return id;
+}
 
 std::string public_id(Api api, const std::string& request_id) {
   return (api == Api::kChat ? "chatcmpl-" : "cmpl-") + request_id;
@@ -117,7 +165,7 @@ StreamRenderer::StreamRenderer(const Shape& shape, wire::RequestInfo info,
 
 std::string StreamRenderer::id() const {
   EventId id{info_.request_id, {}};
-  for (const ChoiceText& text : texts_) id.shown.push_back(text.shown());
+  for (const ChatText& text : texts_) id.shown.push_back(text.shown());
   return format_event_id(id);
 }
 
@@ -129,20 +177,31 @@ std::string StreamRenderer::chunk(const std::string& choices) const {
   return out;
 }
 
-std::string StreamRenderer::choice_json(int choice, const Delta& delta, bool role,
+std::string StreamRenderer::delta_json(int choice, const chat::OutputDelta& delta,
+                                       bool role) const {
+  std::string out = "{";
+  const auto member = [&](const char* name, const std::string& text) {
+    out += (out.size() > 1 ? ",\"" : "\"") + std::string(name) + "\":";
+    append_json_string(out, text);
+  };
+  if (role) member("role", "assistant");
+  if (!delta.reasoning.empty()) member("reasoning_content", delta.reasoning);
+  if (role || !delta.content.empty()) member("content", delta.content);
+  if (!delta.calls.empty()) {
+    out += out.size() > 1 ? ",\"tool_calls\":" : "\"tool_calls\":";
+    out += calls_json(info_.request_id, choice, delta.calls, true);
+  }
+  return out + "}";
+}
+
+std::string StreamRenderer::choice_json(int choice, const ChatDelta& delta, bool role,
                                         const std::string& finish) const {
   std::string out = "{\"index\":" + std::to_string(choice);
   if (shape_.api == Api::kChat) {
-    out += ",\"delta\":{";
-    if (role) out += "\"role\":\"assistant\",";
-    if (role || !delta.text.empty()) {
-      out += "\"content\":";
-      append_json_string(out, delta.text);
-    }
-    out += "}";
+    out += ",\"delta\":" + delta_json(choice, delta.out, role);
   } else {
     out += ",\"text\":";
-    append_json_string(out, delta.text);
+    append_json_string(out, delta.out.content);
   }
   out += ",\"logprobs\":";
   out += delta.logs.empty() ? "null" : logprobs_json(shape_.api, delta.logs);
@@ -183,8 +242,8 @@ std::string StreamRenderer::on_event(const wire::Event& event) {
                {{"request", event.request_id}, {"choice", event.choice}, {"start", event.start}});
     return {};
   }
-  Delta delta = texts_[c].feed(event, true);
-  if (texts_[c].shown() > seen_[c]) delta.text.insert(0, echo_text(event.choice));
+  ChatDelta delta = texts_[c].feed(event, true);
+  if (texts_[c].shown() > seen_[c]) delta.out.content.insert(0, echo_text(event.choice));
   std::string out;
   if (!delta.empty()) append_event(out, id(), chunk(choice_json(event.choice, delta, false, "")));
   return out;
@@ -196,9 +255,9 @@ std::string StreamRenderer::on_fin(const wire::RequestInfo& info) {
   std::string together;
   for (int c = 0; c < choices(); ++c) {
     const auto i = static_cast<std::size_t>(c);
-    Delta delta = texts_[i].finish();
-    delta.text.insert(0, echo_text(c));
-    const std::string finish = finish_word(info_, c);
+    ChatDelta delta = texts_[i].finish();
+    delta.out.content.insert(0, echo_text(c));
+    const std::string finish = with_calls(finish_word(info_, c), texts_[i]);
     if (finish == "error") {
       if (!delta.empty()) append_event(out, id(), chunk(choice_json(c, delta, false, "")));
       append_event(out, id(), error_body(failure_of(info_, c), "", c));
@@ -236,9 +295,38 @@ Collector::Collector(const Shape& shape, wire::RequestInfo info)
 void Collector::on_event(const wire::Event& event) {
   const auto c = static_cast<std::size_t>(event.choice);
   if (event.choice < 0 || c >= texts_.size()) return;
-  Delta delta = texts_[c].feed(event, false);
-  parts_[c].text += delta.text;
-  for (TokenLog& log : delta.logs) parts_[c].logs.push_back(std::move(log));
+  parts_[c].add(texts_[c].feed(event, false));
+}
+
+void Collector::Part::add(ChatDelta delta) {
+  content += delta.out.content;
+  reasoning += delta.out.reasoning;
+  for (chat::CallDelta& call : delta.out.calls) {
+    if (call.name.empty() && !calls.empty()) {
+      calls.back().arguments += call.arguments;
+    } else {
+      calls.push_back(std::move(call));
+    }
+  }
+  for (TokenLog& log : delta.logs) logs.push_back(std::move(log));
+}
+
+std::string Collector::message_json(int choice, const std::string& text) const {
+  const Part& part = parts_[static_cast<std::size_t>(choice)];
+  std::string out = "{\"role\":\"assistant\",\"content\":";
+  if (text.empty() && !part.calls.empty()) {
+    out += "null";
+  } else {
+    append_json_string(out, text);
+  }
+  if (!part.reasoning.empty()) {
+    out += ",\"reasoning_content\":";
+    append_json_string(out, part.reasoning);
+  }
+  if (!part.calls.empty()) {
+    out += ",\"tool_calls\":" + calls_json(info_.request_id, choice, part.calls, false);
+  }
+  return out + "}";
 }
 
 Response Collector::on_fin(const wire::RequestInfo& info) {
@@ -247,18 +335,20 @@ Response Collector::on_fin(const wire::RequestInfo& info) {
   bool any_token = false;
   for (std::size_t c = 0; c < texts_.size(); ++c) {
     const int choice = static_cast<int>(c);
-    Delta rest = texts_[c].finish();
+    parts_[c].add(texts_[c].finish());
     any_token = any_token || texts_[c].considered() > 0;
-    const std::string finish = finish_word(info_, choice);
+    const std::string finish = with_calls(finish_word(info_, choice), texts_[c]);
     if (finish == "error" || (finish == "expired" && !any_token)) {
       return error_response(failure_of(info_, choice));
     }
-    const std::string text = prompt_text(info_, choice) + parts_[c].text + rest.text;
+    const std::string text = prompt_text(info_, choice) + parts_[c].content;
     choices += (c == 0 ? "{\"index\":" : ",{\"index\":") + std::to_string(choice);
-    choices += shape_.api == Api::kChat ? ",\"message\":{\"role\":\"assistant\",\"content\":"
-                                        : ",\"text\":";
-    append_json_string(choices, text);
-    if (shape_.api == Api::kChat) choices += "}";
+    if (shape_.api == Api::kChat) {
+      choices += ",\"message\":" + message_json(choice, text);
+    } else {
+      choices += ",\"text\":";
+      append_json_string(choices, text);
+    }
     choices += ",\"logprobs\":";
     choices += parts_[c].logs.empty() ? "null" : logprobs_json(shape_.api, parts_[c].logs);
     choices += ",\"finish_reason\":";

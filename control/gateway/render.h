@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "control/gateway/choice_text.h"
+#include "control/gateway/chat_text.h"
 #include "control/gateway/http_types.h"
 #include "control/gateway/shape.h"
 #include "shared/wire/messages.h"
@@ -35,8 +35,9 @@ class StreamRenderer {
  private:
   std::string id() const;
   std::string chunk(const std::string& choices) const;
-  std::string choice_json(int choice, const Delta& delta, bool role,
+  std::string choice_json(int choice, const ChatDelta& delta, bool role,
                           const std::string& finish) const;
+  std::string delta_json(int choice, const chat::OutputDelta& delta, bool role) const;
   std::string echo_text(int choice);
   bool echo_only() const { return info_.echo && info_.max_tokens == 0; }
 
@@ -44,7 +45,7 @@ class StreamRenderer {
   wire::RequestInfo info_;
   std::vector<std::int64_t> seen_;
   bool resumed_;  // the client came back with an id
-  std::vector<ChoiceText> texts_;
+  std::vector<ChatText> texts_;
   std::vector<bool> echoed_;
 };
 
@@ -60,12 +61,24 @@ class Collector {
  private:
   Shape shape_;
   wire::RequestInfo info_;
-  std::vector<ChoiceText> texts_;
-  std::vector<Delta> parts_;
+  std::string message_json(int choice, const std::string& text) const;
+  std::vector<ChatText> texts_;
+  struct Part {  // of one choice
+    std::string content;
+    std::string reasoning;
+    std::vector<chat::CallDelta> calls;
+    std::vector<TokenLog> logs;
+    void add(ChatDelta delta);
+  };
+  std::vector<Part> parts_;
 };
 
 /// "cmpl-ID" / "chatcmpl-ID".
 std::string public_id(Api api, const std::string& request_id);
+
+/// The id of a call: nine letters and digits, the same whenever the answer is shown (some chat
+/// templates want exactly nine).
+std::string call_id(const std::string& request_id, int choice, int call);
 
 /// {"prompt_tokens":…,"completion_tokens":…,"total_tokens":…}
 std::string usage_json(const wire::RequestInfo& info);

@@ -3,11 +3,13 @@
 // endpoints.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "control/gateway/exchange.h"
+#include "control/gateway/model_outputs.h"
 #include "control/gateway/params.h"
 #include "control/gateway/server.h"
 #include "shared/client/client.h"
@@ -22,6 +24,7 @@ struct Context {
   std::size_t hold_bytes = 256 * 1024;          // unsent bytes at which a stream is held
   std::size_t resume_bytes = 64 * 1024;         // and at which it goes on
   std::chrono::milliseconds ready_time{2'000};  // for the daemon to answer /health/ready
+  std::shared_ptr<ModelOutputs> outputs = std::make_shared<ModelOutputs>();
 };
 
 /// The parts of the path that stood for {…} in the route, percent-decoded.

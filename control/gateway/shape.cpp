@@ -6,6 +6,19 @@ namespace holdfast::gateway {
 
 using json = nlohmann::json;
 
+std::optional<chat::OutputOptions> parse_options(const Shape& shape) {
+  const chat::OutputKind kind = chat::read_output(shape.output);
+  chat::OutputOptions options;
+  options.format = kind.format;
+  options.tools = shape.tools && kind.format != chat::ToolFormat::kNone;
+  options.reasoning = kind.reasoning;
+  options.starts_in_reasoning = kind.opens_reasoning;
+  const bool parses =
+      options.tools || options.reasoning || kind.format == chat::ToolFormat::kHarmony;
+  if (shape.api != Api::kChat || !parses) return std::nullopt;
+  return options;
+}
+
 std::string encode_shape(const Shape& shape) {
   json out = {{"api", shape.api == Api::kChat ? "chat" : "completions"},
               {"stream", shape.stream},
@@ -13,6 +26,8 @@ std::string encode_shape(const Shape& shape) {
               {"choices", shape.choices},
               {"hash", shape.body_hash}};
   if (!shape.user.empty()) out["user"] = shape.user;
+  if (!shape.output.empty()) out["output"] = shape.output;
+  if (shape.tools) out["tools"] = true;
   return json{{"gateway", out}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -36,6 +51,8 @@ Shape decode_shape(const std::string& meta) {
   if (choices != in.end() && choices->is_number_integer()) shape.choices = choices->get<int>();
   shape.body_hash = text("hash");
   shape.user = text("user");
+  shape.output = text("output");
+  shape.tools = flag("tools");
   return shape;
 }
 

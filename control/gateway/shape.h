@@ -2,7 +2,10 @@
 // What the gateway must know about a request to show it again, to whoever attaches later: it
 // travels in Submit::meta and comes back with RequestInfo.
 
+#include <optional>
 #include <string>
+
+#include "shared/chat/output_parser.h"
 
 namespace holdfast::gateway {
 
@@ -15,7 +18,11 @@ struct Shape {
   int choices = 1;
   std::string body_hash;  // of the POST that made it
   std::string user;       // OpenAI's `user`
+  std::string output;     // of its model, when the request was made: chat::read_output
+  bool tools = false;     // calls of tools are looked for
 };
+/// How the text of a chat answer is taken apart; nullopt: it is all content.
+std::optional<chat::OutputOptions> parse_options(const Shape& shape);
 
 std::string encode_shape(const Shape& shape);
 /// Requests of other clients have another meta or none: defaults then.

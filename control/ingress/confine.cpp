@@ -2,6 +2,7 @@
 // https://docs.kernel.org/userspace-api/seccomp_filter.html
 #include "control/ingress/confine.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -40,12 +41,7 @@ constexpr std::uint64_t kAllRights =
     LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
     LANDLOCK_ACCESS_FS_MAKE_SYM;
 
-bool confine_files(const std::string& path) {
-  landlock_ruleset_attr attributes = {};
-  attributes.handled_access_fs = kAllRights;
-  const auto rules =
-      static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0));
-  if (rules < 0) return false;
+bool allow(int rules, const std::string& path) {
   const int file = open(path.c_str(), O_PATH | O_CLOEXEC);
   struct stat st = {};
   bool done = file >= 0 && fstat(file, &st) == 0;
@@ -54,10 +50,21 @@ bool confine_files(const std::string& path) {
     rule.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;
     if (S_ISDIR(st.st_mode)) rule.allowed_access |= LANDLOCK_ACCESS_FS_READ_DIR;
     rule.parent_fd = file;
-    done = syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0 &&
-           syscall(SYS_landlock_restrict_self, rules, 0) == 0;
+    done = syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
   }
   if (file >= 0) close(file);
+  return done;
+}
+
+bool confine_files(const std::vector<std::string>& paths) {
+  landlock_ruleset_attr attributes = {};
+  attributes.handled_access_fs = kAllRights;
+  const auto rules =
+      static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0));
+  if (rules < 0) return false;
+  bool done = true;
+  for (const std::string& path : paths) done = done && allow(rules, path);
+  done = done && syscall(SYS_landlock_restrict_self, rules, 0) == 0;
   close(rules);
   return done;
 }
@@ -132,8 +139,6 @@ bool confine_syscalls() {
   return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-}  // namespace
-
 Result<std::string> real_path_below(const std::string& path, const std::string& roots) {
   HF_TRY(const std::string real, real_path(path));
   if (roots.empty()) return real;
@@ -148,10 +153,33 @@ Result<std::string> real_path_below(const std::string& path, const std::string& 
                                         roots + "); move it there or change models.roots"};
 }
 
-Confinement confine_this_process(const std::string& real_path) {
+}  // namespace
+
+Result<std::vector<std::string>> real_paths_below(const std::string& path,
+                                                  const std::string& roots) {
+  std::vector<std::string> all(1);
+  HF_TRY(all[0], real_path_below(path, roots));
+  DIR* folder = opendir(path.c_str());
+  if (folder == nullptr) return all;
+  std::vector<std::string> links;
+  while (const dirent* entry = readdir(folder)) {
+    struct stat st = {};
+    const bool link =
+        fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+    if (link) links.push_back(path + "/" + entry->d_name);
+  }
+  closedir(folder);
+  for (const std::string& link : links) {
+    HF_TRY(std::string real, real_path_below(link, roots));
+    all.push_back(std::move(real));
+  }
+  return all;
+}
+
+Confinement confine_this_process(const std::vector<std::string>& real_paths) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // both ask for it
   Confinement done;
-  done.files = confine_files(real_path);
+  done.files = confine_files(real_paths);
   done.syscalls = confine_syscalls();
   return done;
 }

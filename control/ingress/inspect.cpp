@@ -1,5 +1,7 @@
 #include "control/ingress/inspect.h"
 
+#include "control/ingress/chat.h"
+#include "shared/chat/output_parser.h"
 #include "shared/gguf/gguf.h"
 #include "shared/hf/folder.h"
 #include "shared/hf/stamp.h"
@@ -8,6 +10,10 @@
 
 namespace holdfast::ingress {
 namespace {
+
+/// Enough for a template to show how an answer begins.
+constexpr std::string_view kShortChat =
+    R"({"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":true})";
 
 Result<wire::Inspected> read_all(const std::string& path) {
   wire::Inspected out;
@@ -20,6 +26,9 @@ Result<wire::Inspected> read_all(const std::string& path) {
     HF_TRY(const auto blob, gguf::File::from_bytes(out.tokenizer, path));
     HF_TRY(const auto tokenizer, text::Tokenizer::load(*blob));
     out.pieces = text::encode_pieces(*tokenizer);
+    const auto prompt = render_chat(std::string(kShortChat), *tokenizer, "2026-01-15");
+    out.output =
+        chat::describe_output(tokenizer->chat_template(), prompt ? prompt.value() : std::string());
   }
   HF_TRY(out.model_sha, hf::sha256_of(path));
   HF_TRY(const hf::Stamp after, hf::stamp_of(path));

@@ -32,7 +32,7 @@ void on_stop_signal(int) {
 /// Looks where the file is, then at nothing else any more.
 hf::wire::Inspected read_confined(const std::string& path, const std::string& roots) {
   hf::ingress::limit_this_process(path);
-  const auto real = hf::ingress::real_path_below(path, roots);
+  const auto real = hf::ingress::real_paths_below(path, roots);
   if (!real) return hf::ingress::refused_file(real.error());
   hf::ingress::confine_this_process(real.value());
   return hf::ingress::inspect_file(path);

@@ -96,6 +96,7 @@ core::ModelRow Daemon::model_numbers(const wire::Inspected& inspected) {
   row.prefill_chunk = envelope.prefill_chunk;
   row.vocab = static_cast<std::int32_t>(std::min<std::int64_t>(shape->vocab, 1 << 30));
   row.chat = shape->has_chat_template;
+  row.output = inspected.output;
   if (!inspected.tokenizer.empty()) row.tokenizer_sha = content_hash(inspected.tokenizer);
   row.weights_bytes =
       static_cast<std::int64_t>(std::min<std::uint64_t>(envelope.weights, 1ULL << 60));

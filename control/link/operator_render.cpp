@@ -75,6 +75,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
             {"kv_type", r.kv_type},
             {"vocab", r.vocab},
             {"chat", r.chat},
+            {"output", r.output},
             {"size_bytes", r.size},
             {"weights_bytes", r.weights_bytes},
             {"kv_bytes", r.kv_bytes},

@@ -26,10 +26,14 @@ void PieceCache::fill(const std::string& model_sha, wire::Event& event) {
   const text::PieceTable* pieces = table(model_sha);
   event.bytes.clear();
   event.ends.clear();
+  event.special.clear();
   event.ends.reserve(event.ids.size());
-  for (const wire::TokenId id : event.ids) {
-    if (pieces != nullptr) event.bytes += pieces->piece(id);
+  for (std::size_t i = 0; i < event.ids.size(); ++i) {
+    if (pieces != nullptr) event.bytes += pieces->piece(event.ids[i]);
     event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
+    if (pieces == nullptr || !pieces->is_control(event.ids[i])) continue;
+    event.special.resize(event.ids.size());
+    event.special[i] = pieces->control_text(event.ids[i]);
   }
 }
 

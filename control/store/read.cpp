@@ -210,6 +210,7 @@ Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
     r.created_ms = use.integer(c++);
     r.last_used_ms = use.integer(c++);
     r.tokenizer_sha = use.text(c++);
+    r.output = use.text(c++);
     rows.push_back(std::move(r));
   }
 }

@@ -14,8 +14,8 @@ constexpr const char* kUpdateChoice =
 constexpr const char* kPutModel =
     "INSERT OR REPLACE INTO models(name, sha, path, size, mtime_ns, architecture, context, slots,"
     " pages, prefill_chunk, kv_type, vocab, chat, weights_bytes, kv_bytes, scratch_bytes, options,"
-    " shape, wanted, state, reason, created_ms, last_used_ms, tokenizer_sha)"
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    " shape, wanted, state, reason, created_ms, last_used_ms, tokenizer_sha, output)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 constexpr const char* kPutLoad =
     "INSERT INTO loads(load_id, model, model_sha, worker_key, incarnation, state, class, slots,"
     " pages, page_tokens, context, reason, created_ms, ready_ms, ended_ms)"
@@ -226,7 +226,7 @@ Result<void> SqliteStore::write(const core::PutModel& c) {
   use.bind(r.kv_type).bind(std::int64_t{r.vocab}).bind(std::int64_t{r.chat}).bind(r.weights_bytes);
   use.bind(r.kv_bytes).bind(r.scratch_bytes).bind(r.options).bind(r.shape);
   use.bind(std::int64_t{r.wanted}).bind(model_state_name(r.state)).bind(r.reason);
-  return use.bind(r.created_ms).bind(r.last_used_ms).bind(r.tokenizer_sha).run();
+  return use.bind(r.created_ms).bind(r.last_used_ms).bind(r.tokenizer_sha).bind(r.output).run();
 }
 
 Result<void> SqliteStore::write(const core::PutModelBlobs& c) {

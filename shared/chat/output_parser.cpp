@@ -62,6 +62,23 @@ bool detects_reasoning(std::string_view t) {
   return t.find(kThinkEnd) != std::string_view::npos || t.find(kThink) != std::string_view::npos;
 }
 
+std::string describe_output(std::string_view chat_template, std::string_view prompt) {
+  std::string out(tool_format_name(detect_tool_format(chat_template)));
+  if (!detects_reasoning(chat_template)) return out;
+  out += "+think";
+  const std::size_t end = prompt.find_last_not_of(" \n");
+  if (end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(kThink)) out += "+open";
+  return out;
+}
+
+OutputKind read_output(std::string_view text) {
+  OutputKind kind;
+  kind.format = tool_format_from_name(text.substr(0, text.find('+')));
+  kind.reasoning = text.find("+think") != std::string_view::npos;
+  kind.opens_reasoning = text.find("+open") != std::string_view::npos;
+  return kind;
+}
+
 /// Reasoning comes first, whatever the family; the rest is the family's.
 struct OutputParser::State {
   enum class At : std::uint8_t { kStart, kReasoning, kBehind, kRest };
@@ -152,6 +169,10 @@ OutputDelta OutputParser::feed(std::string_view text) {
 
 OutputDelta OutputParser::finish() {
   return state_->step({}, true);
+}
+
+bool OutputParser::pending() const {
+  return !state_->start.empty() || state_->family->pending();
 }
 
 int OutputParser::calls() const {

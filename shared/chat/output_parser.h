@@ -31,6 +31,17 @@ ToolFormat detect_tool_format(std::string_view chat_template);
 /// Whether the template knows reasoning between <think> and </think>.
 bool detects_reasoning(std::string_view chat_template);
 
+/// What is kept of a model: "none", "hermes+think", "deepseek+think+open".
+struct OutputKind {
+  ToolFormat format = ToolFormat::kNone;
+  bool reasoning = false;
+  bool opens_reasoning = false;  // the prompt of an answer ends with <think>
+};
+/// `prompt`: the template's text for a short conversation, with the opening of the answer.
+std::string describe_output(std::string_view chat_template, std::string_view prompt);
+/// The inverse; nothing known for other texts.
+OutputKind read_output(std::string_view text);
+
 /// A piece of one call. `name` comes whole, with the first piece.
 struct CallDelta {
   int index = 0;  // of the call, from 0
@@ -67,6 +78,8 @@ class OutputParser {
   OutputDelta feed(std::string_view text);
   /// No more comes.
   OutputDelta finish();
+  /// Something is kept back that finish() may give.
+  bool pending() const;
   int calls() const;  // begun so far
 
  private:

@@ -89,6 +89,7 @@ CallScanner::Status Family::scan_call() {
     }
     if (announced_) arguments(scanner_.take_arguments());
   }
+  if (status == CallScanner::Status::kDone) raw_.clear();
   if (status == CallScanner::Status::kMore && last) status = CallScanner::Status::kBroken;
   return status;
 }

@@ -18,6 +18,9 @@ class Family {
  public:
   virtual ~Family() = default;
   virtual bool step() = 0;
+  bool pending() const {
+    return !buffer.empty() || (calls == 0 && !space_.empty()) || (!announced_ && !raw_.empty());
+  }
   /// Nothing follows: gives the space that was kept back.
   void end_text();
 

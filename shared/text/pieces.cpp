@@ -41,13 +41,18 @@ std::string decode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids, 
   return text;
 }
 
+/// What a token adds to a text; of control tokens, which add nothing, what they are called.
+static std::string_view piece_or_name(const Tokenizer& tokenizer, TokenId id) {
+  return tokenizer.piece(id, tokenizer.is_control(id));
+}
+
 std::string encode_pieces(const Tokenizer& tokenizer) {
   const std::int32_t count = tokenizer.vocab_size();
   std::string blob;
   append_u32(blob, static_cast<std::uint32_t>(count));
   std::uint64_t end = 0;
   for (TokenId id = 0; id < count; ++id) {
-    end += tokenizer.piece(id).size();
+    end += piece_or_name(tokenizer, id).size();
     // Pieces are at most as long as the file's token texts, and the blob is read with u32 offsets.
     CHECK_MSG(end <= UINT32_MAX, "a vocabulary of more than 4 GiB");
     append_u32(blob, static_cast<std::uint32_t>(end));
@@ -56,7 +61,7 @@ std::string encode_pieces(const Tokenizer& tokenizer) {
     blob.push_back(static_cast<char>((tokenizer.is_end(id) ? kEndFlag : 0) |
                                      (tokenizer.is_control(id) ? kControlFlag : 0)));
   }
-  for (TokenId id = 0; id < count; ++id) blob += tokenizer.piece(id);
+  for (TokenId id = 0; id < count; ++id) blob += piece_or_name(tokenizer, id);
   return blob;
 }
 
@@ -87,19 +92,35 @@ Result<PieceTable> PieceTable::parse(std::string blob) {
   return table;
 }
 
+std::uint8_t PieceTable::flags(TokenId id) const {
+  if (id < 0 || id >= count_) return 0;
+  const std::size_t at = 4 + static_cast<std::size_t>(count_) * 4 + static_cast<std::size_t>(id);
+  return static_cast<std::uint8_t>(blob_[at]);
+}
+
+bool PieceTable::is_end(TokenId id) const {
+  return (flags(id) & kEndFlag) != 0;
+}
+
+bool PieceTable::is_control(TokenId id) const {
+  return (flags(id) & kControlFlag) != 0;
+}
+
 std::string_view PieceTable::piece(TokenId id) const {
+  return is_control(id) ? std::string_view() : stored(id);
+}
+
+std::string_view PieceTable::control_text(TokenId id) const {
+  return is_control(id) && !is_end(id) ? stored(id) : std::string_view();
+}
+
+std::string_view PieceTable::stored(TokenId id) const {
   if (id < 0 || id >= count_) return {};
   const auto at = static_cast<std::size_t>(id);
   const std::size_t begin = at == 0 ? 0 : read_u32(blob_, 4 + (at - 1) * 4);
   const std::size_t end = read_u32(blob_, 4 + at * 4);
   return std::string_view(blob_).substr(4 + static_cast<std::size_t>(count_) * 5 + begin,
                                         end - begin);
-}
-
-bool PieceTable::is_end(TokenId id) const {
-  if (id < 0 || id >= count_) return false;
-  const std::size_t at = 4 + static_cast<std::size_t>(count_) * 4 + static_cast<std::size_t>(id);
-  return (static_cast<std::uint8_t>(blob_[at]) & kEndFlag) != 0;
 }
 
 }  // namespace holdfast::text

@@ -69,8 +69,14 @@ class PieceTable {
   /// Empty for an id out of range and for control tokens.
   std::string_view piece(TokenId id) const;
   bool is_end(TokenId id) const;
+  bool is_control(TokenId id) const;
+  /// What a control token is called ("<|python_tag|>"); empty for all others and for ends, and in a
+  /// blob of an older release.
+  std::string_view control_text(TokenId id) const;
 
  private:
+  std::uint8_t flags(TokenId id) const;
+  std::string_view stored(TokenId id) const;
   std::string blob_;
   std::int32_t count_ = 0;
 };

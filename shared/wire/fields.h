@@ -216,6 +216,7 @@ void fields(V& v, Like<Event> auto& m) {
   v.blob("bytes", m.bytes);
   v("ends", m.ends);
   v("extra", m.extra);
+  v("special", m.special);
 }
 template <class V>
 void fields(V& v, Like<Fin> auto& m) {
@@ -253,6 +254,7 @@ void fields(V& v, Like<ModelInfo> auto& m) {
   v("context", m.context);
   v("created_ms", m.created_ms);
   v("chat", m.chat);
+  v("output", m.output);
   v("reason", m.reason);
   v("alias_of", m.alias_of);
 }
@@ -493,6 +495,7 @@ void fields(V& v, Like<Inspected> auto& m) {
   v("shape", m.shape);
   v.blob("tokenizer", m.tokenizer);
   v.blob("pieces", m.pieces);
+  v("output", m.output);
 }
 
 }  // namespace holdfast::wire

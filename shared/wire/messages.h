@@ -186,6 +186,8 @@ struct Event {
   std::string bytes;
   std::vector<std::uint32_t> ends;
   std::vector<std::string> extra;  // per token (logprobs as JSON), empty when there is none
+  // Per token what a control token is called, which is no text of the answer; empty when none is.
+  std::vector<std::string> special;
 };
 /// D→C: every choice has ended and all its tokens were sent on this attachment.
 struct Fin {
@@ -219,6 +221,7 @@ struct ModelInfo {
   std::int64_t context = 0;
   std::int64_t created_ms = 0;
   bool chat = false;
+  std::string output;  // how it writes reasoning and calls: chat::read_output
   std::string reason;
   std::string alias_of;  // of an alias: "MODEL=WEIGHT,…"; the rest is that of its first target
 };
@@ -450,6 +453,7 @@ struct Inspected {
   std::string shape;      // JSON: plan::ModelShape
   std::string tokenizer;  // GGUF without tensors
   std::string pieces;     // text::encode_pieces: the bytes of every token
+  std::string output;     // chat::describe_output of its chat template
 };
 
 using Message =

@@ -74,10 +74,23 @@ struct Case {
   Parts parts;
 };
 
-TEST(OutputParser, EachFamilysOwnWords) {
-  const std::string a = R"({"city": "Paris", "n": [1, {"x": "}\" ]"}]})";
-  const Parts one = {"", "", {{"weather", a}}};
-  const Parts two = {"Let me see.", "", {{"weather", a}, {"time", "{}"}}};
+const std::string kArguments = R"({"city": "Paris", "n": [1, {"x": "}\" ]"}]})";
+const Parts kOneCall = {"", "", {{"weather", kArguments}}};
+const Parts kTwoCalls = {"Let me see.", "", {{"weather", kArguments}, {"time", "{}"}}};
+
+void expect_parts(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    OutputOptions options;
+    options.format = c.format;
+    options.tools = true;
+    EXPECT_EQ(parse(options, c.text), c.parts) << tool_format_name(c.format) << ": " << c.text;
+  }
+}
+
+TEST(OutputParser, CallsInTagsAndAlone) {
+  const std::string& a = kArguments;
+  const Parts& one = kOneCall;
+  const Parts& two = kTwoCalls;
   const std::vector<Case> cases = {
       {ToolFormat::kHermes,
        "<tool_call>\n{\"name\": \"weather\", \"arguments\": " + a + "}\n</tool_call>", one},
@@ -102,7 +115,15 @@ TEST(OutputParser, EachFamilysOwnWords) {
       {ToolFormat::kLlama3, "<function=weather>" + a + "</function>", one},
       {ToolFormat::kLlama3,
        "<|python_tag|>brave_search.call(query=\"a, (b)\", n=3)",
-       {"", "", {{"brave_search", "{\"query\":\"a, (b)\",\"n\":3}"}}}},
+       {"", "", {{"brave_search", "{\"query\":\"a, (b)\",\"n\":3}"}}}}};
+  expect_parts(cases);
+}
+
+TEST(OutputParser, CallsBehindMarks) {
+  const std::string& a = kArguments;
+  const Parts& one = kOneCall;
+  const Parts& two = kTwoCalls;
+  const std::vector<Case> cases = {
       {ToolFormat::kMistral,
        "[TOOL_CALLS][{\"name\": \"weather\", \"arguments\": " + a + ", \"id\": \"abcdefghi\"}]",
        one},
@@ -140,12 +161,7 @@ TEST(OutputParser, EachFamilysOwnWords) {
       {ToolFormat::kFunctionary, "weather\n" + a, one},
       {ToolFormat::kFunctionary, "all\nLet me see.>>>weather\n" + a + ">>>time\n{}", two},
       {ToolFormat::kFunctionary, ">>>all\nHello", {"Hello", "", {}}}};
-  for (const Case& c : cases) {
-    OutputOptions options;
-    options.format = c.format;
-    options.tools = true;
-    EXPECT_EQ(parse(options, c.text), c.parts) << tool_format_name(c.format) << ": " << c.text;
-  }
+  expect_parts(cases);
 }
 
 TEST(OutputParser, WhatIsNoCallStaysText) {
@@ -213,6 +229,18 @@ TEST(OutputParser, ReasoningComesFirst) {
   EXPECT_EQ(parse(options,
                   "<think>a</think>\n\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>"),
             (Parts{"", "a", {{"f", "{}"}}}));
+}
+
+TEST(OutputParser, WhatIsKeptOfAModelComesBack) {
+  EXPECT_EQ(describe_output("plain", "x"), "none");
+  EXPECT_EQ(describe_output("<tool_call> </think>", "user\n<think>\n"), "hermes+think+open");
+  EXPECT_EQ(describe_output("[TOOL_CALLS]", "<think>"), "mistral");
+  const OutputKind kind = read_output("hermes+think+open");
+  EXPECT_EQ(kind.format, ToolFormat::kHermes);
+  EXPECT_TRUE(kind.reasoning && kind.opens_reasoning);
+  EXPECT_FALSE(read_output("deepseek").reasoning);
+  EXPECT_EQ(read_output("").format, ToolFormat::kNone);
+  EXPECT_EQ(read_output("later+ways").format, ToolFormat::kNone);
 }
 
 TEST(OutputParser, ManyCallsInOneMessage) {

@@ -83,6 +83,22 @@ TEST_F(RestartTest, WhoseClientsAreGoneIsCancelledUnlessOneComesBack) {
   EXPECT_EQ(after.state("r2"), RequestState::kQueued);
 }
 
+TEST_F(RestartTest, WaitingInTheQueueHasItsLimitAlsoOverARestart) {
+  before.boot();
+  before.add_model();
+  wire::Submit submit = before.submission("r1");
+  submit.queue_timeout_ms = 5000;
+  before.submit(submit);
+  before.advance_ms(2000);
+  Bench after;
+  after.now = before.now;
+  after.boot(before.database(), 2);
+  after.advance_ms(2999);
+  EXPECT_EQ(after.state("r1"), RequestState::kQueued);
+  after.advance_ms(1);
+  EXPECT_EQ(after.state("r1"), RequestState::kExpired);
+}
+
 TEST_F(RestartTest, QuarantinedRequestsAreCounted) {
   run_one();
   Boot database = before.database();

@@ -94,6 +94,7 @@ void row_fields(V& v, const ModelRow& r) {
   v("kv_type", r.kv_type);
   v("vocab", r.vocab);
   v("chat", r.chat);
+  v("output", r.output);
   v("weights", r.weights_bytes);
   v("kv", r.kv_bytes);
   v("scratch", r.scratch_bytes);

@@ -187,8 +187,26 @@ TEST(Params, ChatMessagesReachTheTemplateInOrder) {
             R"({"messages":[{"role":"user","content":"ab"}],"tools":[{"zeta":1,"alpha":2}]})");
   EXPECT_EQ(s.max_tokens, 9);
   EXPECT_EQ(s.sampling.logprobs, 3);
+  EXPECT_TRUE(out.generation.shape.tools);
   EXPECT_FALSE(chat(R"({"model":"m","messages":[{"role":"user","content":"a"}]})")
                    .generation.submit.max_tokens.has_value());
+}
+
+TEST(Params, EarlierCallsReachTheTemplateAsObjects) {
+  const Outcome out = chat(
+      R"({"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,
+          "tool_calls":[{"id":"abcdefghi","type":"function",
+                         "function":{"name":"f","arguments":"{\"x\": 1}"}},
+          {"id":"b","type":"function","function":{"name":"g","arguments":"no object"}}]},
+          {"role":"tool","tool_call_id":"abcdefghi","content":"7"}],"parallel_tool_calls":false,
+          "tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none"})");
+  ASSERT_TRUE(out.ok) << out.error.message;
+  EXPECT_TRUE(out.generation.ignored.empty());
+  EXPECT_FALSE(out.generation.shape.tools) << "they were not to be used";
+  const std::string& text = *out.generation.submit.prompts.at(0).messages_json;
+  EXPECT_NE(text.find(R"("arguments":{"x":1})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("arguments":"no object")"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\"tools\""), std::string::npos) << text;
 }
 
 // The schema keeps the order of its members: documents are written in it.
@@ -287,13 +305,15 @@ TEST(Params, HashIgnoresOrderAndSpaceAlone) {
 }
 
 TEST(Params, ShapeSurvivesItsTrip) {
-  const Shape shape{Api::kChat, true, true, 6, "abc", "user \"x\""};
+  const Shape shape{Api::kChat, true, true, 6, "abc", "user \"x\"", "hermes+think", true};
   const Shape back = decode_shape(encode_shape(shape));
   EXPECT_EQ(back.api, Api::kChat);
   EXPECT_TRUE(back.stream && back.include_usage);
   EXPECT_EQ(back.choices, 6);
   EXPECT_EQ(back.body_hash, "abc");
   EXPECT_EQ(back.user, "user \"x\"");
+  EXPECT_EQ(back.output, "hermes+think");
+  EXPECT_TRUE(back.tools);
   for (const char* other : {"", "x", "[]", "{\"gateway\":5}", "{\"gateway\":{\"api\":5}}"}) {
     EXPECT_EQ(decode_shape(other).choices, 1);
   }

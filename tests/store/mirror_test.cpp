@@ -241,6 +241,7 @@ struct Mirror {
     r.kv_type = word();
     r.vocab = i32();
     r.chat = coin();
+    r.output = coin() ? "hermes+think" : "";
     r.weights_bytes = big();
     r.kv_bytes = big();
     r.scratch_bytes = big();

@@ -387,6 +387,9 @@ TEST(PieceTable, HoldsWhatTheTokenizerSays) {
     for (TokenId id = -2; id < table->size() + 2; ++id) {
       ASSERT_EQ(table->piece(id), tokenizer->piece(id));
       ASSERT_EQ(table->is_end(id), tokenizer->is_end(id));
+      ASSERT_EQ(table->is_control(id), tokenizer->is_control(id));
+      const bool named = tokenizer->is_control(id) && !tokenizer->is_end(id);
+      ASSERT_EQ(table->control_text(id), named ? tokenizer->piece(id, true) : std::string_view());
     }
   }
 }

@@ -159,6 +159,7 @@ TEST(Inspect, ReadsTheDemoModel) {
   EXPECT_TRUE(plan::shape_from_json(out.shape).has_value());
   EXPECT_GT(text::PieceTable::parse(out.pieces).value().size(), 0);
   EXPECT_EQ(out.tokenizer, demo_blob());
+  EXPECT_EQ(out.output, "none") << "its template knows neither tools nor reasoning";
 }
 
 struct Files : ::testing::Test {
@@ -222,9 +223,26 @@ TEST_F(Files, ChildThatDiesIsARefusal) {
   EXPECT_FALSE(out.ok);
 }
 
+TEST_F(Files, ConfinedToAFolderItsLinksCanBeRead) {
+  std::filesystem::create_directories(folder + "/hub");
+  write("blob", "content");
+  write("other", "content");
+  std::filesystem::create_symlink("../blob", folder + "/hub/model.safetensors");
+  EXPECT_EXIT(
+      {
+        const auto paths = real_paths_below(folder + "/hub", "");
+        const Confinement done = confine_this_process(paths.value());
+        const bool linked = open((folder + "/hub/model.safetensors").c_str(), O_RDONLY) >= 0;
+        const bool other = done.files && open((folder + "/other").c_str(), O_RDONLY) >= 0;
+        std::fprintf(stderr, "linked %d other %d\n", linked, other);
+        _exit(0);
+      },
+      testing::ExitedWithCode(0), "linked 1 other 0");
+}
+
 /// What a process that took over the reader could do, as text; run in a process of its own.
 void try_everything(const std::string& own, const std::string& other, const std::string& fresh) {
-  const Confinement done = confine_this_process(own);
+  const Confinement done = confine_this_process({own});
   const auto verdict = [](bool possible) { return possible ? "yes " : "no "; };
   std::string said = "own:";
   said += verdict(open(own.c_str(), O_RDONLY) >= 0);
@@ -277,6 +295,12 @@ TEST_F(Files, LinksDoNotLeadOutOfTheRoots) {
     EXPECT_NE(refusal.message.find("elsewhere/secret.gguf"), std::string::npos);
   }
   EXPECT_EQ(ask("/models/none.gguf", root).code, Errc::kIo);
+  // A folder's links are followed as well: what they lead to must be readable, and allowed.
+  fs::create_directories(folder + "/models/folder");
+  fs::create_symlink("../deep/real.gguf", folder + "/models/folder/model.safetensors");
+  EXPECT_NE(ask("/models/folder", root).code, Errc::kUnauthorized);
+  fs::create_symlink("../../elsewhere/secret.gguf", folder + "/models/folder/config.json");
+  EXPECT_EQ(ask("/models/folder", root).code, Errc::kUnauthorized);
   EXPECT_EQ(ask("/models/inside.gguf", "/nowhere").code, Errc::kUnauthorized);
 }
 

@@ -1,0 +1,115 @@
+// Goal: a model whose template knows tools and reasoning answers in OpenAI's fields, whole or
+// streamed, the same through kills of worker and daemon in the middle of a call. Method: the demo
+// model as a folder with another chat template; a grammar makes it write a thought and a call.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/process/house.h"
+#include "tests/process/http_stream.h"
+
+namespace holdfast::process {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kTemplate =
+    "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{%- if tools %}{{ tools | tojson }} write <tool_call>{...}</tool_call>{% endif %}"
+    "{%- if false %}</think>{% endif %}";
+constexpr const char* kAnswer =
+    R"(<think>[a-z ]{20,40}[a-z]</think>\n[A-Z][a-z ]{10,20}[a-z]\.)"
+    R"(\n<tool_call>\{"name": "look", "arguments": \{"q": "[a-z]{40,60}"\}\}</tool_call>)";
+
+json request(bool stream) {
+  return {{"model", "m"},
+          {"messages", {{{"role", "user"}, {"content", "Look!"}}}},
+          {"tools", {{{"type", "function"}, {"function", {{"name", "look"}}}}}},
+          {"guided_regex", kAnswer},
+          {"max_tokens", 300},
+          {"temperature", 0.9},
+          {"seed", 5},
+          {"stream", stream}};
+}
+
+/// The deltas of a stream put together as the message of a whole answer.
+json message_of(const std::string& body, std::string* finish) {
+  json message = {{"role", "assistant"}, {"content", ""}};
+  std::size_t at = 0;
+  while ((at = body.find("data: {", at)) != std::string::npos) {
+    const std::size_t end = body.find('\n', at);
+    const json data = json::parse(body.substr(at + 6, end - at - 6), nullptr, false);
+    at = end;
+    if (!data.is_object() || !data.contains("choices") || data["choices"].empty()) continue;
+    const json& choice = data["choices"][0];
+    const json& delta = choice["delta"];
+    for (const char* name : {"content", "reasoning_content"}) {
+      if (delta.contains(name)) {
+        message[name] = message.value(name, "") + delta[name].get<std::string>();
+      }
+    }
+    for (json call : delta.value("tool_calls", json::array())) {
+      call.erase("index");
+      if (call.contains("id")) {
+        message["tool_calls"].push_back(call);
+      } else {
+        json& arguments = message["tool_calls"].back()["function"]["arguments"];
+        arguments = arguments.get<std::string>() + call["function"]["arguments"].get<std::string>();
+      }
+    }
+    if (choice["finish_reason"].is_string()) *finish = choice["finish_reason"];
+  }
+  return message;
+}
+
+TEST(ToolCalls, ReachTheClientThroughKills) {
+  const TempDir dir;
+  const std::string folder = dir.path() + "/model";
+  const Ended made = run_program({"holdfast", "convert", demo_model(), folder});
+  ASSERT_EQ(made.code, 0) << made.err;
+  dir.write("model/chat_template.jinja", kTemplate);
+  House house(dir.path() + "/state");
+  ASSERT_TRUE(house.start({"--model", "m=" + folder})) << house.errors();
+  const json shown = json::parse(house.cli({"--json", "models", "show", "m"}).out);
+  EXPECT_EQ(shown["output"], "hermes+think");
+
+  const std::string path = "/v1/chat/completions";
+  const json whole = json::parse(
+      http_exchange(house.url(), http_post_text(path, request(false).dump())).body, nullptr, false);
+  ASSERT_TRUE(whole.contains("choices")) << whole.dump();
+  const json& message = whole["choices"][0]["message"];
+  EXPECT_EQ(whole["choices"][0]["finish_reason"], "tool_calls") << whole.dump();
+  EXPECT_GE(message["reasoning_content"].get<std::string>().size(), 20u);
+  EXPECT_EQ(message["content"].get<std::string>().back(), '.');
+  ASSERT_EQ(message["tool_calls"].size(), 1u);
+  const json& function = message["tool_calls"][0]["function"];
+  EXPECT_EQ(function["name"], "look");
+  EXPECT_GE(json::parse(function["arguments"].get<std::string>())["q"].get<std::string>().size(),
+            40u);
+
+  for (const char* victim : {"", "worker-0", "daemon"}) {
+    SCOPED_TRACE(victim);
+    std::string body;
+    bool killed = *victim == '\0';
+    const HttpAnswer answer = http_exchange(
+        house.url(), http_post_text(path, request(true).dump()), [&](const std::string& more) {
+          body += more;
+          if (!killed && body.find("\"arguments\":\"{") != std::string::npos) {
+            killed = house.kill_child(victim);
+          }
+        });
+    EXPECT_TRUE(killed);
+    EXPECT_EQ(answer.status, 200) << house.errors();
+    std::string finish;
+    json streamed = message_of(body, &finish);
+    // The id of a call is made of the request's.
+    ASSERT_EQ(streamed["tool_calls"].size(), 1u) << body;
+    streamed["tool_calls"][0]["id"] = message["tool_calls"][0]["id"];
+    EXPECT_EQ(streamed, message);
+    EXPECT_EQ(finish, "tool_calls");
+  }
+  EXPECT_EQ(house.stop(), 0) << house.errors();
+}
+
+}  // namespace
+}  // namespace holdfast::process
