@@ -2,13 +2,12 @@
 // repositories; gpt-oss: the "Harmony response format" of its model card.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "shared/chat/parser_base.h"
 
 namespace holdfast::chat {
 namespace {
-
-using Status = CallScanner::Status;
 
 /// Text alone.
 class Plain final : public Family {
@@ -26,10 +25,9 @@ class Hermes final : public Family {
       case At::kText:
         return text();
       case At::kCall: {
-        const Status status = scan_call();
-        if (status == Status::kMore) return false;
-        if (status == Status::kBroken) give_back();
-        at_ = status == Status::kDone ? At::kBehind : At::kText;
+        const std::optional<bool> good = read_call();
+        if (!good) return false;
+        at_ = *good ? At::kBehind : At::kText;
         return !buffer.empty();
       }
       case At::kBehind:
@@ -46,13 +44,8 @@ class Hermes final : public Family {
   static constexpr std::string_view kOpen = "<tool_call>";
   static constexpr std::string_view kClose = "</tool_call>";
   bool text() {
-    const Found found = find({kOpen});
-    if (found.which < 0) {
-      say(take(buffer.size() - held({kOpen})));
-      return false;
-    }
-    say(take(found.at));
-    start_scan(take(kOpen.size()));
+    if (!reach(kOpen)) return false;
+    start_scan(std::string(kOpen));
     at_ = At::kCall;
     return true;
   }
@@ -69,11 +62,10 @@ class Llama3 final : public Family {
       case At::kText:
         return text();
       case At::kCall: {
-        const Status status = scan_call();
-        if (status == Status::kMore) return false;
-        if (status == Status::kBroken) give_back();
-        at_ = status == Status::kDone ? At::kStart : At::kText;
-        again_ = status == Status::kDone;
+        const std::optional<bool> good = read_call();
+        if (!good) return false;
+        at_ = *good ? At::kStart : At::kText;
+        again_ = *good;
         return !buffer.empty();
       }
       case At::kName:
@@ -210,10 +202,9 @@ class Mistral final : public Family {
       case At::kNext:
         return next();
       case At::kCall: {
-        const Status status = scan_call();
-        if (status == Status::kMore) return false;
-        if (status == Status::kBroken) give_back();
-        at_ = status == Status::kDone ? At::kNext : At::kText;
+        const std::optional<bool> good = read_call();
+        if (!good) return false;
+        at_ = *good ? At::kNext : At::kText;
         return !buffer.empty();
       }
       case At::kName:
@@ -230,13 +221,7 @@ class Mistral final : public Family {
   static constexpr std::string_view kOpen = "[TOOL_CALLS]";
   static constexpr std::string_view kArguments = "[ARGS]";
   bool text() {
-    const Found found = find({kOpen});
-    if (found.which < 0) {
-      say(take(buffer.size() - held({kOpen})));
-      return false;
-    }
-    say(take(found.at));
-    take(kOpen.size());
+    if (!reach(kOpen)) return false;
     at_ = At::kFirst;
     return true;
   }

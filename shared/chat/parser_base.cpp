@@ -76,27 +76,30 @@ void Family::start_scan(std::string before) {
   raw_ = std::move(before);
 }
 
-CallScanner::Status Family::scan_call() {
-  CallScanner::Status status = CallScanner::Status::kMore;
+bool Family::reach(std::string_view mark) {
+  const Found found = find({mark});
+  say(take(found.which < 0 ? buffer.size() - held({mark}) : found.at));
+  if (found.which >= 0) take(mark.size());
+  return found.which >= 0;
+}
+
+std::optional<bool> Family::read_call() {
+  using Status = CallScanner::Status;
+  Status status = Status::kMore;
   std::size_t n = 0;
-  while (n < buffer.size() && status == CallScanner::Status::kMore)
-    status = scanner_.feed(buffer[n++]);
+  while (n < buffer.size() && status == Status::kMore) status = scanner_.feed(buffer[n++]);
   raw_ += take(n);
-  if (status != CallScanner::Status::kBroken) {
+  if (status != Status::kBroken) {
     if (!announced_ && !scanner_.name().empty()) {
       announced_ = true;
       begin_call(scanner_.name());
     }
     if (announced_) arguments(scanner_.take_arguments());
   }
-  if (status == CallScanner::Status::kDone) raw_.clear();
-  if (status == CallScanner::Status::kMore && last) status = CallScanner::Status::kBroken;
-  return status;
-}
-
-void Family::give_back() {
-  if (!announced_) say(raw_);
+  if (status == Status::kMore && !last) return std::nullopt;
+  if (status != Status::kDone && !announced_) say(raw_);
   raw_.clear();
+  return status == Status::kDone;
 }
 
 bool Family::scan_value() {

@@ -3,6 +3,7 @@
 // its parts go.
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,12 +56,13 @@ class Family {
   void begin_call(const std::string& name);
   void arguments(std::string_view text);
 
-  /// Reads one call object from the buffer. kDone and kBroken end it; `raw` is what it took.
-  CallScanner::Status scan_call();
+  /// Says the text before a mark and takes the mark. False: it is not there yet.
+  bool reach(std::string_view mark);
+  /// Reads one call object from the buffer: whether it was one, nullopt: more is needed. What was
+  /// none is content again, unless its name was told already.
+  std::optional<bool> read_call();
   /// Begins a call object; `before`: what was taken of its wrapping, content again if it is broken.
   void start_scan(std::string before);
-  /// A broken one: what it took is content, unless its name was told already.
-  void give_back();
   /// Reads one JSON value as arguments of the call that has begun. True when it ended.
   bool scan_value();
   void start_value() { value_ = ValueEnd(); }
