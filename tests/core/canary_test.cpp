@@ -244,6 +244,26 @@ struct CanaryTest : testing::Test {
       finish(id, FinishReason::kStop);
     }
   }
+  /// The job that a helper was just given; for the tokenizer of this file.
+  std::uint64_t asked_to_prepare(const std::string& sha) {
+    const auto jobs = bench.messages<wire::Prepare>(Bench::kHelper);
+    EXPECT_EQ(jobs.size(), 1u);
+    EXPECT_EQ(jobs.empty() ? "" : jobs[0].model_sha, sha);
+    return jobs.empty() ? 0 : jobs[0].job;
+  }
+  std::uint64_t submit_text(const std::string& sha) {
+    wire::Submit submit = bench.text_submission("t1");
+    submit.model = "chat";
+    bench.submit(submit);
+    return asked_to_prepare(sha);
+  }
+  void prepared(std::uint64_t job) {
+    wire::Prepared done;
+    done.job = job;
+    done.ok = true;
+    done.ids = {{1, 2, 3}};
+    bench.step(PreparedEvent{Bench::kHelper, done});
+  }
   void token(const std::string& id, std::int64_t start = 0) {
     bench.tokens(kW1, sent.at(id), start, {static_cast<TokenId>(start + 1)});
   }
@@ -593,35 +613,17 @@ TEST_F(CanaryTest, OneAtATimeAndNoOtherChangesMeanwhile) {
 /// again, its client notices nothing.
 TEST_F(CanaryTest, WhatIsPreparedMeanwhileIsPreparedAgain) {
   begin(99);
-  wire::Submit submit = bench.text_submission("t1");
-  submit.model = "chat";
-  bench.submit(submit);
-  auto jobs = bench.messages<wire::Prepare>(Bench::kHelper);
-  ASSERT_EQ(jobs.size(), 1u);
-  ASSERT_EQ(jobs[0].model_sha, "sha-c");
+  const auto first = submit_text("sha-c");
   end(OpCanary::End::kRollBack);
-  wire::Prepared prepared;
-  prepared.job = jobs[0].job;
-  prepared.ok = true;
-  prepared.ids = {{1, 2, 3}};
-  bench.step(PreparedEvent{Bench::kHelper, prepared});
-  jobs = bench.messages<wire::Prepare>(Bench::kHelper);
-  ASSERT_EQ(jobs.size(), 1u);
-  EXPECT_EQ(jobs[0].model_sha, "sha-a");
-  prepared.job = jobs[0].job;
-  bench.step(PreparedEvent{Bench::kHelper, prepared});
+  prepared(first);
+  prepared(asked_to_prepare("sha-a"));
   ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
   EXPECT_EQ(request("t1").row.model, "a");
 }
 
 /// The same when the model that it was prepared for has been removed.
 TEST_F(CanaryTest, WhatIsPreparedForAModelThatIsGoneIsPreparedAgain) {
-  wire::Submit submit = bench.text_submission("t1");
-  submit.model = "chat";
-  bench.submit(submit);
-  auto jobs = bench.messages<wire::Prepare>(Bench::kHelper);
-  ASSERT_EQ(jobs.size(), 1u);
-  ASSERT_EQ(jobs[0].model_sha, "sha-a");
+  const auto first = submit_text("sha-a");
   OpAlias change;
   change.peer = Bench::kOperator;
   change.tag = 1;
@@ -632,14 +634,8 @@ TEST_F(CanaryTest, WhatIsPreparedForAModelThatIsGoneIsPreparedAgain) {
   bench.unloaded(kW1);
   bench.step(OpModel{Bench::kOperator, 2, "models.remove", "a"});
   ASSERT_EQ(bench.machine.models().count("a"), 0u);
-  wire::Prepared prepared;
-  prepared.job = jobs[0].job;
-  prepared.ok = true;
-  prepared.ids = {{1, 2, 3}};
-  bench.step(PreparedEvent{Bench::kHelper, prepared});
-  jobs = bench.messages<wire::Prepare>(Bench::kHelper);
-  ASSERT_EQ(jobs.size(), 1u);
-  EXPECT_EQ(jobs[0].model_sha, "sha-c");
+  prepared(first);
+  asked_to_prepare("sha-c");
 }
 
 }  // namespace

@@ -8,32 +8,8 @@
 
 namespace holdfast::cpu::scalar {
 namespace {
-#include "worker/backend/cpu/matmul.inc"
-
-#include "worker/backend/cpu/rows.inc"
-
-#include "worker/backend/cpu/rows_more.inc"
-
-#include "worker/backend/cpu/attention.inc"
-
-constexpr Kernels kKernels = {"scalar",
-                              &matmul,
-                              &unpack_row,
-                              &rmsnorm,
-                              &add_row,
-                              &silu_mul,
-                              &rope,
-                              &store_key,
-                              &store_value,
-                              &attention,
-                              &exp_row,
-                              &all_finite,
-                              &attention_ranged,
-                              &layernorm,
-                              &rmsnorm_spread,
-                              &activate,
-                              &add_scaled,
-                              &scale_cap};
+constexpr const char* kFamilyName = "scalar";
+#include "worker/backend/cpu/family.inc"
 }  // namespace
 }  // namespace holdfast::cpu::scalar
 
