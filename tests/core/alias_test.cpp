@@ -248,6 +248,30 @@ TEST_F(AliasTest, TheChoiceIsStoredAndNeverChanges) {
   }
 }
 
+TEST_F(AliasTest, IsListedBesideTheModelsAsItsFirstTarget) {
+  ASSERT_EQ(set("chat", "a=1,b=1"), kDone);
+  bench.step(FromClient{Bench::kClient, wire::ModelsQuery{5}});
+  const auto replies = bench.messages<wire::ModelsReply>();
+  ASSERT_EQ(replies.size(), 1u);
+  const auto named = [&](const std::string& name) {
+    for (const wire::ModelInfo& info : replies[0].models) {
+      if (info.name == name) return info;
+    }
+    ADD_FAILURE() << name;
+    return wire::ModelInfo();
+  };
+  const wire::ModelInfo alias = named("chat");
+  const wire::ModelInfo model = named("a");
+  EXPECT_EQ(alias.alias_of, "a=1,b=1");
+  EXPECT_EQ(model.alias_of, "");
+  EXPECT_EQ(alias.state, "ready");
+  EXPECT_EQ(model.state, "ready");
+  EXPECT_EQ(alias.sha, model.sha);
+  EXPECT_EQ(alias.context, model.context);
+  EXPECT_EQ(alias.chat, model.chat);
+  EXPECT_EQ(alias.output, model.output);
+}
+
 TEST_F(AliasTest, AConversationStaysWithItsTarget) {
   ASSERT_EQ(set("chat", "a=1,b=1"), kDone);
   for (int who = 0; who < 8; ++who) {

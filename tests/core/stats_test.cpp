@@ -106,6 +106,32 @@ TEST_F(StatsTest, AFailedOverTokenHasItsPauseAndOneOfTheLastProcessHasNone) {
   EXPECT_EQ(later.machine.stats().end_to_end.max(), 7'200'000);
 }
 
+TEST_F(StatsTest, HowLongAModelThatIsWantedIsNotThere) {
+  bench.boot();
+  bench.add_model(1024, 4, 64, true);
+  bench.advance_ms(300);
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  bench.advance_ms(200);
+  EXPECT_EQ(stats().model_switch.count(), 0u);
+  wire::StateReport report;
+  report.model.load_id = bench.machine.loads().begin()->first;
+  report.model.state = "ready";
+  report.model.slots = 4;
+  report.model.pages_total = 64;
+  bench.step(FromWorker{kW1, report});
+  EXPECT_EQ(stats().model_switch.count(), 1u);
+  EXPECT_EQ(stats().model_switch.max(), 500'000) << "from the wish, not from the worker";
+  bench.step(OpModel{Bench::kOperator, 1, "models.unload", "m"});
+  bench.unloaded(kW1);
+  bench.advance_ms(5000);  // nobody waits for it
+  bench.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
+  bench.advance_ms(100);
+  report.model.load_id = bench.machine.loads().begin()->first;
+  bench.step(FromWorker{kW1, report});
+  EXPECT_EQ(stats().model_switch.count(), 2u);
+  EXPECT_EQ(stats().model_switch.sum(), 600'000);
+}
+
 TEST_F(StatsTest, RefusalsByReason) {
   bench.boot();
   bench.add_model(64);

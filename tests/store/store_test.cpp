@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -371,6 +372,22 @@ TEST(Store, ParametersSurviveBothReaders) {
     cut["later"] = 1;  // of a newer release: read by the slow way, all the same
     EXPECT_EQ(decode_params(cut.dump()).has_value(), true) << key;
   }
+}
+
+TEST(Store, ANewReserveIsThereAtOnce) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  const auto has_file_of = [&](std::uint64_t bytes) {
+    for (const auto& entry : std::filesystem::directory_iterator(state.dir())) {
+      if (entry.is_regular_file() && entry.file_size() == bytes) return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(has_file_of(3 << 20));
+  store->set_reserve(3 << 20);
+  EXPECT_TRUE(has_file_of(3 << 20));
+  EXPECT_TRUE(store->make_room());
+  EXPECT_FALSE(has_file_of(3 << 20));
 }
 
 TEST(Store, DamagedConfigVersionsAreSeen) {
