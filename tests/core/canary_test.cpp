@@ -352,6 +352,21 @@ TEST_F(CanaryTest, AModelOfItIsNotRemovedWhileOthersAre) {
   EXPECT_EQ(bench.machine.models().count("c"), 1u);
 }
 
+/// What was moved from one canary says nothing of the next one's sides.
+TEST_F(CanaryTest, WhatWasMovedIsCountedOnNoSide) {
+  begin();
+  const std::string silent = ask("c");
+  end(OpCanary::End::kRollBack);
+  for (const wire::Dispatch& d : bench.dispatches()) sent[d.request_id] = d;
+  ASSERT_EQ(request(silent).row.model, "a");
+  ASSERT_EQ(request(silent).row.state, RequestState::kRunning);
+  begin();
+  finish(silent, FinishReason::kStop);
+  EXPECT_EQ(request(silent).row.state, RequestState::kSucceeded);
+  EXPECT_EQ(alias().canary->stats[0].counted.ended, 0);
+  EXPECT_EQ(alias().canary->stats[1].counted.ended, 0);
+}
+
 TEST_F(CanaryTest, WhatExpiresIsCountedOnItsSide) {
   begin(99);
   for (int i = 0; i < 8 && alias().counters[1].expired == 0; ++i) {

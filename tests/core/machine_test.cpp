@@ -320,6 +320,40 @@ TEST_F(MachineTest, DeadWorkersWorkResumesWithItsTokens) {
   EXPECT_EQ(again[0].committed_ids, (std::vector<TokenId>{1, 2}));
 }
 
+/// Log-probabilities are only in the database: the shell reads them with the ids.
+TEST_F(MachineTest, EventsWithLogprobsAreReadFromTheDatabase) {
+  for (const std::int32_t logprobs : {-1, 0, 2}) {
+    Bench one;
+    one.boot();
+    one.add_model();
+    one.connect_worker(kW1, "w1");
+    wire::Submit submit = one.submission("r1");
+    submit.sampling.logprobs = logprobs;
+    one.submit(submit);
+    const wire::Dispatch d = one.dispatch();
+    one.step(FromClient{kClient, wire::Attach{3, "r1", "", "", {}, 16}});
+    one.tokens(kW1, d, 0, {7});
+    std::vector<SendEvent> events;
+    for (const Outgoing& o : one.sent) {
+      if (const auto* event = std::get_if<SendEvent>(&o)) events.push_back(*event);
+    }
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0].ids.empty(), logprobs >= 0) << logprobs;
+    EXPECT_EQ(events[0].end, 1);
+  }
+}
+
+TEST_F(MachineTest, TokensOfAnEndedChoiceAreAcknowledgedAndCounted) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.machine.counters().duplicate_tokens, 0u);
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.machine.counters().duplicate_tokens, 1u);
+  EXPECT_EQ(bench.messages<wire::Ack>().at(0).items.at(0).upto, 1);
+}
+
 TEST_F(MachineTest, TheWorkerWithMostRoomGetsTheNext) {
   Bench fleet;
   fleet.boot();

@@ -50,5 +50,20 @@ TEST(Transitions, EachArrowOnceAndNoneLeavesAnEnd) {
   }
 }
 
+TEST(ModelArrows, AreTheOnlyChanges) {
+  for (int from = 0; from <= static_cast<int>(ModelState::kFailed); ++from) {
+    for (int to = 0; to <= static_cast<int>(ModelState::kFailed); ++to) {
+      bool listed = false;
+      for (const ModelArrow& arrow : model_arrows()) {
+        listed =
+            listed || (static_cast<int>(arrow.from) == from && static_cast<int>(arrow.to) == to);
+      }
+      EXPECT_EQ(legal_change(static_cast<ModelState>(from), static_cast<ModelState>(to)), listed)
+          << from << " to " << to;
+    }
+  }
+  EXPECT_FALSE(legal_change(ModelState::kRegistered, ModelState::kReady));
+}
+
 }  // namespace
 }  // namespace holdfast::core
