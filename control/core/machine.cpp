@@ -338,7 +338,13 @@ void Machine::check_class(Request& request) {
 }
 
 void Machine::on(const PeerGone& event) {
-  if (workers_.count(event.peer) > 0) worker_gone(event.peer, "connection lost");
+  hellos_.erase(event.peer);
+  if (const auto worker = workers_.find(event.peer); worker != workers_.end()) {
+    const std::string key = worker->second.hello.worker_key;
+    const std::string incarnation = worker->second.hello.incarnation;
+    worker_gone(event.peer, "connection lost");
+    hear_again(key, incarnation);
+  }
   if (helpers_.count(event.peer) > 0) helper_gone(event.peer);
   for (const Seq seq : streams_.remove_peer(event.peer)) unsubscribe(seq);
   for (auto& [id, job] : jobs_) {

@@ -367,6 +367,7 @@ class Machine {
   void refresh_model(Model& model, const std::string& reason);
   void set_model_state(Model& model, ModelState state, const std::string& reason);
   void time_switch(Model& model);
+  void hear_again(const std::string& worker_key, const std::string& incarnation);
   void put_model(const Model& model);
   void put_load(const Load& load);
   void fail_waiting(Model& model);
@@ -393,6 +394,9 @@ class Machine {
   std::map<std::string, Load> loads_;               // by load id
   std::map<QueueKey, std::int64_t> class_left_us_;  // a ready load of it ended, the last time
   std::map<PeerId, Worker> workers_;
+  // What each connection said last, those that a newer one has replaced included: which of two
+  // connections of one process is dead is known only when it is reported gone.
+  std::map<PeerId, wire::Hello> hellos_;
   std::deque<Lost> lost_;
   std::deque<WorkerExit> exits_;  // ended before their connection was seen to be gone
   std::map<std::uint64_t, Job> jobs_;

@@ -18,7 +18,19 @@ bool was_in_step(const WorkerExit& exit, const std::string& id, std::int32_t cho
 
 }  // namespace
 
+/// A worker whose connection is gone may have another one that it takes for the current one: HELLOs
+/// of a dead connection can be read after those of its successor. It will not say HELLO again.
+void Machine::hear_again(const std::string& worker_key, const std::string& incarnation) {
+  for (auto it = hellos_.rbegin(); it != hellos_.rend(); ++it) {
+    if (it->second.worker_key != worker_key || it->second.incarnation != incarnation) continue;
+    const auto [peer, hello] = *it;
+    worker_message(peer, hello);
+    return;
+  }
+}
+
 void Machine::worker_message(PeerId peer, const wire::Hello& m) {
+  hellos_[peer] = m;
   const auto known = workers_.find(peer);
   if (known != workers_.end() && known->second.hello.incarnation == m.incarnation) {
     out_->send(peer, wire::Welcome{fences_.epoch(), m.worker_key});  // it crossed our answer

@@ -190,6 +190,28 @@ TEST_F(RestartTest, SameProcessOnANewConnectionGoesOn) {
   EXPECT_EQ(before.state("r1"), RequestState::kRunning);
 }
 
+/// After a pause of the daemon the HELLO of a connection that is dead by now may be read behind
+/// that of the one which is alive: the worker has its welcome there and says nothing more.
+TEST_F(RestartTest, ADeadConnectionReadLastDoesNotHideTheOneThatIsAlive) {
+  run_one();
+  const wire::Hello hello = hello_with(2, 3, dispatched.fence);
+  constexpr PeerId kAlive = 201;
+  constexpr PeerId kDead = 202;
+  before.step(FromWorker{kAlive, hello});
+  before.step(FromWorker{kDead, hello});
+  before.step(PeerGone{kW1});
+  before.step(PeerGone{kDead});
+  ASSERT_EQ(before.machine.workers().count(kAlive), 1u);
+  EXPECT_EQ(before.machine.loads().begin()->second.worker, kAlive);
+  before.advance_ms(Config().returned_hold_ms);
+  before.submit(before.submission("r2"));
+  before.advance_ms(1000);
+  EXPECT_EQ(before.state("r1"), RequestState::kRunning);
+  EXPECT_EQ(before.state("r2"), RequestState::kRunning);
+  before.step(PeerGone{kAlive});
+  EXPECT_TRUE(before.machine.workers().empty());
+}
+
 TEST_F(RestartTest, CancelledStaysCancelled) {
   run_one();
   before.step(FromClient{1, wire::Cancel{1, "r1", ""}});
