@@ -238,6 +238,13 @@ void House::release_one(core::SendDispatch& out) {
 }
 
 void House::release_one(core::SendEvent& out) {
+  const bool blocked = full_.count({out.to, out.tag}) > 0;
+  // What of a stream finds no room is sent again from there, once there is.
+  const auto wait = [&] {
+    full_.insert({out.to, out.tag});
+    if (planted(Bug::kStreamHole)) return;
+    again_.emplace_back(core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start});
+  };
   wire::Event event;
   event.tag = out.tag;
   event.request_id = out.request_id;
@@ -252,8 +259,8 @@ void House::release_one(core::SendEvent& out) {
       if (span.error().code != Errc::kCorrupt) failure_ = span.error();
       // A live request ends with this; one that has ended keeps what can be read.
       again_.emplace_back(core::RowsDamaged{out.seq, span.error().what});
-      (void)host_.send(out.to,
-                       wire::Refused{out.tag, core::refuse(Errc::kCorrupt, span.error().what)});
+      wire::Refused refused{out.tag, core::refuse(Errc::kCorrupt, span.error().what)};
+      if (blocked || host_.send(out.to, std::move(refused)) == wire::SendStatus::kFull) wait();
       return;
     }
     event.ids = std::move(span->ids);
@@ -262,12 +269,7 @@ void House::release_one(core::SendEvent& out) {
     event.ids = std::move(out.ids);
   }
   host_.dress(out.model_sha, event);
-  const bool blocked = full_.count({out.to, out.tag}) > 0;
-  if (blocked || host_.send(out.to, std::move(event)) == wire::SendStatus::kFull) {
-    full_.insert({out.to, out.tag});
-    if (planted(Bug::kStreamHole)) return;
-    again_.emplace_back(core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start});
-  }
+  if (blocked || host_.send(out.to, std::move(event)) == wire::SendStatus::kFull) wait();
 }
 
 void House::release_one(core::SendOpResult& out) {
