@@ -157,7 +157,7 @@ Result<std::unique_ptr<client::Client>> House::connect() const {
 Result<std::string> House::op(const std::string& verb, const std::string& args) {
   if (operator_ == nullptr) {
     client::Options options;
-    options.timeout = std::chrono::seconds(60);
+    options.timeout = std::chrono::minutes(10);  // a large file is hashed when it is added
     HF_TRY(operator_,
            client::Client::connect("ipc://" + options_.dir + "/run/operator.sock", options));
   }

@@ -40,8 +40,8 @@ struct Config {
   std::int64_t queue_max_pages = 0;
   std::int64_t preparing_max = 4096;
   std::int64_t queue_read_requests = 512;
-  std::int64_t request_prompts_max = 256;
-  std::int64_t request_choices_max = 1024;
+  std::int64_t request_prompts_max = 2048;
+  std::int64_t request_choices_max = 2048;
   std::int64_t request_meta_bytes_max = 1 << 20;
   std::int64_t request_max_prompt_tokens = 0;
   std::int64_t request_max_output_tokens = 0;

@@ -176,14 +176,21 @@ class Machine {
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
   std::optional<wire::Refusal> refuse_full(const SubmitEvent& event, const Model& model) const;
   void add_forecast(wire::Refusal& refusal, const Model& model) const;
+  struct Tokenized {  // what is known of a submission beside itself
+    std::vector<std::vector<TokenId>> ids;
+    std::vector<std::string> text;  // of the prompts, for an echo
+    bool embedding = false;         // vectors are wanted
+    std::int64_t since_us = 0;
+  };
+  static std::optional<wire::Refusal> refuse_kind(const SubmitEvent& event, const Model& model,
+                                                  bool embedding);
   std::optional<wire::Refusal> refuse_prompts(const SubmitEvent& event, const Model& model,
-                                              const std::vector<std::vector<TokenId>>& ids,
+                                              const Tokenized& tokenized,
                                               std::int64_t& max_tokens) const;
   Request make_request(const SubmitEvent& event, const Route& route, const Model& model,
                        std::int64_t max_tokens);
   void accept(const SubmitEvent& event, const Route& route, const Waiters& waiters,
-              std::vector<std::vector<TokenId>> ids, std::vector<std::string> text,
-              std::int64_t submitted_us);
+              Tokenized tokenized);
   void answer_refused(const Waiters& waiters, wire::Refusal refusal);
   void start_job(Job job);
   void assign_jobs();

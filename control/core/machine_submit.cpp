@@ -164,10 +164,10 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters) {
   }
   // What is asked of the sampler is read by a helper, as texts are.
   if (ids_only(event.submit) && event.submit.sampling.extra.empty()) {
-    std::vector<std::vector<TokenId>> ids;
-    for (const wire::Prompt& prompt : event.submit.prompts) ids.push_back(*prompt.ids);
-    accept(event, route, waiters, std::move(ids), {}, now_.mono_us);
-    return;
+    Tokenized tokenized;
+    tokenized.since_us = now_.mono_us;
+    for (const wire::Prompt& prompt : event.submit.prompts) tokenized.ids.push_back(*prompt.ids);
+    return accept(event, route, waiters, std::move(tokenized));
   }
   Job job;
   job.route = route;
@@ -292,15 +292,34 @@ void Machine::on(const PreparedEvent& event) {
                    refuse(Errc::kInternal, "the ingress helper answered another request"));
     return;
   }
-  accept(job.submit, job.route, job.waiters, event.prepared.ids, event.prepared.text, job.since_us);
+  accept(job.submit, job.route, job.waiters,
+         {event.prepared.ids, event.prepared.text, event.prepared.embedding, job.since_us});
+}
+
+/// Text or vectors: what the model can make, and what may be asked of it.
+std::optional<wire::Refusal> Machine::refuse_kind(const SubmitEvent& event, const Model& model,
+                                                  bool embedding) {
+  const wire::Submit& submit = event.submit;
+  if (!embedding) {
+    if (!is_encoder(model.row)) return std::nullopt;
+    return refuse(Errc::kUnsupported, "model \"" + model.row.name +
+                                          "\" is an encoder: it makes vectors, no text; ask for "
+                                          "embeddings");
+  }
+  if (submit.n == 1 && submit.stops.empty() && !submit.echo && submit.sampling.logprobs < 0) {
+    return std::nullopt;
+  }
+  return refuse(
+      Errc::kInvalidRequest,
+      "an embedding is one vector of each prompt: n, stop, echo and logprobs are for text");
 }
 
 /// The prompts against the model: known ids, and room for them. Sets max_tokens as resolved.
 std::optional<wire::Refusal> Machine::refuse_prompts(const SubmitEvent& event, const Model& model,
-                                                     const std::vector<std::vector<TokenId>>& ids,
+                                                     const Tokenized& tokenized,
                                                      std::int64_t& max_tokens) const {
   std::vector<std::int64_t> prompt_tokens;
-  for (const auto& prompt : ids) {
+  for (const auto& prompt : tokenized.ids) {
     if (prompt.empty()) return refuse(Errc::kInvalidRequest, "the prompt has no tokens");
     const bool known = std::all_of(prompt.begin(), prompt.end(), [&](TokenId id) {
       return id >= 0 && (model.row.vocab == 0 || id < model.row.vocab);
@@ -312,9 +331,12 @@ std::optional<wire::Refusal> Machine::refuse_prompts(const SubmitEvent& event, c
     prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
   }
   const TokenBounds bounds = token_bounds(config_, tenant_of(event.submit), model.row.name);
-  ContextVerdict verdict = admit_context(prompt_tokens, event.submit.max_tokens, model.row.context,
+  // A vector takes no room behind its prompt; it is kept as one token.
+  const auto wanted =
+      tokenized.embedding ? std::optional<std::int64_t>(0) : event.submit.max_tokens;
+  ContextVerdict verdict = admit_context(prompt_tokens, wanted, model.row.context,
                                          std::int64_t{model.row.pages} * kPageTokens, bounds);
-  max_tokens = verdict.max_tokens;
+  max_tokens = tokenized.embedding ? 1 : verdict.max_tokens;
   return std::move(verdict.refusal);
 }
 
@@ -360,8 +382,7 @@ Request Machine::make_request(const SubmitEvent& event, const Route& route, cons
 }
 
 void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters& waiters,
-                     std::vector<std::vector<TokenId>> ids, std::vector<std::string> text,
-                     std::int64_t submitted_us) {
+                     Tokenized tokenized) {
   // Nothing was promised yet, and its prompt is here: prepared again for the model that it gets.
   if (!route_holds(route)) return admit(event, waiters);
   const wire::Submit& submit = event.submit;
@@ -369,19 +390,20 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
   const Model* model = found == models_.end() ? nullptr : &found->second;
   std::int64_t max_tokens = 0;
   auto refusal = refuse_early(event, model);
-  if (!refusal) refusal = refuse_prompts(event, *model, ids, max_tokens);
+  if (!refusal) refusal = refuse_kind(event, *model, tokenized.embedding);
+  if (!refusal) refusal = refuse_prompts(event, *model, tokenized, max_tokens);
   if (refusal) {
     count_refused(route);
     return answer_refused(waiters, std::move(*refusal));
   }
   Request request = make_request(event, route, *model, max_tokens);
-  request.submitted_us = submitted_us;
+  request.submitted_us = tokenized.since_us;
   request.accepted_us = now_.mono_us;
-  for (const auto& prompt : ids) {
+  for (const auto& prompt : tokenized.ids) {
     request.prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
   }
   InsertRequest insert;
-  for (std::int32_t c = 0; c < submit.n * static_cast<std::int32_t>(ids.size()); ++c) {
+  for (std::int32_t c = 0; c < submit.n * static_cast<std::int32_t>(tokenized.ids.size()); ++c) {
     Choice choice;
     choice.row.choice = c;
     choice.row.prompt = c / submit.n;
@@ -393,8 +415,9 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
     request.choices.push_back(std::move(choice));
   }
   insert.row = request.row;
-  insert.payload = {request.sampling, request.stops,  request.echo,
-                    request.meta,     std::move(ids), std::move(text)};
+  insert.payload = {
+      request.sampling,         request.stops, request.echo, request.meta, std::move(tokenized.ids),
+      std::move(tokenized.text)};
   if (planted(Bug::kKeyNotStored)) insert.row.idem_key.clear();
   if (planted(Bug::kSeedNotStored)) insert.payload.sampling.seed = 0;
   out_->write(std::move(insert),

@@ -22,6 +22,10 @@ ModelState model_state_from_name(std::string_view name) {
   return ModelState::kFailed;
 }
 
+bool is_encoder(const ModelRow& row) {
+  return row.shape.find("\"causal\":false") != std::string::npos;  // plan::shape_to_json writes it
+}
+
 std::int64_t largest_context(const ModelRow& row, std::int64_t bytes) {
   const std::int64_t wished = std::max<std::int64_t>(row.pages, 1);
   const std::int64_t page_bytes = (row.kv_bytes + wished - 1) / wished;

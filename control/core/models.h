@@ -46,6 +46,9 @@ struct Model {
   double service_ms = 0;               // mean time of a choice on a worker, recent; 0 = unknown
 };
 
+/// Whether it makes vectors alone (its file has no causal mask).
+bool is_encoder(const ModelRow& row);
+
 /// The longest context of which one sequence fits `bytes`, at most the wished one; 0 if none does.
 std::int64_t largest_context(const ModelRow& row, std::int64_t bytes);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control/core/planted.h"
+#include "shared/wire/vector_text.h"
 
 namespace holdfast::core {
 
@@ -63,9 +64,10 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
       event.choice = choice.row.choice;
       event.start = sub.next[c];
       event.end = std::min(limit, event.start + config.stream_chunk_tokens);
-      // Ended requests keep no ids in memory, and extra (logprobs) is only in the database.
+      // Ended requests keep no ids in memory, and extra (logprobs, vectors) is only in the
+      // database.
       if (static_cast<std::int64_t>(choice.ids.size()) >= event.end &&
-          request.sampling.logprobs < 0) {
+          request.sampling.logprobs < 0 && choice.ids[0] != wire::kVectorToken) {
         event.ids.assign(choice.ids.begin() + event.start, choice.ids.begin() + event.end);
       }
       sub.next[c] = event.end;

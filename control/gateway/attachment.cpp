@@ -7,6 +7,7 @@
 #include "control/gateway/errors.h"
 #include "control/gateway/render.h"
 #include "control/gateway/sse.h"
+#include "control/gateway/vectors.h"
 #include "shared/base/crash_point.h"
 
 namespace holdfast::gateway {
@@ -20,8 +21,10 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     view_.headers.emplace_back("X-Request-Id", info.request_id);
     if (view_.shape.stream) {
       stream_.emplace(view_.shape, std::move(info), view_.seen);
+    } else if (view_.shape.api == Api::kEmbeddings) {
+      whole_ = std::make_unique<VectorCollector>(view_.shape, std::move(info));
     } else {
-      whole_.emplace(view_.shape, std::move(info));
+      whole_ = std::make_unique<Collector>(view_.shape, std::move(info));
     }
   }
 
@@ -119,7 +122,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   ExchangePtr exchange_;
   View view_;
   std::optional<StreamRenderer> stream_;
-  std::optional<Collector> whole_;
+  std::unique_ptr<WholeAnswer> whole_;
   client::StreamId stream_id_ = 0;
   bool open_ = false;
   bool held_ = false;

@@ -1,6 +1,6 @@
-// POST /v1/completions and /v1/chat/completions: check, submit, show. A POST that comes again (same
-// Idempotency-Key, or a Last-Event-ID that names the request) finds the request that it made
-// before.
+// POST /v1/completions, /v1/chat/completions and /v1/embeddings: check, submit, show. A POST that
+// comes again (same Idempotency-Key, or a Last-Event-ID that names the request) finds the request
+// that it made before.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,6 +11,7 @@
 #include "control/gateway/json_fields.h"
 #include "control/gateway/params.h"
 #include "control/gateway/sse.h"
+#include "control/gateway/tool_fields.h"
 #include "shared/base/crash_point.h"
 
 namespace holdfast::gateway {
@@ -149,6 +150,7 @@ void submit_chat(const std::shared_ptr<Post>& post) {
   const std::string& name = post->generation.submit.model;
   if (const auto known = post->context.outputs->find(name)) {
     post->generation.shape.output = *known;
+    bind_to_calls(&post->generation);
     return submit(post);
   }
   post->context.client.models_async([post](client::Answer<std::vector<wire::ModelInfo>> answer) {
@@ -159,6 +161,7 @@ void submit_chat(const std::shared_ptr<Post>& post) {
       post->context.outputs->put(std::get<0>(answer));
       const auto known = post->context.outputs->find(post->generation.submit.model);
       post->generation.shape.output = known.value_or("");
+      bind_to_calls(&post->generation);
       submit(post);
     });
   });
@@ -215,6 +218,10 @@ void post_completions(Context& context, ExchangePtr exchange, const Captures&) {
 
 void post_chat_completions(Context& context, ExchangePtr exchange, const Captures&) {
   post_generation(context, exchange, parse_chat);
+}
+
+void post_embeddings(Context& context, ExchangePtr exchange, const Captures&) {
+  post_generation(context, exchange, parse_embedding);
 }
 
 }  // namespace holdfast::gateway

@@ -38,7 +38,7 @@ Response request_response(const wire::RequestInfo& info) {
   body["id"] = info.request_id;
   body["object"] = "request";
   body["public_id"] = public_id(shape.api, info.request_id);
-  body["endpoint"] = shape.api == Api::kChat ? "/v1/chat/completions" : "/v1/completions";
+  body["endpoint"] = api_path(shape.api);
   body["state"] = wire::state_name(info.state);
   body["model"] = info.model;
   if (!info.alias.empty()) body["alias"] = info.alias;
@@ -129,7 +129,7 @@ void get_request_stream(Context& context, ExchangePtr exchange, const Captures& 
   }
   const auto start = [&context, exchange, view](wire::RequestInfo info) mutable {
     view.shape = decode_shape(info.meta);
-    view.shape.stream = true;
+    view.shape.stream = !is_whole(view.shape);
     const std::size_t choices =
         std::max(info.choices.size(), static_cast<std::size_t>(std::max(view.shape.choices, 1)));
     if (view.seen.size() == 1) view.seen.resize(choices, view.seen[0]);

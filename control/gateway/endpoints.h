@@ -14,6 +14,7 @@ void get_model(Context&, ExchangePtr, const Captures&);
 // endpoint_completions.cpp
 void post_completions(Context&, ExchangePtr, const Captures&);
 void post_chat_completions(Context&, ExchangePtr, const Captures&);
+void post_embeddings(Context&, ExchangePtr, const Captures&);
 // endpoint_requests.cpp
 void get_request(Context&, ExchangePtr, const Captures&);
 void delete_request(Context&, ExchangePtr, const Captures&);

@@ -1,5 +1,6 @@
 #include "control/gateway/logprobs.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace holdfast::gateway {
@@ -85,6 +86,16 @@ json completion_logprobs(const std::vector<TokenLog>& logs) {
 }
 
 }  // namespace
+
+double mean_logprob(const std::vector<TokenLog>& logs) {
+  double sum = 0;
+  for (const TokenLog& log : logs) {
+    const json value = logprob_of(json::parse(log.extra, nullptr, false));
+    sum += value.is_number() ? value.get<double>() : std::numeric_limits<double>::lowest() / 1e6;
+  }
+  return logs.empty() ? std::numeric_limits<double>::lowest()
+                      : sum / static_cast<double>(logs.size());
+}
 
 std::string logprobs_json(Api api, const std::vector<TokenLog>& logs) {
   const json out = api == Api::kChat ? chat_logprobs(logs) : completion_logprobs(logs);

@@ -15,4 +15,7 @@ namespace holdfast::gateway {
 /// null or absent in the answer; an alternative without text is called "token_id:7".
 std::string logprobs_json(Api api, const std::vector<TokenLog>& logs);
 
+/// Of all tokens; that of a text without any is the least.
+double mean_logprob(const std::vector<TokenLog>& logs);
+
 }  // namespace holdfast::gateway

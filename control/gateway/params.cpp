@@ -7,6 +7,7 @@
 
 #include "control/gateway/json_fields.h"
 #include "control/gateway/sampling_fields.h"
+#include "control/gateway/tool_fields.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
 #include "shared/grammar/request.h"
@@ -18,6 +19,7 @@ using json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::int64_t kTokensMax = std::int64_t{1} << 40;
+constexpr std::int64_t kDimensionsMax = 1 << 20;
 constexpr std::int64_t kTimeoutMsMax = std::int64_t{1} << 40;
 
 void read_stops(Fields& fields, const ParamLimits& limits, std::vector<std::string>* out) {
@@ -97,26 +99,45 @@ void read_stream(Fields& fields, Shape* shape, std::vector<std::string>* ignored
   for (std::string& name : inner.unknown()) ignored->push_back(std::move(name));
 }
 
-/// What both endpoints know.
-void read_common(Fields& fields, const ParamLimits& limits, Generation* out) {
+/// Who asks which model, and how it waits.
+void read_common(Fields& fields, Generation* out) {
   wire::Submit& submit = out->submit;
   if (!fields.text("model", &submit.model) || submit.model.empty()) {
     fields.fail("model", "is required: the name of a model (GET /v1/models lists them)");
   }
-  read_sampling(fields, &submit);
-  read_stops(fields, limits, &submit.stops);
-  read_stream(fields, &out->shape, &out->ignored);
   read_priority(fields, &submit.priority);
   fields.text("user", &out->shape.user);
   // Requests of one conversation get the same target of an alias.
   if (!fields.text("session_id", &submit.sticky) || submit.sticky.empty()) {
     submit.sticky = out->shape.user;
   }
+  fields.integer("queue_timeout_ms", 0, kTimeoutMsMax, &submit.queue_timeout_ms);
+  fields.integer("total_timeout_ms", 0, kTimeoutMsMax, &submit.total_timeout_ms);
+}
+
+/// What the endpoints that make text know.
+void read_generation(Fields& fields, const ParamLimits& limits, Generation* out) {
+  wire::Submit& submit = out->submit;
+  read_common(fields, out);
+  read_sampling(fields, &submit);
+  read_stops(fields, limits, &submit.stops);
+  read_stream(fields, &out->shape, &out->ignored);
   std::int64_t n = 1;
   fields.integer("n", 1, limits.n, &n);
   submit.n = static_cast<std::int32_t>(n);
-  fields.integer("queue_timeout_ms", 0, kTimeoutMsMax, &submit.queue_timeout_ms);
-  fields.integer("total_timeout_ms", 0, kTimeoutMsMax, &submit.total_timeout_ms);
+}
+
+/// The best n of so many: they are compared by their log-probabilities.
+void read_best_of(Fields& fields, const ParamLimits& limits, Generation* out) {
+  std::int64_t best_of = 0;
+  wire::Submit& submit = out->submit;
+  if (!fields.integer("best_of", 1, limits.n, &best_of) || best_of == submit.n) return;
+  if (best_of < submit.n) return fields.fail("best_of", "must be at least 'n'");
+  if (out->shape.stream) return fields.fail("best_of", "cannot be streamed when it is above 'n'");
+  out->shape.keep = submit.n;
+  submit.n = static_cast<std::int32_t>(best_of);
+  out->shape.hide_logs = submit.sampling.logprobs < 0;
+  submit.sampling.logprobs = std::max(submit.sampling.logprobs, 0);
 }
 
 bool finish(Fields& fields, const ParamLimits& limits, Generation* out, FieldError* error) {
@@ -138,12 +159,13 @@ bool is_tokens(const json& value) {
   return value.is_array() && !value.empty() && value[0].is_number();
 }
 
-void read_tokens(Fields& fields, const json& value, std::vector<wire::Prompt>* out) {
+void read_tokens(Fields& fields, const char* name, const json& value,
+                 std::vector<wire::Prompt>* out) {
   std::vector<wire::TokenId> ids;
   ids.reserve(value.size());
   for (const json& id : value) {
     if (!id.is_number_integer() || id < 0 || id > INT32_MAX) {
-      return fields.fail("prompt", "has a token id that is not an integer from 0 to 2147483647");
+      return fields.fail(name, "has a token id that is not an integer from 0 to 2147483647");
     }
     ids.push_back(id.get<wire::TokenId>());
   }
@@ -152,7 +174,9 @@ void read_tokens(Fields& fields, const json& value, std::vector<wire::Prompt>* o
   out->push_back(std::move(prompt));
 }
 
-void read_prompt(Fields& fields, const json& value, std::vector<wire::Prompt>* out) {
+/// `prompt`, or whatever the field is called.
+void read_prompts(Fields& fields, const char* name, const json& value,
+                  std::vector<wire::Prompt>* out) {
   constexpr const char* kExpected =
       "must be a string, an array of strings, an array of token ids or an array of such arrays";
   if (value.is_string()) {
@@ -161,12 +185,12 @@ void read_prompt(Fields& fields, const json& value, std::vector<wire::Prompt>* o
     out->push_back(std::move(prompt));
     return;
   }
-  if (is_tokens(value)) return read_tokens(fields, value, out);
-  if (!value.is_array() || value.empty()) return fields.fail("prompt", kExpected);
+  if (is_tokens(value)) return read_tokens(fields, name, value, out);
+  if (!value.is_array() || value.empty()) return fields.fail(name, kExpected);
   const bool texts = value[0].is_string();
   for (const json& item : value) {
-    if (texts ? !item.is_string() : !is_tokens(item)) return fields.fail("prompt", kExpected);
-    read_prompt(fields, item, out);
+    if (texts ? !item.is_string() : !is_tokens(item)) return fields.fail(name, kExpected);
+    read_prompts(fields, name, item, out);
   }
 }
 
@@ -216,20 +240,7 @@ void open_arguments(json* message) {
   }
 }
 
-void read_tools(Fields& fields, json* chat, Shape* shape) {
-  const json* tools = fields.take("tools");
-  const json* choice = fields.take("tool_choice");
-  if (tools != nullptr && !tools->is_array()) return fields.fail("tools", "must be an array");
-  if (choice != nullptr && *choice != "auto" && *choice != "none") {
-    return fields.fail("tool_choice", "may be \"auto\" or \"none\" here");
-  }
-  fields.take("parallel_tool_calls");  // as the model does it
-  if (tools == nullptr || tools->empty() || (choice != nullptr && *choice == "none")) return;
-  (*chat)["tools"] = *tools;
-  shape->tools = true;
-}
-
-void read_messages(Fields& fields, wire::Submit* submit, Shape* shape) {
+void read_messages(Fields& fields, Generation* out) {
   const json* messages = fields.take("messages");
   if (messages == nullptr || !messages->is_array() || messages->empty()) {
     return fields.fail("messages", "is required: an array of at least one message");
@@ -244,13 +255,13 @@ void read_messages(Fields& fields, wire::Submit* submit, Shape* shape) {
     open_arguments(&message);
     chat["messages"].push_back(std::move(message));
   }
-  read_tools(fields, &chat, shape);
+  read_tools(fields, &chat, out);
   for (const char* name : {"add_generation_prompt", "chat_template_kwargs"}) {
     if (const json* value = fields.take(name)) chat[name] = *value;
   }
   wire::Prompt prompt;
   prompt.messages_json = chat.dump();
-  submit->prompts.push_back(std::move(prompt));
+  out->submit.prompts.push_back(std::move(prompt));
 }
 
 using Grammars = std::vector<grammar::GrammarRequest>;
@@ -304,13 +315,13 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
                       FieldError* error) {
   Fields fields(body);
   out->shape.api = Api::kCompletions;
-  read_common(fields, limits, out);
+  read_generation(fields, limits, out);
   wire::Submit& submit = out->submit;
   const json* prompt = fields.take("prompt");
   if (prompt == nullptr) {
     fields.fail("prompt", "is required");
   } else {
-    read_prompt(fields, *prompt, &submit.prompts);
+    read_prompts(fields, "prompt", *prompt, &submit.prompts);
   }
   read_grammar(fields, &submit);
   fields.boolean("echo", &submit.echo);
@@ -322,18 +333,16 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
   if (fields.integer("logprobs", 0, 20, &value)) {
     submit.sampling.logprobs = static_cast<std::int32_t>(value);
   }
-  if (fields.integer("best_of", 1, limits.n, &value) && value != submit.n) {
-    fields.fail("best_of", "must equal 'n' here");
-  }
+  read_best_of(fields, limits, out);
   return finish(fields, limits, out, error);
 }
 
 bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, FieldError* error) {
   Fields fields(body);
   out->shape.api = Api::kChat;
-  read_common(fields, limits, out);
+  read_generation(fields, limits, out);
   wire::Submit& submit = out->submit;
-  read_messages(fields, &submit, &out->shape);
+  read_messages(fields, out);
   read_grammar(fields, &submit);
   std::int64_t value = 0;
   if (fields.integer("max_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;
@@ -345,6 +354,38 @@ bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, Fi
     if (!logprobs) fields.fail("top_logprobs", "is only allowed with 'logprobs': true");
     submit.sampling.logprobs = static_cast<std::int32_t>(value);
   }
+  return finish(fields, limits, out, error);
+}
+
+bool parse_embedding(const json& body, const ParamLimits& limits, Generation* out,
+                     FieldError* error) {
+  Fields fields(body);
+  out->shape.api = Api::kEmbeddings;
+  read_common(fields, out);
+  const json* input = fields.take("input");
+  if (input == nullptr) {
+    fields.fail("input", "is required");
+  } else {
+    read_prompts(fields, "input", *input, &out->submit.prompts);
+  }
+  std::string text;
+  if (fields.text("encoding_format", &text)) {
+    if (text != "float" && text != "base64") {
+      fields.fail("encoding_format", "must be \"float\" or \"base64\"");
+    }
+    out->shape.base64 = text == "base64";
+  }
+  fields.integer("dimensions", 1, kDimensionsMax, &out->shape.dimensions);
+  fields.boolean("normalize", &out->shape.normalize);
+  nlohmann::json wish = {{"normalize", out->shape.normalize}};
+  if (fields.text("pooling", &text)) {
+    if (text != "mean" && text != "cls" && text != "last") {
+      fields.fail("pooling", "must be \"mean\", \"cls\" or \"last\"");
+    }
+    wish["pooling"] = text;
+  }
+  fields.boolean("add_special_tokens", &out->submit.add_special);
+  out->submit.sampling.extra = nlohmann::json{{"embedding", wish}}.dump();
   return finish(fields, limits, out, error);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The bodies of /v1/completions and /v1/chat/completions as a SUBMIT. OpenAI's defaults and ranges.
+// The bodies of /v1/completions, /v1/chat/completions and /v1/embeddings as a SUBMIT. OpenAI's
+// defaults and ranges.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -15,7 +16,7 @@ namespace holdfast::gateway {
 
 struct ParamLimits {
   std::int64_t n = 128;
-  std::int64_t choices = 1'024;  // prompts x n
+  std::int64_t choices = 2'048;  // prompts x n
   std::size_t stops = 16;
   std::size_t stop_bytes = 1'024;  // of one stop string
 };
@@ -24,6 +25,8 @@ struct Generation {
   wire::Submit submit;  // without request id, keys and meta
   Shape shape;
   std::vector<std::string> ignored;  // parameters that had no effect
+  std::string must_call;             // JSON list of {"name", "parameters"}: one of them comes first
+  bool one_call = false;             // and no other follows
 };
 
 /// False: `error` names the parameter. `body` is an object.
@@ -31,6 +34,8 @@ bool parse_completion(const nlohmann::ordered_json& body, const ParamLimits& lim
                       Generation* out, FieldError* error);
 bool parse_chat(const nlohmann::ordered_json& body, const ParamLimits& limits, Generation* out,
                 FieldError* error);
+bool parse_embedding(const nlohmann::ordered_json& body, const ParamLimits& limits, Generation* out,
+                     FieldError* error);
 
 /// 64 hex digits: BLAKE2b of the path and of the body with its members sorted, so that neither the
 /// order of members nor white space matter.

@@ -1,6 +1,7 @@
 #include "control/gateway/render.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "control/gateway/errors.h"
 #include "control/gateway/json_fields.h"
@@ -46,8 +47,7 @@ std::string common_members(const Shape& shape, const wire::RequestInfo& info, bo
          : stream                       ? ",\"object\":\"chat.completion.chunk\""
                                         : ",\"object\":\"chat.completion\"";
   out += ",\"created\":" + std::to_string(info.created_ms / 1000) + ",\"model\":";
-  // As it was asked for: an alias may move a request to another model before its first token.
-  append_json_string(out, info.alias.empty() ? info.model : info.alias);
+  append_json_string(out, model_name(info));
   if (!info.model_sha.empty()) {
     out += ",\"system_fingerprint\":";
     append_json_string(out, "fp_" + info.model_sha.substr(0, 12));
@@ -106,7 +106,12 @@ std::string call_id(const std::string& request_id, int choice, int call) {
 }
 
 std::string public_id(Api api, const std::string& request_id) {
-  return (api == Api::kChat ? "chatcmpl-" : "cmpl-") + request_id;
+  const char* kind = api == Api::kChat ? "chatcmpl-" : api == Api::kEmbeddings ? "embd-" : "cmpl-";
+  return kind + request_id;
+}
+
+const std::string& model_name(const wire::RequestInfo& info) {
+  return info.alias.empty() ? info.model : info.alias;
 }
 
 std::string usage_json(const wire::RequestInfo& info) {
@@ -329,31 +334,61 @@ std::string Collector::message_json(int choice, const std::string& text) const {
   return out + "}";
 }
 
+/// The choices to be shown, in order: all, or the best of each prompt.
+std::vector<std::size_t> Collector::shown() const {
+  std::vector<std::size_t> order(texts_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto prompts = std::max<std::size_t>(info_.prompt_tokens.size(), 1);
+  const std::size_t drawn = texts_.size() / prompts;
+  const auto keep = static_cast<std::size_t>(std::max(shape_.keep, 0));
+  if (keep == 0 || keep >= drawn) return order;
+  std::vector<double> score;
+  for (const Part& part : parts_) score.push_back(mean_logprob(part.logs));
+  std::vector<std::size_t> best;
+  for (std::size_t p = 0; p < prompts; ++p) {
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(p * drawn);
+    std::stable_sort(first, first + static_cast<std::ptrdiff_t>(drawn),
+                     [&](std::size_t a, std::size_t b) { return score[a] > score[b]; });
+    best.insert(best.end(), first, first + static_cast<std::ptrdiff_t>(keep));
+  }
+  return best;
+}
+
+std::string Collector::choice_json(int index, std::size_t c, const std::string& finish) const {
+  const int choice = static_cast<int>(c);
+  const std::string text = prompt_text(info_, choice) + parts_[c].content;
+  std::string out = "{\"index\":" + std::to_string(index);
+  if (shape_.api == Api::kChat) {
+    out += ",\"message\":" + message_json(choice, text);
+  } else {
+    out += ",\"text\":";
+    append_json_string(out, text);
+  }
+  const bool logs = !parts_[c].logs.empty() && !shape_.hide_logs;
+  out += ",\"logprobs\":" + (logs ? logprobs_json(shape_.api, parts_[c].logs) : "null");
+  out += ",\"finish_reason\":";
+  append_json_string(out, finish);
+  return out + "}";
+}
+
 Response Collector::on_fin(const wire::RequestInfo& info) {
   info_ = info;
-  std::string choices;
   bool any_token = false;
+  std::vector<std::string> finishes;
   for (std::size_t c = 0; c < texts_.size(); ++c) {
     const int choice = static_cast<int>(c);
     parts_[c].add(texts_[c].finish());
     any_token = any_token || texts_[c].considered() > 0;
-    const std::string finish = with_calls(finish_word(info_, choice), texts_[c]);
-    if (finish == "error" || (finish == "expired" && !any_token)) {
+    finishes.push_back(with_calls(finish_word(info_, choice), texts_[c]));
+    if (finishes[c] == "error" || (finishes[c] == "expired" && !any_token)) {
       return error_response(failure_of(info_, choice));
     }
-    const std::string text = prompt_text(info_, choice) + parts_[c].content;
-    choices += (c == 0 ? "{\"index\":" : ",{\"index\":") + std::to_string(choice);
-    if (shape_.api == Api::kChat) {
-      choices += ",\"message\":" + message_json(choice, text);
-    } else {
-      choices += ",\"text\":";
-      append_json_string(choices, text);
-    }
-    choices += ",\"logprobs\":";
-    choices += parts_[c].logs.empty() ? "null" : logprobs_json(shape_.api, parts_[c].logs);
-    choices += ",\"finish_reason\":";
-    append_json_string(choices, finish);
-    choices += "}";
+  }
+  std::string choices;
+  int index = 0;
+  for (const std::size_t c : shown()) {
+    choices += (index == 0 ? "" : ",") + choice_json(index, c, finishes[c]);
+    ++index;
   }
   Response response;
   response.body = common_members(shape_, info_, false) + "[" + choices +

@@ -49,19 +49,30 @@ class StreamRenderer {
   std::vector<bool> echoed_;
 };
 
-/// Gathers a whole answer.
-class Collector {
+/// An answer in one document.
+class WholeAnswer {
+ public:
+  virtual ~WholeAnswer() = default;
+  virtual void update(const wire::RequestInfo& info) = 0;
+  virtual void on_event(const wire::Event& event) = 0;
+  /// 200 with the document, or the error of a request that failed.
+  virtual Response on_fin(const wire::RequestInfo& info) = 0;
+};
+
+/// Gathers a whole text.
+class Collector final : public WholeAnswer {
  public:
   Collector(const Shape& shape, wire::RequestInfo info);
-  void update(const wire::RequestInfo& info) { info_ = info; }
-  void on_event(const wire::Event& event);
-  /// 200 with the document, or the error of a request that failed.
-  Response on_fin(const wire::RequestInfo& info);
+  void update(const wire::RequestInfo& info) override { info_ = info; }
+  void on_event(const wire::Event& event) override;
+  Response on_fin(const wire::RequestInfo& info) override;
 
  private:
   Shape shape_;
   wire::RequestInfo info_;
   std::string message_json(int choice, const std::string& text) const;
+  std::string choice_json(int index, std::size_t c, const std::string& finish) const;
+  std::vector<std::size_t> shown() const;
   std::vector<ChatText> texts_;
   struct Part {  // of one choice
     std::string content;
@@ -73,12 +84,15 @@ class Collector {
   std::vector<Part> parts_;
 };
 
-/// "cmpl-ID" / "chatcmpl-ID".
+/// "cmpl-ID", "chatcmpl-ID", "embd-ID".
 std::string public_id(Api api, const std::string& request_id);
 
 /// The id of a call: nine letters and digits, the same whenever the answer is shown (some chat
 /// templates want exactly nine).
 std::string call_id(const std::string& request_id, int choice, int call);
+
+/// As it was asked for: an alias may move a request to another model before its first token.
+const std::string& model_name(const wire::RequestInfo& info);
 
 /// {"prompt_tokens":…,"completion_tokens":…,"total_tokens":…}
 std::string usage_json(const wire::RequestInfo& info);

@@ -14,6 +14,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/models/{*}", get_model},
     {"POST", "/v1/completions", post_completions},
     {"POST", "/v1/chat/completions", post_chat_completions},
+    {"POST", "/v1/embeddings", post_embeddings},
     {"GET", "/v1/requests/{}", get_request},
     {"DELETE", "/v1/requests/{}", delete_request},
     {"GET", "/v1/requests/{}/stream", get_request_stream},

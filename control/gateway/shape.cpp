@@ -1,10 +1,34 @@
 #include "control/gateway/shape.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace holdfast::gateway {
 
 using json = nlohmann::json;
+
+namespace {
+
+struct ApiNames {
+  std::string_view name;
+  std::string_view path;
+};
+constexpr std::array<ApiNames, 3> kApis = {{{"completions", "/v1/completions"},
+                                            {"chat", "/v1/chat/completions"},
+                                            {"embeddings", "/v1/embeddings"}}};
+
+Api api_from_name(std::string_view name) {
+  const auto at = std::find_if(kApis.begin(), kApis.end(),
+                               [&](const ApiNames& names) { return names.name == name; });
+  return at == kApis.end() ? Api::kCompletions : static_cast<Api>(at - kApis.begin());
+}
+
+}  // namespace
+
+std::string_view api_path(Api api) {
+  return kApis.at(static_cast<std::size_t>(api)).path;
+}
 
 std::optional<chat::OutputOptions> parse_options(const Shape& shape) {
   const chat::OutputKind kind = chat::read_output(shape.output);
@@ -19,8 +43,12 @@ std::optional<chat::OutputOptions> parse_options(const Shape& shape) {
   return options;
 }
 
+bool is_whole(const Shape& shape) {
+  return shape.api == Api::kEmbeddings || shape.keep > 0;
+}
+
 std::string encode_shape(const Shape& shape) {
-  json out = {{"api", shape.api == Api::kChat ? "chat" : "completions"},
+  json out = {{"api", kApis.at(static_cast<std::size_t>(shape.api)).name},
               {"stream", shape.stream},
               {"usage", shape.include_usage},
               {"choices", shape.choices},
@@ -28,6 +56,11 @@ std::string encode_shape(const Shape& shape) {
   if (!shape.user.empty()) out["user"] = shape.user;
   if (!shape.output.empty()) out["output"] = shape.output;
   if (shape.tools) out["tools"] = true;
+  if (shape.keep > 0) out["keep"] = shape.keep;
+  if (shape.hide_logs) out["hide_logs"] = true;
+  if (shape.base64) out["base64"] = true;
+  if (shape.dimensions > 0) out["dimensions"] = shape.dimensions;
+  if (!shape.normalize) out["as_computed"] = true;
   return json{{"gateway", out}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -44,15 +77,23 @@ Shape decode_shape(const std::string& meta) {
     const auto found = in.find(name);
     return found != in.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  shape.api = text("api") == "chat" ? Api::kChat : Api::kCompletions;
+  const auto count = [&in](const char* name, std::int64_t otherwise) {
+    const auto found = in.find(name);
+    return found != in.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
+  };
+  shape.api = api_from_name(text("api"));
   shape.stream = flag("stream");
   shape.include_usage = flag("usage");
-  const auto choices = in.find("choices");
-  if (choices != in.end() && choices->is_number_integer()) shape.choices = choices->get<int>();
+  shape.choices = static_cast<int>(count("choices", 1));
   shape.body_hash = text("hash");
   shape.user = text("user");
   shape.output = text("output");
   shape.tools = flag("tools");
+  shape.keep = static_cast<int>(count("keep", 0));
+  shape.hide_logs = flag("hide_logs");
+  shape.base64 = flag("base64");
+  shape.dimensions = count("dimensions", 0);
+  shape.normalize = !flag("as_computed");
   return shape;
 }
 

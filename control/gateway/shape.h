@@ -2,14 +2,18 @@
 // What the gateway must know about a request to show it again, to whoever attaches later: it
 // travels in Submit::meta and comes back with RequestInfo.
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "shared/chat/output_parser.h"
 
 namespace holdfast::gateway {
 
-enum class Api { kCompletions, kChat };
+enum class Api { kCompletions, kChat, kEmbeddings };
+/// "/v1/chat/completions", …
+std::string_view api_path(Api api);
 
 struct Shape {
   Api api = Api::kCompletions;
@@ -20,7 +24,18 @@ struct Shape {
   std::string user;       // OpenAI's `user`
   std::string output;     // of its model, when the request was made: chat::read_output
   bool tools = false;     // calls of tools are looked for
+  // Of best_of: of the choices of each prompt so many are shown, those of the highest mean
+  // log-probability. 0 = all, as they come.
+  int keep = 0;
+  bool hide_logs = false;  // log-probabilities were wanted for that alone
+  // Of embeddings.
+  bool base64 = false;          // little-endian float32 instead of numbers
+  std::int64_t dimensions = 0;  // first numbers of each vector, 0 = all
+  bool normalize = true;
 };
+/// Nothing of it can be shown before its end, so there is no stream.
+bool is_whole(const Shape& shape);
+
 /// How the text of a chat answer is taken apart; nullopt: it is all content.
 std::optional<chat::OutputOptions> parse_options(const Shape& shape);
 

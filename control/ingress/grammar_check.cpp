@@ -7,14 +7,14 @@
 
 namespace holdfast::ingress {
 
-Result<void> GrammarCheck::check(const std::string& model_sha, const text::Tokenizer* tokenizer,
+Result<bool> GrammarCheck::check(const std::string& model_sha, const text::Tokenizer* tokenizer,
                                  const std::string& extra) {
-  if (extra.empty()) return {};
+  if (extra.empty()) return false;
   std::string key = model_sha + "\n" + extra;
   const auto at = std::find(good_.begin(), good_.end(), key);
   if (at != good_.end()) {
     good_.splice(good_.begin(), good_, at);
-    return {};
+    return false;
   }
   const std::int32_t vocab = tokenizer == nullptr ? INT32_MAX : tokenizer->vocab_size();
   HF_TRY(const auto asked, sampling::parse_extra(extra, vocab));
@@ -23,17 +23,17 @@ Result<void> GrammarCheck::check(const std::string& model_sha, const text::Token
                  "sampling: the model's file holds no tokenizer; leave banned_strings out"};
   }
   HF_TRY(const auto request, grammar::read_extra(extra));
-  if (!request) return {};
+  if (!request) return asked.embedding.has_value();
   if (tokenizer == nullptr) {
     return Error{Errc::kUnsupported,
                  "grammar: the model's file holds no tokenizer; leave the grammar out"};
   }
   HF_TRY(const grammar::GrammarPtr compiled, grammar::compile(*request));
   HF_CHECKED(grammar::check_coverage(*compiled, grammar::single_bytes(*tokenizer)));
-  if (key.size() > kKeptBytesMax) return {};
+  if (key.size() > kKeptBytesMax) return false;
   good_.push_front(std::move(key));
   if (good_.size() > kKept) good_.pop_back();
-  return {};
+  return false;
 }
 
 }  // namespace holdfast::ingress

@@ -15,7 +15,8 @@ class GrammarCheck {
  public:
   /// `extra` is wire::Sampling::extra. kInvalidRequest and kUnsupported as sampling::parse_extra
   /// and the compile functions of shared/grammar; kUnsupported for what needs a tokenizer.
-  Result<void> check(const std::string& model_sha, const text::Tokenizer* tokenizer,
+  /// True: no text is asked for, but vectors.
+  Result<bool> check(const std::string& model_sha, const text::Tokenizer* tokenizer,
                      const std::string& extra);
 
  private:

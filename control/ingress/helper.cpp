@@ -204,7 +204,11 @@ void Helper::start_prepare(wire::Prepare job) {
          wire::Prepared prepared = prepare(job, tokenizer.get(), options_.limits);
          if (prepared.ok) {
            const auto good = grammars_.check(job.model_sha, tokenizer.get(), job.extra);
-           if (!good) prepared = refusal(job.job, good.error().code, good.error().what);
+           if (good.has_value()) {
+             prepared.embedding = good.value();
+           } else {
+             prepared = refusal(job.job, good.error().code, good.error().what);
+           }
          }
          crash_point(CrashPoint::kIngressPrepareAfter);
          {

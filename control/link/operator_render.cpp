@@ -76,6 +76,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
             {"vocab", r.vocab},
             {"chat", r.chat},
             {"output", r.output},
+            {"makes", core::is_encoder(r) ? "vectors" : "text"},
             {"size_bytes", r.size},
             {"weights_bytes", r.weights_bytes},
             {"kv_bytes", r.kv_bytes},

@@ -10,6 +10,7 @@
 
 #include "ops/cli/output.h"
 #include "shared/text/releaser.h"
+#include "shared/wire/vector_text.h"
 
 namespace holdfast::cli {
 namespace {
@@ -38,6 +39,8 @@ class Printer {
       begin = end;
     }
     out_[choice].ids.insert(out_[choice].ids.end(), event.ids.begin(), event.ids.end());
+    const bool vector = event.ids.size() == 1 && event.ids[0] == wire::kVectorToken;
+    if (vector && event.extra.size() == 1) out_[choice].vector = event.extra[0];
   }
   std::vector<StreamedChoice> finish() {
     for (std::size_t i = 0; i < out_.size(); ++i) {
@@ -75,6 +78,9 @@ std::string streamed_json(const Streamed& streamed) {
   for (std::size_t i = 0; i < streamed.choices.size(); ++i) {
     nlohmann::json choice = {
         {"index", i}, {"text", streamed.choices[i].text}, {"ids", streamed.choices[i].ids}};
+    if (!streamed.choices[i].vector.empty()) {
+      choice["embedding"] = wire::read_vector(streamed.choices[i].vector);
+    }
     if (i < streamed.info.choices.size()) {
       const wire::ChoiceInfo& end = streamed.info.choices[i];
       choice["finish"] = wire::finish_name(end.finish);

@@ -12,6 +12,7 @@ namespace holdfast::cli {
 struct StreamedChoice {
   std::string text;
   std::vector<wire::TokenId> ids;
+  std::string vector;  // of an embedding: wire::vector_text
 };
 
 struct Streamed {

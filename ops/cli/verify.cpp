@@ -43,12 +43,29 @@ wire::Submit golden_submit(const std::string& model) {
   return submit;
 }
 
+/// The numbers of the fixed prompt's vector, all of them in each id.
+std::vector<wire::TokenId> vector_ids(const std::string& extra) {
+  std::vector<wire::TokenId> ids;
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (const char c : extra) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  for (int i = 0; i < 2; ++i, hash >>= 31) ids.push_back(static_cast<int>(hash & 0x7fffffff));
+  return ids;
+}
+
 /// The answer to the fixed prompt, compared by the daemon. The error is already a part's text.
 Part check_golden(const Call& call) {
   Part part{"golden answer", false, {}};
   auto connected = connect_clients(call);
   if (!connected) return part.text = connected.error().what, part;
-  const auto accepted = (*connected)->submit(golden_submit(call.text("NAME")));
+  int exit = kExitDone;
+  const auto model = operate(call, "models.show", {{"name", call.text("NAME")}}, exit);
+  if (!model) return part.text = "models show failed", part;
+  wire::Submit submit = golden_submit(call.text("NAME"));
+  if (model->value("makes", "") == "vectors") {
+    submit.max_tokens.reset();
+    submit.sampling.extra = R"({"embedding":{}})";
+  }
+  const auto accepted = (*connected)->submit(std::move(submit));
   if (const auto* failure = std::get_if<client::Failure>(&accepted)) {
     return part.text = failure->message, part;
   }
@@ -63,13 +80,15 @@ Part check_golden(const Call& call) {
                 "; see `holdfast requests show " + id + "`";
     return part;
   }
-  int exit = kExitDone;
   const auto shown = operate(call, "requests.show", {{"id", id}}, exit);
   if (!shown) return part.text = "request " + id + " cannot be shown", part;
   const std::string numerics = shown->value("class", "");
   auto client = connect_operator(call, std::chrono::seconds(30));
   if (!client) return part.text = client.error().what, part;
-  const json args = {{"name", call.text("NAME")}, {"class", numerics}, {"ids", end.choices[0].ids}};
+  const json args = {{"name", call.text("NAME")},
+                     {"class", numerics},
+                     {"ids", end.choices[0].vector.empty() ? end.choices[0].ids
+                                                           : vector_ids(end.choices[0].vector)}};
   const auto answer = client.value()->op("models.golden", args.dump());
   if (const auto* refused = std::get_if<client::Failure>(&answer)) {
     return part.text = refused->message, part;

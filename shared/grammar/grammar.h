@@ -29,6 +29,12 @@ using GrammarPtr = std::shared_ptr<const Grammar>;
 /// pointer.
 Result<GrammarPtr> compile_json_schema(std::string_view schema_json,
                                        const GrammarLimits& limits = {});
+/// One call or more of some tools, as a family writes them (docs/tool-calls.md). JSON:
+///   {"form": "hermes" | "llama3", "tools": [{"name": …, "parameters": schema or nothing}, …],
+///    "single": true, "reasoning": true, "opened": true}
+/// `reasoning`: the model may think first; `opened`: its prompt has begun that. Errors as above.
+Result<GrammarPtr> compile_tool_call(std::string_view source_json,
+                                     const GrammarLimits& limits = {});
 /// Any JSON object.
 Result<GrammarPtr> compile_json_mode(const GrammarLimits& limits = {});
 /// Text that the whole expression matches (ECMA-262 syntax, no look-around, no back references).

@@ -38,11 +38,12 @@ Result<std::optional<GrammarRequest>> read_extra(std::string_view extra_json) {
 
 Result<GrammarPtr> compile(const GrammarRequest& request, const GrammarLimits& limits) {
   if (request.kind == "json_schema") return compile_json_schema(request.source, limits);
+  if (request.kind == "tool_call") return compile_tool_call(request.source, limits);
   if (request.kind == "json_object") return compile_json_mode(limits);
   if (request.kind == "regex") return compile_regex(request.source, limits);
   if (request.kind == "gbnf") return compile_gbnf(request.source, limits);
   return bad("the kind '" + request.kind +
-             "' is not known; expected json_schema, json_object, regex or gbnf");
+             "' is not known; expected json_schema, json_object, regex, gbnf or tool_call");
 }
 
 Result<std::shared_ptr<TokenMasks>> GrammarCache::find(const GrammarRequest& request) {

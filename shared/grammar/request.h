@@ -1,7 +1,8 @@
 #pragma once
 // How a request names what its text must look like: a member of wire::Sampling::extra, which is
 // stored with the request and goes to the worker as it is:
-//   {"grammar": {"kind": "json_schema" | "json_object" | "regex" | "gbnf", "source": "…"}}
+//   {"grammar": {"kind": "json_schema" | "json_object" | "regex" | "gbnf" | "tool_call",
+//                "source": "…"}}
 
 #include <list>
 #include <memory>

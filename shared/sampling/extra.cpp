@@ -116,10 +116,30 @@ Result<void> read_order(const json& value, SamplingExtra& extra) {
   return {};
 }
 
+Result<void> read_embedding(const json& value, SamplingExtra& extra) {
+  const Error wrong = bad(
+      "embedding: expected an object with \"pooling\" (mean, cls or last) and \"normalize\" (true "
+      "or false), both optional");
+  if (!value.is_object()) return wrong;
+  EmbeddingWish wish;
+  for (const auto& [name, member] : value.items()) {
+    if (name == "normalize" && member.is_boolean()) {
+      wish.normalize = member.get<bool>();
+    } else if (name == "pooling" && (member == "mean" || member == "cls" || member == "last")) {
+      wish.pooling = member.get<std::string>();
+    } else {
+      return wrong;
+    }
+  }
+  extra.embedding = std::move(wish);
+  return {};
+}
+
 Result<void> read_member(const std::string& name, const json& value, std::int32_t vocab,
                          SamplingExtra& extra) {
   if (name == "logit_bias") return read_bias(value, vocab, extra);
   if (name == "samplers") return read_order(value, extra);
+  if (name == "embedding") return read_embedding(value, extra);
   if (name == "mirostat") {
     if (value != 0 && value != 2) return bad("mirostat: expected 0 (off) or 2");
     extra.mirostat = value.get<std::int32_t>();
@@ -166,6 +186,9 @@ Result<SamplingExtra> parse_extra(std::string_view text, std::int32_t vocab) {
   for (const auto& [name, value] : j.items()) {
     if (value.is_null() || name == "grammar") continue;  // shared/grammar/request.h reads that
     HF_CHECKED(read_member(name, value, vocab, extra));
+  }
+  if (extra.embedding && j.size() > 1) {
+    return bad("embedding: no text is made, so nothing else can be asked of the sampler");
   }
   return extra;
 }

@@ -4,6 +4,7 @@
 // is refused, and again by the worker. Names are those of llama-server.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,7 +31,14 @@ enum class Step : std::uint8_t {
 /// "penalties", "dry", "top_n_sigma", "temperature", "top_k", "typ_p", "top_p", "min_p", "xtc".
 std::string_view step_name(Step step);
 
+/// The vector of the prompt is wanted instead of text (shared/wire/vector_text.h).
+struct EmbeddingWish {
+  std::string pooling;    // "mean", "cls", "last"; empty: what the model's file names
+  bool normalize = true;  // to length 1
+};
+
 struct SamplingExtra {
+  std::optional<EmbeddingWish> embedding;
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::int64_t repeat_last_n = -1;  // tokens that the repetition penalty looks back at; -1 = all
   float typical_p = 1.0F;           // 1 = off

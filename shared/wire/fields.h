@@ -468,6 +468,7 @@ void fields(V& v, Like<Prepared> auto& m) {
   v("refusal", m.refusal);
   v("ids", m.ids);
   v("text", m.text);
+  v("embedding", m.embedding);
 }
 template <class V>
 void fields(V& v, Like<NeedTokenizer> auto& m) {

@@ -17,6 +17,8 @@
 namespace holdfast::wire {
 
 using TokenId = std::int32_t;
+/// Stands for the vector of an embedding (vector_text.h). No vocabulary has it: its piece is empty.
+inline constexpr TokenId kVectorToken = -1;
 
 /// Orders the attempts of a request: a later fence always compares greater, also over daemon
 /// restarts (the boot epoch is raised, durably, before the first socket is bound).
@@ -428,6 +430,7 @@ struct Prepared {
   Refusal refusal;
   std::vector<std::vector<TokenId>> ids;
   std::vector<std::string> text;  // the rendered prompts, when echo
+  bool embedding = false;         // `extra` asks for the vector of each prompt, not for text
 };
 /// I→D, and the answer: the model's tokenizer as a GGUF without tensors.
 struct NeedTokenizer {

@@ -129,7 +129,52 @@ TEST(Embedding, TheFileNamesThePooling) {
     EXPECT_EQ(by_file.embedding, result_of(*o.engine, 2).embedding) << seed;
   }
   const Opened o = open_tiny("llama", 0, 1);
-  EXPECT_EQ(o.engine->add_embedding(spec_of(1, tokens_of(9), {})).error().code, Errc::kUnsupported);
+  ASSERT_TRUE(o.engine->add_embedding(spec_of(1, tokens_of(9), {})).has_value());
+  const Produced unnamed = result_of(*o.engine, 1);
+  ASSERT_TRUE(o.engine->add_embedding(spec_of(1, tokens_of(9), Pooling::kLast)).has_value());
+  EXPECT_EQ(unnamed.embedding, result_of(*o.engine, 1).embedding);
+}
+
+/// What a request of the queue asks for, which wants exactly one vector.
+SequenceSpec request_of(const std::string& wish, std::vector<TokenId> committed = {}) {
+  SequenceSpec spec;
+  spec.key = 5;
+  spec.prompt = tokens_of(40);
+  spec.committed = std::move(committed);
+  spec.max_tokens = 1;
+  spec.sampling.extra = "{\"embedding\":" + wish + "}";
+  return spec;
+}
+
+TEST(Embedding, ARequestGetsOneVector) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const Opened o = open_tiny("bert", seed, 1);
+    const auto named = static_cast<Pooling>((seed + 1) % 4);
+    const std::pair<const char*, Pooling> wishes[] = {
+        {"{}", named == Pooling::kNone ? Pooling::kMean : named},
+        {R"({"pooling":"cls"})", Pooling::kCls},
+        {R"({"pooling":"last","normalize":false})", Pooling::kLast},
+        {R"({"pooling":"mean"})", Pooling::kMean}};
+    for (const auto& [wish, pooling] : wishes) {
+      ASSERT_TRUE(o.engine->add(request_of(wish)).has_value()) << wish;
+      const Produced have = result_of(*o.engine, 5);
+      EmbedSpec same = spec_of(6, tokens_of(40), pooling);
+      same.normalize = std::string(wish).find("false") == std::string::npos;
+      ASSERT_TRUE(o.engine->add_embedding(same).has_value());
+      EXPECT_EQ(have.embedding, result_of(*o.engine, 6).embedding) << seed << wish;
+      EXPECT_EQ(have.vectors, 1);
+    }
+  }
+}
+
+TEST(Embedding, OneThatIsCommittedIsNotMadeAgain) {
+  const Opened o = open_tiny("qwen2", 1, 1);
+  ASSERT_TRUE(o.engine->add(request_of("{}", {-1})).has_value());
+  const Produced p = result_of(*o.engine, 5);
+  EXPECT_EQ(p.finish, wire::FinishReason::kStop);
+  EXPECT_EQ(p.start, 1);
+  EXPECT_TRUE(p.embedding.empty() && p.ids.empty());
+  EXPECT_EQ(o.engine->usage().pages_used, 0);
 }
 
 TEST(Embedding, SameBitsWhateverRunsBeside) {

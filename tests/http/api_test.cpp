@@ -89,6 +89,29 @@ TEST(Api, CompletionAnswer) {
   EXPECT_EQ(gateway.client.last_submit().on_disconnect, wire::OnDisconnect::kCancel);
 }
 
+TEST(Api, BestOfShowsTheLikeliestOfEachPrompt) {
+  Gateway gateway;
+  gateway.client.script.pieces = {{"a"}, {"b"}, {"c"}, {"d"}, {"e"}, {"f"}};
+  gateway.client.script.choice_extra = {R"({"logprob":-3})", R"({"logprob":-1})",
+                                        R"({"logprob":-2})", R"({"logprob":-1})",
+                                        R"({"logprob":-5})", R"({"logprob":-4})"};
+  const Reply reply =
+      gateway.ask(post(kCompletions, R"({"model":"m","prompt":["p","q"],"n":2,"best_of":3})"));
+  const json body = json::parse(reply.body);
+  ASSERT_EQ(body["choices"].size(), 4u) << reply.body;
+  const char* expected[] = {"b", "c", "d", "f"};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(body["choices"][i]["text"], expected[i]);
+    EXPECT_EQ(body["choices"][i]["index"], i);
+    EXPECT_TRUE(body["choices"][i]["logprobs"].is_null());
+  }
+  EXPECT_EQ(body["usage"]["completion_tokens"], 6) << "all of them were made";
+  EXPECT_EQ(gateway.client.last_submit().n, 3);
+  EXPECT_EQ(gateway.client.last_submit().sampling.logprobs, 0);
+  const std::string id = reply.headers.at("x-request-id");
+  EXPECT_EQ(gateway.ask(get("/v1/requests/" + id + "/stream")).body, reply.body);
+}
+
 TEST(Api, ChoicesArePromptMajorAndEchoed) {
   Gateway gateway;
   gateway.client.script.pieces = {{"0"}, {"1"}, {"2"}, {"3"}};

@@ -103,6 +103,8 @@ bool FakeClient::pump(std::unique_lock<std::mutex>& lock) {
         event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
         if (!stored.script.extra.empty()) {
           event.extra.push_back(stored.script.extra[static_cast<std::size_t>(i)]);
+        } else if (c < stored.script.choice_extra.size()) {
+          event.extra.push_back(stored.script.choice_extra[c]);
         }
       }
       stream.next[c] += n;

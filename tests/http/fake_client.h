@@ -21,7 +21,8 @@ namespace holdfast::test {
 struct Script {
   std::vector<std::vector<std::string>> pieces;  // per choice; a missing one repeats the last
   wire::FinishReason finish = wire::FinishReason::kLength;
-  std::vector<std::string> extra;  // per token index, logprobs
+  std::vector<std::string> extra;         // per token index, logprobs
+  std::vector<std::string> choice_extra;  // per choice, of each of its tokens
 };
 
 class FakeClient final : public client::Client {

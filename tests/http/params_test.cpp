@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/json_fields.h"
+#include "control/gateway/tool_fields.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -125,7 +126,8 @@ TEST(Params, NamesTheWrongParameter) {
        "stream_options.include_usage"},
       {R"({"model":"m","prompt":"a","seed":1.5})", "seed"},
       {R"({"model":"m","prompt":"a","logprobs":21})", "logprobs"},
-      {R"({"model":"m","prompt":"a","best_of":2})", "best_of"},
+      {R"({"model":"m","prompt":"a","n":3,"best_of":2})", "best_of"},
+      {R"({"model":"m","prompt":"a","best_of":2,"stream":true})", "best_of"},
       {R"({"model":"m","prompt":"a","presence_penalty":3})", "presence_penalty"},
       {R"({"model":"m","prompt":"a","priority":"high"})", "priority"},
       {R"({"model":"m","prompt":"a","user":5})", "user"},
@@ -207,6 +209,69 @@ TEST(Params, EarlierCallsReachTheTemplateAsObjects) {
   EXPECT_NE(text.find(R"("arguments":{"x":1})"), std::string::npos) << text;
   EXPECT_NE(text.find(R"("arguments":"no object")"), std::string::npos) << text;
   EXPECT_EQ(text.find("\"tools\""), std::string::npos) << text;
+}
+
+const std::string kTools =
+    R"("tools":[{"type":"function","function":{"name":"f","parameters":{"b":1,"a":2}}},
+                {"type":"function","function":{"name":"g"}}])";
+
+std::string with_tools(const std::string& more) {
+  return R"({"model":"m","messages":[{"role":"user","content":"a"}],)" + kTools + more + "}";
+}
+
+TEST(Params, CallsThatMustCome) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", ""},
+      {R"(,"tool_choice":"auto")", ""},
+      {R"(,"tool_choice":"required")", R"([{"name":"f","parameters":{"b":1,"a":2}},{"name":"g"}])"},
+      {R"(,"tool_choice":{"type":"function","function":{"name":"g"}})", R"([{"name":"g"}])"},
+      {R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[
+          {"type":"function","function":{"name":"f"}}]}})",
+       R"([{"name":"f","parameters":{"b":1,"a":2}}])"},
+      {R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[
+          {"type":"function","function":{"name":"f"}}]}})",
+       ""}};
+  for (const auto& [choice, must] : cases) {
+    const Outcome out = chat(with_tools(choice));
+    ASSERT_TRUE(out.ok) << choice << out.error.message;
+    EXPECT_EQ(out.generation.must_call, must) << choice;
+    EXPECT_TRUE(out.generation.shape.tools);
+  }
+  EXPECT_FALSE(chat(with_tools(R"(,"tool_choice":"required")")).generation.one_call);
+  EXPECT_TRUE(chat(with_tools(R"(,"tool_choice":"required","parallel_tool_calls":false)"))
+                  .generation.one_call);
+  for (const char* bad :
+       {R"(,"tool_choice":"always")", R"(,"tool_choice":{"type":"function"})",
+        R"(,"tool_choice":{"type":"function","function":{"name":"h"}})",
+        R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"x","tools":[]}})"}) {
+    EXPECT_EQ(chat(with_tools(bad)).error.param, "tool_choice") << bad;
+  }
+  const Outcome none =
+      chat(R"({"model":"m","messages":[{"role":"user","content":"a"}],"tool_choice":"required"})");
+  EXPECT_EQ(none.error.param, "tool_choice");
+}
+
+TEST(Params, TheGrammarOfACallIsThatOfTheFamily) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"hermes+think", "hermes", "hermes+think"},
+      {"mistral", "llama3", "llama3"},
+      {"deepseek+think+open", "llama3", "llama3+think+open"},
+      {"", "llama3", "llama3"}};
+  for (const auto& [output, form, read_as] : cases) {
+    Outcome out = chat(with_tools(R"(,"tool_choice":"required","mirostat":2,"guided_regex":"x")"));
+    ASSERT_TRUE(out.ok);
+    out.generation.shape.output = output;
+    bind_to_calls(&out.generation);
+    EXPECT_EQ(out.generation.shape.output, read_as);
+    const json extra = json::parse(out.generation.submit.sampling.extra);
+    EXPECT_EQ(extra["mirostat"], 2);
+    EXPECT_EQ(extra["grammar"]["kind"], "tool_call");
+    const json source = json::parse(extra["grammar"]["source"].get<std::string>());
+    EXPECT_EQ(source["form"], form);
+    EXPECT_EQ(source["reasoning"], std::string(output).find("think") != std::string::npos);
+    EXPECT_EQ(source["opened"], std::string(output).find("open") != std::string::npos);
+    EXPECT_EQ(source["tools"].size(), 2u);
+  }
 }
 
 // The schema keeps the order of its members: documents are written in it.

@@ -138,7 +138,8 @@ std::size_t count_logs(const std::vector<SseEvent>& events) {
   std::size_t n = 0;
   for (const SseEvent& event : events) {
     if (event.data == "[DONE]") continue;
-    for (const json& choice : json::parse(event.data)["choices"]) {
+    const json chunk = json::parse(event.data);
+    for (const json& choice : chunk["choices"]) {
       const json& logs = choice["logprobs"];
       if (logs.is_object())
         n += logs.contains("tokens") ? logs["tokens"].size() : logs["content"].size();

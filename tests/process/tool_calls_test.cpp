@@ -111,5 +111,55 @@ TEST(ToolCalls, ReachTheClientThroughKills) {
   EXPECT_EQ(house.stop(), 0) << house.errors();
 }
 
+constexpr const char* kPlainTemplate =
+    "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{%- if tools %}{{ tools | tojson }} write <tool_call>{...}</tool_call>{% endif %}";
+
+TEST(ToolCalls, ComeWhenTheyMust) {
+  const TempDir dir;
+  const std::string folder = dir.path() + "/model";
+  ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
+  dir.write("model/chat_template.jinja", kPlainTemplate);
+  House house(dir.path() + "/state");
+  ASSERT_TRUE(house.start({"--model", "m=" + folder, "--model", "raw=" + demo_model()}))
+      << house.errors();
+  const json look = json::parse(
+      R"({"type":"function","function":{"name":"look","parameters":{"type":"object","properties":
+          {"q":{"type":"string","maxLength":20},"n":{"type":"integer","minimum":1,"maximum":9}},
+          "required":["q","n"],"additionalProperties":false}}})");
+  const json go = {{"type", "function"}, {"function", {{"name", "go"}}}};
+  int calls = 0;
+  for (const char* model : {"m", "raw"}) {
+    for (int seed = 0; seed < 4; ++seed) {
+      json body = {{"model", model},
+                   {"messages", {{{"role", "user"}, {"content", "Look!"}}}},
+                   {"tools", {look, go}},
+                   {"tool_choice", {{"type", "function"}, {"function", {{"name", "look"}}}}},
+                   {"max_tokens", 200},
+                   {"seed", seed}};
+      const HttpAnswer answer =
+          http_exchange(house.url(), http_post_text("/v1/chat/completions", body.dump()));
+      const json document = json::parse(answer.body, nullptr, false);
+      if (answer.status == 400) {  // the demo model's own file has no chat template
+        EXPECT_EQ(document["error"]["code"], "no_chat_template") << answer.body;
+        continue;
+      }
+      ASSERT_TRUE(document.contains("choices")) << answer.body;
+      const json& choice = document["choices"][0];
+      ASSERT_EQ(choice["finish_reason"], "tool_calls") << answer.body;
+      ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u) << answer.body;
+      const json& function = choice["message"]["tool_calls"][0]["function"];
+      EXPECT_EQ(function["name"], "look");
+      const json arguments = json::parse(function["arguments"].get<std::string>());
+      EXPECT_LE(arguments["q"].get<std::string>().size(), 80u);
+      EXPECT_GE(arguments["n"].get<int>(), 1);
+      EXPECT_TRUE(choice["message"]["content"].is_null());
+      ++calls;
+    }
+  }
+  EXPECT_GE(calls, 4);
+  EXPECT_EQ(house.stop(), 0) << house.errors();
+}
+
 }  // namespace
 }  // namespace holdfast::process

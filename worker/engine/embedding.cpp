@@ -50,13 +50,15 @@ Result<void> Engine::add_embedding(EmbedSpec spec) {
                "add sequence " + std::to_string(spec.key) + ": this engine makes no embeddings"};
 }
 
+/// As other servers do: the last token of a decoder has seen the whole text.
+plan::Pooling ModelEngine::usual_pooling() const {
+  return config_.causal ? plan::Pooling::kLast : plan::Pooling::kMean;
+}
+
 Result<void> ModelEngine::add_embedding(EmbedSpec spec) {
   const std::string where = "add embedding " + std::to_string(spec.key) + ": ";
-  const std::optional<plan::Pooling> pooling = spec.pooling ? spec.pooling : config_.pooling;
-  if (!pooling) {
-    return Error{Errc::kUnsupported,
-                 where + "the model's file names no pooling; ask for none, mean, cls or last"};
-  }
+  const plan::Pooling pooling =
+      spec.pooling ? *spec.pooling : config_.pooling.value_or(usual_pooling());
   SequenceSpec checked;
   checked.key = spec.key;
   checked.prompt = spec.tokens;
@@ -72,8 +74,28 @@ Result<void> ModelEngine::add_embedding(EmbedSpec spec) {
   slot->tokens.assign(spec.tokens.begin(), spec.tokens.end());
   slot->prompt_n = slot->length();
   slot->priority = spec.priority;
-  slot->pooler = std::make_unique<Pooler>(*pooling, spec.normalize, config_.width);
+  slot->pooler = std::make_unique<Pooler>(pooling, spec.normalize, config_.width);
   return {};
+}
+
+/// A request for one vector, which was made before if anything of it is committed.
+Result<void> ModelEngine::add_vector(SequenceSpec spec, const sampling::EmbeddingWish& wish) {
+  if (!spec.committed.empty()) {
+    HF_TRY(Slot * slot, claim(spec.key));
+    slot->tokens.assign(spec.committed.begin(), spec.committed.end());
+    slot->finish = wire::FinishReason::kStop;
+    return {};
+  }
+  EmbedSpec embed;
+  embed.key = spec.key;
+  embed.tokens = std::move(spec.prompt);
+  embed.priority = spec.priority;
+  embed.normalize = wish.normalize;
+  if (config_.pooling == plan::Pooling::kNone) embed.pooling = usual_pooling();
+  if (wish.pooling == "mean") embed.pooling = plan::Pooling::kMean;
+  if (wish.pooling == "cls") embed.pooling = plan::Pooling::kCls;
+  if (wish.pooling == "last") embed.pooling = plan::Pooling::kLast;
+  return add_embedding(std::move(embed));
 }
 
 void ModelEngine::advance_embedding(Slot& slot, const backend::Segment& segment,

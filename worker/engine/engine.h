@@ -37,7 +37,8 @@ struct EmbedSpec {
   SequenceKey key = 0;
   std::vector<TokenId> tokens;
   std::int32_t priority = 1;             // as SequenceSpec's
-  std::optional<plan::Pooling> pooling;  // nullopt: what the file names; kNone: every token's
+  std::optional<plan::Pooling> pooling;  // nullopt: what the file names, else the last
+                                         // token's (an encoder: the mean); kNone: every token's
   bool normalize = true;                 // to length 1
 };
 
@@ -70,10 +71,11 @@ class Engine {
   /// kContextExceeded / kMemoryExhausted (can never fit), kConflict (key in use), kRateLimited (no
   /// free slot now), kInvalidRequest (token id out of range, parameters out of range),
   /// kUnsupported (the model is an encoder: it makes vectors, no text).
+  /// A spec whose sampling.extra asks for an embedding ends with one Produced that has it.
   virtual Result<void> add(SequenceSpec spec) = 0;
   /// As add(), for a vector: runs beside the others, in chunks where the model has a causal mask,
   /// and ends with one Produced. The vector's bits depend on its tokens and the spec alone.
-  /// kUnsupported: the fake engine; a file that names no pooling when the spec does not either.
+  /// kUnsupported: the fake engine, which has add() for that.
   virtual Result<void> add_embedding(EmbedSpec spec);
   /// Takes the sequence out before the next step; unknown keys are ignored. Nothing is produced for
   /// it afterwards.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include "shared/base/clock.h"
@@ -11,6 +12,7 @@
 #include "shared/base/progress.h"
 #include "shared/grammar/request.h"
 #include "shared/plan/plan.h"
+#include "shared/sampling/extra.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/fake_options.h"
@@ -47,6 +49,7 @@ struct FakeSequence {
   std::int64_t computed = 0;  // of `length`; the difference is prefilled
   std::uint64_t age = 0;
   bool paused = false;
+  bool embeds = false;  // ends with a vector of its hash
   wire::FinishReason finish = wire::FinishReason::kNone;
 };
 
@@ -63,6 +66,7 @@ class FakeEngine final : public Engine {
 
   Result<void> add(SequenceSpec spec) override {
     HF_CHECKED(check_spec(spec, vocabulary_, options_.vocab, options_.context, options_.pages));
+    HF_TRY(const auto extra, sampling::parse_extra(spec.sampling.extra, options_.vocab));
     HF_TRY(const auto grammar, grammar::read_extra(spec.sampling.extra));
     if (grammar) {
       return Error{Errc::kUnsupported, "add sequence: the fake engine knows no grammars"};
@@ -79,6 +83,8 @@ class FakeEngine final : public Engine {
                      spec.sampling.ignore_eos);
     s.finish = s.rule.start();
     s.age = ++ages_;
+    s.embeds = extra.embedding.has_value();
+    if (s.embeds && !spec.committed.empty()) s.finish = wire::FinishReason::kStop;
     for (const TokenId id : spec.prompt) s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
     for (const TokenId id : spec.committed) {
       s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
@@ -139,6 +145,7 @@ class FakeEngine final : public Engine {
   void grant_pages();
   void sample(FakeSequence& s);
   TokenId token_of(const FakeSequence& s) const;
+  std::vector<float> vector_of(const FakeSequence& s) const;
 
   FakeOptions options_;
   Vocabulary vocabulary_;
@@ -190,7 +197,29 @@ TokenId FakeEngine::token_of(const FakeSequence& s) const {
   return id;
 }
 
+/// Of length 1, the same for the same prompt.
+std::vector<float> FakeEngine::vector_of(const FakeSequence& s) const {
+  std::vector<float> vector;
+  double squares = 0;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    vector.push_back(static_cast<float>(mix(s.hash, i) >> 40) - 8388608.0F);
+    squares += static_cast<double>(vector.back()) * vector.back();
+  }
+  for (float& v : vector) v = static_cast<float>(v / std::sqrt(squares));
+  return vector;
+}
+
 void FakeEngine::sample(FakeSequence& s) {
+  if (s.embeds) {
+    Produced p;
+    p.key = s.spec.key;
+    p.start = s.generated;
+    s.finish = p.finish = wire::FinishReason::kStop;
+    p.embedding = vector_of(s);
+    p.vectors = 1;
+    produced_.push_back(std::move(p));
+    return;
+  }
   const TokenId id = token_of(s);
   if (id == options_.crash_on_token) commit_fault(options_.crash);
   Produced p;

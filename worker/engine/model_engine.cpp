@@ -143,9 +143,10 @@ void ModelEngine::keep_tail(Slot& slot, TokenId id) {
 }
 
 Result<void> ModelEngine::add(SequenceSpec spec) {
+  HF_TRY(SamplingExtra extra, sampling::parse_extra(spec.sampling.extra, config_.vocab));
+  if (extra.embedding) return add_vector(std::move(spec), *extra.embedding);
   if (!config_.causal) return encoder_error(spec.key);
   HF_CHECKED(check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
-  HF_TRY(SamplingExtra extra, sampling::parse_extra(spec.sampling.extra, config_.vocab));
   if (!extra.banned_strings.empty() && !table_) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "banned strings need a tokenizer"};
   }

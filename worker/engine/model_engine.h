@@ -139,6 +139,8 @@ class ModelEngine final : public Engine {
   void fail(Slot& slot, const Error& error);
   bool fill_input(Slot& slot, SampleInput& in);
   void sample(Slot& slot, const float* row);
+  plan::Pooling usual_pooling() const;
+  Result<void> add_vector(SequenceSpec spec, const sampling::EmbeddingWish& wish);
   void advance_embedding(Slot& slot, const backend::Segment& segment, std::int32_t first);
   void advance_probe(Slot& slot, const backend::Segment& segment, const float* rows);
 

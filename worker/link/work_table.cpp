@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shared/base/step_journal.h"
+#include "shared/wire/vector_text.h"
 
 namespace holdfast::worker {
 namespace {
@@ -123,6 +124,10 @@ void WorkTable::produced(const engine::Produced& produced) {
   Item& item = items_.at(name->second);
   CHECK_MSG(produced.start == item.next(), "an engine left out or repeated a token");
   CHECK(produced.extra.empty() || produced.extra.size() == produced.ids.size());
+  if (!produced.embedding.empty()) {
+    item.ids.push_back(wire::kVectorToken);
+    item.extra.push_back(wire::vector_text(produced.embedding));
+  }
   if (item.extra.empty() && !produced.extra.empty()) item.extra.resize(item.ids.size());
   item.ids.insert(item.ids.end(), produced.ids.begin(), produced.ids.end());
   item.extra.insert(item.extra.end(), produced.extra.begin(), produced.extra.end());

@@ -1,0 +1,124 @@
+#include "control/gateway/tool_fields.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "shared/chat/output_parser.h"
+#include "shared/grammar/request.h"
+
+namespace holdfast::gateway {
+
+using json = nlohmann::ordered_json;
+
+namespace {
+
+std::string name_of(const json& tool) {
+  if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) return {};
+  const json& name = tool["function"].value("name", json());
+  return name.is_string() ? name.get<std::string>() : std::string();
+}
+
+/// {"type": "function", "function": {"name": …}}: the tools of that name.
+void keep_named(Fields& fields, const json& wanted, json* tools) {
+  json kept = json::array();
+  const std::string name = name_of(wanted);
+  for (const json& tool : *tools) {
+    if (!name.empty() && name_of(tool) == name) kept.push_back(tool);
+  }
+  if (kept.empty()) {
+    return fields.fail("tool_choice", name.empty() ? "must name a function of 'tools'"
+                                                   : "names \"" + name + "\", which 'tools' lacks");
+  }
+  *tools = std::move(kept);
+}
+
+/// {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required", "tools": […]}}. Returns
+/// the mode.
+std::string keep_allowed(Fields& fields, const json& choice, json* tools) {
+  const json allowed = choice.value("allowed_tools", json());
+  const json mode = allowed.is_object() ? allowed.value("mode", json("auto")) : json();
+  const json list = allowed.is_object() ? allowed.value("tools", json()) : json();
+  if ((mode != "auto" && mode != "required") || !list.is_array() || list.empty()) {
+    fields.fail("tool_choice",
+                "must have allowed_tools: {\"mode\": \"auto\" or \"required\", \"tools\": […]}");
+    return "auto";
+  }
+  json kept = json::array();
+  for (const json& wanted : list) {
+    json one = *tools;
+    keep_named(fields, wanted, &one);
+    for (json& tool : one) kept.push_back(std::move(tool));
+  }
+  *tools = std::move(kept);
+  return mode.get<std::string>();
+}
+
+/// "none", "auto" or "required"; `tools` is cut down to those that may be called.
+std::string read_choice(Fields& fields, json* tools) {
+  const json* choice = fields.take("tool_choice");
+  if (choice == nullptr) return "auto";
+  if (*choice == "auto" || *choice == "none" || *choice == "required") {
+    return choice->get<std::string>();
+  }
+  const json kind = choice->is_object() ? choice->value("type", json()) : json();
+  if (kind == "function") {
+    keep_named(fields, *choice, tools);
+    return "required";
+  }
+  if (kind == "allowed_tools") return keep_allowed(fields, *choice, tools);
+  fields.fail("tool_choice",
+              "must be \"auto\", \"none\", \"required\", or an object that names a function");
+  return "auto";
+}
+
+}  // namespace
+
+void read_tools(Fields& fields, json* chat, Generation* out) {
+  const json* given = fields.take("tools");
+  if (given != nullptr && !given->is_array()) return fields.fail("tools", "must be an array");
+  json may_call = given == nullptr ? json::array() : *given;
+  const std::string mode = read_choice(fields, &may_call);
+  bool parallel = true;
+  fields.boolean("parallel_tool_calls", &parallel);
+  if (may_call.empty() && mode == "required") {
+    return fields.fail("tool_choice", "is only allowed with 'tools'");
+  }
+  if (may_call.empty() || mode == "none") return;
+  (*chat)["tools"] = mode == "required" ? *given : may_call;
+  out->shape.tools = true;
+  if (mode != "required") return;
+  json must = json::array();
+  for (std::size_t i = 0; i < may_call.size(); ++i) {
+    if (name_of(may_call[i]).empty()) {
+      return fields.fail("tools", "has one without 'function.name'");
+    }
+    const json& function = may_call[i]["function"];
+    json tool = {{"name", function["name"]}};
+    if (function.contains("parameters")) tool["parameters"] = function["parameters"];
+    must.push_back(std::move(tool));
+  }
+  out->must_call = must.dump();
+  out->one_call = !parallel || may_call.size() < given->size();
+}
+
+void bind_to_calls(Generation* generation) {
+  if (generation->must_call.empty()) return;
+  const chat::OutputKind kind = chat::read_output(generation->shape.output);
+  const bool hermes = kind.format == chat::ToolFormat::kHermes;
+  if (!hermes) {  // control tokens, which no grammar can ask for, or no calls at all
+    generation->shape.output = "llama3";
+    if (kind.reasoning) generation->shape.output += "+think";
+    if (kind.opens_reasoning) generation->shape.output += "+open";
+  }
+  json source = {{"form", hermes ? "hermes" : "llama3"}};
+  source["tools"] = json::parse(generation->must_call);
+  source["single"] = generation->one_call;
+  source["reasoning"] = kind.reasoning;
+  source["opened"] = kind.opens_reasoning;
+  std::string& extra = generation->submit.sampling.extra;
+  json merged = extra.empty() ? json::object() : json::parse(extra);
+  merged["grammar"] = {{"kind", "tool_call"}, {"source", source.dump()}};
+  extra = merged.dump();
+}
+
+}  // namespace holdfast::gateway
