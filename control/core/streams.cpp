@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "control/core/planted.h"
-#include "shared/wire/vector_text.h"
 
 namespace holdfast::core {
 

@@ -1,6 +1,6 @@
 #pragma once
-// The vector of an embedding on its way: it is stored and sent as the `extra` of one token, whose
-// id stands for no text, so that everything that holds for tokens holds for it.
+// The vector of an embedding on its way: it is stored and sent as the `extra` of one token
+// (kVectorToken), so that everything that holds for tokens holds for it.
 
 #include <string>
 #include <string_view>
