@@ -1,6 +1,7 @@
 #include "ops/cli/convert.h"
 
 #include "ops/cli/convert_folder.h"
+#include "shared/gguf/made.h"
 #include "shared/gguf/quants.h"
 #include "shared/gguf/writer.h"
 #include "shared/hf/folder.h"
@@ -37,6 +38,7 @@ Result<Converted> to_file(const ConvertCall& call, const gguf::File& file,
     out.bytes += tensor.data.size();
     writer.add_tensor(tensor.name, tensor.type, {tensor.dims, tensor.dims + tensor.n_dims},
                       [&](const gguf::Writer::Sink& sink) -> Result<void> {
+                        HF_TRY(const gguf::Held held, gguf::Held::of(tensor));
                         for (std::uint64_t at = 0; at < tensor.data.size(); at += kChunkBytes) {
                           if (interrupted) HF_CHECKED(interrupted());
                           const auto n = std::min(kChunkBytes, tensor.data.size() - at);
@@ -45,6 +47,7 @@ Result<Converted> to_file(const ConvertCall& call, const gguf::File& file,
                         return {};
                       });
   }
+  for (std::string& note : hf::notes_of(file)) out.warnings.push_back(std::move(note));
   if (!file.has("tokenizer.ggml.model")) {
     out.warnings.emplace_back("the folder has no tokenizer.json: the file has no tokenizer");
   }

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "shared/gguf/quants.h"
+#include "ops/cli/folder_items.h"
 #include "shared/hf/export.h"
 #include "shared/hf/families.h"
 #include "shared/hf/folder.h"
@@ -20,7 +20,6 @@ namespace holdfast::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using gguf::TensorInfo;
 using gguf::TensorType;
 using nlohmann::json;
 
@@ -126,15 +125,6 @@ class NewFolder {
   std::string path_;
 };
 
-/// One tensor on its way into a *.safetensors file.
-struct Item {
-  const TensorInfo* tensor;
-  std::string name;
-  hf::Change change;
-  TensorType type;  // as written: F32, F16 or BF16
-  std::uint64_t bytes;
-};
-
 const char* dtype_of(TensorType type) {
   if (type == TensorType::kF32) return "F32";
   return type == TensorType::kF16 ? "F16" : "BF16";
@@ -149,9 +139,11 @@ class FolderWriter {
 
   Result<Converted> run() {
     HF_TRY(json config, hf::keys_to_config(file_, family_));
-    heads_ = config["num_attention_heads"].get<std::uint64_t>();
-    kv_heads_ = config["num_key_value_heads"].get<std::uint64_t>();
-    HF_CHECKED(plan());
+    const char* const kv_name = family_.names.kv_heads;
+    const std::uint64_t heads = config[family_.names.heads];
+    const std::uint64_t kv_heads =
+        kv_name != nullptr ? config[kv_name].get<std::uint64_t>() : heads;
+    HF_CHECKED(plan(heads, kv_heads));
     NewFolder folder(call_.out);
     HF_CHECKED(folder.make());
     HF_CHECKED(write_parts(folder.path()));
@@ -173,27 +165,13 @@ class FolderWriter {
   }
 
   /// Names and types of all tensors, in the file's order.
-  Result<void> plan() {
-    std::uint64_t quantised = 0;
+  Result<void> plan(std::uint64_t heads, std::uint64_t kv_heads) {
+    HF_TRY(FolderItems all, folder_items(file_, family_, heads, kv_heads));
+    items_ = std::move(all.items);
     std::map<std::string, std::uint64_t> by_type;
-    for (const TensorInfo& tensor : file_.tensors()) {
-      if (tensor.name.starts_with("rope_f")) continue;  // their numbers are in config.json
-      const auto named = hf::to_hf(family_, tensor.name);
-      if (!named) {
-        return Error{Errc::kUnsupported, "convert " + std::string(file_.name()) + ": tensor " +
-                                             tensor.name + " has no name in a " +
-                                             family_.model_type + " folder"};
-      }
-      TensorType type = tensor.type;
-      if (named->change == hf::Change::kPlusOne) type = TensorType::kF32;
-      if (gguf::type_traits(type)->block_elements > 1) {
-        type = TensorType::kF32;
-        ++quantised;
-      }
-      const auto bytes = *gguf::row_bytes(type, tensor.elements());
-      items_.push_back({&tensor, named->name, named->change, type, bytes});
-      if (tensor.n_dims > 1) by_type[dtype_of(type)] += bytes;
-      total_ += bytes;
+    for (const FolderItem& item : items_) {
+      if (item.shape.size() > 1) by_type[dtype_of(item.type)] += item.bytes();
+      total_ += item.bytes();
     }
     const auto most = std::max_element(by_type.begin(), by_type.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
@@ -202,8 +180,8 @@ class FolderWriter {
     out_.to_folder = true;
     out_.tensors = items_.size();
     out_.bytes = total_;
-    if (quantised > 0) {
-      out_.warnings.push_back(std::to_string(quantised) +
+    if (all.quantised > 0) {
+      out_.warnings.push_back(std::to_string(all.quantised) +
                               " quantised tensors are written as F32: what quantising took does "
                               "not come back");
     }
@@ -216,8 +194,8 @@ class FolderWriter {
       std::size_t last = first;
       std::uint64_t bytes = 0;
       while (last < items_.size() &&
-             (last == first || bytes + items_[last].bytes <= call_.part_bytes)) {
-        bytes += items_[last++].bytes;
+             (last == first || bytes + items_[last].bytes() <= call_.part_bytes)) {
+        bytes += items_[last++].bytes();
       }
       parts.emplace_back(first, last);
       first = last;
@@ -241,13 +219,11 @@ class FolderWriter {
     header["__metadata__"] = {{"format", "pt"}};
     std::uint64_t offset = 0;
     for (std::size_t i = first; i < last; ++i) {
-      const TensorInfo& t = *items_[i].tensor;
-      json shape = json::array();
-      for (std::uint32_t d = t.n_dims; d-- > 0;) shape.push_back(t.dims[d]);
-      header[items_[i].name] = {{"dtype", dtype_of(items_[i].type)},
-                                {"shape", shape},
-                                {"data_offsets", {offset, offset + items_[i].bytes}}};
-      offset += items_[i].bytes;
+      const FolderItem& item = items_[i];
+      header[item.name] = {{"dtype", dtype_of(item.type)},
+                           {"shape", item.shape},
+                           {"data_offsets", {offset, offset + item.bytes()}}};
+      offset += item.bytes();
     }
     std::string text = header.dump();
     text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data are aligned
@@ -256,35 +232,16 @@ class FolderWriter {
     HF_CHECKED(file.open());
     HF_CHECKED(file.write(std::as_bytes(std::span(&length, 1))));
     HF_CHECKED(file.write(std::as_bytes(std::span(text.data(), text.size()))));
-    for (std::size_t i = first; i < last; ++i) HF_CHECKED(write_tensor(items_[i], file));
+    for (std::size_t i = first; i < last; ++i) {
+      HF_CHECKED(write_item(items_[i], [&](ByteSpan bytes) -> Result<void> {
+        if (interrupted_) HF_CHECKED(interrupted_());
+        HF_CHECKED(file.write(bytes));
+        done_ += bytes.size();
+        if (progress_) progress_(done_, total_);
+        return {};
+      }));
+    }
     return file.commit();
-  }
-
-  Result<void> write_tensor(const Item& item, OutFile& file) {
-    if (interrupted_) HF_CHECKED(interrupted_());
-    const TensorInfo& t = *item.tensor;
-    std::vector<float> floats;
-    ByteSpan bytes = t.data;
-    if (item.type != t.type) {
-      floats.resize(t.elements());
-      HF_CHECKED(gguf::dequantize_row(t.type, t.data.data(), floats.data(), floats.size()));
-      bytes = std::as_bytes(std::span(floats));
-    }
-    std::vector<std::byte> ordered;
-    if (item.change == hf::Change::kPlusOne) {
-      if (floats.empty()) floats.resize(t.elements());
-      HF_CHECKED(gguf::dequantize_row(t.type, t.data.data(), floats.data(), floats.size()));
-      for (float& v : floats) v -= 1;
-      bytes = std::as_bytes(std::span(floats));
-    } else if (item.change != hf::Change::kNone) {
-      const std::uint64_t heads = item.change == hf::Change::kPermuteQ ? heads_ : kv_heads_;
-      ordered = hf::permute_rows(bytes, t.dims[t.n_dims - 1], heads, /*to_pairs=*/false);
-      bytes = ordered;
-    }
-    HF_CHECKED(file.write(bytes));
-    done_ += item.bytes;
-    if (progress_) progress_(done_, total_);
-    return {};
   }
 
   const ConvertCall& call_;
@@ -293,10 +250,8 @@ class FolderWriter {
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   const std::function<Result<void>()>& interrupted_;
   Converted out_;
-  std::vector<Item> items_;
+  std::vector<FolderItem> items_;
   std::string dtype_;
-  std::uint64_t heads_ = 1;
-  std::uint64_t kv_heads_ = 1;
   std::uint64_t total_ = 0;
   std::uint64_t done_ = 0;
 };
@@ -306,9 +261,9 @@ class FolderWriter {
 Result<Converted> write_folder(const ConvertCall& call, const gguf::File& file,
                                const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                const std::function<Result<void>()>& interrupted) {
-  const std::string architecture(file.get_string("general.architecture").value_or(""));
-  const hf::Family* family = hf::family_of_architecture(architecture);
+  const hf::Family* family = hf::family_of_file(file);
   if (family == nullptr) {
+    const std::string architecture(file.get_string("general.architecture").value_or(""));
     return Error{Errc::kUnsupported, "convert " + call.in + ": architecture \"" + architecture +
                                          "\" cannot be written as a folder, expected one of " +
                                          hf::family_names()};

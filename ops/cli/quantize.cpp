@@ -5,6 +5,7 @@
 
 #include "ops/cli/quant_mix.h"
 #include "shared/base/thread_pool.h"
+#include "shared/gguf/made.h"
 #include "shared/gguf/quantize.h"
 #include "shared/gguf/quants.h"
 #include "shared/gguf/writer.h"
@@ -200,6 +201,7 @@ Result<Quantized> quantize_file(const QuantizeCall& call,
     out.bytes_out += *gguf::row_bytes(type, tensor.elements());
     writer.add_tensor(tensor.name, type, dims,
                       [&, type](const gguf::Writer::Sink& sink) -> Result<void> {
+                        HF_TRY(const gguf::Held held, gguf::Held::of(tensor));
                         if (type == tensor.type) return sink(tensor.data);
                         return RowConverter(pool, tensor, type).run(sink, interrupted);
                       });

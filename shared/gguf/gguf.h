@@ -91,14 +91,17 @@ enum class ValueType : std::uint32_t {
 /// "u32", "string", …; "type 77" for a number that is no type.
 std::string value_type_name(ValueType type);
 
+class MadeBytes;  // made.h
+
 /// One tensor of the file. dims[0] is the contiguous one (columns, K); absent dims are 1.
 struct TensorInfo {
   std::string name;
   TensorType type = TensorType::kF32;
   std::uint32_t n_dims = 0;
   std::uint64_t dims[4] = {1, 1, 1, 1};
-  std::uint64_t offset = 0;  // from the start of the data section
-  ByteSpan data;             // in the mapping; empty for a header-only reader
+  std::uint64_t offset = 0;         // from the start of the data section
+  ByteSpan data;                    // in the mapping; empty for a header-only reader
+  const MadeBytes* made = nullptr;  // if set, `data` can be read while it is held (made.h) alone
   std::uint64_t elements() const { return dims[0] * dims[1] * dims[2] * dims[3]; }
 };
 

@@ -1,5 +1,6 @@
 // config.json to the keys of GGUF and back.
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -12,35 +13,40 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kMost = 1 << 30;
+constexpr std::int64_t kExpertsMost = 4096;
 
 class ConfigReader {
  public:
   ConfigReader(const json& config, const Family& family, gguf::Writer& writer)
-      : config_(config), family_(family), writer_(writer) {}
+      : config_(config), family_(family), names_(family.names), writer_(writer) {}
 
   Result<Sizes> run(const std::string& name) {
     writer_.set_string("general.architecture", family_.architecture);
     writer_.set_string("general.name", name);
-    HF_CHECKED(copy("num_hidden_layers", "block_count"));
-    HF_CHECKED(copy("max_position_embeddings", "context_length"));
-    HF_CHECKED(copy("hidden_size", "embedding_length"));
-    HF_CHECKED(copy("intermediate_size", "feed_forward_length"));
+    HF_CHECKED(copy(names_.layers, "block_count"));
+    HF_CHECKED(copy(names_.context, "context_length"));
+    HF_CHECKED(copy(names_.width, "embedding_length"));
+    HF_CHECKED(feed_forward());
     HF_CHECKED(copy("vocab_size", "vocab_size"));
     HF_CHECKED(heads());
-    HF_TRY(const double eps, real(config_, "rms_norm_eps", -1));
-    if (eps <= 0) return invalid("rms_norm_eps", "is missing or not above 0");
-    writer_.set_f32(key("attention.layer_norm_rms_epsilon"), static_cast<float>(eps));
+    HF_TRY(const double eps, real(config_, names_.epsilon, -1));
+    if (eps <= 0) return invalid(names_.epsilon, "is missing or not above 0");
+    writer_.set_f32(key(family_.epsilon), static_cast<float>(eps));
     const auto tied = config_.find("tie_word_embeddings");
     sizes_.tied = tied != config_.end() && tied->is_boolean() ? tied->get<bool>() : family_.tied;
     HF_CHECKED(refuse_features());
     HF_CHECKED(own_keys());
-    HF_CHECKED(rope());
+    HF_CHECKED(windows());
+    HF_CHECKED(experts());
+    if (family_.encoder) writer_.set_bool(key("attention.causal"), false);
+    if (family_.rope) HF_CHECKED(rope());
     return std::move(sizes_);
   }
 
  private:
   std::string key(const char* suffix) const {
-    return std::string(family_.architecture) + "." + suffix;
+    const bool whole = std::string_view(suffix).starts_with("tokenizer.");
+    return (whole ? "" : std::string(family_.architecture) + ".") + suffix;
   }
   static Error invalid(const std::string& name, const std::string& why) {
     return {Errc::kFileInvalid, "read config.json: \"" + name + "\" " + why};
@@ -79,10 +85,22 @@ class ConfigReader {
     return {};
   }
 
+  /// GPT-2's null stands for four times the width.
+  Result<void> feed_forward() {
+    HF_TRY(const std::int64_t width, whole(names_.width, -1));
+    HF_TRY(const std::int64_t ff,
+           whole(names_.ff, family_.rope || family_.encoder ? -1 : 4 * width));
+    writer_.set_u32(key("feed_forward_length"), static_cast<std::uint32_t>(ff));
+    return {};
+  }
+
   Result<void> heads() {
-    HF_TRY(sizes_.heads, whole("num_attention_heads", -1));
-    HF_TRY(sizes_.kv_heads, whole("num_key_value_heads", sizes_.heads));
-    HF_TRY(const std::int64_t width, whole("hidden_size", -1));
+    HF_TRY(sizes_.heads, whole(names_.heads, -1));
+    sizes_.kv_heads = sizes_.heads;
+    if (names_.kv_heads != nullptr) {
+      HF_TRY(sizes_.kv_heads, whole(names_.kv_heads, sizes_.heads));
+    }
+    HF_TRY(const std::int64_t width, whole(names_.width, -1));
     HF_TRY(sizes_.head_dim, whole("head_dim", width / sizes_.heads));
     if (sizes_.head_dim < 2 || sizes_.head_dim % 2 != 0) {
       return invalid("head_dim",
@@ -91,7 +109,9 @@ class ConfigReader {
     const auto u32 = [](std::int64_t v) { return static_cast<std::uint32_t>(v); };
     writer_.set_u32(key("attention.head_count"), u32(sizes_.heads));
     writer_.set_u32(key("attention.head_count_kv"), u32(sizes_.kv_heads));
-    HF_TRY(const double part, real(config_, "partial_rotary_factor", 1));
+    if (!family_.rope) return {};
+    HF_TRY(const double outer, real(config_, "partial_rotary_factor", 1));
+    HF_TRY(const double part, real(rope_part(), "partial_rotary_factor", outer));
     sizes_.rope_dims = static_cast<std::int64_t>(part * static_cast<double>(sizes_.head_dim));
     if (!(part > 0 && part <= 1) || sizes_.rope_dims % 2 != 0) {
       return invalid("partial_rotary_factor", "leaves no even number of elements");
@@ -104,20 +124,25 @@ class ConfigReader {
     return {};
   }
 
+  /// The names of one function.
+  static std::string_view plain_name(std::string_view act) {
+    return act == "swish" ? "silu" : act == "gelu_new" ? "gelu_pytorch_tanh" : act;
+  }
+
   /// What would load and then give other numbers than the model's own code.
   Result<void> refuse_features() const {
     std::string act = family_.activation;
-    for (const char* name : {"hidden_act", "hidden_activation"}) {
+    for (const char* name : {names_.activation, "hidden_activation"}) {
       const auto at = config_.find(name);
       if (at != config_.end() && at->is_string()) act = at->get<std::string>();
     }
-    if (act == "swish") act = "silu";
+    act = plain_name(act);
     // What the first gemma's config calls gelu is computed with tanh by its code.
     if (act == "gelu" && std::string_view(family_.architecture) == "gemma")
       act = family_.activation;
     if (act != family_.activation) {
-      return unsupported("hidden_act " + gguf::quoted(act) + " is not supported, expected \"" +
-                         family_.activation + "\"");
+      return unsupported(std::string(names_.activation) + " " + gguf::quoted(act) +
+                         " is not supported, expected \"" + family_.activation + "\"");
     }
     if (!absent(config_, "quantization_config")) {
       return unsupported(
@@ -126,12 +151,14 @@ class ConfigReader {
           "BF16 weights");
     }
     for (const char* name : {"num_local_experts", "num_experts"}) {
-      if (!absent(config_, name)) return unsupported("mixture of experts is not supported here");
+      const bool known = std::any_of(family_.keys.begin(), family_.keys.end(),
+                                     [&](const auto& k) { return std::string_view(k.hf) == name; });
+      if (!known && !absent(config_, name)) {
+        return unsupported("\"" + std::string(name) + "\": a " + family_.model_type +
+                           " model with experts is not supported");
+      }
     }
-    const auto window = config_.find("use_sliding_window");
-    if (window != config_.end() && *window == true) {
-      return unsupported("use_sliding_window is true, which is not supported");
-    }
+    HF_CHECKED(refuse_values());
     const auto causal = config_.find("use_bidirectional_attention");
     if (causal != config_.end() && *causal == true) {
       return unsupported("use_bidirectional_attention is true, which is not supported");
@@ -139,10 +166,29 @@ class ConfigReader {
     return refuse_scales();
   }
 
+  /// Switches, with the values that ask for nothing.
+  Result<void> refuse_values() const {
+    const std::vector<std::pair<const char*, json>> kHarmless = {
+        {"use_sliding_window", false},
+        {"mlp_only_layers", json::array()},
+        {"decoder_sparse_step", 1},
+        {"is_decoder", family_.encoder ? json(false) : json()},
+        {"add_cross_attention", false},
+        {"position_embedding_type", family_.encoder ? json("absolute") : json()},
+        {"scale_attn_weights", true},
+        {"scale_attn_by_inverse_layer_idx", false}};
+    for (const auto& [name, harmless] : kHarmless) {
+      if (absent(config_, name) || harmless.is_null() || config_.at(name) == harmless) continue;
+      return unsupported(std::string(name) + " is " + gguf::quoted(config_.at(name).dump()) +
+                         ", which is not supported");
+    }
+    return {};
+  }
+
   /// Numbers that the architecture fixes and some models would have otherwise.
   Result<void> refuse_scales() const {
-    HF_TRY(const std::int64_t layers, whole("num_hidden_layers", -1));
-    HF_TRY(const std::int64_t width, whole("hidden_size", -1));
+    HF_TRY(const std::int64_t layers, whole(names_.layers, -1));
+    HF_TRY(const std::int64_t width, whole(names_.width, -1));
     HF_TRY(const double scalar, real(config_, "query_pre_attn_scalar", -1));
     const std::string_view arch = family_.architecture;
     const bool wide = (arch == "gemma2" && layers == 46) || (arch == "gemma3" && layers == 62);
@@ -151,10 +197,12 @@ class ConfigReader {
       return unsupported("query_pre_attn_scalar is not " + std::to_string(expected));
     }
     HF_TRY(const std::int64_t step, whole("no_rope_layer_interval", 4));
-    HF_TRY(const std::int64_t period, whole("sliding_window_pattern", arch == "gemma3" ? 6 : 2));
+    const std::int64_t usual = std::max<std::int64_t>(family_.window_period, 1);
+    HF_TRY(const std::int64_t period, whole("sliding_window_pattern", usual));
     if (step != 4) return unsupported("no_rope_layer_interval is not 4");
-    if (arch == "gemma3" && period != 6) return unsupported("sliding_window_pattern is not 6");
-    if (arch == "gemma2" && period != 2) return unsupported("sliding_window_pattern is not 2");
+    if (period != usual && absent(config_, "layer_types")) {
+      return unsupported("sliding_window_pattern is not " + std::to_string(usual));
+    }
     HF_TRY(const double local, real(config_, "rope_local_base_freq", 10000));
     if (local != 10000) return unsupported("rope_local_base_freq is not 10000");
     return {};
@@ -162,44 +210,127 @@ class ConfigReader {
 
   Result<void> own_keys() {
     for (const KeyRule& rule : family_.keys) {
-      if (absent(config_, rule.hf)) continue;
-      if (rule.real) {
-        HF_TRY(const double value, real(config_, rule.hf, 0));
-        writer_.set_f32(key(rule.gguf), static_cast<float>(value));
-      } else {
-        HF_CHECKED(copy(rule.hf, rule.gguf));
+      const std::string_view to = rule.gguf;
+      // A cap that is null is none, which a header says by 0: it has its family's where it has
+      // none.
+      const bool cap = to.ends_with("softcapping") && config_.contains(rule.hf);
+      if (absent(config_, rule.hf)) {
+        if (cap) writer_.set_f32(key(rule.gguf), 0);
+        continue;
       }
+      if (!rule.real) {
+        const bool none = config_.at(rule.hf) == 0 && !to.ends_with("_count");
+        if (!none) HF_CHECKED(copy(rule.hf, rule.gguf));
+        continue;
+      }
+      HF_TRY(const double value, real(config_, rule.hf, 0));
+      const double usual = 1 / std::sqrt(static_cast<double>(sizes_.head_dim));
+      const bool same = static_cast<float>(value) == static_cast<float>(usual);
+      if (to != "attention.scale" || !same)
+        writer_.set_f32(key(rule.gguf), static_cast<float>(value));
     }
     return {};
   }
 
-  Result<void> rope() {
+  /// Which layers see a window alone, where config.json says it layer by layer.
+  Result<void> windows() {
+    if (absent(config_, "layer_types")) return {};
+    const json& types = config_.at("layer_types");
+    HF_TRY(const std::int64_t layers, whole(names_.layers, -1));
+    if (!types.is_array() || types.size() != static_cast<std::size_t>(layers)) {
+      return invalid("layer_types", "is no list of an entry for each layer");
+    }
+    std::vector<std::int32_t> windowed;
+    bool any = false, usual = true;
+    for (const json& type : types) {
+      const bool window = type == "sliding_attention";
+      if (!window && type != "full_attention") {
+        return unsupported("layer_types has " + gguf::quoted(type.dump()) +
+                           ", expected full_attention or sliding_attention");
+      }
+      const auto layer = static_cast<std::int64_t>(windowed.size());
+      const std::int64_t period = std::max<std::int64_t>(family_.window_period, 1);
+      usual = usual && window == (period == 1 || layer % period < period - 1);
+      any = any || window;
+      windowed.push_back(window ? 1 : 0);
+    }
+    if (any && (family_.window_period == 0 || absent(config_, "sliding_window"))) {
+      return unsupported(family_.window_period == 0
+                             ? "layer_types has sliding_attention, which is not supported here"
+                             : "layer_types has sliding_attention without a sliding_window");
+    }
+    if (!any && family_.window_period > 0) writer_.set_u32(key("attention.sliding_window"), 0);
+    if (any && !usual) writer_.set_i32s(key("attention.sliding_window_pattern"), windowed);
+    return {};
+  }
+
+  Result<void> experts() {
+    for (const KeyRule& rule : family_.keys) {
+      if (std::string_view(rule.gguf) != "expert_count") continue;
+      HF_TRY(sizes_.experts, whole(rule.hf, -1));
+      HF_TRY(const std::int64_t used, whole("num_experts_per_tok", -1));
+      if (sizes_.experts > kExpertsMost) return invalid(rule.hf, "is above 4096");
+      if (used > sizes_.experts) {
+        return invalid("num_experts_per_tok", "is " + std::to_string(used) + ", expected at most " +
+                                                  std::to_string(sizes_.experts));
+      }
+    }
+    if (!family_.norm_topk || absent(config_, "norm_topk_prob")) return {};
+    const json& norm = config_.at("norm_topk_prob");
+    if (!norm.is_boolean()) return invalid("norm_topk_prob", "is no boolean");
+    if (norm != *family_.norm_topk) writer_.set_bool(key("expert_weights_norm"), norm.get<bool>());
+    return {};
+  }
+
+  /// What config.json says of positions: all of it, or the object for that. Layers with windows may
+  /// have one of their own (gemma 3), which must be what the architecture has anyway.
+  const json& rope_part() const {
     const json* part = &config_;
     for (const char* name : {"rope_parameters", "rope_scaling"}) {
       if (!absent(config_, name)) part = &config_.at(name);
     }
-    if (!part->is_object()) return invalid("rope_scaling", "is no object");
+    if (part->is_object() && part->contains("full_attention")) part = &part->at("full_attention");
+    return part->is_object() ? *part : config_;
+  }
+
+  Result<void> window_rope() const {
+    if (absent(config_, "rope_parameters") || !config_.at("rope_parameters").is_object()) return {};
+    const json local = config_.at("rope_parameters").value("sliding_attention", json());
+    if (!local.is_object()) return {};
+    HF_TRY(const double base, real(local, "rope_theta", 10000));
+    if (base == 10000 && local.value("rope_type", json("default")) == "default") return {};
+    return unsupported("rope_parameters.sliding_attention is not of theta 10000 without scaling");
+  }
+
+  Result<void> rope() {
+    for (const char* name : {"rope_parameters", "rope_scaling"}) {
+      if (!absent(config_, name) && !config_.at(name).is_object()) {
+        return invalid(name, "is no object");
+      }
+    }
+    HF_CHECKED(window_rope());
+    const json& part = rope_part();
     HF_TRY(const double outer, real(config_, "rope_theta", 10000));
-    HF_TRY(const double base, real(*part, "rope_theta", outer));
+    HF_TRY(const double base, real(part, "rope_theta", outer));
     if (base <= 0) return invalid("rope_theta", "is not above 0");
     writer_.set_f32(key("rope.freq_base"), static_cast<float>(base));
-    if (part == &config_) return {};
+    if (&part == &config_) return {};
     std::string type = "default";
     for (const char* name : {"type", "rope_type"}) {
-      const auto at = part->find(name);
-      if (at != part->end() && at->is_string()) type = at->get<std::string>();
+      const auto at = part.find(name);
+      if (at != part.end() && at->is_string()) type = at->get<std::string>();
     }
     if (type == "default") return {};
-    if (type == "longrope" || type == "su") return longrope(*part);
-    HF_TRY(const double factor, real(*part, "factor", 0));
+    if (type == "longrope" || type == "su") return longrope(part);
+    HF_TRY(const double factor, real(part, "factor", 0));
     if (factor < 1) return invalid("rope_scaling.factor", "is below 1 or missing");
     if (type == "linear") {
       writer_.set_string(key("rope.scaling.type"), "linear");
       writer_.set_f32(key("rope.scaling.factor"), static_cast<float>(factor));
       return {};
     }
-    if (type == "yarn") return yarn(*part, factor);
-    if (type == "llama3") return llama3(*part, base, factor);
+    if (type == "yarn") return yarn(part, factor);
+    if (type == "llama3") return llama3(part, base, factor);
     return unsupported("rope_scaling of type " + gguf::quoted(type) + " is not supported");
   }
 
@@ -263,8 +394,8 @@ class ConfigReader {
     if (!(low > 0) || !(high > low) || !(trained > 0)) {
       return invalid("rope_scaling", "has factors that do not fit together");
     }
-    for (std::int64_t i = 0; i < sizes_.head_dim; i += 2) {
-      const double exponent = static_cast<double>(i) / static_cast<double>(sizes_.head_dim);
+    for (std::int64_t i = 0; i < sizes_.rope_dims; i += 2) {
+      const double exponent = static_cast<double>(i) / static_cast<double>(sizes_.rope_dims);
       const double wave = 2 * M_PI * std::pow(base, exponent);
       double divisor = 1;
       if (wave > trained / low) {
@@ -280,11 +411,30 @@ class ConfigReader {
 
   const json& config_;
   const Family& family_;
+  const ConfigNames& names_;
   gguf::Writer& writer_;
   Sizes sizes_;
 };
 
 }  // namespace
+
+Result<nlohmann::json> full_config(const nlohmann::json& config, const Family& family) {
+  json out = json::parse(family.defaults);
+  const json* own = &config;
+  if (family.text_config != nullptr) {
+    const auto at = config.find(family.text_config);
+    if (at == config.end() || !at->is_object()) {
+      return Error{Errc::kFileInvalid, "read config.json: \"" + std::string(family.text_config) +
+                                           "\" is missing or no object"};
+    }
+    own = &*at;
+    for (const char* name : {"tie_word_embeddings", "quantization_config"}) {
+      if (config.contains(name)) out[name] = config.at(name);
+    }
+  }
+  for (const auto& [name, value] : own->items()) out[name] = value;
+  return out;
+}
 
 Result<Sizes> config_to_keys(const json& config, const Family& family, const std::string& name,
                              gguf::Writer& writer) {

@@ -3,7 +3,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
+#include "shared/gguf/parse.h"
 #include "shared/gguf/quants.h"
 #include "shared/hf/families.h"
 
@@ -60,79 +63,234 @@ class ConfigWriter {
   Result<json> run() {
     out_["architectures"] = json::array({family_.hf_class});
     out_["model_type"] = family_.model_type;
-    out_["hidden_act"] = family_.activation;
+    out_[family_.names.activation] = family_.activation;
     if (std::string_view(family_.architecture).starts_with("gemma")) {
       out_["hidden_activation"] = family_.activation;
     }
-    for (const KeyRule& rule : family_.keys) {
-      const auto value = file_.get_f64(key(rule.gguf));
-      if (!value) continue;
-      if (rule.real) out_[rule.hf] = shortest(*value);
-      if (!rule.real) out_[rule.hf] = static_cast<std::int64_t>(*value);
-    }
-    HF_CHECKED(copy("block_count", "num_hidden_layers", true));
-    HF_CHECKED(copy("context_length", "max_position_embeddings", true));
-    HF_CHECKED(copy("embedding_length", "hidden_size", true));
-    HF_CHECKED(copy("feed_forward_length", "intermediate_size", true));
-    HF_CHECKED(copy("attention.head_count", "num_attention_heads", true));
-    HF_CHECKED(copy("attention.head_count_kv", "num_key_value_heads", false));
-    HF_CHECKED(copy("attention.key_length", "head_dim", false));
-    if (!out_.contains("num_key_value_heads")) {
-      out_["num_key_value_heads"] = out_["num_attention_heads"];
-    }
+    own_keys();
+    HF_CHECKED(copy("block_count", family_.names.layers, true));
+    HF_CHECKED(copy("context_length", family_.names.context, true));
+    HF_CHECKED(copy("embedding_length", family_.names.width, true));
+    HF_CHECKED(feed_forward());
+    HF_CHECKED(heads());
     const gguf::TensorInfo* embedding = file_.tensor("token_embd.weight");
     if (embedding == nullptr) return unsupported(file_, "there is no token_embd.weight");
     out_["vocab_size"] = embedding->dims[1];
+    used_.insert(key("vocab_size"));
     out_["tie_word_embeddings"] = file_.tensor("output.weight") == nullptr;
-    const auto eps = file_.get_f64(key("attention.layer_norm_rms_epsilon"));
+    const auto eps = real_key(family_.epsilon);
     if (!eps) return unsupported(file_, "there is no norm epsilon");
-    out_["rms_norm_eps"] = shortest(*eps);
+    out_[family_.names.epsilon] = shortest(*eps);
     for (const auto& [from, to] : {std::pair{"tokenizer.ggml.bos_token_id", "bos_token_id"},
-                                   std::pair{"tokenizer.ggml.eos_token_id", "eos_token_id"}}) {
+                                   std::pair{"tokenizer.ggml.eos_token_id", "eos_token_id"},
+                                   std::pair{"tokenizer.ggml.padding_token_id", "pad_token_id"}}) {
       if (const auto id = file_.get_u64(from)) out_[to] = *id;
     }
-    HF_CHECKED(rope());
-    HF_CHECKED(heads());
+    if (family_.rope) HF_CHECKED(rope());
+    if (family_.rope) HF_CHECKED(rotation());
+    windows();
+    HF_CHECKED(biases());
+    HF_CHECKED(experts());
+    HF_CHECKED(nothing_left());
     return std::move(out_);
   }
 
  private:
   std::string key(const char* suffix) const {
-    return std::string(family_.architecture) + "." + suffix;
+    const bool whole = std::string_view(suffix).starts_with("tokenizer.");
+    return (whole ? "" : std::string(family_.architecture) + ".") + suffix;
+  }
+  /// Reads and remembers that it was read.
+  std::optional<double> real_key(const char* suffix) {
+    const auto value = file_.get_f64(key(suffix));
+    if (value) used_.insert(key(suffix));
+    return value;
   }
   Result<void> copy(const char* from, const char* to, bool needed) {
+    used_.insert(key(from));
     const auto value = file_.get_u64(key(from));
     if (value) out_[to] = *value;
     if (value || (!needed && !file_.has(key(from)))) return {};
     return unsupported(file_, "key \"" + key(from) + "\" is missing or differs between layers");
   }
 
-  /// Sizes of heads that other code would guess otherwise.
-  Result<void> heads() {
-    const std::uint64_t width = out_["hidden_size"], heads = out_["num_attention_heads"];
-    if (heads == 0) return unsupported(file_, "there are no heads");
-    const std::uint64_t size = file_.get_u64(key("attention.key_length")).value_or(width / heads);
-    const std::uint64_t turned = file_.get_u64(key("rope.dimension_count")).value_or(size);
-    if (std::string_view(family_.architecture).starts_with("gemma")) {
-      out_["head_dim"] = size;
-      const std::uint64_t layers = out_["num_hidden_layers"];
-      const bool wide = layers == 46 || layers == 62;
-      out_["query_pre_attn_scalar"] = wide ? width / heads : size;
+  void own_keys() {
+    for (const KeyRule& rule : family_.keys) {
+      const auto value = real_key(rule.gguf);
+      const std::string_view name = rule.hf;
+      // What stands for "none" where leaving it out stands for a default.
+      if (!value && name == "sliding_window") out_[rule.hf] = nullptr;
+      if (!value) continue;
+      if (rule.real) out_[rule.hf] = shortest(*value);
+      if (!rule.real) out_[rule.hf] = static_cast<std::int64_t>(*value);
+      if (name == "sliding_window" && *value == 0) out_[rule.hf] = nullptr;
+      if (name.ends_with("softcapping") && *value == 0) out_[rule.hf] = nullptr;
     }
-    if (turned != size) {
-      out_["partial_rotary_factor"] = static_cast<double>(turned) / static_cast<double>(size);
+  }
+
+  /// Models of experts alone may have none; what a folder says of it is then nobody's.
+  Result<void> feed_forward() {
+    const bool experts = file_.get_u64(key("expert_count")).value_or(0) > 0;
+    HF_CHECKED(copy("feed_forward_length", family_.names.ff, !experts));
+    const gguf::TensorInfo* up = file_.tensor("blk.0.ffn_up_exps.weight");
+    if (!out_.contains(family_.names.ff) && up != nullptr) out_[family_.names.ff] = up->dims[1];
+    return {};
+  }
+
+  Result<void> heads() {
+    const ConfigNames& names = family_.names;
+    HF_CHECKED(copy("attention.head_count", names.heads, true));
+    HF_CHECKED(copy("attention.head_count_kv", "num_key_value_heads", false));
+    if (!out_.contains("num_key_value_heads")) out_["num_key_value_heads"] = out_[names.heads];
+    if (names.kv_heads == nullptr) {
+      if (out_["num_key_value_heads"] != out_[names.heads]) {
+        return unsupported(file_, std::string("a ") + family_.model_type +
+                                      " folder has no place for heads that share keys");
+      }
+      out_.erase("num_key_value_heads");
+    }
+    const std::uint64_t width = out_[names.width], heads = out_[names.heads];
+    if (heads == 0) return unsupported(file_, "there are no heads");
+    HF_CHECKED(copy("attention.key_length", "head_dim", false));
+    used_.insert(key("attention.value_length"));
+    head_dim_ = file_.get_u64(key("attention.key_length")).value_or(width / heads);
+    const std::uint64_t value_length =
+        file_.get_u64(key("attention.value_length")).value_or(head_dim_);
+    if (value_length != head_dim_) {
+      return unsupported(file_, "keys and values of heads differ in length");
+    }
+    if (family_.rope) return {};
+    out_.erase("head_dim");
+    if (head_dim_ * heads == width) return {};
+    return unsupported(file_, std::string("a ") + family_.model_type +
+                                  " folder has no place for heads of their own size");
+  }
+
+  /// Layer by layer, where the header does not leave it to the architecture.
+  void windows() {
+    const std::uint64_t layers = out_[family_.names.layers];
+    const auto list = file_.get_ints(key("attention.sliding_window_pattern"));
+    const auto period = file_.get_u64(key("attention.sliding_window_pattern"));
+    const bool known = (list && list->size() == layers) || period.has_value();
+    if (!known || family_.window_period == 0) return;
+    used_.insert(key("attention.sliding_window_pattern"));
+    json types = json::array();
+    for (std::uint64_t l = 0; l < layers; ++l) {
+      const bool window = list ? (*list)[l] != 0 : *period == 0 || l % *period < *period - 1;
+      types.push_back(window ? "sliding_attention" : "full_attention");
+    }
+    out_["layer_types"] = types;
+  }
+
+  /// Whether q, k and v have biases, and the others where one key is about all of them.
+  Result<void> biases() {
+    if (family_.bias_key == nullptr) return {};
+    const bool qkv = file_.tensor("blk.0.attn_q.bias") != nullptr;
+    const bool out = file_.tensor("blk.0.attn_output.bias") != nullptr;
+    const bool ff = file_.tensor("blk.0.ffn_down.bias") != nullptr;
+    out_[family_.bias_key] = qkv;
+    const bool all = std::string_view(family_.bias_key) == "use_bias";
+    const bool own_out = to_hf(family_, "blk.0.attn_output.bias").has_value();
+    if ((own_out && out != qkv) || (all && ff != qkv)) {
+      return unsupported(file_, std::string("biases of some matrices alone: ") + family_.bias_key +
+                                    " of config.json is about all of them");
+    }
+    if (!all && to_hf(family_, "blk.0.ffn_down.bias")) out_["mlp_bias"] = ff;
+    return {};
+  }
+
+  Result<void> experts() {
+    const auto norm = file_.get_bool(key("expert_weights_norm"));
+    used_.insert(key("expert_weights_norm"));
+    const double scale = real_key("expert_weights_scale").value_or(1);
+    if (scale != 0 && scale != 1) {
+      return unsupported(file_, "key \"" + key("expert_weights_scale") +
+                                    "\" has no place in a folder of this family");
+    }
+    if (family_.norm_topk) {
+      out_["norm_topk_prob"] = norm.value_or(*family_.norm_topk);
+    } else if (!norm.value_or(true)) {
+      return unsupported(file_, "key \"" + key("expert_weights_norm") +
+                                    "\" is false, which has no place in a folder of this family");
+    }
+    const gguf::TensorInfo* up = file_.tensor("blk.0.ffn_up_exps.weight");
+    if (up == nullptr) return {};
+    // Where the header leaves it to the tensors, and where a folder has one number for both.
+    if (out_.contains("moe_intermediate_size") || family_.norm_topk) {
+      out_["moe_intermediate_size"] = up->dims[1];
+    } else {
+      used_.insert(key("expert_feed_forward_length"));
+      out_[family_.names.ff] = up->dims[1];
+    }
+    const gguf::TensorInfo* shared = file_.tensor("blk.0.ffn_up_shexp.weight");
+    for (const KeyRule& rule : family_.keys) {
+      const bool about = std::string_view(rule.gguf) == "expert_shared_feed_forward_length";
+      if (about && shared != nullptr) out_[rule.hf] = shared->dims[1];
+    }
+    return {};
+  }
+
+  /// A key that nobody read would be lost, and with it what it asks for.
+  Result<void> nothing_left() {
+    const struct {
+      const char* suffix;
+      double value;
+    } harmless[] = {{"rope.freq_base_swa", 10000},
+                    {"attention.key_length_swa", static_cast<double>(head_dim_)},
+                    {"attention.value_length_swa", static_cast<double>(head_dim_)},
+                    {"expert_gating_func", 1},
+                    {"expert_group_count", 1},
+                    {"expert_group_used_count", 1},
+                    {"rope.scaling.factor", 1}};
+    for (const auto& h : harmless) {
+      if (file_.get_f64(key(h.suffix)) == h.value) used_.insert(key(h.suffix));
+    }
+    if (file_.get_bool(key("attention.causal")).value_or(!family_.encoder) != family_.encoder) {
+      used_.insert(key("attention.causal"));
+    }
+    used_.insert(key("pooling_type"));  // pooling.cpp
+    const std::string own = std::string(family_.architecture) + ".";
+    for (const std::string& name : file_.keys()) {
+      if (!name.starts_with(own) || used_.count(name) > 0) continue;
+      const auto value = file_.get_f64(name);
+      if (value && *value == 0) continue;
+      return unsupported(file_, "key " + gguf::quoted(name) + " has no place in a " +
+                                    family_.model_type + " folder");
+    }
+    return {};
+  }
+
+  /// What other code would guess otherwise.
+  Result<void> rotation() {
+    const std::string_view arch = family_.architecture;
+    const std::uint64_t turned = file_.get_u64(key("rope.dimension_count")).value_or(head_dim_);
+    used_.insert(key("rope.dimension_count"));
+    if (arch.starts_with("gemma")) {
+      const std::uint64_t layers = out_["num_hidden_layers"];
+      const std::uint64_t width = out_["hidden_size"], heads = out_["num_attention_heads"];
+      const bool wide = layers == 46 || layers == 62;
+      out_["head_dim"] = head_dim_;
+      out_["query_pre_attn_scalar"] = wide ? width / heads : head_dim_;
+    }
+    if (arch.starts_with("granite") && !out_.contains("attention_multiplier")) {
+      const double usual = 1 / std::sqrt(static_cast<double>(head_dim_));
+      out_["attention_multiplier"] = shortest(static_cast<double>(static_cast<float>(usual)));
+    }
+    if (turned != head_dim_) {
+      out_["partial_rotary_factor"] = static_cast<double>(turned) / static_cast<double>(head_dim_);
     }
     return {};
   }
 
   Result<void> yarn() {
     json scaling = {{"rope_type", "yarn"}};
-    scaling["factor"] = shortest(file_.get_f64(key("rope.scaling.factor")).value_or(1));
+    scaling["factor"] = shortest(real_key("rope.scaling.factor").value_or(1));
+    used_.insert(key("rope.scaling.original_context_length"));
     const auto trained = file_.get_u64(key("rope.scaling.original_context_length"));
     if (trained) scaling["original_max_position_embeddings"] = *trained;
     for (const auto& [from, to] : {std::pair{"rope.scaling.yarn_beta_fast", "beta_fast"},
                                    std::pair{"rope.scaling.yarn_beta_slow", "beta_slow"}}) {
-      if (const auto beta = file_.get_f64(key(from))) scaling[to] = shortest(*beta);
+      if (const auto beta = real_key(from)) scaling[to] = shortest(*beta);
     }
     for (const char* other : {"rope.scaling.attn_factor", "rope.scaling.yarn_ext_factor",
                               "rope.scaling.yarn_attn_factor"}) {
@@ -155,8 +313,9 @@ class ConfigWriter {
       scaling[name] = json::array();
       for (const float f : factors) scaling[name].push_back(shortest(static_cast<double>(f)));
     }
-    if (const auto factor = file_.get_f64(key("rope.scaling.attn_factor"))) {
+    if (const auto factor = real_key("rope.scaling.attn_factor")) {
       scaling["attention_factor"] = shortest(*factor);
+      used_.insert(key("rope.scaling.factor"));  // the other one was made from it
     }
     out_["rope_scaling"] = scaling;
     HF_CHECKED(
@@ -165,12 +324,17 @@ class ConfigWriter {
   }
 
   Result<void> rope() {
-    const double base = shortest(file_.get_f64(key("rope.freq_base")).value_or(10000));
+    const double base = shortest(real_key("rope.freq_base").value_or(10000));
     out_["rope_theta"] = base;
     const std::string original = key("rope.scaling.original_context_length");
     const double trained = file_.get_f64(original).value_or(8192);
+    used_.insert(key("rope.scaling.type"));
+    if (file_.get_bool(key("rope.scaling.finetuned")).value_or(true)) {
+      used_.insert(key("rope.scaling.finetuned"));
+    }
     if (const gguf::TensorInfo* factors = file_.tensor("rope_freqs.weight")) {
       HF_TRY(out_["rope_scaling"], llama3_scaling(file_, *factors, base, trained));
+      used_.insert(original);
       return {};
     }
     const bool lists = file_.tensor("rope_factors_long.weight") != nullptr;
@@ -182,7 +346,7 @@ class ConfigWriter {
     if (type != "linear") {
       return unsupported(file_, "rope scaling \"" + std::string(type) + "\" is not supported");
     }
-    const double factor = file_.get_f64(key("rope.scaling.factor")).value_or(1);
+    const double factor = real_key("rope.scaling.factor").value_or(1);
     out_["rope_scaling"] = {{"rope_type", "linear"}, {"factor", shortest(factor)}};
     return {};
   }
@@ -190,6 +354,8 @@ class ConfigWriter {
   const gguf::File& file_;
   const Family& family_;
   json out_ = json::object();
+  std::set<std::string> used_;
+  std::uint64_t head_dim_ = 0;
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
 // How a family of models calls things in a folder (config.json, tensor names)
-// and in GGUF, both ways. Sources: the models' own config files and the tensor
-// names of the GGUF specification.
+// and in GGUF, both ways. Sources: the models' own config files, the modelling
+// code of transformers (src/transformers/models/NAME/{configuration,modeling}_NAME.py)
+// and the tensor names of the GGUF specification.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -21,14 +22,21 @@ enum class Change : std::uint8_t {
   kNone,
   kPermuteQ,  // rows of each head: halves to pairs, for adjacent-pair rotation
   kPermuteK,
-  kPlusOne,  // norms that a family counts from 1
+  kPlusOne,    // norms that a family counts from 1
+  kTranspose,  // Conv1D of GPT-2: [inputs, outputs]
+  kVector,     // a matrix of one row
+  kFloat32,    // matrices that GGUF keeps in float32: routers, tables of positions and types
 };
 
-/// "%" stands for the layer's number.
+/// "%" stands for the layer's number, "#" for an expert's: GGUF has all experts of a layer in one
+/// tensor, in their order. With `parts` 2 the folder's tensor holds two of GGUF's, `part` (0: the
+/// upper rows, for each expert) being this one.
 struct TensorRule {
   const char* hf;
   const char* gguf;
   Change change = Change::kNone;
+  std::uint8_t part = 0;
+  std::uint8_t parts = 1;
 };
 
 /// A key of config.json beyond those that all families have, and its place in GGUF.
@@ -38,30 +46,78 @@ struct KeyRule {
   bool real = false;  // f32, else u32
 };
 
+/// Beginnings of names that are put otherwise before the rules are asked: one class of transformers
+/// saves a model with a prefix, another without.
+struct PrefixRule {
+  const char* from;
+  const char* to;
+};
+
+/// Tensors of a folder that are no part of what runs here. "%" as above, at most one.
+struct LeftOut {
+  const char* begins;
+  const char* what;  // for the note that says so; nullptr: nothing that anybody would miss
+};
+
+/// What config.json calls what every family has.
+struct ConfigNames {
+  const char* layers = "num_hidden_layers";
+  const char* context = "max_position_embeddings";
+  const char* width = "hidden_size";
+  const char* ff = "intermediate_size";
+  const char* heads = "num_attention_heads";
+  const char* kv_heads = "num_key_value_heads";  // nullptr: as many as heads
+  const char* epsilon = "rms_norm_eps";
+  const char* activation = "hidden_act";
+};
+
 struct Family {
   const char* model_type;    // of config.json
   const char* architecture;  // general.architecture
   const char* hf_class;      // "architectures" of config.json
-  std::vector<TensorRule> tensors;
+  std::vector<TensorRule> tensors = {};
   std::vector<KeyRule> keys = {};   // copied where they are there and not null
   const char* activation = "silu";  // the only one that the architecture has here
   bool tied = false;                // where config.json does not say
+  const char* defaults = "{}";      // of the class of transformers: what a config may leave out
+  std::vector<PrefixRule> prefixes = {};
+  std::vector<LeftOut> left_out = {};
+  ConfigNames names = {};
+  const char* epsilon = "attention.layer_norm_rms_epsilon";
+  bool rope = true;
+  bool encoder = false;
+  const char* text_config = nullptr;  // the object of config.json that is about the text
+  /// norm_topk_prob as GGUF's architecture has it where the header does not say; nullopt: the
+  /// family has no such key, chosen weights sum to 1.
+  std::optional<bool> norm_topk = {};
+  const char* bias_key = nullptr;  // of config.json: whether q, k and v have biases
+  std::int64_t window_period = 0;  // of GGUF's architecture: all layers but every n-th (1: all)
 };
 
 /// nullptr if no engine of ours runs it.
 const Family* family_of_type(std::string_view model_type);
-const Family* family_of_architecture(std::string_view architecture);
+/// The family that a GGUF file is written as: by architecture, and where several share it by what
+/// the header has (experts, windows). nullptr if there is none.
+const Family* family_of_file(const gguf::File& file);
 /// "llama, mistral, …", for errors.
 std::string family_names();
+/// The table (family_table.cpp).
+const std::vector<Family>& all_families();
 
+/// A tensor of GGUF, or the place in one, that a folder's tensor is.
 struct Named {
   std::string name;
   Change change = Change::kNone;
+  std::uint8_t part = 0;
+  std::uint8_t parts = 1;
+  std::int64_t expert = -1;  // -1: the tensor has all there is
 };
-/// The name in GGUF of a folder's tensor and back; nullopt if the family has
-/// none such.
-std::optional<Named> to_gguf(const Family& family, std::string_view name);
+/// What a folder's tensor is in GGUF: one, two for parts; empty if the family has none such.
+std::vector<Named> to_gguf(const Family& family, std::string_view name);
+/// The folder's name of a GGUF tensor; "#" stands in it for each expert's number.
 std::optional<Named> to_hf(const Family& family, std::string_view name);
+/// The rule of left_out that a folder's tensor falls under, or nullptr.
+const LeftOut* left_out(const Family& family, std::string_view name);
 
 /// What of config.json the view and its tensors need.
 struct Sizes {
@@ -69,13 +125,17 @@ struct Sizes {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t rope_dims = 0;
+  std::int64_t experts = 0;
   bool tied = false;
   std::vector<float> rope_factors;  // of llama 3's scaling, empty if there is none
   std::vector<float> long_factors;  // of longrope
   std::vector<float> short_factors;
 };
-/// Writes general.* and ARCH.* keys. kFileInvalid / kUnsupported name the key
-/// of config.json.
+/// The part of config.json that is about the text, with what its class of transformers says where
+/// it says nothing. kFileInvalid: there is no such part.
+Result<nlohmann::json> full_config(const nlohmann::json& config, const Family& family);
+/// Writes general.* and ARCH.* keys of what full_config gives. kFileInvalid / kUnsupported name the
+/// key of config.json.
 Result<Sizes> config_to_keys(const nlohmann::json& config, const Family& family,
                              const std::string& name, gguf::Writer& writer);
 

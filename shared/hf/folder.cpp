@@ -11,7 +11,7 @@
 #include <unordered_map>
 
 #include "shared/gguf/parse.h"
-#include "shared/gguf/quants.h"
+#include "shared/hf/assemble.h"
 #include "shared/hf/families.h"
 #include "shared/hf/json_file.h"
 #include "shared/hf/safetensors.h"
@@ -21,7 +21,6 @@ namespace holdfast::hf {
 namespace {
 
 using gguf::TensorInfo;
-using gguf::TensorType;
 using nlohmann::json;
 
 constexpr std::size_t kPartsMax = 1024;
@@ -112,141 +111,38 @@ class FolderFile final : public gguf::File {
   }
 
   Result<void> add_weights(const Family& family, const Sizes& sizes, Contents contents);
+  const std::vector<std::string>& notes() const { return assembled_.notes; }
 
  private:
-  Result<void> add_tensor(const Family& family, const Sizes& sizes, Contents contents,
-                          const std::string& name, const StoredTensor& stored);
-  void add_factors(const char* name, const std::vector<float>& factors);
-  ByteSpan own(std::vector<std::byte> bytes) {
-    owned_.push_back(std::move(bytes));
-    return owned_.back();
-  }
-  Result<void> finish();
+  void finish();
 
   std::string path_;
   std::shared_ptr<const gguf::File> keys_;
   std::vector<std::shared_ptr<const Safetensors>> parts_;
-  std::vector<std::vector<std::byte>> owned_;
+  Assembled assembled_;
   std::vector<TensorInfo> tensors_;
   std::unordered_map<std::string, std::size_t> index_;
   std::uint64_t file_bytes_ = 0;
 };
 
-TensorType type_of(std::string_view dtype) {
-  if (dtype == "F32") return TensorType::kF32;
-  return dtype == "F16" ? TensorType::kF16 : TensorType::kBF16;
-}
-
-/// Vectors as float32, with 1 added in the weights' own precision where that is
-/// asked for.
-std::vector<std::byte> to_f32(const StoredTensor& stored, std::uint64_t n, bool plus_one) {
-  std::vector<float> values(n);
-  const TensorType type = type_of(stored.dtype);
-  CHECK(gguf::dequantize_row(type, stored.data.data(), values.data(), n).has_value());
-  for (float& v : values) {
-    if (!plus_one) break;
-    v += 1;
-    if (type == TensorType::kF16) v = gguf::half_to_float(gguf::float_to_half(v));
-  }
-  std::vector<std::byte> out(n * sizeof(float));
-  if (n != 0) std::memcpy(out.data(), values.data(), out.size());
-  return out;
-}
-
-}  // namespace
-
-std::vector<std::byte> permute_rows(ByteSpan data, std::uint64_t rows, std::uint64_t heads,
-                                    bool to_pairs) {
-  const std::uint64_t row_bytes = data.size() / rows;
-  const std::uint64_t head_rows = rows / heads;
-  const std::uint64_t half = head_rows / 2;
-  std::vector<std::byte> out(data.size());
-  for (std::uint64_t r = 0; r < rows; ++r) {
-    const std::uint64_t in_head = r % head_rows;
-    const std::uint64_t pair = 2 * (in_head % half) + in_head / half;  // place among pairs
-    const std::uint64_t other = r - in_head + pair;
-    const std::uint64_t from = to_pairs ? r : other;
-    const std::uint64_t to = to_pairs ? other : r;
-    std::memcpy(out.data() + to * row_bytes, data.data() + from * row_bytes, row_bytes);
-  }
-  return out;
-}
-
-namespace {
-
-Result<void> FolderFile::add_tensor(const Family& family, const Sizes& sizes, Contents contents,
-                                    const std::string& name, const StoredTensor& stored) {
-  if (name.ends_with("rotary_emb.inv_freq")) return {};  // what everybody computes
-  const auto named = to_gguf(family, name);
-  if (!named) {
-    return Error{Errc::kUnsupported, "read model " + path_ + ": tensor " + gguf::quoted(name) +
-                                         " is no part of a " + family.model_type +
-                                         " model as we know it"};
-  }
-  if (named->name == "output.weight" && sizes.tied) return {};
-  if (dtype_bytes(stored.dtype) == 0) {
-    return Error{Errc::kUnsupported, "read model " + path_ + ": tensor " + gguf::quoted(name) +
-                                         " is of type " + stored.dtype +
-                                         ", expected F32, F16 or BF16"};
-  }
-  if (stored.shape.empty()) return invalid(path_, "tensor " + gguf::quoted(name) + " is a scalar");
-  TensorInfo info;
-  info.name = named->name;
-  info.type = type_of(stored.dtype);
-  info.n_dims = static_cast<std::uint32_t>(stored.shape.size());
-  std::copy(stored.shape.rbegin(), stored.shape.rend(), info.dims);
-  info.data = stored.data;
-  const std::uint64_t rows = stored.shape.front();
-  const bool plus_one = named->change == Change::kPlusOne;
-  if (info.n_dims == 1 && (info.type != TensorType::kF32 || plus_one)) {
-    info.data = own(to_f32(stored, rows, plus_one));
-    info.type = TensorType::kF32;
-  }
-  const bool q = named->change == Change::kPermuteQ;
-  if (q || named->change == Change::kPermuteK) {
-    const auto heads = static_cast<std::uint64_t>(q ? sizes.heads : sizes.kv_heads);
-    if (rows != heads * static_cast<std::uint64_t>(sizes.head_dim)) {
-      return invalid(path_, "tensor " + gguf::quoted(name) + " has " + std::to_string(rows) +
-                                " rows, expected " + std::to_string(heads) + " heads of " +
-                                std::to_string(sizes.head_dim));
-    }
-    if ((contents == Contents::kAll || info.n_dims == 1) && !info.data.empty()) {
-      info.data = own(permute_rows(info.data, rows, heads, true));
-    }
-  }
-  tensors_.push_back(std::move(info));
-  return {};
-}
-
-void FolderFile::add_factors(const char* name, const std::vector<float>& factors) {
-  if (factors.empty()) return;
-  std::vector<std::byte> bytes(factors.size() * sizeof(float));
-  std::memcpy(bytes.data(), factors.data(), bytes.size());
-  TensorInfo info;
-  info.name = name;
-  info.n_dims = 1;
-  info.dims[0] = factors.size();
-  info.data = own(std::move(bytes));
-  tensors_.push_back(std::move(info));
-}
-
 Result<void> FolderFile::add_weights(const Family& family, const Sizes& sizes, Contents contents) {
   HF_TRY(const std::vector<std::string> files, weight_files(path_));
+  Assembler assembler(path_, family, sizes, contents);
   for (const std::string& file : files) {
     HF_TRY(auto part, Safetensors::open(path_ + "/" + file));
     for (const auto& [name, stored] : part->tensors()) {
-      HF_CHECKED(add_tensor(family, sizes, contents, name, stored));
+      HF_CHECKED(assembler.take(name, stored));
     }
     file_bytes_ += part->file_bytes();
     parts_.push_back(std::move(part));
   }
-  add_factors("rope_freqs.weight", sizes.rope_factors);
-  add_factors("rope_factors_long.weight", sizes.long_factors);
-  add_factors("rope_factors_short.weight", sizes.short_factors);
-  return finish();
+  HF_TRY(assembled_, assembler.finish());
+  tensors_ = std::move(assembled_.tensors);
+  finish();
+  return {};
 }
 
-Result<void> FolderFile::finish() {
+void FolderFile::finish() {
   // The order of layers, then of names: the same for any order of files.
   const auto rank = [](const TensorInfo& t) {
     const bool layer = t.name.starts_with("blk.");
@@ -256,13 +152,10 @@ Result<void> FolderFile::finish() {
             [&](const TensorInfo& a, const TensorInfo& b) { return rank(a) < rank(b); });
   std::uint64_t offset = 0;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (!index_.emplace(tensors_[i].name, i).second) {
-      return invalid(path_, "tensor " + gguf::quoted(tensors_[i].name) + " is there twice");
-    }
+    index_.emplace(tensors_[i].name, i);
     tensors_[i].offset = offset;
     offset += (tensors_[i].data.size() + 31) / 32 * 32;
   }
-  return {};
 }
 
 std::string last_part(const std::string& path) {
@@ -285,8 +178,11 @@ Result<std::shared_ptr<const gguf::File>> open_folder(const std::string& path, C
                                          " is not supported, expected one of " + family_names()};
   }
   gguf::Writer writer;
-  HF_TRY(const Sizes sizes, config_to_keys(config, *family, last_part(path), writer));
-  HF_CHECKED(tokenizer_to_keys(path, config, writer));
+  HF_TRY(const json full, full_config(config, *family));
+  HF_TRY(const Sizes sizes, config_to_keys(full, *family, last_part(path), writer));
+  json named = config;  // special tokens are named outside of a part for the text
+  named["vocab_size"] = full.value("vocab_size", json());
+  HF_CHECKED(tokenizer_to_keys(path, named, writer));
   HF_TRY(std::string blob, writer.to_bytes());
   HF_TRY(auto keys, gguf::File::from_bytes(std::move(blob), path));
   auto file = std::make_shared<FolderFile>(path, std::move(keys));
@@ -303,6 +199,11 @@ bool is_folder(const std::string& path) {
 
 Result<std::shared_ptr<const gguf::File>> open_model(const std::string& path, Contents contents) {
   return is_folder(path) ? open_folder(path, contents) : gguf::File::open(path);
+}
+
+std::vector<std::string> notes_of(const gguf::File& file) {
+  const auto* folder = dynamic_cast<const FolderFile*>(&file);
+  return folder == nullptr ? std::vector<std::string>() : folder->notes();
 }
 
 Result<std::vector<std::string>> files_of(const std::string& path) {

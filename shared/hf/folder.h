@@ -14,24 +14,37 @@ namespace holdfast::hf {
 
 enum class Contents : std::uint8_t {
   kAll,
-  kShapes,  // for reading headers: weights whose rows GGUF orders otherwise stay
-            // in their own order
+  kShapes,  // for reading headers: weights that lie in no file as GGUF orders them have a size and
+            // no bytes
 };
 
 /// A GGUF file, or a folder as the GGUF file that a converter would make of it:
-/// the same names, shapes, types, values and metadata keys. Vectors are F32;
-/// matrices keep their type and lie in the mapping, but for those that need
-/// another order of rows, which are copied. Errors: as gguf::File::open;
-/// kFileInvalid names the file of the folder and what is wrong in it;
-/// kUnsupported for a family, a feature or a type of weights that no engine of
-/// ours runs.
+/// the same names, shapes, types, values and metadata keys. Vectors are F32, as
+/// are routers and the tables of positions and token types; other matrices keep
+/// their type and lie in the mapping, but for those that GGUF orders otherwise
+/// (rows of heads, experts, transposed ones): these are put together while they
+/// are held (shared/gguf/made.h). Errors: as gguf::File::open; kFileInvalid names
+/// the file of the folder and what is wrong in it; kUnsupported for a family, a
+/// feature or a type of weights that no engine of ours runs.
 Result<std::shared_ptr<const gguf::File>> open_model(const std::string& path,
                                                      Contents contents = Contents::kAll);
 
-/// Rows of a matrix in heads from halves to pairs ((p, i) becomes (i, p)) or back. `rows` is a
-/// multiple of 2 x heads (not checked), rows are of equal size.
-std::vector<std::byte> permute_rows(ByteSpan data, std::uint64_t rows, std::uint64_t heads,
-                                    bool to_pairs);
+/// What open_model left out of a folder, for a user to see: "the vision encoder (437 tensors) is
+/// left out". Empty for a GGUF file.
+std::vector<std::string> notes_of(const gguf::File& file);
+
+/// Where row `r` of a matrix of heads in pairs lies where heads are in halves ((p, i) becomes
+/// (i, p)); `head_rows` is even.
+inline std::uint64_t row_in_halves(std::uint64_t r, std::uint64_t head_rows) {
+  const std::uint64_t in_head = r % head_rows;
+  return r - in_head + in_head % 2 * (head_rows / 2) + in_head / 2;
+}
+/// The inverse.
+inline std::uint64_t row_in_pairs(std::uint64_t r, std::uint64_t head_rows) {
+  const std::uint64_t in_head = r % head_rows;
+  const std::uint64_t half = head_rows / 2;
+  return r - in_head + 2 * (in_head % half) + in_head / half;
+}
 
 /// True if `path` is a folder (which open_model then reads as one).
 bool is_folder(const std::string& path);

@@ -4,6 +4,7 @@ if(NOT TARGET hf_model_tools)
   add_library(hf_model_tools STATIC
     ${CMAKE_SOURCE_DIR}/ops/cli/inspect.cpp ${CMAKE_SOURCE_DIR}/ops/cli/quant_mix.cpp
     ${CMAKE_SOURCE_DIR}/ops/cli/convert.cpp ${CMAKE_SOURCE_DIR}/ops/cli/convert_folder.cpp
+    ${CMAKE_SOURCE_DIR}/ops/cli/folder_items.cpp
     ${CMAKE_SOURCE_DIR}/ops/cli/quantize.cpp
     ${CMAKE_SOURCE_DIR}/ops/cli/random_blocks.cpp ${CMAKE_SOURCE_DIR}/ops/cli/synth.cpp
     ${CMAKE_SOURCE_DIR}/ops/cli/synth_family.cpp ${CMAKE_SOURCE_DIR}/ops/cli/synth_tokenizer.cpp)

@@ -17,40 +17,16 @@
 #include "shared/hf/stamp.h"
 #include "shared/plan/plan.h"
 #include "shared/text/tokenizer.h"
+#include "tests/hf/same_model.h"
 #include "tests/hf/temp_folder.h"
-#include "worker/engine/engine.h"
-#include "worker/engine/logits.h"
 
 namespace holdfast::hf {
 namespace {
 
 using nlohmann::json;
 
-std::vector<std::vector<float>> logits_of(const std::string& path) {
-  engine::EngineOptions options;
-  options.device = "cpu";
-  options.context = 64;
-  options.slots = 1;
-  auto engine = engine::open_engine(path, options);
-  EXPECT_TRUE(engine.has_value()) << engine.error().what;
-  if (!engine) return {};
-  auto rows = engine::compute_logits(**engine, {1, 5, 260, 7, 200, 41, 9, 12}, {0, 3, 7}, {});
-  EXPECT_TRUE(rows.has_value()) << rows.error().what;
-  return rows ? *rows : std::vector<std::vector<float>>();
-}
-
-void expect_same_tensors(const gguf::File& a, const gguf::File& b) {
-  EXPECT_EQ(a.tensors().size(), b.tensors().size());
-  for (const gguf::TensorInfo& t : a.tensors()) {
-    const gguf::TensorInfo* other = b.tensor(t.name);
-    ASSERT_NE(other, nullptr) << t.name;
-    EXPECT_EQ(other->type, t.type) << t.name;
-    EXPECT_EQ(other->n_dims, t.n_dims) << t.name;
-    EXPECT_TRUE(std::equal(t.dims, t.dims + 4, other->dims)) << t.name;
-    ASSERT_EQ(other->data.size(), t.data.size()) << t.name;
-    EXPECT_EQ(std::memcmp(other->data.data(), t.data.data(), t.data.size()), 0) << t.name;
-  }
-}
+using hf_test::expect_same_tensors;
+using hf_test::outputs_of;
 
 class FolderOf : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
@@ -67,12 +43,12 @@ TEST_P(FolderOf, IsTheSameModel) {
   const auto folder = open_model(temp.at("folder"));
   ASSERT_TRUE(folder.has_value()) << folder.error().what;
   expect_same_tensors(*original, **folder);
-  const auto wanted = logits_of(file);
-  EXPECT_EQ(logits_of(temp.at("folder")), wanted);
+  const auto wanted = outputs_of(file);
+  EXPECT_EQ(outputs_of(temp.at("folder")), wanted);
   // And as a file again.
   ASSERT_TRUE(cli::convert_model({temp.at("folder"), temp.at("again.gguf")}, {}).has_value());
   expect_same_tensors(*original, *gguf::File::open(temp.at("again.gguf")).value());
-  EXPECT_EQ(logits_of(temp.at("again.gguf")), wanted);
+  EXPECT_EQ(outputs_of(temp.at("again.gguf")), wanted);
   // What a header says is the same, whoever reads it.
   plan::ModelShape a = plan::read_shape(*original).value();
   plan::ModelShape b = plan::read_shape(**open_model(temp.at("folder"), Contents::kShapes)).value();
@@ -90,31 +66,6 @@ INSTANTIATE_TEST_SUITE_P(Families, FolderOf,
                                          std::pair{"test-qwen2", "f16"},
                                          std::pair{"test-qwen3", "bf16"}));
 
-/// Tiny models of every family that a folder can have, with what makes it different: caps, windows,
-/// norms behind the blocks, fused matrices, partial rotation.
-class FolderOfFamily : public testing::TestWithParam<const char*> {};
-
-TEST_P(FolderOfFamily, IsTheSameModel) {
-  for (const std::uint64_t seed : {0, 1, 2, 3}) {
-    const hf_test::TempFolder temp;
-    const std::string file = temp.at("m.gguf");
-    const auto written = cli::synth_family(GetParam(), file, "f32", seed, "none");
-    ASSERT_TRUE(written.has_value()) << written.error().what;
-    const auto made = cli::convert_model({file, temp.at("folder")}, {});
-    ASSERT_TRUE(made.has_value()) << made.error().what;
-    const auto original = gguf::File::open(file).value();
-    const auto folder = open_model(temp.at("folder"));
-    ASSERT_TRUE(folder.has_value()) << folder.error().what;
-    expect_same_tensors(*original, **folder);
-    EXPECT_EQ(logits_of(temp.at("folder")), logits_of(file)) << seed;
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Families, FolderOfFamily,
-                         testing::Values("llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3",
-                                         "phi3", "olmo2", "smollm3", "granite"),
-                         [](const auto& info) { return std::string(info.param); });
-
 // The ways of stretching positions, each as config.json says it.
 TEST(Folder, RopeScalings) {
   for (const auto& [family, scaling] :
@@ -125,7 +76,7 @@ TEST(Folder, RopeScalings) {
     const auto made = cli::convert_model({temp.at("m.gguf"), temp.at("folder")}, {});
     ASSERT_TRUE(made.has_value()) << made.error().what;
     EXPECT_NE(temp.read("folder/config.json").find(scaling), std::string::npos);
-    EXPECT_EQ(logits_of(temp.at("folder")), logits_of(temp.at("m.gguf"))) << family << scaling;
+    EXPECT_EQ(outputs_of(temp.at("folder")), outputs_of(temp.at("m.gguf"))) << family << scaling;
   }
 }
 

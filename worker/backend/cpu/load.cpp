@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "shared/gguf/made.h"
 #include "shared/gguf/quants.h"
 #include "worker/backend/cpu/executor.h"
 #include "worker/backend/cpu/family.h"
@@ -252,6 +253,7 @@ class Loader {
     float* out = carver.floats(n / group * pad + kLanes);
     if (out == nullptr || full_) return out;
     std::vector<float> plain(static_cast<std::size_t>(n));
+    HF_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
     HF_CHECKED(gguf::dequantize_row(w.tensor->type, bytes_of(w, row), plain.data(),
                                     static_cast<std::uint64_t>(n)));
     if (!to_.kernels_.all_finite(plain.data(), n)) {
@@ -290,6 +292,7 @@ class Loader {
     std::uint8_t* rows = carver.bytes(e.row_bytes * static_cast<std::size_t>(w.rows));
     e.rows = rows;
     if (rows == nullptr || full_) return {};
+    HF_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
     std::memcpy(rows, bytes_of(w, e.row_bytes), e.row_bytes * static_cast<std::size_t>(w.rows));
     std::atomic<bool> bad{false};
     to_.pool_.run([&](int worker) {
@@ -311,6 +314,7 @@ class Loader {
     std::size_t all = 0, done = 0;
     for (const Job& job : jobs_) all += job.matrix.bytes();
     for (const Job& job : jobs_) {
+      HF_TRY(const gguf::Held held, gguf::Held::of(*job.from.tensor));
       std::atomic<std::int64_t> bad{-1};
       to_.pool_.run([&](int worker) {
         const Share share = share_of(job.matrix.panels, worker, to_.pool_.size());

@@ -1,0 +1,67 @@
+#pragma once
+// Bytes of tensors that lie in no file as GGUF orders them: experts that a model folder keeps one
+// by one, rows in another order, matrices the other way round. They are made when somebody looks
+// and given back afterwards, so that a model costs the memory of one such tensor and not of all.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "shared/base/bytes.h"
+#include "shared/base/result.h"
+#include "shared/gguf/gguf.h"
+
+namespace holdfast::gguf {
+
+/// One tensor's bytes. They have their addresses from the start and a content while they are held;
+/// a read at any other time ends the process (it would give wrong numbers else). Safe from any
+/// thread.
+class MadeBytes {
+ public:
+  /// Writes all bytes of the tensor, the same ones each time.
+  using Make = std::function<void(std::byte* out)>;
+  /// kMemoryExhausted: no addresses left. `bytes` is above 0.
+  static Result<std::unique_ptr<const MadeBytes>> create(std::size_t bytes, Make make);
+  ~MadeBytes();
+  MadeBytes(const MadeBytes&) = delete;
+  MadeBytes& operator=(const MadeBytes&) = delete;
+
+  ByteSpan span() const { return {at_, bytes_}; }
+  /// Each hold is matched by a release; the first makes the bytes, the last gives them back.
+  /// kMemoryExhausted.
+  Result<void> hold() const;
+  void release() const;
+
+ private:
+  MadeBytes(std::byte* at, std::size_t bytes, Make make)
+      : at_(at), bytes_(bytes), make_(std::move(make)) {}
+
+  std::byte* at_;
+  std::size_t bytes_;
+  Make make_;
+  mutable std::mutex mutex_;
+  mutable std::size_t holds_ = 0;
+};
+
+/// Holds the bytes of a tensor as long as it lives; for tensors in a mapping there is nothing to
+/// do. The File must outlive it.
+class Held {
+ public:
+  Held() = default;
+  static Result<Held> of(const TensorInfo& tensor);
+  ~Held() {
+    if (made_ != nullptr) made_->release();
+  }
+  Held(Held&& other) noexcept : made_(std::exchange(other.made_, nullptr)) {}
+  Held& operator=(Held&& other) noexcept {
+    std::swap(made_, other.made_);
+    return *this;
+  }
+
+ private:
+  explicit Held(const MadeBytes* made) : made_(made) {}
+  const MadeBytes* made_ = nullptr;
+};
+
+}  // namespace holdfast::gguf

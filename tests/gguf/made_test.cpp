@@ -1,0 +1,71 @@
+// Goal: bytes that are put together on demand are there exactly while they are held, the same ones
+// each time, and cost no memory otherwise.
+// Method: a maker that counts; the pages of the region by mincore; a read outside of a hold in a
+// child that must die of it.
+
+#include "shared/gguf/made.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace holdfast::gguf {
+namespace {
+
+constexpr std::size_t kBytes = 100'000;  // not whole pages
+
+std::size_t pages_there(ByteSpan span) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> there((span.size() + page - 1) / page);
+  EXPECT_EQ(::mincore(const_cast<std::byte*>(span.data()), span.size(), there.data()), 0);
+  std::size_t n = 0;
+  for (const unsigned char c : there) n += c & 1;
+  return n;
+}
+
+TEST(MadeBytes, AreThereWhileHeld) {
+  int made = 0;
+  const auto bytes = MadeBytes::create(kBytes, [&](std::byte* out) {
+                       ++made;
+                       std::memset(out, 7, kBytes);
+                     }).value();
+  TensorInfo tensor;
+  tensor.data = bytes->span();
+  tensor.made = bytes.get();
+  EXPECT_EQ(bytes->span().size(), kBytes);
+  EXPECT_EQ(pages_there(tensor.data), 0u);
+  for (int round = 1; round <= 2; ++round) {
+    {
+      auto first = Held::of(tensor).value();
+      EXPECT_EQ(made, round);
+      const Held second = Held::of(tensor).value();
+      const Held moved = std::move(first);
+      EXPECT_EQ(made, round);  // held already
+      EXPECT_EQ(tensor.data[kBytes - 1], std::byte{7});
+      EXPECT_GT(pages_there(tensor.data), 0u);
+    }
+    EXPECT_EQ(pages_there(tensor.data), 0u);
+  }
+}
+
+TEST(MadeBytes, AReadOutsideOfAHoldEndsTheProcess) {
+  const auto bytes = MadeBytes::create(kBytes, [](std::byte* out) { out[0] = {}; }).value();
+  const volatile std::byte* at = bytes->span().data();
+  EXPECT_DEATH((void)at[0], "");
+  { const Held held; }  // of nothing
+  ASSERT_TRUE(bytes->hold().has_value());
+  EXPECT_EQ(at[0], std::byte{0});
+  bytes->release();
+  EXPECT_DEATH((void)at[0], "");
+}
+
+TEST(MadeBytes, NoAddressesLeft) {
+  const auto made = MadeBytes::create(std::size_t{1} << 60, [](std::byte*) {});
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code, Errc::kMemoryExhausted);
+}
+
+}  // namespace
+}  // namespace holdfast::gguf
