@@ -15,6 +15,7 @@
 #include "shared/hf/export.h"
 #include "shared/hf/families.h"
 #include "shared/hf/folder.h"
+#include "shared/hf/pooling.h"
 
 namespace holdfast::cli {
 namespace {
@@ -154,6 +155,13 @@ class FolderWriter {
       HF_CHECKED(write_text(folder.path() + "/tokenizer.json", text_of(tokenizer)));
       HF_CHECKED(write_text(folder.path() + "/tokenizer_config.json",
                             text_of(hf::keys_to_tokenizer_config(file_))));
+    }
+    for (const hf::FolderFileText& file : hf::keys_to_pooling(file_)) {
+      std::error_code ignored;  // what cannot be made is seen when the file is
+      fs::create_directories(fs::path(folder.path() + "/" + file.path).parent_path(), ignored);
+      const std::string path = folder.path() + "/" + file.path;
+      HF_CHECKED(write_text(path, file.text));
+      HF_CHECKED(sync_folder(fs::path(path).parent_path().string()));
     }
     HF_CHECKED(folder.commit());
     return std::move(out_);

@@ -5,7 +5,9 @@
 #include <unordered_map>
 
 #include "shared/hf/export.h"
+#include "shared/hf/export_pieces.h"
 #include "shared/text/pretokenizer.h"
+#include "shared/text/tokenizer.h"
 
 namespace holdfast::hf {
 namespace {
@@ -13,17 +15,6 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kMeta = "\xE2\x96\x81";  // U+2581
-enum Kind : std::int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUser = 4, kUnused = 5 };
-
-struct Tokens {
-  std::vector<std::string_view> texts;
-  std::vector<std::int64_t> kinds;
-};
-
-Error unsupported(const gguf::File& file, const std::string& what) {
-  return {Errc::kUnsupported, "convert " + std::string(file.name()) + ": " + what};
-}
-
 /// \p{wspace} is \s where these files are read.
 std::string for_tokenizers(std::string_view pattern) {
   std::string out(pattern);
@@ -146,48 +137,43 @@ std::string text_of_id(const gguf::File& file, const Tokens& tokens, const char*
   return id && *id < tokens.texts.size() ? std::string(tokens.texts[*id]) : "";
 }
 
-/// What stands around a text: BOS and EOS as the file adds them.
-json post_processor(const gguf::File& file, const Tokens& tokens) {
+/// What stands around a text: what our own tokenizer of the file adds.
+Result<json> post_processor(const gguf::File& file, const Tokens& tokens) {
+  HF_TRY(const auto tokenizer, text::Tokenizer::load(file));
+  HF_TRY(const std::vector<text::TokenId> around, tokenizer->encode("", {}));
   json single = json::array();
   json special = json::object();
-  const auto add = [&](const char* flag, const char* key, bool fallback) {
-    const std::string text = text_of_id(file, tokens, key);
-    if (!file.get_bool(flag).value_or(fallback) || text.empty()) return;
+  const auto add = [&](text::TokenId id) {
+    const std::string text(tokens.texts[static_cast<std::size_t>(id)]);
     single.push_back({{"SpecialToken", {{"id", text}, {"type_id", 0}}}});
-    special[text] = {
-        {"id", text}, {"ids", json::array({*file.get_u64(key)})}, {"tokens", json::array({text})}};
+    special[text] = {{"id", text}, {"ids", json::array({id})}, {"tokens", json::array({text})}};
   };
-  const bool sentence_piece = file.get_string("tokenizer.ggml.model") == "llama";
-  add("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", sentence_piece);
+  const bool begins = !around.empty() && around.front() == tokenizer->bos() &&
+                      (around.size() > 1 || tokenizer->bos() != tokenizer->eos() ||
+                       file.get_bool("tokenizer.ggml.add_bos_token").value_or(false));
+  if (begins) add(around.front());
   single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
-  add("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false);
-  return {{"type", "TemplateProcessing"},
-          {"single", single},
-          {"pair", single},
-          {"special_tokens", special}};
+  if (around.size() > (begins ? 1u : 0u)) add(around.back());
+  return json{{"type", "TemplateProcessing"},
+              {"single", single},
+              {"pair", single},
+              {"special_tokens", special}};
 }
 
-Result<Tokens> read_tokens(const gguf::File& file) {
-  Tokens tokens;
-  auto texts = file.get_strings("tokenizer.ggml.tokens");
-  if (!texts || texts->empty()) return unsupported(file, "there is no tokenizer");
-  tokens.texts = std::move(*texts);
-  tokens.kinds = file.get_ints("tokenizer.ggml.token_type")
-                     .value_or(std::vector<std::int64_t>(tokens.texts.size(), kNormal));
-  tokens.kinds.resize(tokens.texts.size(), kNormal);
-  return tokens;
+json document(const json& added, const json& parts, const json& around, json model) {
+  return json{{"version", "1.0"},
+              {"truncation", nullptr},
+              {"padding", nullptr},
+              {"added_tokens", added},
+              {"normalizer", parts["normalizer"]},
+              {"pre_tokenizer", parts["pre_tokenizer"]},
+              {"post_processor", around},
+              {"decoder", parts["decoder"]},
+              {"model", std::move(model)}};
 }
 
-}  // namespace
-
-Result<nlohmann::json> keys_to_tokenizer(const gguf::File& file) {
-  HF_TRY(const Tokens tokens, read_tokens(file));
-  const std::string_view model = file.get_string("tokenizer.ggml.model").value_or("");
-  if (model != "gpt2" && model != "llama") {
-    return unsupported(file, "a tokenizer of kind \"" + std::string(model) +
-                                 "\" cannot be written as tokenizer.json yet");
-  }
-  const bool bytes = model == "gpt2";
+Result<json> bpe_document(const gguf::File& file, const Tokens& tokens, const json& around,
+                          bool bytes) {
   json parts =
       sentence_piece_parts(file.get_bool("tokenizer.ggml.add_space_prefix").value_or(true));
   if (bytes) {
@@ -207,25 +193,46 @@ Result<nlohmann::json> keys_to_tokenizer(const gguf::File& file) {
     if (kind != kUnused && !outside) vocab[std::string(tokens.texts[i])] = i;
   }
   const std::string unknown = text_of_id(file, tokens, "tokenizer.ggml.unknown_token_id");
-  return json{{"version", "1.0"},
-              {"truncation", nullptr},
-              {"padding", nullptr},
-              {"added_tokens", added_tokens(tokens)},
-              {"normalizer", parts["normalizer"]},
-              {"pre_tokenizer", parts["pre_tokenizer"]},
-              {"post_processor", post_processor(file, tokens)},
-              {"decoder", parts["decoder"]},
-              {"model",
-               {{"type", "BPE"},
-                {"dropout", nullptr},
-                {"unk_token", bytes || unknown.empty() ? json() : json(unknown)},
-                {"continuing_subword_prefix", nullptr},
-                {"end_of_word_suffix", nullptr},
-                {"fuse_unk", !bytes},
-                {"byte_fallback", !bytes},
-                {"ignore_merges", parts["ignore_merges"]},
-                {"vocab", vocab},
-                {"merges", merges}}}};
+  return document(added_tokens(tokens), parts, around,
+                  {{"type", "BPE"},
+                   {"dropout", nullptr},
+                   {"unk_token", bytes || unknown.empty() ? json() : json(unknown)},
+                   {"continuing_subword_prefix", nullptr},
+                   {"end_of_word_suffix", nullptr},
+                   {"fuse_unk", !bytes},
+                   {"byte_fallback", !bytes},
+                   {"ignore_merges", parts["ignore_merges"]},
+                   {"vocab", vocab},
+                   {"merges", merges}});
+}
+
+}  // namespace
+
+Result<Tokens> read_tokens(const gguf::File& file) {
+  Tokens tokens;
+  auto texts = file.get_strings("tokenizer.ggml.tokens");
+  if (!texts || texts->empty()) return unsupported(file, "there is no tokenizer");
+  tokens.texts = std::move(*texts);
+  tokens.kinds = file.get_ints("tokenizer.ggml.token_type")
+                     .value_or(std::vector<std::int64_t>(tokens.texts.size(), kNormal));
+  tokens.kinds.resize(tokens.texts.size(), kNormal);
+  return tokens;
+}
+
+Result<nlohmann::json> keys_to_tokenizer(const gguf::File& file) {
+  HF_TRY(const Tokens tokens, read_tokens(file));
+  const std::string_view model = file.get_string("tokenizer.ggml.model").value_or("");
+  HF_TRY(const json around, post_processor(file, tokens));
+  if (model == "bert" || model == "t5") {
+    HF_TRY(const json made,
+           model == "bert" ? word_piece_parts(file, tokens) : unigram_parts(file, tokens));
+    return document(added_tokens(tokens), made, around, made["model"]);
+  }
+  if (model != "gpt2" && model != "llama") {
+    return unsupported(file, "a tokenizer of kind \"" + std::string(model) +
+                                 "\" cannot be written as tokenizer.json");
+  }
+  return bpe_document(file, tokens, around, model == "gpt2");
 }
 
 nlohmann::json keys_to_tokenizer_config(const gguf::File& file) {
@@ -234,6 +241,10 @@ nlohmann::json keys_to_tokenizer_config(const gguf::File& file) {
   if (!tokens) return out;
   for (const auto& [key, name] : {std::pair{"tokenizer.ggml.bos_token_id", "bos_token"},
                                   std::pair{"tokenizer.ggml.eos_token_id", "eos_token"},
+                                  std::pair{"tokenizer.ggml.unknown_token_id", "unk_token"},
+                                  std::pair{"tokenizer.ggml.cls_token_id", "cls_token"},
+                                  std::pair{"tokenizer.ggml.seperator_token_id", "sep_token"},
+                                  std::pair{"tokenizer.ggml.mask_token_id", "mask_token"},
                                   std::pair{"tokenizer.ggml.padding_token_id", "pad_token"}}) {
     const std::string text = text_of_id(file, tokens.value(), key);
     if (!text.empty()) out[name] = text;

@@ -14,6 +14,7 @@
 #include "shared/hf/assemble.h"
 #include "shared/hf/families.h"
 #include "shared/hf/json_file.h"
+#include "shared/hf/pooling.h"
 #include "shared/hf/safetensors.h"
 #include "shared/hf/tokenizer_json.h"
 
@@ -183,6 +184,7 @@ Result<std::shared_ptr<const gguf::File>> open_folder(const std::string& path, C
   json named = config;  // special tokens are named outside of a part for the text
   named["vocab_size"] = full.value("vocab_size", json());
   HF_CHECKED(tokenizer_to_keys(path, named, writer));
+  HF_CHECKED(pooling_to_keys(path, family->architecture, writer));
   HF_TRY(std::string blob, writer.to_bytes());
   HF_TRY(auto keys, gguf::File::from_bytes(std::move(blob), path));
   auto file = std::make_shared<FolderFile>(path, std::move(keys));
@@ -214,6 +216,10 @@ Result<std::vector<std::string>> files_of(const std::string& path) {
         "generation_config.json", "chat_template.jinja", kIndex}) {
     if (exists(path + "/" + name)) out.push_back(path + "/" + name);
   }
+  const bool words = !exists(path + "/tokenizer.json") && exists(path + "/vocab.txt");
+  if (words) out.push_back(path + "/vocab.txt");
+  HF_TRY(const std::vector<std::string> pooling, pooling_files(path));
+  for (const std::string& name : pooling) out.push_back(path + "/" + name);
   HF_TRY(const std::vector<std::string> weights, weight_files(path));
   for (const std::string& name : weights) out.push_back(path + "/" + name);
   return out;

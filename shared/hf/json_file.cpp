@@ -33,6 +33,18 @@ int nesting_of(std::string_view text) {
   return deepest;
 }
 
+Result<nlohmann::json> parse(std::string_view text, const std::string& name) {
+  const auto failed = [&](const std::string& why) {
+    return Error{Errc::kFileInvalid, "read " + name + ": " + why};
+  };
+  if (nesting_of(text) > kDeepest) {
+    return failed("brackets are nested deeper than " + std::to_string(kDeepest));
+  }
+  nlohmann::json out = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (out.is_discarded()) return failed("it is not valid JSON");
+  return out;
+}
+
 }  // namespace
 
 Result<std::string> read_text(const std::string& path, std::uint64_t most) {
@@ -64,15 +76,16 @@ Result<std::string> read_text(const std::string& path, std::uint64_t most) {
 }
 
 Result<nlohmann::json> parse_object(std::string_view text, const std::string& name) {
-  const auto failed = [&](const std::string& why) {
-    return Error{Errc::kFileInvalid, "read " + name + ": " + why};
-  };
-  if (nesting_of(text) > kDeepest) {
-    return failed("brackets are nested deeper than " + std::to_string(kDeepest));
+  HF_TRY(nlohmann::json out, parse(text, name));
+  if (!out.is_object()) {
+    return Error{Errc::kFileInvalid, "read " + name + ": expected a JSON object"};
   }
-  nlohmann::json out = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (out.is_discarded()) return failed("it is not valid JSON");
-  if (!out.is_object()) return failed("expected a JSON object");
+  return out;
+}
+
+Result<nlohmann::json> parse_array(std::string_view text, const std::string& name) {
+  HF_TRY(nlohmann::json out, parse(text, name));
+  if (!out.is_array()) return Error{Errc::kFileInvalid, "read " + name + ": expected a JSON array"};
   return out;
 }
 

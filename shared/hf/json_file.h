@@ -22,5 +22,7 @@ Result<std::string> read_text(const std::string& path, std::uint64_t most);
 /// model's file. `name` stands in errors. Strings that are not UTF-8 are
 /// refused.
 Result<nlohmann::json> parse_object(std::string_view text, const std::string& name);
+/// The same for an array.
+Result<nlohmann::json> parse_array(std::string_view text, const std::string& name);
 
 }  // namespace holdfast::hf

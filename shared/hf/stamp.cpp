@@ -65,7 +65,7 @@ Result<std::string> sha256_of(const std::string& path) {
   for (const std::string& file : files) {
     if (is_folder(path)) {
       HF_TRY(const Stamp stamp, stamp_of_file(file));
-      const std::string name = file.substr(file.rfind('/') + 1);
+      const std::string name = file.substr(path.size() + 1);
       crypto_hash_sha256_update(&state, reinterpret_cast<const unsigned char*>(name.c_str()),
                                 name.size() + 1);
       unsigned char size[8];

@@ -8,6 +8,7 @@
 #include "shared/gguf/parse.h"
 #include "shared/hf/json_file.h"
 #include "shared/hf/tokenizer_pipeline.h"
+#include "shared/hf/tokenizer_words.h"
 #include "shared/text/pretokenizer.h"
 
 namespace holdfast::hf {
@@ -226,6 +227,10 @@ class TokenizerReader {
   /// Pieces that begin a word with U+2581 in front, those inside a word without
   /// their prefix.
   Result<void> write_word_piece() {
+    if (model_->value("max_input_chars_per_word", json(100)) != 100) {
+      return Error{Errc::kUnsupported,
+                   "read tokenizer.json: \"model.max_input_chars_per_word\" is not 100"};
+    }
     std::string prefix = token_text(model_->value("continuing_subword_prefix", json()));
     if (prefix.empty()) prefix = "##";
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
@@ -339,13 +344,18 @@ class TokenizerReader {
     return {};
   }
 
-  void write_id(const char* key, const json& value) {
+  /// Of a number or of a token's text; -1 if there is no such token.
+  std::int64_t id_of(const json& value) const {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() < tokens_.size()) {
-      writer_.set_u32(key, value.get<std::uint32_t>());
-      return;
+      return value.get<std::int64_t>();
     }
     const auto at = ids_.find(token_text(value));
-    if (at != ids_.end()) writer_.set_u32(key, static_cast<std::uint32_t>(at->second));
+    return at == ids_.end() ? -1 : at->second;
+  }
+
+  void write_id(const char* key, const json& value) {
+    const std::int64_t id = id_of(value);
+    if (id >= 0) writer_.set_u32(key, static_cast<std::uint32_t>(id));
   }
 
   /// The ids that a text begins and ends with when special tokens are added.
@@ -358,6 +368,12 @@ class TokenizerReader {
     const std::string type = token_text(processor.value("type", json()));
     if (type == "Sequence" && processor.contains("processors")) {
       for (const json& part : processor["processors"]) template_ends(part, out);
+    }
+    // ["[CLS]", 101], as BERT's first tokenizers say it.
+    for (const auto& [name, to] : {std::pair{"cls", &out.first}, std::pair{"sep", &out.last}}) {
+      if (type != "BertProcessing" && type != "RobertaProcessing") break;
+      const json pair = processor.value(name, json());
+      if (pair.is_array() && !pair.empty()) *to = token_text(pair[0]);
     }
     if (type != "TemplateProcessing" || !processor.contains("single")) return;
     const json& single = processor["single"];
@@ -383,7 +399,14 @@ class TokenizerReader {
     if (ids_.find(token_text(eos)) == ids_.end()) eos = config.value("eos_token_id", json());
     if (eos.is_array() && !eos.empty()) eos = eos.front();
     write_id("tokenizer.ggml.eos_token_id", eos);
+    // GGUF has one id for what ends a text and what is put behind it.
+    const auto last = ids_.find(ends.last);
+    if (last != ids_.end() && id_of(eos) != last->second) {
+      if (kind() != "WordPiece") write_id("tokenizer.ggml.eom_token_id", eos);
+      write_id("tokenizer.ggml.eos_token_id", ends.last);
+    }
     write_id("tokenizer.ggml.padding_token_id", settings.value("pad_token", json()));
+    write_id("tokenizer.ggml.mask_token_id", settings.value("mask_token", json()));
     // Further ids that end a generation; GGUF has a place for one.
     for (const json* in : {&generation, &config}) {
       const json list = in->value("eos_token_id", json());
@@ -459,6 +482,9 @@ Result<void> tokenizer_to_keys(const std::string& folder, const nlohmann::json& 
   if (exists(folder + "/tokenizer.json")) {
     HF_TRY(const std::string text, read_text(folder + "/tokenizer.json", kTokenizerBytesMax));
     HF_TRY(const json tokenizer, parse_object(text, folder + "/tokenizer.json"));
+    HF_CHECKED(TokenizerReader(tokenizer, writer).run(settings, config, generation));
+  } else if (exists(folder + "/vocab.txt")) {
+    HF_TRY(const json tokenizer, words_to_tokenizer(folder + "/vocab.txt", settings));
     HF_CHECKED(TokenizerReader(tokenizer, writer).run(settings, config, generation));
   }
   if (!chat.empty() && chat.size() <= gguf::kMaxStringBytes) {

@@ -93,6 +93,7 @@ class PipelineReader {
       return {};
     }
     if (type == "BertNormalizer") {
+      if (!flag_of(in, "clean_text", true)) return unsupported("normalizer", "without clean_text");
       out_.bert = true;
       out_.lowercase = flag_of(in, "lowercase", true);
       out_.strip_accents = flag_of(in, "strip_accents", out_.lowercase);

@@ -1,7 +1,9 @@
-// Any bytes whatever as one file of a model folder: tokenizer.json, *.safetensors or config.json
-// (the first byte says which), the others honest and small. Run under AddressSanitizer and UBSan. A
-// crash, an error without words or an id out of range is a bug. Seeds: files that `holdfast
-// convert` writes from `holdfast synth tiny`, each with its byte in front.
+// Any bytes whatever as one file of a model folder: tokenizer.json, *.safetensors, config.json,
+// modules.json, the config of its pooling or vocab.txt (the first byte says which, and of which
+// family the folder is), the others honest and small. What opens is put together and written out
+// again. Run under AddressSanitizer and UBSan. A crash, an error without words or an id out of
+// range is a bug. Seeds: files that `holdfast convert` writes from `holdfast synth`, each with its
+// byte in front.
 
 #include <unistd.h>
 
@@ -9,8 +11,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "shared/gguf/made.h"
+#include "shared/hf/export.h"
+#include "shared/hf/families.h"
 #include "shared/hf/folder.h"
 #include "shared/plan/plan.h"
 #include "shared/text/tokenizer.h"
@@ -19,9 +26,23 @@ namespace {
 
 using namespace holdfast;
 
-constexpr const char* kConfig =
+/// Of each way in which tensors are put together.
+constexpr const char* kConfigs[] = {
     R"({"model_type":"llama","hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,)"
-    R"("intermediate_size":4,"vocab_size":4,"max_position_embeddings":8,"rms_norm_eps":1e-5})";
+    R"("intermediate_size":4,"vocab_size":4,"max_position_embeddings":8,"rms_norm_eps":1e-5})",
+    R"({"model_type":"mixtral","hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,)"
+    R"("num_key_value_heads":2,"intermediate_size":4,"vocab_size":4,"num_local_experts":2,)"
+    R"("max_position_embeddings":8})",
+    R"({"model_type":"granitemoe","hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,)"
+    R"("intermediate_size":4,"vocab_size":4,"num_local_experts":2,"max_position_embeddings":8})",
+    R"({"model_type":"gpt2","n_embd":4,"n_layer":1,"n_head":2,"n_positions":8,"vocab_size":4})",
+    R"({"model_type":"bert","hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,)"
+    R"("intermediate_size":4,"vocab_size":4,"max_position_embeddings":8})",
+    R"({"model_type":"gemma3","text_config":{"hidden_size":4,"num_hidden_layers":1,)"
+    R"("num_attention_heads":2,"num_key_value_heads":2,"head_dim":2,"intermediate_size":4,)"
+    R"("vocab_size":4,"query_pre_attn_scalar":2}})"};
+constexpr const char* kModules =
+    R"([{"path":"","type":"Transformer"},{"path":"1_Pooling","type":"Pooling"}])";
 constexpr const char* kTokenizer =
     R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},)"
     R"("decoder":{"type":"ByteLevel"}})";
@@ -31,7 +52,7 @@ const std::string& folder() {
   static const std::string path = [] {
     const std::filesystem::path made =
         std::filesystem::temp_directory_path() / ("holdfast-fuzz-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(made);
+    std::filesystem::create_directories(made / "1_Pooling");
     return made.string();
   }();
   return path;
@@ -46,15 +67,33 @@ void put(const char* name, std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const int kind = data[0] % 3;
-  put("tokenizer.json", kind == 0 ? bytes : std::string_view(kTokenizer));
+  const int kind = data[0] % 6;
+  const char* config = kConfigs[data[0] / 6 % std::size(kConfigs)];
+  const bool words = kind == 5;
+  std::filesystem::remove(folder() + "/tokenizer.json");
+  if (!words) put("tokenizer.json", kind == 0 ? bytes : std::string_view(kTokenizer));
+  if (words) put("vocab.txt", bytes);
   put("model.safetensors", kind == 1 ? bytes : std::string_view("\x02\0\0\0\0\0\0\0{}", 10));
-  put("config.json", kind == 2 ? bytes : std::string_view(kConfig));
+  put("config.json", kind == 2 ? bytes : std::string_view(config));
+  put("modules.json", kind == 3 ? bytes : std::string_view(kModules));
+  put("1_Pooling/config.json",
+      kind == 4 ? bytes : std::string_view(R"({"pooling_mode_mean_tokens":true})"));
   const auto file = hf::open_model(folder());
   if (!file) {
     CHECK(!file.error().what.empty());
     return 0;
   }
+  for (const gguf::TensorInfo& tensor : (*file)->tensors()) {
+    const auto held = gguf::Held::of(tensor);
+    CHECK(held.has_value());
+    std::uint64_t sum = 0;
+    for (const std::byte b : tensor.data) sum += static_cast<std::uint64_t>(b);
+    CHECK(sum <= 255 * tensor.data.size());
+  }
+  if (const hf::Family* family = hf::family_of_file(**file)) {
+    (void)hf::keys_to_config(**file, *family);
+  }
+  (void)hf::keys_to_tokenizer(**file);
   (void)plan::read_shape(**file);
   const auto tokenizer = text::Tokenizer::load(**file);
   if (!tokenizer) return 0;

@@ -52,11 +52,11 @@ TEST(MadeBytes, AreThereWhileHeld) {
 
 TEST(MadeBytes, AReadOutsideOfAHoldEndsTheProcess) {
   const auto bytes = MadeBytes::create(kBytes, [](std::byte* out) { out[0] = {}; }).value();
-  const volatile std::byte* at = bytes->span().data();
+  const volatile auto* at = reinterpret_cast<const volatile unsigned char*>(bytes->span().data());
   EXPECT_DEATH((void)at[0], "");
   { const Held held; }  // of nothing
   ASSERT_TRUE(bytes->hold().has_value());
-  EXPECT_EQ(at[0], std::byte{0});
+  EXPECT_EQ(static_cast<int>(at[0]), 0);
   bytes->release();
   EXPECT_DEATH((void)at[0], "");
 }

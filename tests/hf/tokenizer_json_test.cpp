@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/hf/export.h"
 #include "shared/text/tokenizer.h"
 #include "tests/hf/temp_folder.h"
 
@@ -29,6 +30,44 @@ Made load(const json& tokenizer, const json& config = json::object(),
   HF_TRY(std::string bytes, writer.to_bytes());
   HF_TRY(const auto file, gguf::File::from_bytes(std::move(bytes), "made"));
   return text::Tokenizer::load(*file);
+}
+
+/// Into the keys of a GGUF file and out again as a tokenizer.json.
+Result<json> again(const json& tokenizer, const json& settings = json::object()) {
+  const hf_test::TempFolder folder;
+  folder.write("tokenizer.json", tokenizer.dump());
+  folder.write("tokenizer_config.json", settings.dump());
+  gguf::Writer writer;
+  HF_CHECKED(tokenizer_to_keys(folder.at(""), json::object(), writer));
+  HF_TRY(std::string bytes, writer.to_bytes());
+  HF_TRY(const auto file, gguf::File::from_bytes(std::move(bytes), "made"));
+  return keys_to_tokenizer(*file);
+}
+
+std::string base64(const std::string& bytes) {
+  const std::string kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bits, out;
+  for (const char c : bytes) {
+    for (int b = 7; b >= 0; --b) bits += (static_cast<unsigned char>(c) >> b & 1) != 0 ? '1' : '0';
+  }
+  while (bits.size() % 6 != 0) bits += '0';
+  for (std::size_t i = 0; i < bits.size(); i += 6) {
+    out += kDigits[std::stoul(bits.substr(i, 6), nullptr, 2)];
+  }
+  while (out.size() % 4 != 0) out += '=';
+  return out;
+}
+
+/// A character map that makes "A" to "b" (and more bytes behind, so that the length varies).
+std::string charsmap_of_a(std::size_t more) {
+  std::vector<std::uint32_t> units(322, 0);
+  units[0] = 256u << 10;
+  units[256 ^ 'A'] = 'A' | 1u << 8 | 64u << 10;
+  units[(256 ^ 'A') ^ 64] = 0x80000000u;
+  const std::uint32_t size = 322 * 4;
+  std::string out(reinterpret_cast<const char*>(&size), 4);
+  out.append(reinterpret_cast<const char*>(units.data()), size);
+  return out + std::string("b\0", 2) + std::string(more, '\0');
 }
 
 Ids ids(const Made& made, const std::string& text, bool special = false) {
@@ -204,6 +243,136 @@ TEST(TokenizerJson, Unigram) {
   EXPECT_FALSE(load(document).has_value());
 }
 
+json t5_like() {
+  const json vocab = json::array({{"<pad>", 0.0},
+                                  {"</s>", 0.0},
+                                  {"<unk>", 0.0},
+                                  {"▁", -2.0},
+                                  {"a", -3.0},
+                                  {"b", -3.0},
+                                  {"ab", -4.0},
+                                  {"▁ab", -7.5},
+                                  {"<extra>", -1.25}});
+  const json meta = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "always"}};
+  return {{"added_tokens", json::array({added(0, "<pad>", true), added(1, "</s>", true),
+                                        added(2, "<unk>", true), added(8, "<extra>", false)})},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", meta},
+          {"post_processor",
+           {{"type", "TemplateProcessing"},
+            {"single", json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                                    {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}}})}}},
+          {"model", {{"type", "Unigram"}, {"unk_id", 2}, {"vocab", vocab}}}};
+}
+
+TEST(TokenizerJson, UnigramBothWays) {
+  const json settings = {{"eos_token", "</s>"}};
+  for (int kind = 0; kind < 6; ++kind) {
+    json document = t5_like();
+    const json meta = document["pre_tokenizer"];
+    if (kind >= 1 && kind <= 3) {  // lengths that base64 fills with "=" and that it does not
+      document["normalizer"] = {
+          {"type", "Precompiled"},
+          {"precompiled_charsmap", base64(charsmap_of_a(static_cast<std::size_t>(kind)))}};
+    }
+    if (kind == 4) {
+      document["pre_tokenizer"] = {
+          {"type", "Sequence"},
+          {"pretokenizers", json::array({{{"type", "WhitespaceSplit"}}, meta})}};
+    }
+    if (kind == 5) document["pre_tokenizer"]["prepend_scheme"] = "never";
+    const auto back_again = again(document, settings);
+    ASSERT_TRUE(back_again.has_value()) << kind << ": " << back_again.error().what;
+    EXPECT_EQ((*back_again)["model"]["vocab"], document["model"]["vocab"]) << kind;
+    EXPECT_EQ((*back_again)["added_tokens"].size(), 4u);
+    const Made first = load(document, json::object(), settings);
+    const Made second = load(*back_again, json::object(), settings);
+    for (const char* text : {"ab", " ab  ba ", "aAb", "x<extra>ab</s>", "", "b  x"}) {
+      EXPECT_EQ(ids(second, text, true), ids(first, text, true)) << kind << ": " << text;
+    }
+  }
+  json mapped = t5_like();
+  mapped["normalizer"] = {{"type", "Precompiled"},
+                          {"precompiled_charsmap", base64(charsmap_of_a(0))}};
+  // The map makes b of A; "▁b" is ▁ and b.
+  EXPECT_EQ(ids(load(again(mapped, settings).value(), json::object(), settings), "A"), (Ids{3, 5}));
+}
+
+// What is put behind a text may be another token than the one that ends an answer.
+TEST(TokenizerJson, TwoEnds) {
+  json document = byte_level({{"type", "ByteLevel"}, {"add_prefix_space", false}});
+  document["added_tokens"].push_back(added(14, "<|im|>", true));
+  document["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                              {{"SpecialToken", {{"id", "<|end|>"}, {"type_id", 0}}}}})}};
+  const Made made = load(document, json::object(), {{"eos_token", "<|im|>"}});
+  EXPECT_EQ(ids(made, "ab", true), (Ids{6, 12}));
+  ASSERT_TRUE(made.has_value());
+  EXPECT_TRUE((*made)->is_end(12));
+  EXPECT_TRUE((*made)->is_end(14));
+  document["post_processor"] = {
+      {"type", "BertProcessing"}, {"sep", {"<|im|>", 14}}, {"cls", {"<|end|>", 12}}};
+  EXPECT_EQ(ids(load(document), "ab", true), (Ids{12, 6, 14}));
+}
+
+TEST(TokenizerJson, UnigramWithBytes) {
+  json document = t5_like();
+  for (int b = 0; b < 256; ++b) {
+    char text[8];
+    std::snprintf(text, sizeof text, "<0x%02X>", static_cast<unsigned>(b));
+    document["model"]["vocab"].push_back({text, -20.0});
+  }
+  document["model"]["byte_fallback"] = true;
+  const auto back_again = again(document);
+  ASSERT_TRUE(back_again.has_value()) << back_again.error().what;
+  EXPECT_EQ((*back_again)["model"]["byte_fallback"], true);
+  EXPECT_EQ(ids(load(*back_again), "é"), (Ids{3, 9 + 0xC3, 9 + 0xA9}));
+}
+
+TEST(TokenizerJson, WhatATokenizerJsonCannotSay) {
+  const auto exported = [](const std::function<void(gguf::Writer&)>& more) -> Result<json> {
+    gguf::Writer writer;
+    writer.set_string("tokenizer.ggml.model", "t5");
+    writer.set_strings("tokenizer.ggml.tokens", {"<pad>", "</s>", "<unk>", "a", "b", "[PAD5]"});
+    writer.set_i32s("tokenizer.ggml.token_type", {3, 3, 2, 1, 1, 5});
+    writer.set_floats("tokenizer.ggml.scores", {0, 0, 0, -1, -2, 0});
+    more(writer);
+    HF_TRY(std::string bytes, writer.to_bytes());
+    HF_TRY(const auto file, gguf::File::from_bytes(std::move(bytes), "made"));
+    return keys_to_tokenizer(*file);
+  };
+  const auto whole = exported([](gguf::Writer&) {});
+  ASSERT_TRUE(whole.has_value()) << whole.error().what;
+  EXPECT_EQ((*whole)["model"]["vocab"].size(), 5u);  // the unused one behind is no token
+  EXPECT_EQ((*whole)["model"]["unk_id"], 2);
+  const std::pair<const char*, std::function<void(gguf::Writer&)>> kCases[] = {
+      {"token 3 is unused",
+       [](gguf::Writer& w) {
+         w.set_i32s("tokenizer.ggml.token_type", {3, 3, 2, 5, 1, 5});
+       }},
+      {"character map without",
+       [](gguf::Writer& w) {
+         std::vector<std::int32_t> bytes;
+         for (const char c : charsmap_of_a(0)) bytes.push_back(static_cast<unsigned char>(c));
+         w.set_i32s("tokenizer.ggml.precompiled_charsmap", bytes);
+       }},
+      {"are both \"a\"", [](gguf::Writer& w) {
+         w.set_string("tokenizer.ggml.model", "bert");
+         w.set_u32("tokenizer.ggml.unknown_token_id", 2);
+         w.set_u32("tokenizer.ggml.cls_token_id", 0);
+         w.set_u32("tokenizer.ggml.seperator_token_id", 1);
+         w.set_strings("tokenizer.ggml.tokens", {"[CLS]", "[SEP]", "[UNK]", "▁a", "a", "b"});
+         w.set_i32s("tokenizer.ggml.token_type", {3, 3, 2, 1, 3, 1});
+       }}};
+  for (const auto& [says, change] : kCases) {
+    const auto refused = exported(change);
+    ASSERT_FALSE(refused.has_value()) << says;
+    EXPECT_EQ(refused.error().code, Errc::kUnsupported) << refused.error().what;
+    EXPECT_NE(refused.error().what.find(says), std::string::npos) << refused.error().what;
+  }
+}
+
 TEST(TokenizerJson, LongTextsEndSoon) {
   // A word of 200 kB without a cut: the merge is no square of its length (a square of it would
   // take hours here, and the test's own time limit would end it).
@@ -244,6 +413,26 @@ TEST(TokenizerJson, WhatIsNotDoneExactlyIsRefused) {
       {"no \"model\"", [](json& j) { j.erase("model"); }},
       {"vocab", [](json& j) { j["model"]["vocab"] = json::array(); }},
       {"has no id", [](json& j) { j["model"]["vocab"]["a"] = "0"; }},
+      {"has the id", [](json& j) { j["model"]["vocab"]["a"] = -1; }},
+      {"no pair", [](json& j) { j["model"]["merges"] = json::array({json::array({"a"})}); }},
+      {"no pair", [](json& j) { j["model"]["merges"] = json::array({7}); }},
+      {"no array", [](json& j) { j["model"]["merges"] = json::object(); }},
+      {"pre_tokenizer",
+       [](json& j) {
+         j["pre_tokenizer"] = {{"type", "UnicodeScripts"}};
+       }},
+      {"pretokenizers",
+       [](json& j) {
+         j["pre_tokenizer"] = {{"type", "Sequence"}};
+       }},
+      {"Replace",
+       [](json& j) {
+         j["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", "x"}}}, {"content", "y"}};
+       }},
+      {"clean_text",
+       [](json& j) {
+         j["normalizer"] = {{"type", "BertNormalizer"}, {"clean_text", false}};
+       }},
   };
   for (const auto& [says, change] : kCases) {
     json document = plain;

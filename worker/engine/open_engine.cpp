@@ -83,6 +83,9 @@ std::string plan_name(const model::Program& program, std::int64_t context) {
 Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const EngineOptions& options) {
   HF_CHECKED(check_options(options, path));
   HF_TRY(const auto file, hf::open_model(path));
+  for (const std::string& note : hf::notes_of(*file)) {
+    log::info("load model", {{"model", path}, {"note", note}});
+  }
   HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
   ModelEngineConfig config = configure(shape, options);
   if (shape.has_tokenizer) {

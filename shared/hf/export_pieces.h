@@ -1,0 +1,39 @@
+#pragma once
+// Parts of a tokenizer.json that is written. Internal to shared/hf.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/gguf/gguf.h"
+
+namespace holdfast::hf {
+
+/// tokenizer.ggml.token_type.
+enum Kind : std::int64_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUser = 4,
+  kUnused = 5,
+  kByte = 6
+};
+
+struct Tokens {
+  std::vector<std::string_view> texts;
+  std::vector<std::int64_t> kinds;
+};
+
+Error unsupported(const gguf::File& file, const std::string& what);
+
+/// kUnsupported: there is none.
+Result<Tokens> read_tokens(const gguf::File& file);
+
+/// "normalizer", "pre_tokenizer", "decoder" and "model" of a WordPiece tokenizer ("bert") and of a
+/// Unigram one ("t5"). kUnsupported: something that a tokenizer.json could not be read back with.
+Result<nlohmann::json> word_piece_parts(const gguf::File& file, const Tokens& tokens);
+Result<nlohmann::json> unigram_parts(const gguf::File& file, const Tokens& tokens);
+
+}  // namespace holdfast::hf
