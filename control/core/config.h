@@ -97,6 +97,8 @@ struct Config {
   std::int64_t outbox_messages_max = 65'536;
   std::int64_t storage_reserve_bytes = 16 << 20;
   std::int64_t storage_min_free_bytes = 64 << 20;
+  std::int64_t objects_max = 1'000'000;
+  std::int64_t objects_max_bytes = 8LL << 30;
   std::int64_t drain_limit_ms = 10'000;
   std::int64_t retention_hours = 168;
   std::int64_t retention_key_hours = 24;

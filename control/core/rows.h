@@ -193,10 +193,32 @@ struct InsertConfigVersion {
   ConfigVersion version;
 };
 
+/// What gateways keep for their clients: files, batches, responses. The machine knows nothing of
+/// them.
+struct ObjectRow {
+  Seq seq = 0;       // of all objects, in the order in which they were made
+  std::string kind;  // "file", …
+  std::string id;    // unique among those of its kind
+  std::string owner;
+  std::int64_t version = 0;  // 1 for a new one, higher with each change
+  std::int64_t created_ms = 0;
+  std::int64_t changed_ms = 0;
+  std::int64_t expires_ms = 0;  // 0 = never
+  std::string body;             // JSON
+  std::int64_t bytes = 0;       // of its content, which only grows
+};
+struct PutObject {
+  ObjectRow row;       // as it is now, `append` included
+  std::string append;  // what was put behind its content
+};
+struct DeleteObject {
+  Seq seq = 0;
+};
+
 using RowChange =
     std::variant<InsertRequest, UpdateRequest, UpdateChoice, InsertChunk, BeginAttempt, EndAttempt,
                  PutModel, PutModelBlobs, DeleteModel, PutLoad, InsertTransition, PutFlag,
-                 InsertConfigVersion, DeleteRequest, AliasChange>;
+                 InsertConfigVersion, DeleteRequest, AliasChange, PutObject, DeleteObject>;
 
 // ---- what a start reads
 

@@ -71,7 +71,7 @@ class ConnectionExchange final : public Exchange,
     begun_ = true;
     std::string bytes = response_head(head, request_.http11, closes(), -1);
     connection_->send(std::move(bytes));
-    connection_->begin_keep_alive(framed(keep_alive));
+    if (!keep_alive.empty()) connection_->begin_keep_alive(framed(keep_alive));
   }
 
   void write(std::string_view bytes) override {
@@ -81,6 +81,12 @@ class ConnectionExchange final : public Exchange,
   void end() override {
     if (over_) return;
     finish(request_.http11 ? "0\r\n\r\n" : "", closes());
+  }
+
+  void abort() override {
+    if (over_) return;
+    abandon();
+    connection_->cut();
   }
 
   std::size_t pending_bytes() const override { return over_ ? 0 : connection_->pending_bytes(); }
@@ -227,7 +233,7 @@ void Connection::parse() {
     case State::kDone:
       return dispatch();
     case State::kBody:
-      if (before == State::kHead) read_due_ = Clock::now() + shared_->limits.body_time;
+      if (before == State::kHead && !begin_body()) return;
       if (parser_.request().expects_continue && !continued_ && in_.empty()) {
         continued_ = true;
         send("HTTP/1.1 100 Continue\r\n\r\n");
@@ -238,6 +244,21 @@ void Connection::parse() {
   }
   arm();
   read();
+}
+
+/// False: there are too many uploads already.
+bool Connection::begin_body() {
+  const ServerLimits& limits = shared_->limits;
+  read_due_ = Clock::now() + (parser_.is_upload() ? limits.upload_time : limits.body_time);
+  if (!parser_.is_upload()) return true;
+  if (++shared_->uploads > limits.uploads) {
+    --shared_->uploads;
+    refuse(503, "too many files are being uploaded; try again later");
+    return false;
+  }
+  // Until the answer is there the bytes are in memory.
+  upload_.reset(shared_.get(), [shared = shared_](ServerShared*) { --shared->uploads; });
+  return true;
 }
 
 void Connection::dispatch() {
@@ -344,6 +365,7 @@ void Connection::finish_answer(bool close_after) {
 void Connection::after_answer() {
   if (close_after_ || draining()) return linger();
   answered_ = false;
+  upload_.reset();
   read_due_ = Clock::now() + shared_->limits.idle_time;
   arm();
   if (in_.empty()) return read();

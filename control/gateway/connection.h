@@ -22,6 +22,7 @@ struct ServerShared {
   ServerLimits limits;
   Server::Handler handler;
   std::atomic<bool> draining{false};
+  std::atomic<int> uploads{0};
 };
 
 class ConnectionExchange;
@@ -48,6 +49,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(std::string bytes);
   void finish_answer(bool close_after);
   void begin_keep_alive(std::string comment);
+  /// The answer cannot be completed: the client must see that.
+  void cut() { close(); }
   std::size_t pending_bytes() const { return out_.size() + sending_.size() - sent_; }
   void when_drained(std::size_t low, std::function<void()> work);
   bool draining() const { return shared_->draining; }
@@ -57,6 +60,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read();
   void on_read(const boost::system::error_code& ec, std::size_t n);
   void parse();
+  bool begin_body();
   void dispatch();
   void refuse(int status, const std::string& message);
   void write();
@@ -88,9 +92,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t sent_ = 0;
   bool writing_ = false;
   Time write_progress_{};
-  int queued_ = 0;  // in the kernel's buffer when a write last ended with more to send
+  int queued_ = 0;          // in the kernel's buffer when a write last ended with more to send
   std::string keep_alive_;  // as sent, empty = off
 
+  std::shared_ptr<ServerShared> upload_;  // counted while there is one
   std::shared_ptr<ConnectionExchange> active_;
   std::size_t drain_low_ = 0;
   std::function<void()> drain_work_;

@@ -15,6 +15,17 @@ void get_model(Context&, ExchangePtr, const Captures&);
 void post_completions(Context&, ExchangePtr, const Captures&);
 void post_chat_completions(Context&, ExchangePtr, const Captures&);
 void post_embeddings(Context&, ExchangePtr, const Captures&);
+// endpoint_files.cpp
+void post_files(Context&, ExchangePtr, const Captures&);
+void get_files(Context&, ExchangePtr, const Captures&);
+void get_file(Context&, ExchangePtr, const Captures&);
+void delete_file(Context&, ExchangePtr, const Captures&);
+void get_file_content(Context&, ExchangePtr, const Captures&);
+// endpoint_batches.cpp
+void post_batches(Context&, ExchangePtr, const Captures&);
+void get_batches(Context&, ExchangePtr, const Captures&);
+void get_batch(Context&, ExchangePtr, const Captures&);
+void cancel_batch(Context&, ExchangePtr, const Captures&);
 // endpoint_requests.cpp
 void get_request(Context&, ExchangePtr, const Captures&);
 void delete_request(Context&, ExchangePtr, const Captures&);

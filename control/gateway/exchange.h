@@ -32,6 +32,8 @@ class Exchange {
   virtual void begin_stream(Response head, std::string keep_alive) = 0;
   virtual void write(std::string_view bytes) = 0;
   virtual void end() = 0;
+  /// Instead of end(): the stream cannot be completed, the connection breaks off.
+  virtual void abort() = 0;
 
   /// Bytes of this answer that the client's socket has not taken yet.
   virtual std::size_t pending_bytes() const = 0;

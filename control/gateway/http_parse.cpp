@@ -35,6 +35,14 @@ Scan scan_head(std::string_view bytes, std::size_t from) {
   return {};
 }
 
+/// POST /v1/files, of which the body may be long.
+bool takes_file(std::string_view head) {
+  constexpr std::string_view kUpload = "POST /v1/files";
+  if (!head.starts_with(kUpload) || head.size() == kUpload.size()) return false;
+  const char next = head[kUpload.size()];
+  return next == ' ' || next == '?';
+}
+
 }  // namespace
 
 struct RequestParser::Beast {
@@ -92,11 +100,12 @@ void RequestParser::parse_head(std::string_view head) {
   beast_ = std::make_unique<Beast>();
   auto& parser = beast_->parser;
   parser.header_limit(static_cast<std::uint32_t>(limits_.header_bytes + 1));
-  parser.body_limit(limits_.body_bytes);
+  body_limit_ = takes_file(head) ? limits_.upload_bytes : limits_.body_bytes;
+  parser.body_limit(body_limit_);
   boost::system::error_code ec;
   parser.put(boost::asio::const_buffer(head.data(), head.size()), ec);
   if (ec == http::error::body_limit) {
-    return fail(413, "the body is longer than " + std::to_string(limits_.body_bytes) + " bytes");
+    return fail(413, "the body is longer than " + std::to_string(body_limit_) + " bytes");
   }
   if (ec == http::error::bad_version &&
       head.substr(0, head.find('\r')).find(" HTTP/") != std::string_view::npos) {
@@ -192,7 +201,7 @@ std::size_t RequestParser::feed_body(std::string_view bytes) {
       return used;
     }
     if (ec == http::error::body_limit) {
-      fail(413, "the body is longer than " + std::to_string(limits_.body_bytes) + " bytes");
+      fail(413, "the body is longer than " + std::to_string(body_limit_) + " bytes");
       return used;
     }
     if (ec) {

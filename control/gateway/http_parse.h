@@ -14,6 +14,7 @@ namespace holdfast::gateway {
 struct ParseLimits {
   std::size_t header_bytes = 8 * 1024;
   std::size_t body_bytes = 1024 * 1024;
+  std::size_t upload_bytes = 64 * 1024 * 1024;  // of POST /v1/files
 };
 
 /// Stricter than Beast where leniency helps request smuggling: no folded header lines, no bare LF
@@ -33,6 +34,8 @@ class RequestParser {
   std::size_t feed(std::string_view bytes);
 
   State state() const { return state_; }
+  /// Its body may be a file. Valid from kBody on.
+  bool is_upload() const { return body_limit_ == limits_.upload_bytes; }
   /// Valid from kBody on: the head of the request (the body is in it from kDone on).
   Request& request() { return request_; }
   /// kFailed: what to answer before closing.
@@ -50,6 +53,7 @@ class RequestParser {
   void finish();
 
   ParseLimits limits_;
+  std::size_t body_limit_ = 0;
   State state_ = State::kHead;
   std::size_t scanned_ = 0;  // of the head: bytes already seen to be harmless
   Request request_;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "control/gateway/batch_runner.h"
 #include "control/gateway/options.h"
 #include "control/gateway/router.h"
 #include "control/gateway/server.h"
@@ -47,7 +48,14 @@ int run(int argc, char** argv) {
   auto client =
       client::Client::connect("ipc://" + options->state + "/run/clients.sock", client_options);
   if (!client) return fail(client.error());
+  auto operating =
+      client::Client::connect("ipc://" + options->state + "/run/operator.sock", client_options);
+  if (!operating) return fail(operating.error());
+  Keeper keeper(**operating);
   context.reset(new Context{**client, client::new_request_id, {}});
+  context->keeper = &keeper;
+  auto batches = std::make_unique<BatchRunner>(*context);
+  context->batches = batches.get();
 
   if (options->http_fd < 0) {
     std::printf("listening http://%s\n", (*server)->address().c_str());
@@ -62,6 +70,7 @@ int run(int argc, char** argv) {
   });
   (*server)->run(options->threads);
   stopper.join();
+  batches.reset();
   return 0;
 }
 

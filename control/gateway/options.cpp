@@ -35,6 +35,10 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
       ->check(CLI::Range(256, 1 << 20));
   app.add_option("--body-bytes", limits.parse.body_bytes, "longest request body")
       ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--upload-bytes", limits.parse.upload_bytes, "largest file of POST /v1/files")
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--uploads", limits.uploads, "files taken at once, each is held in memory")
+      ->check(CLI::Range(1, 1'000));
   app.add_option("--connections", limits.connections, "connections at once")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--connections-per-address", limits.connections_per_address,

@@ -9,12 +9,15 @@
 #include <vector>
 
 #include "control/gateway/exchange.h"
+#include "control/gateway/keeper.h"
 #include "control/gateway/model_outputs.h"
 #include "control/gateway/params.h"
 #include "control/gateway/server.h"
 #include "shared/client/client.h"
 
 namespace holdfast::gateway {
+
+class BatchRunner;
 
 /// What endpoints work with. Outlives every exchange; read-only after the start.
 struct Context {
@@ -25,6 +28,8 @@ struct Context {
   std::size_t resume_bytes = 64 * 1024;         // and at which it goes on
   std::chrono::milliseconds ready_time{2'000};  // for the daemon to answer /health/ready
   std::shared_ptr<ModelOutputs> outputs = std::make_shared<ModelOutputs>();
+  Keeper* keeper = nullptr;        // of files and batches
+  BatchRunner* batches = nullptr;  // who works on them here
 };
 
 /// The parts of the path that stood for {…} in the route, percent-decoded.

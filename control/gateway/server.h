@@ -23,6 +23,8 @@ struct ServerLimits {
   std::chrono::milliseconds drain_time{5'000};        // for running answers after stop()
   int connections_per_address = 256;                  // 0 = no limit
   int connections = 8'192;
+  std::chrono::milliseconds upload_time{300'000};  // from the head to the whole body of a file
+  int uploads = 4;                                 // files in memory at once
 };
 
 class Server {

@@ -7,6 +7,7 @@
 
 #include "control/gateway/errors.h"
 #include "control/gateway/json_fields.h"
+#include "shared/base/base64.h"
 #include "shared/wire/vector_text.h"
 
 namespace holdfast::gateway {
@@ -38,7 +39,7 @@ std::string numbers(const std::vector<float>& vector) {
 std::string base64(const std::vector<float>& vector) {
   const std::string_view bytes(reinterpret_cast<const char*>(vector.data()),
                                vector.size() * sizeof(float));
-  return "\"" + wire::to_base64(bytes) + "\"";
+  return "\"" + to_base64(bytes) + "\"";
 }
 
 }  // namespace

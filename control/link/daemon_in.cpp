@@ -32,6 +32,9 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   const auto* op = std::get_if<wire::Op>(&message);
   if (op == nullptr) return;
   if (op->verb == "db.backup") return begin_backup(peer, *op);
+  if (op->verb == "objects.put" || op->verb == "objects.delete") {
+    return house_->change_object(peer, *op);
+  }
   OpAction action = read_op(peer, *op);
   if (auto* refusal = std::get_if<wire::Refusal>(&action)) {
     (void)send(peer, wire::OpResult{op->tag, false, *refusal, {}});

@@ -45,6 +45,7 @@ Result<void> House::boot(std::vector<core::ConfigImport> imports) {
   HF_TRY(const auto versions, store_.config_versions());
   const core::Config config = core::startup_config(machine_.base_config(), versions, imports);
   HF_TRY(core::Boot boot, store_.load(config.queue_read_requests));
+  HF_CHECKED(objects_.boot());
   crash_point(CrashPoint::kDaemonStartLoaded);
   queue_unread_ = boot.unread > 0;
   boot.epoch = epoch;
@@ -119,6 +120,14 @@ void House::from_worker(core::PeerId peer, wire::Message& message) {
   }
 }
 
+void House::change_object(core::PeerId peer, const wire::Op& op) {
+  const auto done = objects_.change(peer, op, host_.now(), machine_, pending_);
+  if (done) return;
+  if (done.error().code != Errc::kCorrupt) failure_ = done.error();
+  pending_.send(
+      peer, wire::OpResult{op.tag, false, core::refuse(done.error().code, done.error().what), {}});
+}
+
 void House::operate(const core::Event& event) {
   if (const std::string* id = core::request_named_by(event)) recall(*id, {}, {});
   step(event);
@@ -141,6 +150,7 @@ void House::sweep() {
   const std::int64_t now_us = host_.now().mono_us;
   if (now_us - swept_us_ < kSweepUs) return;
   swept_us_ = now_us;
+  if (const auto done = objects_.expire(host_.now(), pending_); !done) failure_ = done.error();
   auto rows = store_.oldest(swept_to_, kSweepRows);
   if (!rows) {
     failure_ = rows.error();
@@ -172,6 +182,7 @@ Result<House::Commit> House::commit() {
     if (crash_points_armed()) pass_commit_points(pending_.rows, false);
   }
   machine_.committed();
+  objects_.group_ended();
   return Commit::kDone;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "control/core/machine.h"
+#include "control/link/objects.h"
 #include "control/store/store.h"
 #include "shared/wire/socket.h"
 
@@ -38,7 +39,7 @@ class House {
   /// `store` and `host` must live longer.
   /// `base`: what knobs are that nobody has set.
   House(const core::Config& base, store::Store& store, HouseHost& host)
-      : store_(store), host_(host), machine_(base) {}
+      : store_(store), host_(host), machine_(base), objects_(store) {}
 
   /// Raises the epoch, reads the database, boots the machine, commits and releases. Before the
   /// first peer is let in. `imports`: what the sources of settings say, the last one wins. A full
@@ -51,6 +52,8 @@ class House {
   void from_client(core::PeerId peer, wire::Message& message);
   void from_worker(core::PeerId peer, wire::Message& message);
   void operate(const core::Event& event);
+  /// objects.put, objects.delete.
+  void change_object(core::PeerId peer, const wire::Op& op);
   /// What the last release caused, timers that are due, more of a long queue, and now and then a
   /// look at old requests.
   void tick();
@@ -83,6 +86,7 @@ class House {
   store::Store& store_;
   HouseHost& host_;
   core::Machine machine_;
+  Objects objects_;
   core::Effects pending_;                                  // of the group in progress
   std::set<std::pair<core::PeerId, std::uint64_t>> full_;  // streams whose socket was full now
   std::deque<core::Event> again_;                          // events that a release caused

@@ -8,6 +8,7 @@
 #include "control/link/config_documents.h"
 #include "control/link/db_documents.h"
 #include "control/link/documents.h"
+#include "control/link/objects.h"
 #include "control/link/operator_verbs.h"
 #include "control/link/status_document.h"
 
@@ -354,6 +355,7 @@ Result<std::string> render_op(const std::string& verb, const std::string& key_or
                               core::Machine& machine, store::Store& store,
                               const ProcessFacts& facts) {
   if (verb.starts_with("config.")) return config_document(verb, key_or_args, machine);
+  if (verb.starts_with("objects.")) return Objects::render(verb, key_or_args, store);
   if (verb == "db.stats") {
     HF_TRY(const store::Store::Stats stats, store.stats());
     return stats_document(stats);

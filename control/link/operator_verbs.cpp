@@ -200,7 +200,8 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
     for (const char* verb :
          {"status", "models.list", "models.show", "models.aliases", "models.alias_history",
           "workers.list", "requests.list", "requests.show", "queue.stats", "config.list",
-          "config.get", "config.explain", "config.history", "config.diff", "db.stats"}) {
+          "config.get", "config.explain", "config.history", "config.diff", "db.stats",
+          "objects.get", "objects.list"}) {
       if (op.verb == verb) action = Deferred{op.verb, op.args};
     }
   }

@@ -39,6 +39,12 @@ class SqliteStore final : public Store {
                                                 std::int64_t limit) override;
   Result<std::vector<core::CanaryWindowRow>> canary_windows(const std::string& alias,
                                                             std::int64_t limit) override;
+  Result<std::optional<core::ObjectRow>> find_object(const std::string& kind,
+                                                     const std::string& id) override;
+  Result<std::vector<core::ObjectRow>> list_objects(const ObjectQuery& query) override;
+  Result<std::string> object_content(core::Seq seq, std::int64_t from, std::int64_t limit) override;
+  Result<std::vector<core::Seq>> expired_objects(std::int64_t now_ms, std::int64_t limit) override;
+  Result<ObjectTotals> object_totals() override;
   Result<std::unique_ptr<Backup>> begin_backup(const std::string& path) override;
   Result<Stats> stats() override;
   Result<core::Sweep> oldest(core::Seq from, std::int64_t limit) override;
@@ -82,6 +88,8 @@ class SqliteStore final : public Store {
   Result<void> write(const core::InsertConfigVersion& c);
   Result<void> write(const core::DeleteRequest& c);
   Result<void> write(const core::AliasChange& c);
+  Result<void> write(const core::PutObject& c);
+  Result<void> write(const core::DeleteObject& c);
   Result<void> write_alias(const core::PutAlias& c);
   Result<void> write_alias(const core::DeleteAlias& c);
   Result<void> write_alias(const core::InsertAliasHistory& c);
@@ -120,6 +128,7 @@ class SqliteStore final : public Store {
   Statement put_model_, put_blobs_, delete_model_, put_load_, put_reservation_, delete_reservation_;
   Statement insert_transition_, put_flag_, insert_config_;
   Statement delete_payload_, delete_choices_, delete_settled_, delete_attempts_, delete_request_;
+  Statement put_object_, append_object_, find_object_;
   Statement oldest_;
   Statement queued_, by_id_, by_key_, payload_, choices_, open_attempts_, settled_, blobs_;
 };

@@ -188,9 +188,10 @@ Result<Store::Stats> SqliteStore::stats() {
   HF_TRY(stats.schema, number("PRAGMA user_version"));
   stats.wal_pages = wal_pages_;
   stats.disk_free = disk_free();
-  for (const char* table : {"requests", "choices", "payloads", "settled", "tail", "attempts",
-                            "models", "loads", "transitions", "config_versions", "epochs",
-                            "aliases", "alias_history", "canaries", "canary_windows"}) {
+  for (const char* table :
+       {"requests", "choices", "payloads", "settled", "tail", "attempts", "models", "loads",
+        "transitions", "config_versions", "epochs", "aliases", "alias_history", "canaries",
+        "canary_windows", "objects", "object_parts"}) {
     HF_TRY(const std::int64_t rows, number(std::string("SELECT count(*) FROM ") + table));
     stats.rows.emplace_back(table, rows);
   }

@@ -105,6 +105,31 @@ class Store {
   virtual Result<std::vector<core::CanaryWindowRow>> canary_windows(const std::string& alias,
                                                                     std::int64_t limit) = 0;
 
+  // ---- what gateways keep
+  virtual Result<std::optional<core::ObjectRow>> find_object(const std::string& kind,
+                                                             const std::string& id) = 0;
+  struct ObjectQuery {
+    std::string kind;
+    std::string owner;   // empty = anybody's
+    core::Seq from = 0;  // beyond this one; 0 = from the beginning (the end, if newest first)
+    bool newest_first = true;
+    std::int64_t limit = 100;
+  };
+  virtual Result<std::vector<core::ObjectRow>> list_objects(const ObjectQuery& query) = 0;
+  /// At most `limit` bytes of the content from byte `from` on: the rest of one part, or whole
+  /// parts.
+  virtual Result<std::string> object_content(core::Seq seq, std::int64_t from,
+                                             std::int64_t limit) = 0;
+  /// Those whose time is over.
+  virtual Result<std::vector<core::Seq>> expired_objects(std::int64_t now_ms,
+                                                         std::int64_t limit) = 0;
+  struct ObjectTotals {
+    std::int64_t count = 0;
+    std::int64_t bytes = 0;  // of bodies and contents
+    core::Seq last = 0;
+  };
+  virtual Result<ObjectTotals> object_totals() = 0;
+
   /// A copy that grows by Backup::step() while commits go on. It must end before the store.
   virtual Result<std::unique_ptr<Backup>> begin_backup(const std::string& path) = 0;
   struct Stats {

@@ -51,6 +51,12 @@ Result<void> SqliteStore::prepare_all(std::initializer_list<Prepared> list) {
 
 Result<void> SqliteStore::prepare_writes() {
   return prepare_all({
+      {&put_object_,
+       "INSERT INTO objects(seq, kind, id, owner, version, created_ms, changed_ms, expires_ms,"
+       " body, bytes, crc) VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(seq) DO UPDATE SET"
+       " version=excluded.version, changed_ms=excluded.changed_ms, expires_ms=excluded.expires_ms,"
+       " body=excluded.body, bytes=excluded.bytes, crc=excluded.crc"},
+      {&append_object_, "INSERT INTO object_parts(seq, at, data, crc) VALUES (?,?,?,?)"},
       {&begin_, "BEGIN IMMEDIATE"},
       {&commit_, "COMMIT"},
       {&begin_reads_, "BEGIN DEFERRED"},
@@ -103,6 +109,9 @@ Result<void> SqliteStore::prepare_writes() {
 
 Result<void> SqliteStore::prepare_reads() {
   return prepare_all({
+      {&find_object_,
+       "SELECT seq, kind, id, owner, version, created_ms, changed_ms, expires_ms, body, bytes, crc"
+       " FROM objects WHERE kind=? AND id=?"},
       {&by_id_, "SELECT * FROM requests WHERE id=?"},
       {&by_key_, "SELECT * FROM requests WHERE tenant=? AND idem_key=?"},
       {&payload_, "SELECT params, meta, prompts, prompt_text, crc FROM payloads WHERE seq=?"},

@@ -104,13 +104,17 @@ class ClientImpl final : public Client {
   }
   Answer<std::string> op(const std::string& verb, const std::string& args_json) override {
     return wait<std::string>([&](std::function<void(Answer<std::string>)> done) {
-      loop_->call(wire::Op{0, verb, args_json}, [done](Reply reply) {
-        if (auto* message = std::get_if<wire::Message>(&reply)) {
-          auto* result = std::get_if<wire::OpResult>(message);
-          if (result != nullptr && !result->ok) return done(std::move(result->refusal));
-        }
-        done(expect<wire::OpResult, std::string>(std::move(reply), &wire::OpResult::result));
-      });
+      op_async(verb, args_json, std::move(done));
+    });
+  }
+  void op_async(const std::string& verb, const std::string& args_json,
+                std::function<void(Answer<std::string>)> done) override {
+    loop_->call(wire::Op{0, verb, args_json}, [done = std::move(done)](Reply reply) {
+      if (auto* message = std::get_if<wire::Message>(&reply)) {
+        auto* result = std::get_if<wire::OpResult>(message);
+        if (result != nullptr && !result->ok) return done(std::move(result->refusal));
+      }
+      done(expect<wire::OpResult, std::string>(std::move(reply), &wire::OpResult::result));
     });
   }
 

@@ -57,6 +57,8 @@ class Client {
   virtual Answer<std::string> op(const std::string& verb, const std::string& args_json) = 0;
 
   /// The same without blocking; `done` runs on the I/O thread.
+  virtual void op_async(const std::string& verb, const std::string& args_json,
+                        std::function<void(Answer<std::string>)> done) = 0;
   virtual void submit_async(wire::Submit submit,
                             std::function<void(Answer<wire::Accepted>)> done) = 0;
   virtual void status_async(const std::string& request_id,

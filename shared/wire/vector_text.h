@@ -15,7 +15,4 @@ std::string vector_text(const std::vector<float>& vector);
 /// Empty for a text that is no vector.
 std::vector<float> read_vector(std::string_view extra);
 
-/// Base64 with padding, as RFC 4648 section 4 has it.
-std::string to_base64(std::string_view bytes);
-
 }  // namespace holdfast::wire

@@ -11,6 +11,7 @@ inline constexpr const char* kKnobsOfTheShell[] = {
     "link.worker_message_bytes", "link.ingress_message_bytes",
     "link.outbox_messages",      "storage.reserve_bytes",
     "storage.min_free_bytes",    "drain.limit_ms",
+    "objects.max_count",         "objects.max_bytes",
 };
 
 /// Those that hold a text, each with tests of its own: roots_test.

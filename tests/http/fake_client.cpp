@@ -295,6 +295,10 @@ Answer<std::vector<wire::ModelInfo>> FakeClient::models() {
 Answer<std::string> FakeClient::op(const std::string&, const std::string&) {
   CHECK(false);
 }
+void FakeClient::op_async(const std::string&, const std::string&,
+                          std::function<void(Answer<std::string>)>) {
+  CHECK(false);
+}
 Answer<RequestInfo> FakeClient::stream(const std::string&, std::vector<std::int64_t>,
                                        const std::function<void(const wire::Event&)>&) {
   CHECK(false);

@@ -55,6 +55,8 @@ class FakeClient final : public client::Client {
   client::Answer<wire::RequestInfo> cancel(const std::string&) override;
   client::Answer<std::vector<wire::ModelInfo>> models() override;
   client::Answer<std::string> op(const std::string&, const std::string&) override;
+  void op_async(const std::string&, const std::string&,
+                std::function<void(client::Answer<std::string>)>) override;
   void submit_async(wire::Submit, std::function<void(client::Answer<wire::Accepted>)>) override;
   void status_async(const std::string&,
                     std::function<void(client::Answer<wire::RequestInfo>)>) override;

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <random>
 
+#include "shared/base/base64.h"
+
 namespace holdfast::wire {
 namespace {
 

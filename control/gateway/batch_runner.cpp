@@ -1,0 +1,69 @@
+#include "control/gateway/batch_runner.h"
+
+#include <chrono>
+#include <future>
+
+#include "control/gateway/batch_work.h"
+#include "control/gateway/batches.h"
+
+namespace holdfast::gateway {
+
+BatchRunner::BatchRunner(Context& context, BatchRunnerOptions options)
+    : context_(context), options_(options), name_(context.new_request_id()) {
+  for (int i = 0; i < options_.batches; ++i) threads_.emplace_back([this, i] { run(i); });
+}
+
+BatchRunner::~BatchRunner() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void BatchRunner::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++wakes_;
+  }
+  changed_.notify_all();
+}
+
+/// False: it is time to stop.
+bool BatchRunner::wait(std::int64_t ms) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t before = wakes_;
+  changed_.wait_for(lock, std::chrono::milliseconds(ms),
+                    [&] { return stopping_ || wakes_ != before; });
+  return !stopping_;
+}
+
+void BatchRunner::run(int number) {
+  const std::string worker = name_ + "/" + std::to_string(number);
+  const auto stopping = [this] {
+    const std::lock_guard lock(mutex_);
+    return stopping_;
+  };
+  // Not all of them at the same moment.
+  if (!wait(number * options_.look_ms / options_.batches)) return;
+  while (wait(options_.look_ms)) {
+    KeepList query;
+    query.kind = kOpenBatchKind;
+    query.newest_first = false;
+    query.limit = 100;
+    std::promise<client::Answer<Keeper::Page>> promise;
+    context_.keeper->list(query, [&promise](client::Answer<Keeper::Page> page) {
+      promise.set_value(std::move(page));
+    });
+    const auto answer = promise.get_future().get();
+    const auto* page = std::get_if<Keeper::Page>(&answer);
+    if (page == nullptr) continue;
+    for (const Kept& open : page->objects) {
+      if (stopping()) return;
+      work_on_batch(context_, open.id, worker, {options_.lines, options_.lease_ms}, stopping);
+    }
+  }
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,474 @@
+#include "control/gateway/batch_work.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "control/gateway/batches.h"
+#include "control/gateway/errors.h"
+#include "control/gateway/files.h"
+#include "control/gateway/json_fields.h"
+#include "control/gateway/offline_call.h"
+#include "shared/base/log.h"
+
+namespace holdfast::gateway {
+namespace {
+
+constexpr std::int64_t kRefreshMs = 1'000;
+constexpr std::int64_t kAgainMs = 500;
+constexpr std::size_t kFlushBytes = 256 * 1024;
+constexpr const char* kExpired = "batch_expired";
+
+std::int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+/// The answer of an asynchronous call: this thread is a batch's own and may wait.
+template <class T, class Start>
+client::Answer<T> await(const Start& start) {
+  auto promise = std::make_shared<std::promise<client::Answer<T>>>();
+  auto future = promise->get_future();
+  start([promise](client::Answer<T> answer) { promise->set_value(std::move(answer)); });
+  return future.get();
+}
+
+}  // namespace
+
+class BatchWork {
+ public:
+  BatchWork(Context& context, std::string id, std::string worker, BatchLimits limits,
+            std::function<bool()> stopping);
+
+  bool run();
+
+ private:
+  using json = nlohmann::ordered_json;
+  struct Line {
+    bool started = false;
+    bool ended = false;
+    int tries = 0;
+    std::int64_t again_ms = 0;  // not before
+    OfflineAnswer answer;
+  };
+  struct Sink {  // the output or the error file
+    std::string id;
+    std::int64_t version = 0;
+    std::int64_t bytes = 0;
+    std::int64_t next = 0;   // line of the batch that comes next, as far as it knows
+    std::int64_t lines = 0;  // that are in it
+  };
+  /// What the answers of calls in flight are put into; outlives this.
+  struct Inbox {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::map<std::size_t, OfflineAnswer> answers;
+  };
+
+  bool lease(bool first);
+  bool refresh();
+  bool save();
+  bool read_input();
+  bool open_sink(Sink& sink, const char* member);
+  bool work();
+  bool pump();
+  void start(std::size_t number);
+  void collect();
+  bool flush();
+  bool append(Sink& sink, const std::string& lines, std::int64_t count, std::int64_t next);
+  void count();
+  std::string result_of(std::size_t number, bool* failed) const;
+  bool finish();
+  bool fail(const std::vector<BatchError>& errors);
+  bool close_sink(Sink& sink, const char* member);
+  std::string request_id(std::size_t number) const;
+  bool cancelling() const { return batch_.value("status", "") == "cancelling"; }
+  bool expired() const;
+
+  Context& context_;
+  const std::string id_;
+  const std::string worker_;
+  const BatchLimits limits_;
+  const std::function<bool()> stopping_;
+  std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
+
+  Kept kept_;
+  json batch_;
+  std::int64_t lease_version_ = 0;
+  std::int64_t leased_until_ms_ = 0;
+  std::int64_t refreshed_ms_ = 0;
+  std::string input_;
+  std::vector<BatchLine> lines_;
+  std::map<std::size_t, Line> open_;  // from next_ on, those that were begun
+  std::size_t next_ = 0;              // first line whose result is in no file
+  std::size_t begun_ = 0;             // lines [next_, begun_) are in open_
+  bool told_to_end_ = false;          // what is in flight was cancelled
+  Sink output_, errors_;
+};
+
+BatchWork::BatchWork(Context& context, std::string id, std::string worker, BatchLimits limits,
+                     std::function<bool()> stopping)
+    : context_(context),
+      id_(std::move(id)),
+      worker_(std::move(worker)),
+      limits_(limits),
+      stopping_(std::move(stopping)) {}
+
+std::string BatchWork::request_id(std::size_t number) const {
+  return id_ + "_" + std::to_string(number + 1);
+}
+
+bool BatchWork::expired() const {
+  const json at = batch_.value("expires_at", json());
+  return at.is_number_integer() && now_ms() / 1000 >= at.get<std::int64_t>();
+}
+
+/// Takes the lease, or makes it last longer. False: another one has it.
+bool BatchWork::lease(bool first) {
+  if (!first && now_ms() < leased_until_ms_ - limits_.lease_ms / 2) return true;
+  if (first) {
+    const auto found = await<Keeper::Found>(
+        [&](auto done) { context_.keeper->get(kOpenBatchKind, id_, "", std::move(done)); });
+    const auto* open = std::get_if<Keeper::Found>(&found);
+    if (open == nullptr || !*open) return false;
+    const auto body = json::parse((*open)->body, nullptr, false);
+    const bool taken = body.is_object() && body.value("until_ms", std::int64_t{0}) > now_ms() &&
+                       body.value("worker", "") != worker_;
+    if (taken) return false;
+    lease_version_ = (*open)->version;
+  }
+  const std::int64_t until = now_ms() + limits_.lease_ms;
+  KeepChange change;
+  change.kind = kOpenBatchKind;
+  change.id = id_;
+  change.version = lease_version_;
+  change.body = json{{"worker", worker_}, {"until_ms", until}}.dump();
+  const auto put =
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+  const auto* done = std::get_if<Keeper::Put>(&put);
+  if (done == nullptr) return false;
+  lease_version_ = done->version;
+  leased_until_ms_ = until;
+  return true;
+}
+
+/// The batch as it is now: it may have been cancelled.
+bool BatchWork::refresh() {
+  const auto found = await<Keeper::Found>(
+      [&](auto done) { context_.keeper->get(kBatchKind, id_, "", std::move(done)); });
+  const auto* batch = std::get_if<Keeper::Found>(&found);
+  if (batch == nullptr || !*batch) return false;
+  kept_ = **batch;
+  batch_ = json::parse(kept_.body, nullptr, false);
+  refreshed_ms_ = now_ms();
+  return batch_.is_object();
+}
+
+/// False: it has changed meanwhile, or cannot be stored now. Then nothing was.
+bool BatchWork::save() {
+  KeepChange change;
+  change.kind = kBatchKind;
+  change.id = id_;
+  change.version = kept_.version;
+  change.body = batch_.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto put =
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+  const auto* done = std::get_if<Keeper::Put>(&put);
+  if (done == nullptr) return false;
+  kept_.version = done->version;
+  return true;
+}
+
+bool BatchWork::read_input() {
+  const std::string file = batch_.value("input_file_id", "");
+  const auto found = await<Keeper::Found>(
+      [&](auto done) { context_.keeper->get(kFileKind, file, kept_.owner, std::move(done)); });
+  const auto* kept = std::get_if<Keeper::Found>(&found);
+  if (kept == nullptr) return false;
+  if (!*kept) return fail({{"input_file_missing", "the input file is not there any more", 0}});
+  while (static_cast<std::int64_t>(input_.size()) < (*kept)->bytes) {
+    const auto piece = await<std::string>([&](auto done) {
+      context_.keeper->read(kFileKind, file, static_cast<std::int64_t>(input_.size()),
+                            std::move(done));
+    });
+    const auto* bytes = std::get_if<std::string>(&piece);
+    if (bytes == nullptr || bytes->empty() || stopping_() || !lease(false)) return false;
+    input_ += *bytes;
+  }
+  const auto errors = read_batch_lines(input_, batch_.value("endpoint", ""), &lines_);
+  return errors.empty() || fail(errors);
+}
+
+/// The file of results as far as it is; made when the first line comes.
+bool BatchWork::open_sink(Sink& sink, const char* member) {
+  sink.id = "file-" + id_ + (std::string(member) == "output_file_id" ? "_output" : "_error");
+  const auto found = await<Keeper::Found>(
+      [&](auto done) { context_.keeper->get(kFileKind, sink.id, "", std::move(done)); });
+  const auto* kept = std::get_if<Keeper::Found>(&found);
+  if (kept == nullptr) return false;
+  if (!*kept) return true;
+  const json body = json::parse((*kept)->body, nullptr, false);
+  sink.version = (*kept)->version;
+  sink.bytes = (*kept)->bytes;
+  if (body.is_object()) {
+    sink.next = body.value("next_line", std::int64_t{0});
+    sink.lines = body.value("lines", std::int64_t{0});
+  }
+  return true;
+}
+
+/// Results and how far they are, in one transaction.
+bool BatchWork::append(Sink& sink, const std::string& lines, std::int64_t count,
+                       std::int64_t next) {
+  KeepChange change;
+  change.kind = kFileKind;
+  change.id = sink.id;
+  change.owner = kept_.owner;
+  change.version = sink.version;
+  json body = json::parse(file_body(
+      {id_ + (&sink == &output_ ? "_output.jsonl" : "_error.jsonl"), "batch_output", "", false}));
+  body["next_line"] = next;
+  body["lines"] = sink.lines + count;
+  change.body = body.dump();
+  change.append = lines;
+  change.append_at = sink.bytes;
+  const auto put =
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+  const auto* done = std::get_if<Keeper::Put>(&put);
+  if (done == nullptr) return false;
+  sink.version = done->version;
+  sink.bytes = done->bytes;
+  sink.next = next;
+  sink.lines += count;
+  return true;
+}
+
+void BatchWork::count() {
+  batch_["request_counts"] = {
+      {"total", lines_.size()}, {"completed", output_.lines}, {"failed", errors_.lines}};
+}
+
+/// The whole file can be seen from now on.
+bool BatchWork::close_sink(Sink& sink, const char* member) {
+  if (sink.version == 0) return true;
+  const auto found = await<Keeper::Found>(
+      [&](auto done) { context_.keeper->get(kFileKind, sink.id, "", std::move(done)); });
+  const auto* kept = std::get_if<Keeper::Found>(&found);
+  if (kept == nullptr || !*kept) return false;
+  FileFacts facts = file_facts(**kept);
+  facts.whole = true;
+  KeepChange change;
+  change.kind = kFileKind;
+  change.id = sink.id;
+  change.owner = kept_.owner;
+  change.body = file_body(facts);
+  const auto put =
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+  if (!std::holds_alternative<Keeper::Put>(put)) return false;
+  batch_[member] = sink.id;
+  return true;
+}
+
+void BatchWork::start(std::size_t number) {
+  Line& line = open_[number];
+  line.started = true;
+  ++line.tries;
+  const auto answer = [inbox = inbox_, number](OfflineAnswer a) {
+    const std::lock_guard lock(inbox->mutex);
+    inbox->answers[number] = std::move(a);
+    inbox->changed.notify_all();
+  };
+  json parsed = json::parse(lines_[number].text, nullptr, false);
+  const json& body = parsed["body"];
+  const std::string endpoint = batch_.value("endpoint", "");
+  Generation generation;
+  generation.submit.priority = wire::PriorityClass::kBatch;
+  FieldError error;
+  const ParseBody parse = parser_of(endpoint);
+  if (parse == nullptr || !parse(body, context_.params, &generation, &error)) {
+    return answer({error_response(error), false});
+  }
+  if (generation.shape.stream) {
+    return answer({error_response(FieldError{"'stream' is not for batches", "stream"}), false});
+  }
+  if (!body.contains("priority")) generation.submit.priority = wire::PriorityClass::kBatch;
+  generation.shape.body_hash = hash_body(endpoint, body);
+  call_offline(context_, std::move(generation), request_id(number), answer);
+}
+
+/// Takes the answers that came.
+void BatchWork::collect() {
+  std::unique_lock lock(inbox_->mutex);
+  inbox_->changed.wait_for(lock, std::chrono::milliseconds(100),
+                           [&] { return !inbox_->answers.empty(); });
+  auto answers = std::exchange(inbox_->answers, {});
+  lock.unlock();
+  for (auto& [number, answer] : answers) {
+    const auto it = open_.find(number);
+    if (it == open_.end()) continue;
+    it->second.started = false;
+    if (answer.passing && !told_to_end_) {
+      it->second.again_ms = now_ms() + kAgainMs;
+      continue;
+    }
+    it->second.ended = true;
+    it->second.answer = std::move(answer);
+  }
+}
+
+std::string BatchWork::result_of(std::size_t number, bool* failed_line) const {
+  const Line& line = open_.at(number);
+  const std::string& custom_id = lines_[number].custom_id;
+  const int status = line.answer.response.status;
+  *failed_line = status >= 400 || !line.answer.whole;
+  if (told_to_end_ && *failed_line) {
+    return batch_error_line(request_id(number), custom_id,
+                            cancelling() ? "batch_cancelled" : kExpired,
+                            cancelling() ? "the batch was cancelled before this request had ended"
+                                         : "the batch expired before this request had ended");
+  }
+  return batch_result_line(request_id(number), custom_id, status, line.answer.response.body);
+}
+
+/// Results that are next in order go behind their files. False: the files are not ours any more.
+bool BatchWork::flush() {
+  while (next_ < lines_.size()) {
+    std::string run;  // of lines for the same file
+    bool to_errors = false;
+    std::size_t end = next_;
+    for (; end < lines_.size() && run.size() < kFlushBytes; ++end) {
+      const auto it = open_.find(end);
+      if (it == open_.end() || !it->second.ended) break;
+      bool bad = false;
+      const std::string text = result_of(end, &bad);
+      if (end > next_ && bad != to_errors) break;
+      to_errors = bad;
+      run += text;
+    }
+    if (end == next_) return true;
+    Sink& sink = to_errors ? errors_ : output_;
+    const auto lines = static_cast<std::int64_t>(end - next_);
+    if (!append(sink, run, lines, static_cast<std::int64_t>(end))) return false;
+    open_.erase(open_.begin(), open_.lower_bound(end));
+    next_ = end;
+  }
+  return true;
+}
+
+/// Starts what there is room for and takes what has come. False: the end, for now.
+bool BatchWork::pump() {
+  if (stopping_() || !lease(false)) return false;
+  if (now_ms() - refreshed_ms_ > kRefreshMs) {
+    if (!refresh()) return false;
+    const json before = batch_["request_counts"];
+    count();
+    if (batch_["request_counts"] != before && !save()) refreshed_ms_ = 0;  // changed just now
+  }
+  if (!told_to_end_ && (cancelling() || expired())) {
+    told_to_end_ = true;
+    for (auto& [number, line] : open_) {
+      if (line.ended) continue;
+      context_.client.cancel_async(request_id(number),
+                                   [](const client::Answer<wire::RequestInfo>&) {});
+      if (line.started) continue;
+      line.ended = true;  // it waited to be tried again
+      line.answer.response = error_response(503, "not accepted");
+    }
+  }
+  for (auto& [number, line] : open_) {
+    const bool again = !line.started && !line.ended && now_ms() >= line.again_ms;
+    if (again && !told_to_end_) start(number);
+  }
+  while (!told_to_end_ && begun_ < lines_.size() &&
+         begun_ - next_ < static_cast<std::size_t>(limits_.lines)) {
+    start(begun_++);
+  }
+  collect();
+  return flush();
+}
+
+bool BatchWork::work() {
+  if (!open_sink(output_, "output_file_id") || !open_sink(errors_, "error_file_id")) return false;
+  next_ = begun_ = static_cast<std::size_t>(std::max(output_.next, errors_.next));
+  while (told_to_end_ ? next_ < begun_ : next_ < lines_.size()) {
+    if (!pump()) return false;
+  }
+  return finish();
+}
+
+/// Everything that was begun is in the files.
+bool BatchWork::finish() {
+  const bool whole = next_ == lines_.size();
+  if (!whole && !cancelling()) {  // expired: say so of each line that was not begun
+    std::string rest;
+    std::int64_t lines = 0;
+    for (std::size_t i = next_; i < lines_.size(); ++i) {
+      ++lines;
+      rest += batch_error_line(request_id(i), lines_[i].custom_id, kExpired,
+                               "the batch expired before this request was begun");
+      if (rest.size() < kFlushBytes && i + 1 < lines_.size()) continue;
+      const auto next = static_cast<std::int64_t>(i + 1);
+      if (!lease(false) || !append(errors_, rest, std::exchange(lines, 0), next)) return false;
+      rest.clear();
+    }
+  }
+  if (!refresh()) return false;
+  count();
+  const std::string end = whole ? "completed" : cancelling() ? "cancelled" : "expired";
+  if (whole) set_batch_status(batch_, "finalizing", now_ms());
+  if (!close_sink(output_, "output_file_id") || !close_sink(errors_, "error_file_id")) return false;
+  set_batch_status(batch_, end, now_ms());
+  return save();
+}
+
+bool BatchWork::fail(const std::vector<BatchError>& errors) {
+  json data = json::array();
+  for (const BatchError& error : errors) {
+    data.push_back({{"code", error.code},
+                    {"message", error.message},
+                    {"param", nullptr},
+                    {"line", error.line > 0 ? json(error.line) : json()}});
+  }
+  batch_["errors"] = {{"object", "list"}, {"data", std::move(data)}};
+  set_batch_status(batch_, "failed", now_ms());
+  (void)save();
+  return false;
+}
+
+bool BatchWork::run() {
+  if (!lease(true)) return false;
+  if (!refresh()) {
+    // Made just now, its second half is to come; or its maker died between the two.
+    return false;
+  }
+  const auto status = [&] { return batch_.value("status", std::string()); };
+  if (!batch_ended(status())) {
+    if (read_input()) {
+      batch_["request_counts"]["total"] = lines_.size();
+      if (status() == "validating") set_batch_status(batch_, "in_progress", now_ms());
+      if (save()) work();
+    }
+    if (!refresh()) return false;
+  }
+  if (!batch_ended(status())) return false;
+  log::info("batch ended", {{"batch", id_}, {"status", status()}});
+  (void)await<bool>(
+      [&](auto done) { context_.keeper->remove(kOpenBatchKind, id_, "", std::move(done)); });
+  return true;
+}
+
+bool work_on_batch(Context& context, const std::string& id, const std::string& worker,
+                   BatchLimits limits, std::function<bool()> stopping) {
+  return BatchWork(context, id, worker, limits, std::move(stopping)).run();
+}
+
+}  // namespace holdfast::gateway

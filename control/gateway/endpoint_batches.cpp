@@ -1,0 +1,211 @@
+// /v1/batches: made, shown and cancelled here; batch_runner.cpp works on them.
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/batch_runner.h"
+#include "control/gateway/batches.h"
+#include "control/gateway/endpoints.h"
+#include "control/gateway/files.h"
+#include "control/gateway/json_fields.h"
+#include "control/gateway/kept_endpoints.h"
+#include "control/gateway/offline_call.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::int64_t kHour = 3600;
+constexpr std::int64_t kHoursMax = 24 * 30;
+constexpr std::size_t kMetadataMax = 16;
+
+struct NewBatch {
+  Context& context;
+  ExchangePtr exchange;
+  std::string id;
+  std::string owner;
+  json body;
+};
+using NewBatchPtr = std::shared_ptr<NewBatch>;
+
+/// "24h" → seconds; 0 for another text.
+std::int64_t window_seconds(const std::string& text) {
+  std::int64_t hours = 0;
+  for (const char c : text.substr(0, text.size() - 1)) {
+    if (c < '0' || c > '9' || hours > kHoursMax) return 0;
+    hours = hours * 10 + (c - '0');
+  }
+  return text.ends_with('h') && hours > 0 && hours <= kHoursMax ? hours * kHour : 0;
+}
+
+void read_metadata(Fields& fields, json* batch) {
+  const json* metadata = fields.take("metadata");
+  (*batch)["metadata"] = metadata == nullptr ? json() : *metadata;
+  if (metadata == nullptr) return;
+  if (!metadata->is_object() || metadata->size() > kMetadataMax) {
+    return fields.fail("metadata", "must be an object of at most 16 texts");
+  }
+  for (const auto& [name, value] : metadata->items()) {
+    if (!value.is_string()) fields.fail("metadata", "must be an object of at most 16 texts");
+  }
+}
+
+bool read_batch(const json& body, json* batch, FieldError* error) {
+  Fields fields(body);
+  std::string endpoint, file, window;
+  if (!fields.text("endpoint", &endpoint) || parser_of(endpoint) == nullptr) {
+    fields.fail("endpoint", "must be /v1/chat/completions, /v1/completions or /v1/embeddings");
+  }
+  if (!fields.text("input_file_id", &file) || file.empty()) {
+    fields.fail("input_file_id", "is required: the id of an uploaded file");
+  }
+  if (!fields.text("completion_window", &window) || window_seconds(window) == 0) {
+    fields.fail("completion_window", "must be a number of hours, like \"24h\"");
+  }
+  (*batch)["object"] = "batch";
+  (*batch)["endpoint"] = endpoint;
+  (*batch)["errors"] = nullptr;
+  (*batch)["input_file_id"] = file;
+  (*batch)["completion_window"] = window;
+  (*batch)["status"] = "validating";
+  (*batch)["output_file_id"] = nullptr;
+  (*batch)["error_file_id"] = nullptr;
+  const std::int64_t now = std::time(nullptr);
+  (*batch)["created_at"] = now;
+  for (const char* name : {"in_progress_at", "expires_at", "finalizing_at", "completed_at",
+                           "failed_at", "expired_at", "cancelling_at", "cancelled_at"}) {
+    (*batch)[name] = nullptr;
+  }
+  (*batch)["request_counts"] = {{"total", 0}, {"completed", 0}, {"failed", 0}};
+  read_metadata(fields, batch);
+  fields.take("output_expires_after");
+  if (fields.error()) {
+    *error = *fields.error();
+    return false;
+  }
+  (*batch)["expires_at"] = now + window_seconds(window);
+  return true;
+}
+
+/// The batch as it is now, made by this POST or by one before it.
+void show_batch(const NewBatchPtr& batch) {
+  with_kept(batch->context, batch->exchange, kBatchKind, batch->id, [batch](const Kept& kept) {
+    const json now = json::parse(kept.body, nullptr, false);
+    if (now.value("_hash", "") != batch->body["_hash"]) {
+      return batch->exchange->respond(other_body(batch->id));
+    }
+    if (batch->context.batches != nullptr) batch->context.batches->wake();
+    batch->exchange->respond(json_response(batch_json(kept)));
+  });
+}
+
+void put_batch(const NewBatchPtr& batch) {
+  KeepChange change;
+  change.kind = kBatchKind;
+  change.id = batch->id;
+  change.owner = batch->owner;
+  change.version = 0;
+  change.body = batch->body.dump(-1, ' ', false, json::error_handler_t::replace);
+  batch->context.keeper->put(change, [batch](client::Answer<Keeper::Put> answer) {
+    batch->exchange->post([batch, answer = std::move(answer)] {
+      const auto* failure = std::get_if<client::Failure>(&answer);
+      if (failure != nullptr && failure->code != Errc::kConflict) {
+        return batch->exchange->respond(error_response(*failure));
+      }
+      show_batch(batch);
+    });
+  });
+}
+
+/// The mark that there is work comes first: with it alone nothing is lost.
+void open_batch(const NewBatchPtr& batch) {
+  KeepChange change;
+  change.kind = kOpenBatchKind;
+  change.id = batch->id;
+  change.owner = batch->owner;
+  change.version = 0;
+  change.body = "{}";
+  change.expires_ms = (batch->body["expires_at"].get<std::int64_t>() + 24 * kHour) * 1000;
+  batch->context.keeper->put(change, [batch](client::Answer<Keeper::Put> answer) {
+    batch->exchange->post([batch, answer = std::move(answer)] {
+      const auto* failure = std::get_if<client::Failure>(&answer);
+      if (failure != nullptr && failure->code != Errc::kConflict) {
+        return batch->exchange->respond(error_response(*failure));
+      }
+      put_batch(batch);
+    });
+  });
+}
+
+/// Until it is done or cannot be: the batch may be saved by its worker in the same moment.
+void try_cancel(Context& context, const ExchangePtr& exchange, const std::string& id) {
+  with_kept(context, exchange, kBatchKind, id, [&context, exchange, id](const Kept& kept) {
+    json body = json::parse(kept.body, nullptr, false);
+    const std::string status = body.value("status", "");
+    if (status == "cancelling" || status == "cancelled") {
+      return exchange->respond(json_response(batch_json(kept)));
+    }
+    if (batch_ended(status) || status == "finalizing") {
+      wire::Refusal refusal;
+      refusal.code = Errc::kConflict;
+      refusal.message = "batch " + id + " is " + status + ": there is nothing to cancel";
+      return exchange->respond(error_response(refusal));
+    }
+    set_batch_status(body, "cancelling", std::int64_t{std::time(nullptr)} * 1000);
+    KeepChange change;
+    change.kind = kBatchKind;
+    change.id = id;
+    change.version = kept.version;
+    change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+    context.keeper->put(change, [&context, exchange, id](client::Answer<Keeper::Put> answer) {
+      exchange->post([&context, exchange, id, answer = std::move(answer)] {
+        const auto* failure = std::get_if<client::Failure>(&answer);
+        if (failure != nullptr && failure->code != Errc::kConflict) {
+          return exchange->respond(error_response(*failure));
+        }
+        try_cancel(context, exchange, id);
+      });
+    });
+  });
+}
+
+}  // namespace
+
+void post_batches(Context& context, ExchangePtr exchange, const Captures&) {
+  const Request& request = exchange->request();
+  auto batch = std::make_shared<NewBatch>(NewBatch{context, exchange, {}, owner_of(request), {}});
+  FieldError error;
+  json body;
+  batch->id = kept_id(context, request, "batch_");
+  batch->body["id"] = batch->id;
+  if (!parse_json_object(request.body, &body, &error) || !read_batch(body, &batch->body, &error)) {
+    return exchange->respond(error_response(error));
+  }
+  batch->body["_hash"] = hash_body(request.path, body);
+  const std::string file = batch->body["input_file_id"];
+  with_kept(context, exchange, kFileKind, file, [batch, file](const Kept& kept) {
+    const FileFacts facts = file_facts(kept);
+    if (!facts.whole) return batch->exchange->respond(no_such(kFileKind, file));
+    if (facts.purpose != "batch") {
+      return batch->exchange->respond(error_response(FieldError{
+          "'input_file_id' must be a file uploaded with the purpose \"batch\"", "input_file_id"}));
+    }
+    open_batch(batch);
+  });
+}
+
+void get_batches(Context& context, ExchangePtr exchange, const Captures&) {
+  list_kept(context, exchange, kBatchKind, batch_json);
+}
+
+void get_batch(Context& context, ExchangePtr exchange, const Captures& captures) {
+  with_kept(context, exchange, kBatchKind, captures[0],
+            [exchange](const Kept& kept) { exchange->respond(json_response(batch_json(kept))); });
+}
+
+void cancel_batch(Context& context, ExchangePtr exchange, const Captures& captures) {
+  try_cancel(context, exchange, captures[0]);
+}
+
+}  // namespace holdfast::gateway

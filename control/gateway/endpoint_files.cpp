@@ -1,0 +1,201 @@
+// /v1/files: a file is taken whole, put into the database piece by piece, and only then shown.
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/endpoints.h"
+#include "control/gateway/files.h"
+#include "control/gateway/kept_endpoints.h"
+#include "control/gateway/multipart.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::size_t kPieceBytes = 512 * 1024;
+constexpr std::int64_t kPartialMs = 3'600'000;  // what was never finished goes after that
+constexpr std::size_t kNameBytesMax = 512;
+constexpr const char* kPurposes[] = {"assistants", "batch",     "fine-tune",
+                                     "vision",     "user_data", "evals"};
+
+std::int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+/// One upload on its way into the database. The exchange holds the bytes.
+struct Upload {
+  Context& context;
+  ExchangePtr exchange;
+  std::string id;
+  FileFacts facts;
+  std::string_view data;
+  std::int64_t keep_ms = 0;  // 0 = for ever
+};
+using UploadPtr = std::shared_ptr<Upload>;
+
+void look(const UploadPtr& upload);
+
+bool read_expiry(const std::vector<FormPart>& parts, std::int64_t* keep_ms, FieldError* error) {
+  for (const FormPart& part : parts) {
+    if (part.name == "expires_after[anchor]" && part.data != "created_at") {
+      *error = {"'expires_after[anchor]' must be \"created_at\"", part.name};
+      return false;
+    }
+    if (part.name != "expires_after[seconds]") continue;
+    std::int64_t seconds = 0;
+    const auto r = std::from_chars(part.data.begin(), part.data.end(), seconds);
+    if (r.ec != std::errc() || r.ptr != part.data.end() || seconds < 1 || seconds > 1LL << 32) {
+      *error = {"'expires_after[seconds]' must be a positive number", part.name};
+      return false;
+    }
+    *keep_ms = seconds * 1000;
+  }
+  return true;
+}
+
+bool read_upload(const Request& request, Upload* out, FieldError* error) {
+  const std::string* type = request.header("Content-Type");
+  std::vector<FormPart> parts;
+  if (!parse_form(type == nullptr ? "" : *type, request.body, &parts, error)) return false;
+  const FormPart* file = nullptr;
+  for (const FormPart& part : parts) {
+    if (part.name == "purpose") out->facts.purpose = part.data;
+    if (part.name == "file") file = &part;
+  }
+  const bool known = std::find(std::begin(kPurposes), std::end(kPurposes), out->facts.purpose) !=
+                     std::end(kPurposes);
+  if (!known) {
+    *error = {"'purpose' is required: \"batch\" or another of OpenAI's", "purpose"};
+    return false;
+  }
+  if (file == nullptr || file->data.empty()) {
+    *error = {file == nullptr ? "'file' is required" : "'file' is empty", "file"};
+    return false;
+  }
+  out->facts.filename = file->filename.empty() ? "file" : file->filename;
+  out->facts.filename.resize(std::min(out->facts.filename.size(), kNameBytesMax));
+  out->data = file->data;
+  out->facts.hash = hash_bytes(out->facts.purpose + '\0' + std::string(file->data));
+  return read_expiry(parts, &out->keep_ms, error);
+}
+
+/// The next piece behind `at` bytes, the last one with the end of the upload.
+void send_piece(const UploadPtr& upload, std::int64_t at, bool is_new) {
+  const auto from = static_cast<std::size_t>(at);
+  KeepChange change;
+  change.kind = kFileKind;
+  change.id = upload->id;
+  change.owner = owner_of(upload->exchange->request());
+  change.append = upload->data.substr(from, kPieceBytes);
+  change.append_at = at;
+  if (is_new) change.version = 0;
+  const bool last = from + change.append.size() == upload->data.size();
+  FileFacts facts = upload->facts;
+  facts.whole = last;
+  change.body = file_body(facts);
+  const std::int64_t keep_ms = last ? upload->keep_ms : kPartialMs;
+  change.expires_ms = keep_ms == 0 ? 0 : now_ms() + keep_ms;
+  upload->context.keeper->put(change, [upload, last](client::Answer<Keeper::Put> answer) {
+    upload->exchange->post([upload, last, answer = std::move(answer)] {
+      const auto* failure = std::get_if<client::Failure>(&answer);
+      if (failure != nullptr && failure->code != Errc::kConflict) {
+        return upload->exchange->respond(error_response(*failure));
+      }
+      // After a conflict the truth is in the database: this put may have come twice.
+      if (failure != nullptr || last) return look(upload);
+      send_piece(upload, std::get<0>(answer).bytes, false);
+    });
+  });
+}
+
+/// Goes on from what the database has of it.
+void look(const UploadPtr& upload) {
+  upload->context.keeper->get(
+      kFileKind, upload->id, owner_of(upload->exchange->request()),
+      on_strand<Keeper::Found>(upload->exchange, [upload](const Keeper::Found& found) {
+        if (!found) return send_piece(upload, 0, true);
+        const FileFacts facts = file_facts(*found);
+        if (facts.hash != upload->facts.hash) {
+          return upload->exchange->respond(other_body(upload->id));
+        }
+        if (facts.whole) return upload->exchange->respond(json_response(file_json(*found)));
+        send_piece(upload, found->bytes, false);
+      }));
+}
+
+/// Content on its way out.
+struct Download {
+  Context& context;
+  ExchangePtr exchange;
+  Kept file;
+  std::int64_t at = 0;
+};
+
+void send_content(const std::shared_ptr<Download>& download) {
+  if (download->at >= download->file.bytes) return download->exchange->end();
+  download->context.keeper->read(
+      kFileKind, download->file.id, download->at, [download](client::Answer<std::string> answer) {
+        download->exchange->post([download, answer = std::move(answer)] {
+          const auto* piece = std::get_if<std::string>(&answer);
+          // Without the rest the client must see a broken answer, not a short file.
+          if (piece == nullptr || piece->empty()) return download->exchange->abort();
+          download->at += static_cast<std::int64_t>(piece->size());
+          download->exchange->write(*piece);
+          download->exchange->on_drain(kPieceBytes, [download] { send_content(download); });
+        });
+      });
+}
+
+}  // namespace
+
+void post_files(Context& context, ExchangePtr exchange, const Captures&) {
+  auto upload = std::make_shared<Upload>(Upload{context, exchange, {}, {}, {}, 0});
+  FieldError error;
+  if (!read_upload(exchange->request(), upload.get(), &error)) {
+    return exchange->respond(error_response(error));
+  }
+  upload->id = kept_id(context, exchange->request(), "file-");
+  look(upload);
+}
+
+void get_files(Context& context, ExchangePtr exchange, const Captures&) {
+  const std::string* purpose = exchange->request().query_value("purpose");
+  list_kept(context, exchange, kFileKind, [purpose](const Kept& kept) {
+    const bool wanted = purpose == nullptr || file_facts(kept).purpose == *purpose;
+    return wanted ? file_json(kept) : json();
+  });
+}
+
+void get_file(Context& context, ExchangePtr exchange, const Captures& captures) {
+  with_kept(context, exchange, kFileKind, captures[0], [exchange](const Kept& kept) {
+    const json shown = file_json(kept);
+    exchange->respond(shown.is_null() ? no_such(kFileKind, kept.id) : json_response(shown));
+  });
+}
+
+void delete_file(Context& context, ExchangePtr exchange, const Captures& captures) {
+  const std::string id = captures[0];
+  context.keeper->remove(
+      kFileKind, id, owner_of(exchange->request()),
+      on_strand<bool>(exchange, [exchange, id](bool deleted) {
+        if (!deleted) return exchange->respond(no_such(kFileKind, id));
+        exchange->respond(json_response({{"id", id}, {"object", "file"}, {"deleted", true}}));
+      }));
+}
+
+void get_file_content(Context& context, ExchangePtr exchange, const Captures& captures) {
+  with_kept(context, exchange, kFileKind, captures[0], [&context, exchange](Kept kept) {
+    if (!file_facts(kept).whole) return exchange->respond(no_such(kFileKind, kept.id));
+    Response head;
+    head.content_type = "application/octet-stream";
+    exchange->begin_stream(std::move(head), "");
+    send_content(std::make_shared<Download>(Download{context, exchange, std::move(kept), 0}));
+  });
+}
+
+}  // namespace holdfast::gateway

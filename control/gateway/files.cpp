@@ -1,0 +1,41 @@
+#include "control/gateway/files.h"
+
+#include <nlohmann/json.hpp>
+
+namespace holdfast::gateway {
+
+std::string file_body(const FileFacts& facts) {
+  nlohmann::json body = {{"filename", facts.filename}, {"purpose", facts.purpose}};
+  if (!facts.hash.empty()) body["hash"] = facts.hash;
+  if (!facts.whole) body["partial"] = true;
+  return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+FileFacts file_facts(const Kept& kept) {
+  const auto body = nlohmann::json::parse(kept.body, nullptr, false);
+  FileFacts facts;
+  if (!body.is_object()) return facts;
+  facts.filename = body.value("filename", "");
+  facts.purpose = body.value("purpose", "");
+  facts.hash = body.value("hash", "");
+  facts.whole = !body.value("partial", false);
+  return facts;
+}
+
+nlohmann::ordered_json file_json(const Kept& kept) {
+  const FileFacts facts = file_facts(kept);
+  nlohmann::ordered_json out;
+  if (!facts.whole) return out;
+  out["id"] = kept.id;
+  out["object"] = "file";
+  out["bytes"] = kept.bytes;
+  out["created_at"] = kept.created_ms / 1000;
+  out["expires_at"] = kept.expires_ms > 0 ? nlohmann::ordered_json(kept.expires_ms / 1000)
+                                          : nlohmann::ordered_json();
+  out["filename"] = facts.filename;
+  out["purpose"] = facts.purpose;
+  out["status"] = "processed";
+  return out;
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,25 @@
+#pragma once
+// Files as they are kept: kind "file", the body says what OpenAI's file object says.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "control/gateway/keeper.h"
+
+namespace holdfast::gateway {
+
+inline constexpr const char* kFileKind = "file";
+
+struct FileFacts {
+  std::string filename;
+  std::string purpose;  // "batch", "batch_output", "assistants", …
+  std::string hash;     // of the whole content, if it was uploaded
+  bool whole = true;    // false: more of it is to come
+};
+std::string file_body(const FileFacts& facts);
+FileFacts file_facts(const Kept& kept);
+
+/// OpenAI's file object; null while it is uploaded.
+nlohmann::ordered_json file_json(const Kept& kept);
+
+}  // namespace holdfast::gateway

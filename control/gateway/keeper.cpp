@@ -1,0 +1,113 @@
+#include "control/gateway/keeper.h"
+
+#include <nlohmann/json.hpp>
+
+#include "shared/base/base64.h"
+
+namespace holdfast::gateway {
+
+using nlohmann::json;
+
+namespace {
+
+client::Failure no_document(const char* verb) {
+  client::Failure failure;
+  failure.message = std::string(verb) + ": the daemon's answer is no document";
+  return failure;
+}
+
+/// A handler of the verb's text that goes on with `show` of the parsed document.
+template <class T, class Show>
+std::function<void(client::Answer<std::string>)> reading(
+    const char* verb, std::function<void(client::Answer<T>)> done, Show show) {
+  return [verb, done = std::move(done), show](client::Answer<std::string> answer) {
+    if (auto* failure = std::get_if<1>(&answer)) return done(std::move(*failure));
+    const json document = json::parse(std::get<0>(answer), nullptr, false);
+    if (!document.is_object()) return done(no_document(verb));
+    try {
+      done(show(document));
+    } catch (const json::exception&) {
+      done(no_document(verb));
+    }
+  };
+}
+
+Kept kept_of(const json& object) {
+  Kept kept;
+  kept.seq = object.at("seq");
+  kept.id = object.at("id");
+  kept.owner = object.at("owner");
+  kept.version = object.at("version");
+  kept.created_ms = object.at("created_ms");
+  kept.expires_ms = object.at("expires_ms");
+  kept.body = object.at("body").dump();
+  kept.bytes = object.at("bytes");
+  return kept;
+}
+
+}  // namespace
+
+void Keeper::put(const KeepChange& change, std::function<void(client::Answer<Put>)> done) {
+  // The body is JSON text already: it is not parsed to be written again.
+  json args = {{"kind", change.kind}, {"id", change.id}, {"owner", change.owner}};
+  if (change.version) args["version"] = *change.version;
+  if (!change.append.empty()) args["append"] = to_base64(change.append);
+  if (change.append_at) args["append_at"] = *change.append_at;
+  if (change.expires_ms) args["expires_ms"] = *change.expires_ms;
+  std::string text = args.dump();
+  if (change.body) {
+    text.pop_back();
+    text += ",\"body\":" + *change.body + "}";
+  }
+  client_.op_async("objects.put", text,
+                   reading<Put>("objects.put", std::move(done), [](const json& document) {
+                     return Put{document.at("version"), document.at("bytes")};
+                   }));
+}
+
+void Keeper::get(const std::string& kind, const std::string& id, const std::string& owner,
+                 std::function<void(client::Answer<Found>)> done) {
+  const json args = {{"kind", kind}, {"id", id}, {"owner", owner}};
+  client_.op_async("objects.get", args.dump(),
+                   reading<Found>("objects.get", std::move(done), [](const json& document) {
+                     return document.at("found") == true ? Found(kept_of(document.at("object")))
+                                                         : Found();
+                   }));
+}
+
+void Keeper::read(const std::string& kind, const std::string& id, std::int64_t from,
+                  std::function<void(client::Answer<std::string>)> done) {
+  const json args = {{"kind", kind}, {"id", id}, {"from", from}, {"limit", 512 * 1024}};
+  client_.op_async("objects.get", args.dump(),
+                   reading<std::string>("objects.get", std::move(done), [](const json& document) {
+                     return from_base64(document.value("content", "")).value_or(std::string());
+                   }));
+}
+
+void Keeper::list(const KeepList& query, std::function<void(client::Answer<Page>)> done) {
+  const json args = {{"kind", query.kind},
+                     {"owner", query.owner},
+                     {"from", query.from},
+                     {"order", query.newest_first ? "newest" : "oldest"},
+                     {"limit", query.limit}};
+  client_.op_async("objects.list", args.dump(),
+                   reading<Page>("objects.list", std::move(done), [](const json& document) {
+                     Page page;
+                     page.more = document.at("more");
+                     for (const json& object : document.at("objects")) {
+                       page.objects.push_back(kept_of(object));
+                     }
+                     return page;
+                   }));
+}
+
+void Keeper::remove(const std::string& kind, const std::string& id, const std::string& owner,
+                    std::function<void(client::Answer<bool>)> done) {
+  const json args = {{"kind", kind}, {"id", id}, {"owner", owner}};
+  client_.op_async("objects.delete", args.dump(),
+                   reading<bool>("objects.delete", std::move(done), [](const json& document) {
+                     return document.at("deleted") == true;
+                   }));
+}
+
+}  // namespace holdfast::gateway

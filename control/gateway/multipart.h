@@ -1,0 +1,22 @@
+#pragma once
+// multipart/form-data (RFC 7578), as browsers and OpenAI's clients send files.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/gateway/errors.h"
+
+namespace holdfast::gateway {
+
+struct FormPart {
+  std::string name;
+  std::string filename;   // empty: a plain field
+  std::string_view data;  // within the body
+};
+
+/// The parts in order, at most 64. False: `error` says what is wrong with the body or its type.
+bool parse_form(std::string_view content_type, std::string_view body, std::vector<FormPart>* out,
+                FieldError* error);
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,246 @@
+#include "control/link/objects.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control/core/admission.h"
+#include "shared/base/base64.h"
+
+namespace holdfast::link {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::size_t kKindBytesMax = 32;
+constexpr std::size_t kIdBytesMax = 128;
+constexpr std::size_t kBodyBytesMax = 1 << 20;
+constexpr std::int64_t kReadBytesMax = 512 * 1024;
+constexpr std::int64_t kReadBytes = 256 * 1024;
+constexpr std::int64_t kListMax = 1000;
+constexpr std::int64_t kExpireAtOnce = 100;
+
+json object_json(const core::ObjectRow& r) {
+  return {{"seq", r.seq},
+          {"kind", r.kind},
+          {"id", r.id},
+          {"owner", r.owner},
+          {"version", r.version},
+          {"created_ms", r.created_ms},
+          {"changed_ms", r.changed_ms},
+          {"expires_ms", r.expires_ms},
+          {"body", json::parse(r.body, nullptr, false)},
+          {"bytes", r.bytes}};
+}
+
+std::int64_t size_of(const core::ObjectRow& r) {
+  return r.bytes + static_cast<std::int64_t>(r.body.size());
+}
+
+std::string text_of(const json& args, const char* key) {
+  const auto it = args.find(key);
+  return it != args.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+std::int64_t number_of(const json& args, const char* key, std::int64_t otherwise) {
+  const auto it = args.find(key);
+  return it != args.end() && it->is_number_integer() ? it->get<std::int64_t>() : otherwise;
+}
+
+bool good_name(const std::string& text, std::size_t longest) {
+  return !text.empty() && text.size() <= longest &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+}  // namespace
+
+struct Objects::Change {
+  Name name;
+  std::string owner;
+  std::int64_t version = -1;  // that it must have; 0: it must not be there; -1: any
+  std::optional<std::string> body;
+  std::int64_t expires_ms = -1;  // -1: as it is
+  std::string append;
+  std::int64_t append_at = -1;  // where the content must end so far; -1: wherever
+  const core::Now& now;
+  const core::Machine& machine;
+};
+
+Result<void> Objects::boot() {
+  HF_TRY(totals_, store_.object_totals());
+  return {};
+}
+
+Result<std::optional<core::ObjectRow>> Objects::find(const Name& name) {
+  const auto it = changed_.find(name);
+  if (it != changed_.end()) return it->second;
+  return store_.find_object(name.first, name.second);
+}
+
+std::optional<wire::Refusal> Objects::refuse(const Change& change,
+                                             const std::optional<core::ObjectRow>& now) const {
+  const std::string what = change.name.first + " " + change.name.second;
+  if (now && !change.owner.empty() && now->owner != change.owner) {
+    return core::refuse(Errc::kConflict, what + " belongs to another owner");
+  }
+  const std::int64_t version = now ? now->version : 0;
+  if (change.version >= 0 && change.version != version) {
+    return core::refuse(Errc::kConflict, what + " has version " + std::to_string(version) +
+                                             ", expected " + std::to_string(change.version) +
+                                             "; read it again");
+  }
+  const std::int64_t bytes = now ? now->bytes : 0;
+  if (change.append_at >= 0 && change.append_at != bytes) {
+    return core::refuse(Errc::kConflict, what + " has " + std::to_string(bytes) +
+                                             " bytes of content, expected " +
+                                             std::to_string(change.append_at));
+  }
+  if (!now && !change.body) return core::refuse(Errc::kInvalidRequest, what + ": a body is wanted");
+  const core::Config& config = change.machine.config();
+  if (!now && totals_.count >= config.objects_max) {
+    return core::refuse_over(Errc::kStorageFull,
+                             std::to_string(totals_.count) + " objects are kept",
+                             "objects.max_count", totals_.count + 1, config.objects_max);
+  }
+  const std::int64_t before = now && change.body ? static_cast<std::int64_t>(now->body.size()) : 0;
+  const std::int64_t more = static_cast<std::int64_t>(change.append.size()) - before +
+                            (change.body ? static_cast<std::int64_t>(change.body->size()) : 0);
+  if (more > 0 && totals_.bytes + more > config.objects_max_bytes) {
+    return core::refuse_over(Errc::kStorageFull,
+                             "objects take " + std::to_string(totals_.bytes) + " bytes",
+                             "objects.max_bytes", totals_.bytes + more, config.objects_max_bytes);
+  }
+  if (more > 0 && change.machine.storage_low()) {
+    return core::refuse(Errc::kStorageFull, "the disk of the state directory is nearly full");
+  }
+  return std::nullopt;
+}
+
+Result<wire::OpResult> Objects::put(const Change& change, core::Effects& out) {
+  HF_TRY(const auto now, find(change.name));
+  if (auto refusal = refuse(change, now)) return wire::OpResult{0, false, std::move(*refusal), {}};
+  core::ObjectRow row = now.value_or(core::ObjectRow{});
+  if (!now) {
+    row.seq = ++totals_.last;
+    row.kind = change.name.first;
+    row.id = change.name.second;
+    row.owner = change.owner;
+    row.created_ms = change.now.wall_ms;
+    ++totals_.count;
+  } else {
+    totals_.bytes -= size_of(row);
+  }
+  ++row.version;
+  row.changed_ms = change.now.wall_ms;
+  if (change.body) row.body = *change.body;
+  if (change.expires_ms >= 0) row.expires_ms = change.expires_ms;
+  row.bytes += static_cast<std::int64_t>(change.append.size());
+  totals_.bytes += size_of(row);
+  const json answer = {{"seq", row.seq}, {"version", row.version}, {"bytes", row.bytes}};
+  changed_[change.name] = row;
+  out.write(core::PutObject{std::move(row), change.append}, core::Durability::kFull);
+  return wire::OpResult{0, true, {}, answer.dump()};
+}
+
+Result<wire::OpResult> Objects::remove(const Change& change, core::Effects& out) {
+  HF_TRY(const auto now, find(change.name));
+  const bool theirs = now && (change.owner.empty() || now->owner == change.owner);
+  if (!theirs) return wire::OpResult{0, true, {}, R"({"deleted":false})"};
+  if (change.version >= 0 && now->version != change.version) {
+    return wire::OpResult{0, false, *refuse(change, now), {}};
+  }
+  out.write(core::DeleteObject{now->seq}, core::Durability::kFull);
+  --totals_.count;
+  totals_.bytes -= size_of(*now);
+  changed_[change.name] = std::nullopt;
+  return wire::OpResult{0, true, {}, R"({"deleted":true})"};
+}
+
+Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::Now& now,
+                             const core::Machine& machine, core::Effects& out) {
+  if (totals_stale_ && changed_.empty()) {
+    HF_TRY(totals_, store_.object_totals());
+    totals_stale_ = false;
+  }
+  const json args = json::parse(op.args, nullptr, false);
+  Change change{{text_of(args, "kind"), text_of(args, "id")},
+                text_of(args, "owner"),
+                number_of(args, "version", -1),
+                {},
+                number_of(args, "expires_ms", -1),
+                {},
+                number_of(args, "append_at", -1),
+                now,
+                machine};
+  std::string wrong;
+  if (!good_name(change.name.first, kKindBytesMax)) wrong = "kind: expected 1 to 32 characters";
+  if (!good_name(change.name.second, kIdBytesMax)) wrong = "id: expected 1 to 128 characters";
+  if (args.is_object() && args.contains("body")) {
+    change.body = args["body"].dump();
+    if (!args["body"].is_object() || change.body->size() > kBodyBytesMax) {
+      wrong = "body: expected a JSON object of at most 1 MiB";
+    }
+  }
+  if (const std::string text = text_of(args, "append"); !text.empty()) {
+    auto bytes = from_base64(text);
+    if (!bytes) wrong = "append: expected base64";
+    change.append = std::move(bytes).value_or(std::string());
+  }
+  wire::OpResult result;
+  if (!wrong.empty()) {
+    result.refusal = core::refuse(Errc::kUsage, op.verb + ": " + wrong);
+  } else if (op.verb == "objects.put") {
+    HF_TRY(result, put(change, out));
+  } else {
+    HF_TRY(result, remove(change, out));
+  }
+  result.tag = op.tag;
+  out.send(peer, std::move(result));
+  return {};
+}
+
+Result<void> Objects::expire(const core::Now& now, core::Effects& out) {
+  HF_TRY(const std::vector<core::Seq> seqs, store_.expired_objects(now.wall_ms, kExpireAtOnce));
+  if (seqs.empty()) return {};
+  for (const core::Seq seq : seqs) {
+    const bool changes = std::any_of(changed_.begin(), changed_.end(), [&](const auto& entry) {
+      return entry.second && entry.second->seq == seq;
+    });
+    if (!changes) out.write(core::DeleteObject{seq}, core::Durability::kNormal);
+  }
+  totals_stale_ = true;
+  return {};
+}
+
+Result<std::string> Objects::render(const std::string& verb, const std::string& args_text,
+                                    store::Store& store) {
+  const json args = json::parse(args_text, nullptr, false);
+  const std::string kind = text_of(args, "kind");
+  const std::string owner = text_of(args, "owner");
+  if (verb == "objects.list") {
+    store::Store::ObjectQuery query;
+    query.kind = kind;
+    query.owner = owner;
+    query.from = number_of(args, "from", 0);
+    query.newest_first = text_of(args, "order") != "oldest";
+    query.limit = std::clamp<std::int64_t>(number_of(args, "limit", 100), 1, kListMax);
+    HF_TRY(const auto rows, store.list_objects(query));
+    json list = json::array();
+    for (const core::ObjectRow& row : rows) list.push_back(object_json(row));
+    const bool more = static_cast<std::int64_t>(rows.size()) == query.limit;
+    return json{{"objects", std::move(list)}, {"more", more}}.dump();
+  }
+  HF_TRY(const auto row, store.find_object(kind, text_of(args, "id")));
+  if (!row || (!owner.empty() && row->owner != owner)) return std::string(R"({"found":false})");
+  json answer = {{"found", true}, {"object", object_json(*row)}};
+  const std::int64_t from = number_of(args, "from", -1);
+  if (from >= 0) {
+    const std::int64_t limit =
+        std::clamp<std::int64_t>(number_of(args, "limit", kReadBytes), 1, kReadBytesMax);
+    HF_TRY(const std::string content, store.object_content(row->seq, from, limit));
+    answer["content"] = to_base64(content);
+  }
+  return answer.dump();
+}
+
+}  // namespace holdfast::link

@@ -1,0 +1,51 @@
+#pragma once
+// What gateways keep for their clients in the database: files, batches, responses. A gateway has no
+// memory of its own; it changes an object by its version, so that of two that change it at once one
+// is refused and looks again. Verbs objects.put, objects.delete, objects.get, objects.list
+// (schema/protocol.md).
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "control/core/machine.h"
+#include "control/store/store.h"
+
+namespace holdfast::link {
+
+/// One thread: the daemon's.
+class Objects {
+ public:
+  explicit Objects(store::Store& store) : store_(store) {}
+  Result<void> boot();
+
+  /// objects.put and objects.delete: the row changes and the answer, which leaves after the commit.
+  /// An error is that of the store.
+  Result<void> change(core::PeerId peer, const wire::Op& op, const core::Now& now,
+                      const core::Machine& machine, core::Effects& out);
+  /// Deletes some whose time is over. The last thing of a group.
+  Result<void> expire(const core::Now& now, core::Effects& out);
+  /// The changes of the group are in the store, or never will be.
+  void group_ended() { changed_.clear(); }
+
+  /// The document of objects.get or objects.list, from what is committed.
+  static Result<std::string> render(const std::string& verb, const std::string& args,
+                                    store::Store& store);
+
+ private:
+  using Name = std::pair<std::string, std::string>;  // kind, id
+  struct Change;
+  Result<std::optional<core::ObjectRow>> find(const Name& name);
+  Result<wire::OpResult> put(const Change& change, core::Effects& out);
+  Result<wire::OpResult> remove(const Change& change, core::Effects& out);
+  std::optional<wire::Refusal> refuse(const Change& change,
+                                      const std::optional<core::ObjectRow>& now) const;
+
+  store::Store& store_;
+  store::Store::ObjectTotals totals_;                       // with the changes of this group
+  bool totals_stale_ = false;                               // some were deleted for their age
+  std::map<Name, std::optional<core::ObjectRow>> changed_;  // by this group; nullopt: deleted
+};
+
+}  // namespace holdfast::link

@@ -1,0 +1,143 @@
+// Objects of gateways: rows with a JSON body and a content in parts, each with its checksum.
+#include <algorithm>
+
+#include "control/store/sqlite_store.h"
+
+namespace holdfast::store {
+namespace {
+
+constexpr const char* kColumns =
+    "SELECT seq, kind, id, owner, version, created_ms, changed_ms, expires_ms, body, bytes, crc"
+    " FROM objects ";
+
+Error damaged(core::Seq seq, const char* what) {
+  return {Errc::kCorrupt, "objects: " + std::string(what) + " of row " + std::to_string(seq) +
+                              " is damaged; see db check"};
+}
+
+Result<core::ObjectRow> object_row(const Statement::Use& use) {
+  core::ObjectRow r;
+  r.seq = use.integer(0);
+  r.kind = use.text(1);
+  r.id = use.text(2);
+  r.owner = use.text(3);
+  r.version = use.integer(4);
+  r.created_ms = use.integer(5);
+  r.changed_ms = use.integer(6);
+  r.expires_ms = use.integer(7);
+  r.body = use.text(8);
+  r.bytes = use.integer(9);
+  if (use.integer(10) != std::int64_t{crc32c(r.body)}) return damaged(r.seq, "the body");
+  return r;
+}
+
+}  // namespace
+
+Result<void> SqliteStore::write(const core::PutObject& c) {
+  const core::ObjectRow& r = c.row;
+  {
+    auto use = put_object_.use();
+    use.bind(r.seq).bind(r.kind).bind(r.id).bind(r.owner).bind(r.version).bind(r.created_ms);
+    use.bind(r.changed_ms).bind(r.expires_ms).bind(r.body).bind(r.bytes);
+    HF_CHECKED(use.bind(std::int64_t{crc32c(r.body)}).run());
+  }
+  if (c.append.empty()) return {};
+  auto use = append_object_.use();
+  use.bind(r.seq).bind(r.bytes - static_cast<std::int64_t>(c.append.size())).bind_blob(c.append);
+  return use.bind(std::int64_t{crc32c(c.append)}).run();
+}
+
+Result<void> SqliteStore::write(const core::DeleteObject& c) {
+  for (const char* sql :
+       {"DELETE FROM object_parts WHERE seq=?", "DELETE FROM objects WHERE seq=?"}) {
+    HF_TRY(Statement remove, Statement::prepare(db_.get(), sql));
+    HF_CHECKED(remove.use().bind(c.seq).run());
+  }
+  return {};
+}
+
+Result<std::optional<core::ObjectRow>> SqliteStore::find_object(const std::string& kind,
+                                                                const std::string& id) {
+  auto use = find_object_.use();
+  use.bind(kind).bind(id);
+  HF_TRY(const bool found, use.step());
+  if (!found) return std::optional<core::ObjectRow>();
+  HF_TRY(core::ObjectRow row, object_row(use));
+  return std::optional<core::ObjectRow>(std::move(row));
+}
+
+Result<std::vector<core::ObjectRow>> SqliteStore::list_objects(const ObjectQuery& query) {
+  std::string sql = std::string(kColumns) + "WHERE kind=?";
+  if (!query.owner.empty()) sql += " AND owner=?";
+  if (query.from > 0) sql += query.newest_first ? " AND seq<?" : " AND seq>?";
+  sql += query.newest_first ? " ORDER BY seq DESC LIMIT ?" : " ORDER BY seq LIMIT ?";
+  HF_TRY(Statement select, Statement::prepare(db_.get(), sql.c_str()));
+  auto use = select.use();
+  use.bind(query.kind);
+  if (!query.owner.empty()) use.bind(query.owner);
+  if (query.from > 0) use.bind(query.from);
+  use.bind(query.limit);
+  std::vector<core::ObjectRow> rows;
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return rows;
+    HF_TRY(core::ObjectRow row, object_row(use));
+    rows.push_back(std::move(row));
+  }
+}
+
+Result<std::string> SqliteStore::object_content(core::Seq seq, std::int64_t from,
+                                                std::int64_t limit) {
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            "SELECT at, data, crc FROM object_parts WHERE seq=?1 AND at >="
+                            " coalesce((SELECT max(at) FROM object_parts WHERE seq=?1 AND at<=?2),"
+                            " 0) ORDER BY at"));
+  auto use = select.use();
+  use.bind(seq).bind(from);
+  std::string content;
+  while (static_cast<std::int64_t>(content.size()) < limit) {
+    HF_TRY(const bool more, use.step());
+    if (!more) break;
+    const std::int64_t at = use.integer(0);
+    std::string_view data = use.bytes(1);
+    if (use.integer(2) != std::int64_t{crc32c(data)}) return damaged(seq, "a part");
+    const std::int64_t next = from + static_cast<std::int64_t>(content.size());
+    const std::int64_t skip = next - at;
+    if (skip < 0) return damaged(seq, "the order of the parts");
+    if (skip >= static_cast<std::int64_t>(data.size())) continue;
+    data.remove_prefix(static_cast<std::size_t>(skip));
+    content += data.substr(0, static_cast<std::size_t>(limit) - content.size());
+  }
+  return content;
+}
+
+Result<std::vector<core::Seq>> SqliteStore::expired_objects(std::int64_t now_ms,
+                                                            std::int64_t limit) {
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            "SELECT seq FROM objects WHERE expires_ms > 0 AND expires_ms <= ?"
+                            " ORDER BY expires_ms LIMIT ?"));
+  auto use = select.use();
+  use.bind(now_ms).bind(limit);
+  std::vector<core::Seq> seqs;
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return seqs;
+    seqs.push_back(use.integer(0));
+  }
+}
+
+Result<Store::ObjectTotals> SqliteStore::object_totals() {
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            "SELECT count(*), coalesce(sum(bytes + length(CAST(body AS BLOB))), 0),"
+                            " coalesce(max(seq), 0) FROM objects"));
+  auto use = select.use();
+  HF_TRY(const bool found, use.step());
+  ObjectTotals totals;
+  if (found) totals = {use.integer(0), use.integer(1), use.integer(2)};
+  return totals;
+}
+
+}  // namespace holdfast::store
