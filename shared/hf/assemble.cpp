@@ -142,7 +142,8 @@ Result<Assembled> Assembler::finish() {
   add_factors("rope_factors_long.weight", sizes_.long_factors);
   add_factors("rope_factors_short.weight", sizes_.short_factors);
   for (const auto& [what, n] : left_out_) {
-    out_.notes.push_back(what + " (" + std::to_string(n) + " tensors) is left out");
+    out_.notes.push_back("left out: " + what + ", " + std::to_string(n) +
+                         (n == 1 ? " tensor" : " tensors"));
   }
   return std::move(out_);
 }

@@ -29,8 +29,8 @@ enum class Contents : std::uint8_t {
 Result<std::shared_ptr<const gguf::File>> open_model(const std::string& path,
                                                      Contents contents = Contents::kAll);
 
-/// What open_model left out of a folder, for a user to see: "the vision encoder (437 tensors) is
-/// left out". Empty for a GGUF file.
+/// What open_model left out of a folder, for a user to see: "left out: the vision encoder, 437
+/// tensors". Empty for a GGUF file.
 std::vector<std::string> notes_of(const gguf::File& file);
 
 /// Where row `r` of a matrix of heads in pairs lies where heads are in halves ((p, i) becomes

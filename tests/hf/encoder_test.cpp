@@ -92,8 +92,8 @@ TEST(Encoder, OtherSpellings) {
   EXPECT_EQ(outputs_of(temp.at("f")), wanted);
   const auto file = open_model(temp.at("f")).value();
   EXPECT_EQ(notes_of(*file),
-            (std::vector<std::string>{"the heads of pre-training (1 tensors) is left out",
-                                      "the pooler of the first token (2 tensors) is left out"}));
+            (std::vector<std::string>{"left out: the heads of pre-training, 1 tensor",
+                                      "left out: the pooler of the first token, 2 tensors"}));
   const auto made = cli::convert_model({temp.at("f"), temp.at("again.gguf")}, {});
   ASSERT_TRUE(made.has_value());
   EXPECT_EQ(made->warnings.size(), 2u);

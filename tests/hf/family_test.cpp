@@ -320,6 +320,22 @@ TEST(FamilyFolder, OtherSpellings) {
   EXPECT_TRUE(notes_of(*file).empty());
 }
 
+/// Models of vectors are saved from the class without a head: no "model.", a pooling of their own.
+TEST(FamilyFolder, BareModelWithPooling) {
+  const hf_test::TempFolder temp;
+  ASSERT_TRUE(cli::synth_family("qwen3", temp.at("m.gguf"), "f32", 0, "none").has_value());
+  ASSERT_TRUE(cli::convert_model({temp.at("m.gguf"), temp.at("f")}, {}).has_value());
+  const auto wanted = outputs_of(temp.at("m.gguf"));
+  StoredFolder stored(temp);
+  stored.rename("model.", "");
+  stored.write();
+  temp.write("f/modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+      {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])");
+  temp.write("f/1_Pooling/config.json", R"({"pooling_mode_lasttoken": true})");
+  EXPECT_EQ(outputs_of(temp.at("f")), wanted);
+  EXPECT_EQ(open_model(temp.at("f")).value()->get_u64("qwen3.pooling_type"), 3u);
+}
+
 /// The config of gemma-3-4b-it (as published, without the part for images): what it leaves out is
 /// what Gemma3TextConfig says.
 TEST(FamilyFolder, ConfigOfGemma3) {
@@ -369,8 +385,8 @@ TEST(FamilyFolder, TextOfGemma3) {
     const auto file = open_model(temp.at("f"));
     ASSERT_TRUE(file.has_value()) << file.error().what;
     EXPECT_EQ(notes_of(**file),
-              (std::vector<std::string>{"the projection of images (1 tensors) is left out",
-                                        "the vision encoder (2 tensors) is left out"}));
+              (std::vector<std::string>{"left out: the projection of images, 1 tensor",
+                                        "left out: the vision encoder, 2 tensors"}));
     EXPECT_EQ(outputs_of(temp.at("f")), outputs_of(temp.at("m.gguf")));
     stored.add("audio_tower.weight", {8, 8}, 1);
     stored.write();

@@ -1,7 +1,7 @@
 // Goal: a model folder is registered through the confined reader, served, and survives a killed
 // worker like a GGUF file, with the same text; one that was changed since is not loaded.
-// Method: the demo model written as a folder and that as a file; both served by one house; then a
-// byte more in the folder's config.
+// Method: the demo model, and a random one with experts, written as a folder and that as a file;
+// both served by one house; then a byte more in the folder's config.
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,10 @@
 namespace holdfast::process {
 namespace {
 
-TEST(Folder, IsServedLikeItsFile) {
-  const TempDir dir;
+void expect_served_like_its_file(const TempDir& dir, const std::string& model) {
   const std::string folder = dir.path() + "/model";
   const std::string file = dir.path() + "/model.gguf";
-  ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
+  ASSERT_EQ(run_program({"holdfast", "convert", model, folder}).code, 0);
   ASSERT_EQ(run_program({"holdfast", "convert", folder, file}).code, 0);
   House house(dir.path() + "/state");
   ASSERT_TRUE(
@@ -40,6 +39,21 @@ TEST(Folder, IsServedLikeItsFile) {
   submit.model = "folder";
   const Heard changed = hear(*client, submit);
   EXPECT_TRUE(changed.ids.empty()) << changed.text;
+}
+
+TEST(Folder, IsServedLikeItsFile) {
+  const TempDir dir;
+  expect_served_like_its_file(dir, demo_model());
+}
+
+TEST(Folder, OfExpertsIsServedLikeItsFile) {
+  const TempDir dir;
+  const std::string model = dir.path() + "/experts.gguf";
+  ASSERT_EQ(run_program({"holdfast", "synth", "--arch", "mixtral", model, "--seed", "2", "--type",
+                         "bf16", "--rope", "none"})
+                .code,
+            0);
+  expect_served_like_its_file(dir, model);
 }
 
 }  // namespace
