@@ -157,7 +157,9 @@ class ConfigWriter {
     const std::uint64_t value_length =
         file_.get_u64(key("attention.value_length")).value_or(head_dim_);
     if (value_length != head_dim_) {
-      return unsupported(file_, "keys and values of heads differ in length");
+      return unsupported(file_,
+                         "key \"" + key("attention.value_length") +
+                             "\" is not the length of keys, which no folder has a place for");
     }
     if (family_.rope) return {};
     out_.erase("head_dim");

@@ -320,6 +320,36 @@ TEST(FamilyFolder, OtherSpellings) {
   EXPECT_TRUE(notes_of(*file).empty());
 }
 
+/// What a header asks for and no folder of the family can say is not lost on the way.
+TEST(FamilyFolder, KeysWithoutAPlace) {
+  const std::pair<const char*, std::function<void(gguf::Writer&)>> kKeys[] = {
+      {"attention.sliding_window",
+       [](gguf::Writer& w) { w.set_u32("qwen2.attention.sliding_window", 5); }},
+      {"a.new_key", [](gguf::Writer& w) { w.set_string("qwen2.a.new_key", "x"); }},
+      {"logit_scale", [](gguf::Writer& w) { w.set_f32("qwen2.logit_scale", 2); }},
+      {"attention.value_length",
+       [](gguf::Writer& w) { w.set_u32("qwen2.attention.value_length", 16); }},
+      {"attention.causal", [](gguf::Writer& w) { w.set_bool("qwen2.attention.causal", false); }}};
+  const hf_test::TempFolder temp;
+  ASSERT_TRUE(cli::synth_family("qwen2", temp.at("m.gguf"), "f32", 0, "none").has_value());
+  const auto file = gguf::File::open(temp.at("m.gguf")).value();
+  for (const auto& [says, change] : kKeys) {
+    gguf::Writer writer;
+    for (const std::string& key : file->keys()) writer.copy_key(*file, key);
+    change(writer);
+    for (const gguf::TensorInfo& t : file->tensors()) {
+      writer.add_tensor(t.name, t.type, {t.dims, t.dims + t.n_dims},
+                        [&](const gguf::Writer::Sink& sink) { return sink(t.data); });
+    }
+    ASSERT_TRUE(writer.write(temp.at("k.gguf")).has_value());
+    const auto made = cli::convert_model({temp.at("k.gguf"), temp.at("f")}, {});
+    ASSERT_FALSE(made.has_value()) << says;
+    EXPECT_EQ(made.error().code, Errc::kUnsupported);
+    EXPECT_NE(made.error().what.find(says), std::string::npos) << made.error().what;
+    EXPECT_FALSE(std::filesystem::exists(temp.at("f")));
+  }
+}
+
 /// Models of vectors are saved from the class without a head: no "model.", a pooling of their own.
 TEST(FamilyFolder, BareModelWithPooling) {
   const hf_test::TempFolder temp;
