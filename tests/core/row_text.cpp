@@ -109,6 +109,10 @@ struct ChangeText {
   std::string operator()(const DeleteRequest& c) {
     return "delete request " + std::to_string(c.seq);
   }
+  std::string operator()(const PutObject& c) {
+    return "object " + c.row.kind + " " + c.row.id + " version " + std::to_string(c.row.version);
+  }
+  std::string operator()(const DeleteObject& c) { return "delete object " + std::to_string(c.seq); }
 };
 
 struct OutgoingText {
