@@ -240,6 +240,10 @@ class ConfigWriter {
     } harmless[] = {{"rope.freq_base_swa", 10000},
                     {"attention.key_length_swa", static_cast<double>(head_dim_)},
                     {"attention.value_length_swa", static_cast<double>(head_dim_)},
+                    {"rope.scale_linear", 1},
+                    {"embedding_scale", 1},
+                    {"residual_scale", 1},
+                    {"logit_scale", 1},
                     {"expert_gating_func", 1},
                     {"expert_group_count", 1},
                     {"expert_group_used_count", 1},
@@ -250,12 +254,19 @@ class ConfigWriter {
     if (file_.get_bool(key("attention.causal")).value_or(!family_.encoder) != family_.encoder) {
       used_.insert(key("attention.causal"));
     }
-    used_.insert(key("pooling_type"));  // pooling.cpp
+    used_.insert(key("pooling_type"));        // pooling.cpp
+    used_.insert(key("tensor_data_layout"));  // what the first converters said of all llamas
+    // Without scaling nobody asks for it; converters of phi 3 write it all the same.
+    const auto type = file_.get_string(key("rope.scaling.type")).value_or("none");
+    if (type == "none" || type == "linear") {
+      used_.insert(key("rope.scaling.original_context_length"));
+    }
     const std::string own = std::string(family_.architecture) + ".";
     for (const std::string& name : file_.keys()) {
       if (!name.starts_with(own) || used_.count(name) > 0) continue;
       const auto value = file_.get_f64(name);
       if (value && *value == 0) continue;
+      if (file_.get_bool(name) == false && name != key("attention.causal")) continue;
       return unsupported(file_, "key " + gguf::quoted(name) + " has no place in a " +
                                     family_.model_type + " folder");
     }
