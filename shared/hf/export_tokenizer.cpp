@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "shared/gguf/parse.h"
 #include "shared/hf/export.h"
 #include "shared/hf/export_pieces.h"
 #include "shared/text/pretokenizer.h"
@@ -222,15 +223,15 @@ Result<Tokens> read_tokens(const gguf::File& file) {
 Result<nlohmann::json> keys_to_tokenizer(const gguf::File& file) {
   HF_TRY(const Tokens tokens, read_tokens(file));
   const std::string_view model = file.get_string("tokenizer.ggml.model").value_or("");
+  if (model != "gpt2" && model != "llama" && model != "bert" && model != "t5") {
+    return unsupported(file, "a tokenizer of kind " + gguf::quoted(model) +
+                                 " cannot be written as tokenizer.json");
+  }
   HF_TRY(const json around, post_processor(file, tokens));
   if (model == "bert" || model == "t5") {
     HF_TRY(const json made,
            model == "bert" ? word_piece_parts(file, tokens) : unigram_parts(file, tokens));
     return document(added_tokens(tokens), made, around, made["model"]);
-  }
-  if (model != "gpt2" && model != "llama") {
-    return unsupported(file, "a tokenizer of kind \"" + std::string(model) +
-                                 "\" cannot be written as tokenizer.json");
   }
   return bpe_document(file, tokens, around, model == "gpt2");
 }

@@ -113,7 +113,7 @@ std::optional<Named> to_hf(const Family& family, std::string_view name) {
 const LeftOut* left_out(const Family& family, std::string_view name) {
   const std::string known = canonical(family, name);
   for (const LeftOut& rule : family.left_out) {
-    if (match(rule.begins, known)) return &rule;
+    if (match(rule.name, known)) return &rule;
   }
   return nullptr;
 }

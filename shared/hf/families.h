@@ -53,9 +53,10 @@ struct PrefixRule {
   const char* to;
 };
 
-/// Tensors of a folder that are no part of what runs here. "%" as above, at most one.
+/// Tensors of a folder that are no part of what runs here. "%" as above; a "*" at the end stands
+/// for anything.
 struct LeftOut {
-  const char* begins;
+  const char* name;
   const char* what;  // for the note that says so; nullptr: nothing that anybody would miss
 };
 

@@ -397,11 +397,11 @@ std::vector<Family> gemma_families() {
   both.prefixes = {{"language_model.model.", "model."},
                    {"language_model.lm_head.", "lm_head."},
                    {"model.language_model.", "model."}};
-  for (const char* begins : {"vision_tower.*", "model.vision_tower.*"}) {
-    both.left_out.push_back({begins, "the vision encoder"});
+  for (const char* name : {"vision_tower.*", "model.vision_tower.*"}) {
+    both.left_out.push_back({name, "the vision encoder"});
   }
-  for (const char* begins : {"multi_modal_projector.*", "model.multi_modal_projector.*"}) {
-    both.left_out.push_back({begins, "the projection of images"});
+  for (const char* name : {"multi_modal_projector.*", "model.multi_modal_projector.*"}) {
+    both.left_out.push_back({name, "the projection of images"});
   }
   return {{.model_type = "gemma",
            .architecture = "gemma",

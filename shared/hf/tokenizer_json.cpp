@@ -483,7 +483,7 @@ Result<void> tokenizer_to_keys(const std::string& folder, const nlohmann::json& 
     HF_TRY(const std::string text, read_text(folder + "/tokenizer.json", kTokenizerBytesMax));
     HF_TRY(const json tokenizer, parse_object(text, folder + "/tokenizer.json"));
     HF_CHECKED(TokenizerReader(tokenizer, writer).run(settings, config, generation));
-  } else if (exists(folder + "/vocab.txt")) {
+  } else if (config.value("model_type", json()) == "bert" && exists(folder + "/vocab.txt")) {
     HF_TRY(const json tokenizer, words_to_tokenizer(folder + "/vocab.txt", settings));
     HF_CHECKED(TokenizerReader(tokenizer, writer).run(settings, config, generation));
   }
