@@ -10,6 +10,7 @@
 #include "control/gateway/errors.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/params.h"
+#include "control/gateway/post_headers.h"
 #include "control/gateway/sse.h"
 #include "control/gateway/tool_fields.h"
 #include "shared/base/crash_point.h"
@@ -19,65 +20,6 @@ namespace {
 
 using json = nlohmann::ordered_json;
 using Parse = bool (*)(const json&, const ParamLimits&, Generation*, FieldError*);
-
-constexpr std::size_t kKeyBytesMax = 256;
-constexpr std::size_t kIgnoredBytesMax = 1'024;
-
-/// What the headers say about a generation.
-struct Wishes {
-  std::string idem_key;
-  std::optional<EventId> resume;
-  wire::OnDisconnect on_disconnect = wire::OnDisconnect::kCancel;
-};
-
-bool read_headers(const Request& request, Wishes* out, FieldError* error) {
-  if (const std::string* key = request.header("Idempotency-Key")) {
-    const bool plain =
-        std::all_of(key->begin(), key->end(), [](char c) { return c > 0x20 && c < 0x7f; });
-    if (key->empty() || key->size() > kKeyBytesMax || !plain) {
-      *error = {"Idempotency-Key must be 1 to 256 visible ASCII characters", "Idempotency-Key"};
-      return false;
-    }
-    out->idem_key = *key;
-    out->on_disconnect = wire::OnDisconnect::kContinue;
-  }
-  if (const std::string* wish = request.header("X-On-Disconnect")) {
-    if (*wish != "continue" && *wish != "cancel") {
-      *error = {"X-On-Disconnect must be \"continue\" or \"cancel\"", "X-On-Disconnect"};
-      return false;
-    }
-    out->on_disconnect =
-        *wish == "cancel" ? wire::OnDisconnect::kCancel : wire::OnDisconnect::kContinue;
-  }
-  const std::string* last = request.header("Last-Event-ID");
-  if (last != nullptr && !last->empty()) {
-    out->resume = parse_event_id(*last);
-    if (!out->resume) {
-      *error = {"Last-Event-ID is not an id of this server: REQUEST.INDEX[,INDEX…]",
-                "Last-Event-ID"};
-      return false;
-    }
-  }
-  return true;
-}
-
-/// Names of parameters without effect, fit for a header.
-std::string ignored_header(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) {
-    if (out.size() + name.size() > kIgnoredBytesMax) return out + ", ...";
-    if (!out.empty()) out += ", ";
-    for (const char c : name) out.push_back(c > 0x20 && c < 0x7f && c != ',' ? c : '?');
-  }
-  return out;
-}
-
-std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate) {
-  std::vector<Header> out;
-  if (!ignored.empty()) out.emplace_back("X-Holdfast-Ignored", ignored_header(ignored));
-  if (duplicate) out.emplace_back("X-Holdfast-Duplicate", "true");
-  return out;
-}
 
 Response resume_mismatch(const std::string& message) {
   wire::Refusal refusal;
@@ -91,7 +33,7 @@ struct Post {
   Context& context;
   ExchangePtr exchange;
   Generation generation;
-  Wishes wishes;
+  PostHeaders wishes;
 };
 
 void show(Post& post, wire::RequestInfo info, bool duplicate) {
@@ -191,7 +133,7 @@ void post_generation(Context& context, const ExchangePtr& exchange, Parse parse)
   auto post = std::make_shared<Post>(Post{context, exchange, {}, {}});
   FieldError error;
   json body;
-  if (!read_headers(request, &post->wishes, &error) ||
+  if (!read_post_headers(request, &post->wishes, &error) ||
       !parse_json_object(request.body, &body, &error) ||
       !parse(body, context.params, &post->generation, &error)) {
     return exchange->respond(error_response(error));

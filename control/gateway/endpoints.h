@@ -26,6 +26,12 @@ void post_batches(Context&, ExchangePtr, const Captures&);
 void get_batches(Context&, ExchangePtr, const Captures&);
 void get_batch(Context&, ExchangePtr, const Captures&);
 void cancel_batch(Context&, ExchangePtr, const Captures&);
+// endpoint_responses.cpp
+void post_responses(Context&, ExchangePtr, const Captures&);
+void get_response(Context&, ExchangePtr, const Captures&);
+void cancel_response(Context&, ExchangePtr, const Captures&);
+void delete_response(Context&, ExchangePtr, const Captures&);
+void get_response_items(Context&, ExchangePtr, const Captures&);
 // endpoint_requests.cpp
 void get_request(Context&, ExchangePtr, const Captures&);
 void delete_request(Context&, ExchangePtr, const Captures&);

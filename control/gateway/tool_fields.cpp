@@ -98,7 +98,9 @@ void read_tools(Fields& fields, json* chat, Generation* out) {
     must.push_back(std::move(tool));
   }
   out->must_call = must.dump();
-  out->one_call = !parallel || may_call.size() < given->size();
+  const json* choice = fields.take("tool_choice");
+  const bool named = choice->is_object() && choice->value("type", json()) == "function";
+  out->one_call = !parallel || named;
 }
 
 void bind_to_calls(Generation* generation) {

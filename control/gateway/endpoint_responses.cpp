@@ -1,0 +1,456 @@
+// /v1/responses: a turn of a conversation. What was asked is kept under the response's id, which is
+// the request's too; what came of it is made again from the request's tokens and kept when it has
+// ended. So a response goes on whoever dies, and later turns find it.
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/endpoints.h"
+#include "control/gateway/json_fields.h"
+#include "control/gateway/kept_endpoints.h"
+#include "control/gateway/post_headers.h"
+#include "control/gateway/response_stream.h"
+#include "control/gateway/sse.h"
+#include "control/gateway/tool_fields.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::size_t kTurnsMax = 200;
+
+/// One POST on its way to its request.
+struct Turn {
+  Context& context;
+  ExchangePtr exchange;
+  std::string id;
+  std::string owner;
+  std::string hash;
+  ResponseWish wish;
+  PostHeaders headers;
+  std::vector<std::string> before;  // items of earlier turns, the oldest last
+  Generation generation;
+  bool made = false;  // its object is new
+};
+using TurnPtr = std::shared_ptr<Turn>;
+
+/// So that it is there when the request's tokens are not any more. Whoever is first does it.
+void keep_end(Context& context, const std::string& id, const std::string& owner,
+              const json& document) {
+  context.keeper->get(kResponseKind, id, owner,
+                      [&context, id, document](client::Answer<Keeper::Found> answer) {
+                        const auto* found = std::get_if<Keeper::Found>(&answer);
+                        if (found == nullptr || !*found) return;
+                        json body = json::parse((*found)->body, nullptr, false);
+                        if (!body.is_object() || body.contains("final")) return;
+                        body["final"] = document;
+                        KeepChange change;
+                        change.kind = kResponseKind;
+                        change.id = id;
+                        change.version = (*found)->version;
+                        change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+                        context.keeper->put(change, [](const client::Answer<Keeper::Put>&) {});
+                      });
+}
+
+/// The end of a kept response whose request has ended; null while it has not. On the SDK's thread.
+void find_end(Context& context, const Kept& kept, std::function<void(json)> done) {
+  const json body = json::parse(kept.body, nullptr, false);
+  if (!body.is_object()) return done({});
+  if (body.contains("final")) return done(body["final"]);
+  const std::string echo = body.value("echo", json::object()).dump();
+  context.client.status_async(
+      kept.id, [&context, kept, echo, done](const client::Answer<wire::RequestInfo>& answer) {
+        const auto* info = std::get_if<wire::RequestInfo>(&answer);
+        if (info == nullptr || !wire::is_terminal(info->state)) return done({});
+        auto stream =
+            std::make_shared<ResponseStream>(decode_shape(info->meta), *info, echo, INT64_MAX);
+        client::StreamHandler handler;
+        handler.on_event = [stream](const wire::Event& event) { (void)stream->on_event(event); };
+        handler.on_fin = [&context, stream, kept, echo, done](const wire::RequestInfo& end) {
+          (void)stream->on_fin(end);
+          const json document = response_json(end, echo, output_items(kept.id, stream->parts()));
+          keep_end(context, kept.id, kept.owner, document);
+          done(document);
+        };
+        handler.on_failure = [done](const client::Failure&) { done({}); };
+        context.client.open_stream(kept.id, {}, std::move(handler));
+      });
+}
+
+/// Shows one request as a response, whole or as a stream.
+class Shown : public std::enable_shared_from_this<Shown> {
+ public:
+  Shown(Context& context, ExchangePtr exchange, const wire::RequestInfo& info, std::string echo,
+        std::string owner, bool store)
+      : context_(context),
+        exchange_(std::move(exchange)),
+        id_(info.request_id),
+        echo_(std::move(echo)),
+        owner_(std::move(owner)),
+        store_(store) {}
+
+  void whole(const wire::RequestInfo& info, std::vector<Header> headers) {
+    headers_ = std::move(headers);
+    begin(info, -1);
+  }
+  void stream(const wire::RequestInfo& info, std::int64_t after, std::vector<Header> headers) {
+    streams_ = true;
+    Response head;
+    head.content_type = "text/event-stream; charset=utf-8";
+    head.headers = std::move(headers);
+    head.headers.emplace_back("X-Request-Id", id_);
+    head.headers.emplace_back("Cache-Control", "no-cache");
+    head.headers.emplace_back("X-Accel-Buffering", "no");
+    exchange_->begin_stream(std::move(head), std::string(kKeepAliveComment));
+    begin(info, after);
+  }
+
+ private:
+  void begin(const wire::RequestInfo& info, std::int64_t after) {
+    if (exchange_->closed()) return;
+    stream_.emplace(decode_shape(info.meta), info, echo_, after);
+    const std::string opening = stream_->open();
+    if (streams_) exchange_->write(opening);
+    const auto self = shared_from_this();
+    exchange_->on_close([self] { self->leave(); });
+    client::StreamHandler handler;
+    handler.on_event = [self](const wire::Event& event) {
+      self->exchange_->post([self, event] { self->on_event(event); });
+    };
+    handler.on_fin = [self](const wire::RequestInfo& end) {
+      self->exchange_->post([self, end] { self->on_fin(end); });
+    };
+    handler.on_failure = [self](const client::Failure& failure) {
+      self->exchange_->post([self, failure] { self->on_failure(failure); });
+    };
+    sdk_stream_ = context_.client.open_stream(id_, {}, std::move(handler));
+    open_ = true;
+  }
+
+  void on_event(const wire::Event& event) {
+    if (done_) return;
+    const std::string out = stream_->on_event(event);
+    if (!streams_) return;
+    exchange_->write(out);
+    if (held_ || exchange_->pending_bytes() <= context_.hold_bytes) return;
+    held_ = true;
+    context_.client.hold_stream(sdk_stream_, true);
+    exchange_->on_drain(context_.resume_bytes, [self = shared_from_this()] {
+      self->held_ = false;
+      if (!self->done_) self->context_.client.hold_stream(self->sdk_stream_, false);
+    });
+  }
+
+  void on_fin(const wire::RequestInfo& info) {
+    if (std::exchange(done_, true)) return;
+    close_stream();
+    const std::string out = stream_->on_fin(info);
+    const json document = response_json(info, echo_, output_items(id_, stream_->parts()));
+    if (store_) keep_end(context_, id_, owner_, document);
+    if (streams_) {
+      exchange_->write(out);
+      return exchange_->end();
+    }
+    Response response = json_response(document);
+    response.headers = std::move(headers_);
+    response.headers.emplace_back("X-Request-Id", id_);
+    exchange_->respond(std::move(response));
+  }
+
+  void on_failure(const client::Failure& failure) {
+    if (std::exchange(done_, true)) return;
+    close_stream();
+    if (!streams_) return exchange_->respond(error_response(failure));
+    exchange_->write(stream_->on_failure(failure));
+    exchange_->end();
+  }
+
+  void leave() {
+    done_ = true;
+    close_stream();
+  }
+  void close_stream() {
+    if (std::exchange(open_, false)) context_.client.close_stream(sdk_stream_);
+  }
+
+  Context& context_;
+  ExchangePtr exchange_;
+  const std::string id_, echo_, owner_;
+  const bool store_;
+  std::vector<Header> headers_;
+  std::optional<ResponseStream> stream_;
+  client::StreamId sdk_stream_ = 0;
+  bool streams_ = false;
+  bool open_ = false;
+  bool held_ = false;
+  bool done_ = false;
+};
+
+/// As it is now, without waiting for its end.
+void show_now(const TurnPtr& turn, const wire::RequestInfo& info) {
+  Response response = json_response(response_json(info, turn->wish.echo, json::array()));
+  response.headers.emplace_back("X-Request-Id", info.request_id);
+  turn->exchange->respond(std::move(response));
+}
+
+void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
+  if (turn->exchange->closed()) return;
+  std::vector<Header> headers = answer_headers(turn->generation.ignored, accepted.duplicate);
+  const auto shown = std::make_shared<Shown>(turn->context, turn->exchange, accepted.info,
+                                             turn->wish.echo, turn->owner, turn->wish.store);
+  if (turn->wish.stream) {
+    const std::int64_t after = turn->headers.resume && !turn->headers.resume->shown.empty()
+                                   ? turn->headers.resume->shown[0]
+                                   : -1;
+    return shown->stream(accepted.info, after, std::move(headers));
+  }
+  if (turn->wish.background) return show_now(turn, accepted.info);
+  shown->whole(accepted.info, std::move(headers));
+}
+
+/// It was refused: there is no such response.
+void forget(const TurnPtr& turn) {
+  turn->context.keeper->remove(kResponseKind, turn->id, turn->owner,
+                               [](const client::Answer<bool>&) {});
+}
+
+void submit(const TurnPtr& turn) {
+  wire::Submit message = std::move(turn->generation.submit);
+  message.request_id = turn->id;
+  message.body_hash = turn->hash;
+  message.on_disconnect =
+      turn->wish.background ? wire::OnDisconnect::kContinue : turn->headers.on_disconnect;
+  message.meta = encode_shape(turn->generation.shape);
+  turn->context.client.submit_async(
+      std::move(message), [turn](client::Answer<wire::Accepted> answer) {
+        turn->exchange->post([turn, answer = std::move(answer)] {
+          if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+            if (turn->made) forget(turn);
+            return turn->exchange->respond(error_response(*failure));
+          }
+          on_accepted(turn, std::get<wire::Accepted>(answer));
+        });
+      });
+}
+
+/// Which words the model has for reasoning and calls.
+void find_output(const TurnPtr& turn) {
+  const auto ready = [turn](const std::string& output) {
+    turn->generation.shape.output = output;
+    bind_to_calls(&turn->generation);
+    submit(turn);
+  };
+  const std::string& model = turn->generation.submit.model;
+  if (const auto known = turn->context.outputs->find(model)) return ready(*known);
+  turn->context.client.models_async(on_strand<std::vector<wire::ModelInfo>>(
+      turn->exchange, [turn, ready](const std::vector<wire::ModelInfo>& models) {
+        turn->context.outputs->put(models);
+        ready(turn->context.outputs->find(turn->generation.submit.model).value_or(""));
+      }));
+}
+
+/// The same POST made it before: its end may be all that is left.
+void meet_again(const TurnPtr& turn) {
+  turn->context.keeper->get(
+      kResponseKind, turn->id, turn->owner,
+      on_strand<Keeper::Found>(turn->exchange, [turn](const Keeper::Found& found) {
+        const json body = found ? json::parse(found->body, nullptr, false) : json();
+        if (body.is_object() && body.value("hash", "") != turn->hash) {
+          return turn->exchange->respond(other_body(turn->id));
+        }
+        const bool over = body.is_object() && body.contains("final") && !turn->wish.stream;
+        if (over) return turn->exchange->respond(json_response(body["final"]));
+        find_output(turn);
+      }));
+}
+
+/// The whole conversation is there.
+void compose(const TurnPtr& turn) {
+  std::vector<std::string> turns(turn->before.rbegin(), turn->before.rend());
+  turns.push_back(turn->wish.items);
+  json body;
+  FieldError error;
+  if (!chat_body(turn->wish, turns, &body, &error) ||
+      !parse_chat(body, turn->context.params, &turn->generation, &error)) {
+    if (error.param == "messages") error.param = "input";
+    return turn->exchange->respond(error_response(error));
+  }
+  turn->generation.shape.body_hash = turn->hash;
+  turn->generation.shape.stream = turn->wish.stream;
+  if (!turn->wish.store) return find_output(turn);
+  KeepChange change;
+  change.kind = kResponseKind;
+  change.id = turn->id;
+  change.owner = turn->owner;
+  change.version = 0;
+  change.body = json{{"hash", turn->hash},
+                     {"previous", turn->wish.previous},
+                     {"items", json::parse(turn->wish.items)},
+                     {"echo", json::parse(turn->wish.echo)}}
+                    .dump(-1, ' ', false, json::error_handler_t::replace);
+  turn->context.keeper->put(change, [turn](client::Answer<Keeper::Put> answer) {
+    turn->exchange->post([turn, answer = std::move(answer)] {
+      const auto* failure = std::get_if<client::Failure>(&answer);
+      turn->made = failure == nullptr;
+      if (turn->made) return find_output(turn);
+      if (failure->code != Errc::kConflict) {
+        return turn->exchange->respond(error_response(*failure));
+      }
+      meet_again(turn);
+    });
+  });
+}
+
+Response refuse_previous(const std::string& message) {
+  return error_response(FieldError{message, "previous_response_id"});
+}
+
+void gather_turns(const TurnPtr& turn, const std::string& previous);
+
+void add_turn(const TurnPtr& turn, const Kept& kept, const json& end) {
+  const json body = json::parse(kept.body, nullptr, false);
+  if (!end.is_object()) {
+    return turn->exchange->respond(
+        refuse_previous("previous response \"" + kept.id + "\" has not ended"));
+  }
+  turn->before.push_back(end.value("output", json::array()).dump());
+  turn->before.push_back(body.value("items", json::array()).dump());
+  gather_turns(turn, body.value("previous", ""));
+}
+
+/// Goes back through the conversation.
+void gather_turns(const TurnPtr& turn, const std::string& previous) {
+  if (previous.empty()) return compose(turn);
+  if (turn->before.size() >= 2 * kTurnsMax) {
+    return turn->exchange->respond(
+        refuse_previous("the conversation has more than 200 turns before this one"));
+  }
+  turn->context.keeper->get(
+      kResponseKind, previous, turn->owner,
+      on_strand<Keeper::Found>(turn->exchange, [turn, previous](const Keeper::Found& found) {
+        if (!found) {
+          return turn->exchange->respond(
+              refuse_previous("previous response \"" + previous + "\" is not kept here"));
+        }
+        find_end(turn->context, *found, [turn, kept = *found](const json& end) {
+          turn->exchange->post([turn, kept, end] { add_turn(turn, kept, end); });
+        });
+      }));
+}
+
+/// A kept response: its end if that is kept too, else its request.
+void show_kept(Context& context, const ExchangePtr& exchange, const Kept& kept,
+               std::function<void(const json& body, const wire::RequestInfo&)> running) {
+  const json body = json::parse(kept.body, nullptr, false);
+  if (!body.is_object()) return exchange->respond(no_such(kResponseKind, kept.id));
+  const bool streams = exchange->request().query_value("stream") != nullptr &&
+                       *exchange->request().query_value("stream") == "true";
+  if (body.contains("final") && !streams) return exchange->respond(json_response(body["final"]));
+  context.client.status_async(
+      kept.id,
+      on_strand<wire::RequestInfo>(
+          exchange, [body, running](const wire::RequestInfo& info) { running(body, info); }));
+}
+
+bool read_after(const Request& request, const std::string& id, std::int64_t* after) {
+  const std::string* text = request.query_value("starting_after");
+  std::string last;
+  if (text == nullptr) {
+    const std::string* header = request.header("Last-Event-ID");
+    if (header == nullptr || !header->starts_with(id + ".")) return true;
+    last = header->substr(id.size() + 1);
+    text = &last;
+  }
+  const auto r = std::from_chars(text->data(), text->data() + text->size(), *after);
+  return r.ec == std::errc() && r.ptr == text->data() + text->size() && *after >= -1;
+}
+
+}  // namespace
+
+void post_responses(Context& context, ExchangePtr exchange, const Captures&) {
+  const Request& request = exchange->request();
+  auto turn =
+      std::make_shared<Turn>(Turn{context, exchange, {}, owner_of(request), {}, {}, {}, {}, {}});
+  FieldError error;
+  json body;
+  if (!read_post_headers(request, &turn->headers, &error) ||
+      !parse_json_object(request.body, &body, &error) ||
+      !parse_response(body, &turn->wish, &error)) {
+    return exchange->respond(error_response(error));
+  }
+  turn->hash = hash_body(request.path, body);
+  turn->id =
+      turn->headers.resume ? turn->headers.resume->request_id : kept_id(context, request, "resp_");
+  gather_turns(turn, turn->wish.previous);
+}
+
+void get_response(Context& context, ExchangePtr exchange, const Captures& captures) {
+  const std::string* wants = exchange->request().query_value("stream");
+  const bool streams = wants != nullptr && *wants == "true";
+  std::int64_t after = -1;
+  if (!read_after(exchange->request(), captures[0], &after)) {
+    return exchange->respond(error_response(
+        FieldError{"'starting_after' must be the number of an event", "starting_after"}));
+  }
+  with_kept(context, exchange, kResponseKind, captures[0],
+            [&context, exchange, streams, after](const Kept& kept) {
+              const std::string owner = kept.owner;
+              show_kept(
+                  context, exchange, kept,
+                  [&context, exchange, streams, after, owner](const json& body,
+                                                              const wire::RequestInfo& info) {
+                    const std::string echo = body.value("echo", json::object()).dump();
+                    const auto shown =
+                        std::make_shared<Shown>(context, exchange, info, echo, owner, true);
+                    if (streams) return shown->stream(info, after, {});
+                    if (wire::is_terminal(info.state)) return shown->whole(info, {});
+                    exchange->respond(json_response(response_json(info, echo, json::array())));
+                  });
+            });
+}
+
+void cancel_response(Context& context, ExchangePtr exchange, const Captures& captures) {
+  const std::string id = captures[0];
+  with_kept(context, exchange, kResponseKind, id, [&context, exchange, id](const Kept& kept) {
+    const json body = json::parse(kept.body, nullptr, false);
+    if (body.contains("final")) return exchange->respond(json_response(body["final"]));
+    const std::string echo = body.value("echo", json::object()).dump();
+    context.client.cancel_async(
+        id, on_strand<wire::RequestInfo>(exchange, [&context, exchange, echo, owner = kept.owner](
+                                                       const wire::RequestInfo& info) {
+          std::make_shared<Shown>(context, exchange, info, echo, owner, true)->whole(info, {});
+        }));
+  });
+}
+
+void delete_response(Context& context, ExchangePtr exchange, const Captures& captures) {
+  const std::string id = captures[0];
+  context.keeper->remove(
+      kResponseKind, id, owner_of(exchange->request()),
+      on_strand<bool>(exchange, [exchange, id](bool deleted) {
+        if (!deleted) return exchange->respond(no_such(kResponseKind, id));
+        exchange->respond(json_response({{"id", id}, {"object", "response"}, {"deleted", true}}));
+      }));
+}
+
+void get_response_items(Context& context, ExchangePtr exchange, const Captures& captures) {
+  with_kept(context, exchange, kResponseKind, captures[0], [exchange](const Kept& kept) {
+    const json body = json::parse(kept.body, nullptr, false);
+    json data = body.is_object() ? body.value("items", json::array()) : json::array();
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      if (!data[i].contains("id")) data[i]["id"] = "item_" + kept.id + "_" + std::to_string(i);
+      if (!data[i].contains("type")) data[i]["type"] = "message";
+    }
+    const auto id_at = [&](std::size_t i) { return data.empty() ? json() : data[i]["id"]; };
+    exchange->respond(json_response({{"object", "list"},
+                                     {"first_id", id_at(0)},
+                                     {"last_id", id_at(data.empty() ? 0 : data.size() - 1)},
+                                     {"has_more", false},
+                                     {"data", data}}));
+  });
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,62 @@
+#include "control/gateway/post_headers.h"
+
+#include <algorithm>
+
+namespace holdfast::gateway {
+namespace {
+
+constexpr std::size_t kKeyBytesMax = 256;
+constexpr std::size_t kIgnoredBytesMax = 1'024;
+
+/// Names of parameters without effect, fit for a header.
+std::string ignored_header(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) {
+    if (out.size() + name.size() > kIgnoredBytesMax) return out + ", ...";
+    if (!out.empty()) out += ", ";
+    for (const char c : name) out.push_back(c > 0x20 && c < 0x7f && c != ',' ? c : '?');
+  }
+  return out;
+}
+
+}  // namespace
+
+bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error) {
+  if (const std::string* key = request.header("Idempotency-Key")) {
+    const bool plain =
+        std::all_of(key->begin(), key->end(), [](char c) { return c > 0x20 && c < 0x7f; });
+    if (key->empty() || key->size() > kKeyBytesMax || !plain) {
+      *error = {"Idempotency-Key must be 1 to 256 visible ASCII characters", "Idempotency-Key"};
+      return false;
+    }
+    out->idem_key = *key;
+    out->on_disconnect = wire::OnDisconnect::kContinue;
+  }
+  if (const std::string* wish = request.header("X-On-Disconnect")) {
+    if (*wish != "continue" && *wish != "cancel") {
+      *error = {"X-On-Disconnect must be \"continue\" or \"cancel\"", "X-On-Disconnect"};
+      return false;
+    }
+    out->on_disconnect =
+        *wish == "cancel" ? wire::OnDisconnect::kCancel : wire::OnDisconnect::kContinue;
+  }
+  const std::string* last = request.header("Last-Event-ID");
+  if (last != nullptr && !last->empty()) {
+    out->resume = parse_event_id(*last);
+    if (!out->resume) {
+      *error = {"Last-Event-ID is not an id of this server: REQUEST.INDEX[,INDEX…]",
+                "Last-Event-ID"};
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate) {
+  std::vector<Header> out;
+  if (!ignored.empty()) out.emplace_back("X-Holdfast-Ignored", ignored_header(ignored));
+  if (duplicate) out.emplace_back("X-Holdfast-Duplicate", "true");
+  return out;
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,26 @@
+#pragma once
+// The headers of a POST that makes something, and those of its answer.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/gateway/errors.h"
+#include "control/gateway/sse.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::gateway {
+
+/// What the headers say about a generation.
+struct PostHeaders {
+  std::string idem_key;
+  std::optional<EventId> resume;
+  wire::OnDisconnect on_disconnect = wire::OnDisconnect::kCancel;
+};
+/// Idempotency-Key, X-On-Disconnect, Last-Event-ID. False: `error` names the one that is wrong.
+bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error);
+
+/// X-Holdfast-Ignored and X-Holdfast-Duplicate, where they apply.
+std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate);
+
+}  // namespace holdfast::gateway

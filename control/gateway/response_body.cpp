@@ -1,0 +1,332 @@
+#include "control/gateway/response_body.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "control/gateway/json_fields.h"
+#include "control/gateway/render.h"
+
+namespace holdfast::gateway {
+
+using json = nlohmann::ordered_json;
+
+namespace {
+
+/// Members that the object says again, with what they are when nobody sent them.
+struct Echo {
+  const char* name;
+  const char* otherwise;  // JSON
+};
+constexpr std::array<Echo, 15> kEchoes = {{{"instructions", "null"},
+                                           {"max_output_tokens", "null"},
+                                           {"metadata", "{}"},
+                                           {"parallel_tool_calls", "true"},
+                                           {"previous_response_id", "null"},
+                                           {"reasoning", R"({"effort":null,"summary":null})"},
+                                           {"background", "false"},
+                                           {"store", "true"},
+                                           {"temperature", "1.0"},
+                                           {"text", R"({"format":{"type":"text"}})"},
+                                           {"tool_choice", R"("auto")"},
+                                           {"tools", "[]"},
+                                           {"top_p", "1.0"},
+                                           {"truncation", R"("disabled")"},
+                                           {"user", "null"}}};
+
+/// Of a message, or of what a tool gave back: one text.
+bool read_text(Fields& fields, const std::string& name, const json& content, std::string* out) {
+  if (content.is_string()) {
+    *out = content.get<std::string>();
+    return true;
+  }
+  if (content.is_array()) {
+    for (const json& part : content) {
+      const json kind = part.is_object() ? part.value("type", json()) : json();
+      const json text = part.is_object() ? part.value("text", json()) : json();
+      const bool known = kind == "input_text" || kind == "output_text" || kind == "text";
+      if (!known || !text.is_string()) {
+        fields.fail(name, "may only have text parts (input_text, output_text)");
+        return false;
+      }
+      *out += text.get_ref<const std::string&>();
+    }
+    return true;
+  }
+  fields.fail(name, "must be a text or a list of text parts");
+  return false;
+}
+
+std::string text_member(const json& item, const char* name) {
+  const json value = item.value(name, json());
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+/// Calls that follow each other, or the text that came with them, are one message.
+void add_call(const json& item, json* messages) {
+  const bool joins = !messages->empty() && messages->back()["role"] == "assistant";
+  if (!joins) messages->push_back({{"role", "assistant"}, {"content", nullptr}});
+  json& message = messages->back();
+  if (!message.contains("tool_calls")) message["tool_calls"] = json::array();
+  message["tool_calls"].push_back(
+      {{"id", text_member(item, "call_id")},
+       {"type", "function"},
+       {"function",
+        {{"name", text_member(item, "name")}, {"arguments", text_member(item, "arguments")}}}});
+}
+
+bool add_item(Fields& fields, const std::string& name, const json& item, json* messages) {
+  if (!item.is_object()) {
+    fields.fail(name, "must be an object");
+    return false;
+  }
+  const std::string kind = item.contains("type") ? text_member(item, "type") : "message";
+  if (kind == "reasoning") return true;  // models are not told their old thoughts
+  if (kind == "function_call") {
+    add_call(item, messages);
+    return true;
+  }
+  std::string text;
+  if (kind == "function_call_output") {
+    if (!read_text(fields, name + ".output", item.value("output", json()), &text)) return false;
+    messages->push_back(
+        {{"role", "tool"}, {"tool_call_id", text_member(item, "call_id")}, {"content", text}});
+    return true;
+  }
+  if (kind != "message") {
+    fields.fail(name + ".type",
+                "must be message, function_call, function_call_output or reasoning");
+    return false;
+  }
+  std::string role = text_member(item, "role");
+  if (role == "developer") role = "system";  // what templates know
+  if (role != "user" && role != "assistant" && role != "system") {
+    fields.fail(name + ".role", "must be user, assistant, system or developer");
+    return false;
+  }
+  if (!read_text(fields, name + ".content", item.value("content", json()), &text)) return false;
+  messages->push_back({{"role", role}, {"content", text}});
+  return true;
+}
+
+/// Tools are flat here and nested in a chat.
+void read_tools(Fields& fields, json* chat) {
+  const json* tools = fields.take("tools");
+  if (tools != nullptr) {
+    if (!tools->is_array()) return fields.fail("tools", "must be an array");
+    json list = json::array();
+    for (const json& tool : *tools) {
+      if (!tool.is_object() || tool.value("type", json()) != "function") {
+        return fields.fail("tools", "may only be functions: this server runs no tools of its own");
+      }
+      json function = tool;
+      function.erase("type");
+      list.push_back({{"type", "function"}, {"function", std::move(function)}});
+    }
+    (*chat)["tools"] = std::move(list);
+  }
+  const json* choice = fields.take("tool_choice");
+  if (choice == nullptr) return;
+  (*chat)["tool_choice"] = *choice;
+  if (choice->is_object() && choice->value("type", json()) == "function") {
+    (*chat)["tool_choice"] = {{"type", "function"},
+                              {"function", {{"name", choice->value("name", json())}}}};
+  }
+}
+
+void read_format(Fields& fields, json* chat) {
+  const json* text = fields.take("text");
+  if (text == nullptr) return;
+  if (!text->is_object()) return fields.fail("text", "must be an object");
+  const json format = text->value("format", json());
+  if (format.is_null()) return;
+  if (format.is_object() && format.value("type", json()) == "json_schema") {
+    (*chat)["response_format"] = {{"type", "json_schema"},
+                                  {"json_schema", {{"schema", format.value("schema", json())}}}};
+    return;
+  }
+  (*chat)["response_format"] = format;
+}
+
+void read_input(Fields& fields, ResponseWish* out) {
+  const json* input = fields.take("input");
+  json items = json::array();
+  if (input == nullptr) {
+    return fields.fail("input", "is required: a text or a list of items");
+  }
+  if (input->is_string()) {
+    items.push_back({{"type", "message"}, {"role", "user"}, {"content", *input}});
+  } else if (input->is_array() && !input->empty()) {
+    items = *input;
+  } else {
+    return fields.fail("input", "must be a text or a list of items");
+  }
+  out->items = items.dump();
+}
+
+std::string echo_of(const json& body) {
+  json echo;
+  for (const Echo& member : kEchoes) {
+    const auto it = body.find(member.name);
+    const bool given = it != body.end() && !it->is_null();
+    echo[member.name] = given ? *it : json::parse(member.otherwise);
+  }
+  return echo.dump();
+}
+
+}  // namespace
+
+bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
+  Fields fields(body);
+  json chat = json::object();
+  read_input(fields, out);
+  read_tools(fields, &chat);
+  read_format(fields, &chat);
+  std::string text;
+  if (fields.text("instructions", &text)) chat["instructions"] = text;
+  fields.text("previous_response_id", &out->previous);
+  fields.boolean("stream", &out->stream);
+  fields.boolean("background", &out->background);
+  fields.boolean("store", &out->store);
+  if (out->background && !out->store) {
+    fields.fail("background", "is only allowed with 'store': true");
+  }
+  std::int64_t tokens = 0;
+  if (fields.integer("max_output_tokens", 1, std::int64_t{1} << 40, &tokens)) {
+    chat["max_completion_tokens"] = tokens;
+  }
+  if (const json* metadata = fields.take("metadata"); metadata && !metadata->is_object()) {
+    fields.fail("metadata", "must be an object");
+  }
+  if (text.clear(), fields.text("truncation", &text) && text != "disabled") {
+    fields.fail("truncation", "must be \"disabled\": nothing of a conversation is left out");
+  }
+  // Everything else is as in a chat: what is not known there is named as ignored.
+  for (const auto& [name, value] : body.items()) {
+    const auto rest = fields.unknown();
+    if (std::find(rest.begin(), rest.end(), name) != rest.end()) chat[name] = value;
+  }
+  if (fields.error()) {
+    *error = *fields.error();
+    return false;
+  }
+  out->chat = chat.dump();
+  out->echo = echo_of(body);
+  return true;
+}
+
+bool chat_body(const ResponseWish& wish, const std::vector<std::string>& turns, json* out,
+               FieldError* error) {
+  *out = json::parse(wish.chat);
+  json messages = json::array();
+  if (out->contains("instructions")) {
+    messages.push_back({{"role", "system"}, {"content", (*out)["instructions"]}});
+    out->erase("instructions");
+  }
+  const json empty = json::object();
+  Fields fields(empty);
+  for (const std::string& turn : turns) {
+    const json items = json::parse(turn);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (add_item(fields, "input[" + std::to_string(i) + "]", items[i], &messages)) continue;
+      *error = *fields.error();
+      return false;
+    }
+  }
+  (*out)["messages"] = std::move(messages);
+  return true;
+}
+
+json reasoning_item(const std::string& id, const std::string& text, const char* status) {
+  json content = json::array();
+  if (!text.empty()) content.push_back({{"type", "reasoning_text"}, {"text", text}});
+  return {{"id", "rs_" + id},
+          {"type", "reasoning"},
+          {"summary", json::array()},
+          {"content", std::move(content)},
+          {"status", status}};
+}
+
+json message_item(const std::string& id, const std::string& text, const char* status) {
+  json content = json::array();
+  if (!text.empty()) {
+    content.push_back({{"type", "output_text"},
+                       {"text", text},
+                       {"annotations", json::array()},
+                       {"logprobs", json::array()}});
+  }
+  return {{"id", "msg_" + id},
+          {"type", "message"},
+          {"status", status},
+          {"role", "assistant"},
+          {"content", std::move(content)}};
+}
+
+json call_item(const std::string& id, int call, const TurnParts::Call& what, const char* status) {
+  return {{"id", "fc_" + id + "_" + std::to_string(call)},
+          {"type", "function_call"},
+          {"status", status},
+          {"call_id", "call_" + call_id(id, 0, call)},
+          {"name", what.name},
+          {"arguments", what.arguments}};
+}
+
+json output_items(const std::string& id, const TurnParts& parts) {
+  const char* status = parts.ended ? "completed" : "in_progress";
+  json items = json::array();
+  if (!parts.reasoning.empty()) items.push_back(reasoning_item(id, parts.reasoning, status));
+  if (!parts.content.empty()) items.push_back(message_item(id, parts.content, status));
+  for (std::size_t i = 0; i < parts.calls.size(); ++i) {
+    items.push_back(call_item(id, static_cast<int>(i), parts.calls[i], status));
+  }
+  return items;
+}
+
+std::string response_status(const wire::RequestInfo& info) {
+  switch (info.state) {
+    case wire::RequestState::kQueued:
+      return "queued";
+    case wire::RequestState::kSucceeded:
+      return finish_word(info, 0) == "length" ? "incomplete" : "completed";
+    case wire::RequestState::kCancelled:
+      return "cancelled";
+    case wire::RequestState::kFailed:
+    case wire::RequestState::kExpired:
+      return "failed";
+    default:
+      return "in_progress";
+  }
+}
+
+json response_json(const wire::RequestInfo& info, const std::string& echo_text, json output) {
+  const std::string status = response_status(info);
+  json out;
+  out["id"] = info.request_id;
+  out["object"] = "response";
+  out["created_at"] = info.created_ms / 1000;
+  out["status"] = status;
+  out["error"] = nullptr;
+  if (status == "failed") {
+    const wire::Refusal failure = failure_of(info, 0);
+    out["error"] = {{"code", errc_name(failure.code)}, {"message", failure.message}};
+  }
+  out["incomplete_details"] = nullptr;
+  if (status == "incomplete") out["incomplete_details"] = {{"reason", "max_output_tokens"}};
+  out["model"] = model_name(info);
+  out["output"] = std::move(output);
+  const json echo = json::parse(echo_text, nullptr, false);
+  if (echo.is_object()) {
+    for (const auto& [name, value] : echo.items()) out[name] = value;
+  }
+  const json usage = json::parse(usage_json(info));
+  out["usage"] = {{"input_tokens", usage["prompt_tokens"]},
+                  {"input_tokens_details", {{"cached_tokens", 0}}},
+                  {"output_tokens", usage["completion_tokens"]},
+                  {"output_tokens_details", {{"reasoning_tokens", 0}}},
+                  {"total_tokens", usage["total_tokens"]}};
+  if (!wire::is_terminal(info.state)) out["usage"] = nullptr;
+  return out;
+}
+
+}  // namespace holdfast::gateway
