@@ -115,6 +115,7 @@ void Machine::bring_in_late(const BootRequest& boot) {
 
 void Machine::bring_in(const BootRequest& boot) {
   Request& in = take_in(boot);
+  counters_.recovered += !in.terminal();
   arm_request(in);
   if (in.row.canary != 0) reroute_late(in);
   if (!boot.damaged.empty()) on(RowsDamaged{in.row.seq, boot.damaged});

@@ -40,6 +40,8 @@ struct Counters {
   std::uint64_t envelope_drifts = 0;  // loads that took more or less than was reserved
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0,
                 workers_lost = 0, retired = 0, breakers_opened = 0;
+  std::uint64_t recovered = 0;        // live requests that this process found in the database
+  std::uint64_t replayed_tokens = 0;  // committed before, given to a worker again to go on from
 };
 
 /// What waits and runs of one model, tenant and priority class.
@@ -244,6 +246,7 @@ class Machine {
   void count_accepted(const Request& request);
   void count_for_alias(const Request& request, const Choice& choice, std::int64_t count);
   void count_end(const Request& request, RequestChange what);
+  void tally_end(const Request& request, RequestChange what);
   void count_interrupted(const Request& request);
 
   // machine_config.cpp

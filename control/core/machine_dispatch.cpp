@@ -141,11 +141,12 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   count_running(request, choice);
   ++counters_.dispatched;
   counters_.resumed += choice.resumed;
+  counters_.replayed_tokens += choice.ids.size();
   request.class_deadline_us = 0;
   const bool first = request.row.started_ms == 0;
   if (first) {
     request.row.started_ms = now_.wall_ms;
-    stats_.queue_wait.add(now_.mono_us - request.accepted_us);
+    stats_.model(request.row.model).queue_wait.add(now_.mono_us - request.accepted_us);
   }
   const bool was_queued = request.row.state == RequestState::kQueued;
   change(request, RequestChange::kDispatched);

@@ -163,11 +163,44 @@ void Machine::finish_choice(Request& request, Choice& choice, FinishReason finis
     }
     end_attempt(request, choice, std::string(wire::finish_name(finish)));
   }
+  const bool whole = finish == FinishReason::kStop || finish == FinishReason::kLength;
+  if (whole && choice.first_token_us != 0) {
+    stats_.model(request.row.model).decode.add(choice.last_token_us - choice.first_token_us);
+  }
   choice.phase = ChoicePhase::kEnded;
   choice.row.finish = finish;
   choice.row.error_code = code;
   choice.row.error = error;
   write_choice(request, choice, Durability::kFull);
+}
+
+void Machine::tally_end(const Request& request, RequestChange what) {
+  ModelStats& stats = stats_.model(request.row.model);
+  stats_.ended.add(now_.mono_us, 1);
+  for (const Choice& choice : request.choices) {
+    ++stats.finished.at(static_cast<std::size_t>(choice.row.finish));
+  }
+  switch (what) {
+    case RequestChange::kSucceeded:
+      ++counters_.succeeded;
+      ++stats.ended[ModelStats::kSucceeded];
+      stats.end_to_end.add(now_.mono_us - request.submitted_us);
+      break;
+    case RequestChange::kFailed:
+      ++counters_.failed;
+      ++stats.ended[ModelStats::kFailed];
+      break;
+    case RequestChange::kCancelled:
+      ++counters_.cancelled;
+      ++stats.ended[ModelStats::kCancelled];
+      break;
+    case RequestChange::kExpired:
+      ++counters_.expired;
+      ++stats.ended[ModelStats::kExpired];
+      break;
+    default:
+      CHECK_MSG(false, "a request ends in one of four ways");
+  }
 }
 
 void Machine::finish_request_if_done(Request& request) {
@@ -194,14 +227,7 @@ void Machine::finish_request_if_done(Request& request) {
   change(request, what);
   request.row.finished_ms = now_.wall_ms;
   write_request(request, Durability::kFull);
-  stats_.ended.add(now_.mono_us, 1);
-  if (what == RequestChange::kSucceeded) {
-    stats_.end_to_end.add(now_.mono_us - request.submitted_us);
-  }
-  counters_.succeeded += what == RequestChange::kSucceeded;
-  counters_.failed += what == RequestChange::kFailed;
-  counters_.cancelled += what == RequestChange::kCancelled;
-  counters_.expired += what == RequestChange::kExpired;
+  tally_end(request, what);
   count_end(request, what);
   pump_request(request);
   for (Choice& choice : request.choices) {

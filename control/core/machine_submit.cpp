@@ -425,6 +425,9 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
   Request& in = *requests_.insert(std::move(request));
   ++counters_.accepted;
   stats_.accepted.add(now_.mono_us, 1);
+  for (const std::int64_t tokens : in.prompt_tokens) {
+    stats_.model(in.row.model).prompt_tokens += static_cast<std::uint64_t>(tokens);
+  }
   count_accepted(in);
   if (max_tokens == 0) {
     finish_request_if_done(in);

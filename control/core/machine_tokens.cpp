@@ -142,11 +142,15 @@ void Machine::bind_class(Request& request, const std::string& numerics_class) {
 /// start, no pause is known.
 void Machine::count_tokens(const Request& request, Choice& choice, std::size_t count) {
   counters_.tokens += count;
+  ModelStats& stats = stats_.model(request.row.model);
+  stats.generated_tokens += count;
   if (choice.last_token_us != 0) {
-    stats_.token_gap.add((now_.mono_us - choice.last_token_us) / static_cast<std::int64_t>(count),
-                         count);
+    stats.token_gap.add((now_.mono_us - choice.last_token_us) / static_cast<std::int64_t>(count),
+                        count);
   } else if (choice.row.next_index == 0) {
-    stats_.first_token.add(now_.mono_us - request.submitted_us);
+    stats.first_token.add(now_.mono_us - request.submitted_us);
+    if (choice.started_us != 0) stats.prefill.add(now_.mono_us - choice.started_us);
+    choice.first_token_us = now_.mono_us;
   }
   stats_.tokens.add(now_.mono_us, count);
   choice.last_token_us = now_.mono_us;

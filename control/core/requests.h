@@ -31,7 +31,8 @@ struct Choice {
   std::int64_t pages = 0;                        // charged to its load while running
   std::int64_t pages_at_most = 0;                // at its longest, counted by the census
   std::int64_t started_us = 0;
-  std::int64_t last_token_us = 0;  // when its newest token came to this process; 0 = none did
+  std::int64_t first_token_us = 0;  // when its token 0 came to this process; 0 = it did not
+  std::int64_t last_token_us = 0;   // when its newest token came to this process; 0 = none did
   bool resumed = false;            // was dispatched before
 };
 

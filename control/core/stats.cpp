@@ -28,4 +28,29 @@ double MinuteRate::per_second(std::int64_t now_us, std::int64_t started_us) cons
   return static_cast<double>(count(now_us)) * 1e6 / static_cast<double>(window_us);
 }
 
+void ModelStats::merge(const ModelStats& other) {
+  queue_wait.merge(other.queue_wait);
+  first_token.merge(other.first_token);
+  token_gap.merge(other.token_gap);
+  prefill.merge(other.prefill);
+  decode.merge(other.decode);
+  end_to_end.merge(other.end_to_end);
+  prompt_tokens += other.prompt_tokens;
+  generated_tokens += other.generated_tokens;
+  for (std::size_t i = 0; i < ended.size(); ++i) ended[i] += other.ended[i];
+  for (std::size_t i = 0; i < finished.size(); ++i) finished[i] += other.finished[i];
+}
+
+ModelStats& Stats::model(const std::string& name) {
+  const auto known = models.find(name);
+  if (known != models.end()) return known->second;
+  return models[models.size() < kModelsMax ? name : std::string(kOther)];
+}
+
+ModelStats Stats::all() const {
+  ModelStats sum;
+  for (const auto& [name, stats] : models) sum.merge(stats);
+  return sum;
+}
+
 }  // namespace holdfast::core

@@ -4,6 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
 
 #include "shared/base/histogram.h"
 #include "shared/base/result.h"
@@ -29,12 +33,32 @@ class MinuteRate {
   std::int64_t second_ = 0;  // of the newest bucket
 };
 
-/// Times in microseconds, as the daemon sees them: a token counts from its arrival here on.
+/// Of the requests of one model. Times in microseconds, as the daemon sees them: a token counts
+/// from its arrival here on. What began in an earlier process is in none but end_to_end.
+struct ModelStats {
+  Histogram queue_wait;   // acceptance to the first dispatch of a request
+  Histogram first_token;  // arrival of a submission to the first token of each choice
+  Histogram token_gap;    // between two tokens of a choice; a lost worker's pause is in it
+  Histogram prefill;      // dispatch to the first token of each choice
+  Histogram decode;       // first to last token of each choice that succeeded
+  Histogram end_to_end;   // arrival of a submission to its end
+  std::uint64_t prompt_tokens = 0, generated_tokens = 0;
+  std::array<std::uint64_t, 4> ended{};     // requests, by End
+  std::array<std::uint64_t, 6> finished{};  // their choices, by wire::FinishReason
+  enum End : std::uint8_t { kSucceeded, kFailed, kCancelled, kExpired };
+
+  void merge(const ModelStats& other);
+};
+
 struct Stats {
-  Histogram queue_wait;    // acceptance to the first dispatch of a request
-  Histogram first_token;   // arrival of a submission to the first token of each choice
-  Histogram token_gap;     // between two tokens of a choice; a lost worker's pause is in it
-  Histogram end_to_end;    // arrival of a submission to its end
+  /// Names are kept when their models go, so that what is counted never goes down: the first ones
+  /// have a row each, what comes after them shares kOther.
+  static constexpr std::size_t kModelsMax = 32;
+  static constexpr std::string_view kOther = "other";
+  std::map<std::string, ModelStats, std::less<>> models;
+  ModelStats& model(const std::string& name);
+  ModelStats all() const;
+
   Histogram model_switch;  // a model that was wanted, or lost its last worker, is ready
   MinuteRate accepted, ended, tokens;
   std::array<std::uint64_t, static_cast<std::size_t>(Errc::kInternal) + 1> refused{};  // by Errc

@@ -73,10 +73,10 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     exchange_->write(stream_->on_event(event));
     crash_point(CrashPoint::kGatewayEventAfter);
     if (held_ || exchange_->pending_bytes() <= context_.hold_bytes) return;
-    held_ = true;
+    set_held(true);
     context_.client.hold_stream(stream_id_, true);
     exchange_->on_drain(context_.resume_bytes, [self = shared_from_this()] {
-      self->held_ = false;
+      self->set_held(false);
       if (!self->done_) self->context_.client.hold_stream(self->stream_id_, false);
     });
   }
@@ -114,7 +114,12 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     close_stream();
   }
 
+  void set_held(bool held) {
+    if (std::exchange(held_, held) != held) context_.http->held_streams += held ? 1 : -1;
+  }
+
   void close_stream() {
+    set_held(false);
     if (std::exchange(open_, false)) context_.client.close_stream(stream_id_);
   }
 

@@ -12,7 +12,7 @@
 
 #include "control/gateway/errors.h"
 #include "shared/base/check.h"
-#include "shared/base/log.h"
+#include "shared/base/log_fields.h"
 
 namespace holdfast::gateway {
 
@@ -58,6 +58,7 @@ class ConnectionExchange final : public Exchange,
     if (over_) return;
     CHECK_MSG(!begun_, "an exchange is answered once");
     begun_ = true;
+    note_answer(response);
     const bool close = closes();
     std::string bytes = response_head(response, request_.http11, close,
                                       static_cast<std::int64_t>(response.body.size()));
@@ -69,6 +70,9 @@ class ConnectionExchange final : public Exchange,
     if (over_) return;
     CHECK_MSG(!begun_, "an exchange is answered once");
     begun_ = true;
+    note_answer(head);
+    streaming_ = true;
+    ++connection_->stats().streams;
     std::string bytes = response_head(head, request_.http11, closes(), -1);
     connection_->send(std::move(bytes));
     if (!keep_alive.empty()) connection_->begin_keep_alive(framed(keep_alive));
@@ -102,10 +106,13 @@ class ConnectionExchange final : public Exchange,
 
   bool closed() const override { return over_ && !ended_; }
 
+  void set_route(RouteName route) override { route_ = route; }
+
   /// The connection is gone before the answer was complete.
   void abandon() {
     if (over_) return;
     over_ = true;
+    stop_streaming();
     cancel_timers();
     if (auto work = std::exchange(close_work_, nullptr)) work();
   }
@@ -128,11 +135,33 @@ class ConnectionExchange final : public Exchange,
 
   void finish(std::string bytes, bool close) {
     ended_ = over_ = true;
+    stop_streaming();
     close_work_ = nullptr;
     cancel_timers();
     // The connection lets go of this object; the caller holds it still.
     connection_->send(std::move(bytes));
     connection_->finish_answer(close);
+  }
+
+  void note_answer(const Response& response) {
+    connection_->stats().answered(route_, response.status);
+    const log::Level level = response.status >= 500 ? log::Level::kWarn : log::Level::kDebug;
+    if (!log::enabled(level)) return;
+    std::string id;
+    for (const Header& header : response.headers) {
+      if (equal_ignoring_case(header.first, "X-Request-Id")) id = header.second;
+    }
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin_);
+    log::write(level, "answered",
+               {{"request", id},
+                {"method", request_.method},
+                {"path", request_.path},
+                {"status", response.status},
+                {"ms", static_cast<std::int64_t>(ms.count())}});
+  }
+
+  void stop_streaming() {
+    if (std::exchange(streaming_, false)) --connection_->stats().streams;
   }
 
   void cancel_timers() {
@@ -144,7 +173,10 @@ class ConnectionExchange final : public Exchange,
   Request request_;
   std::function<void()> close_work_;
   std::vector<std::shared_ptr<net::steady_timer>> timers_;
+  RouteName route_;
+  Clock::time_point begin_ = Clock::now();
   bool begun_ = false;
+  bool streaming_ = false;
   bool over_ = false;   // answered or abandoned
   bool ended_ = false;  // answered
 };
@@ -181,6 +213,7 @@ void Connection::drain(bool now) {
 void Connection::turn_away(Response response) {
   net::post(executor(), [self = shared_from_this(), response = std::move(response)] {
     self->close_after_ = self->answered_ = true;
+    self->shared_->stats->answered({}, response.status);
     self->send(
         response_head(response, true, true, static_cast<std::int64_t>(response.body.size())) +
         response.body);
@@ -209,6 +242,7 @@ void Connection::on_read(const error_code& ec, std::size_t n) {
     discarded_ += n;
     return discarded_ > kLingerBytesMax ? close() : read();
   }
+  shared_->stats->bytes_received += n;
   in_.append(read_buffer_.data(), n);
   if (active_ || answered_) {
     // The next request already, or more of a body that nobody wants: read on, so that a client's
@@ -282,6 +316,7 @@ void Connection::dispatch() {
 void Connection::refuse(int status, const std::string& message) {
   read_due_ = Clock::time_point::max();
   close_after_ = answered_ = true;
+  shared_->stats->answered({}, status);
   const Response response = error_response(status, message);
   send(response_head(response, true, true, static_cast<std::int64_t>(response.body.size())) +
        response.body);
@@ -324,6 +359,7 @@ void Connection::on_written(const error_code& ec, std::size_t n) {
   if (closed_) return;
   if (ec) return close();
   sent_ += n;
+  shared_->stats->bytes_sent += n;
   write_progress_ = Clock::now();
   write();
   if (pending_bytes() > 0) queued_ = kernel_queue();
@@ -436,6 +472,7 @@ void Connection::on_timer() {
       queued_ = queued;
       write_progress_ = now;
     } else if (pending_bytes() > 0) {
+      ++shared_->stats->readers_cut_off;
       log::info("client takes no bytes: closed",
                 {{"pending", static_cast<std::int64_t>(pending_bytes())}});
       return close();

@@ -23,6 +23,7 @@ struct ServerShared {
   Server::Handler handler;
   std::atomic<bool> draining{false};
   std::atomic<int> uploads{0};
+  std::shared_ptr<HttpStats> stats = std::make_shared<HttpStats>();
 };
 
 class ConnectionExchange;
@@ -54,6 +55,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t pending_bytes() const { return out_.size() + sending_.size() - sent_; }
   void when_drained(std::size_t low, std::function<void()> work);
   bool draining() const { return shared_->draining; }
+  HttpStats& stats() { return *shared_->stats; }
   bool closed() const { return closed_; }
 
  private:

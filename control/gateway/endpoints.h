@@ -8,6 +8,8 @@ namespace holdfast::gateway {
 // endpoint_health.cpp
 void get_live(Context&, ExchangePtr, const Captures&);
 void get_ready(Context&, ExchangePtr, const Captures&);
+// endpoint_metrics.cpp
+void get_metrics(Context&, ExchangePtr, const Captures&);
 // endpoint_models.cpp
 void get_models(Context&, ExchangePtr, const Captures&);
 void get_model(Context&, ExchangePtr, const Captures&);

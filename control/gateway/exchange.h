@@ -12,6 +12,12 @@
 
 namespace holdfast::gateway {
 
+/// What a request asked for, as the router's table writes it: one of few, for counting.
+struct RouteName {
+  std::string_view method = "other";
+  std::string_view pattern = "none";
+};
+
 /// Everything but post() is called on the connection's own strand: in the handler, in callbacks of
 /// this object and in functions given to post(). After the client has left, calls do nothing.
 class Exchange {
@@ -42,6 +48,8 @@ class Exchange {
   /// `work` runs once, if the client leaves (or is cut off) before the answer has ended.
   virtual void on_close(std::function<void()> work) = 0;
   virtual bool closed() const = 0;
+  /// Before the answer: under which name it is counted and logged. Its text must live for ever.
+  virtual void set_route(RouteName) {}
 };
 
 using ExchangePtr = std::shared_ptr<Exchange>;

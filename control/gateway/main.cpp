@@ -16,6 +16,8 @@
 namespace holdfast::gateway {
 namespace {
 
+constexpr std::chrono::milliseconds kMetricsWait{1'000};  // for a daemon that is down or stuck
+
 int fail(const Error& error) {
   std::fprintf(stderr, "holdfast-gateway: %s\n", error.what.c_str());
   return error.code == Errc::kUsage ? 2 : 1;
@@ -51,9 +53,17 @@ int run(int argc, char** argv) {
   auto operating =
       client::Client::connect("ipc://" + options->state + "/run/operator.sock", client_options);
   if (!operating) return fail(operating.error());
+  client::Options metrics_options;
+  metrics_options.timeout = kMetricsWait;
+  auto metrics_client =
+      client::Client::connect("ipc://" + options->state + "/run/operator.sock", metrics_options);
+  if (!metrics_client) return fail(metrics_client.error());
   Keeper keeper(**operating);
   context.reset(new Context{**client, client::new_request_id, {}});
   context->keeper = &keeper;
+  context->http = (*server)->stats();
+  context->daemon_metrics = std::make_shared<DaemonMetrics>(**metrics_client);
+  context->metrics_time = kMetricsWait;
   auto batches = std::make_unique<BatchRunner>(*context);
   context->batches = batches.get();
 

@@ -10,6 +10,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/health/live", get_live},
     {"GET", "/health/ready", get_ready},
     {"GET", "/health", get_ready},
+    {"GET", "/metrics", get_metrics},
     {"GET", "/v1/models", get_models},
     {"GET", "/v1/models/{*}", get_model},
     {"POST", "/v1/completions", post_completions},
@@ -42,10 +43,15 @@ void answer(Context& context, const ExchangePtr& exchange) {
   for (const Route& route : kRoutes) {
     const auto captures = match_path(route.pattern, request.path);
     if (!captures) continue;
-    if (route.method == method) return route.endpoint(context, exchange, *captures);
+    if (route.method == method) {
+      exchange->set_route({route.method, route.pattern});
+      return route.endpoint(context, exchange, *captures);
+    }
+    exchange->set_route({"other", route.pattern});
     allow.append(allow.empty() ? "" : ", ").append(route.method);
   }
   if (allow.empty()) {
+    exchange->set_route({"other", "other"});
     return exchange->respond(
         error_response(404, "no such path: " + request.method + " " + request.path));
   }

@@ -162,6 +162,7 @@ class AsioServer final : public Server {
 
   std::string address() const override { return address_; }
   int connections() const override { return book_->size(); }
+  std::shared_ptr<HttpStats> stats() const override { return shared_->stats; }
 
   void run(int threads) override {
     net::post(strand_, [this] { accept(); });
@@ -228,8 +229,13 @@ class AsioServer final : public Server {
     if (ec) return;  // gone already
     const std::uint64_t id = book_->enter(peer.address().to_string(), shared_->limits);
     auto connection = std::make_shared<Connection>(std::move(socket), shared_,
-                                                   [book = book_, id] { book->leave(id); });
+                                                   [book = book_, id, stats = shared_->stats] {
+                                                     --stats->connections;
+                                                     book->leave(id);
+                                                   });
+    ++shared_->stats->connections;
     if (id == 0) {
+      ++shared_->stats->connections_refused;
       wire::Refusal refusal;
       refusal.code = Errc::kRateLimited;
       refusal.message = "too many connections (" +
@@ -238,6 +244,7 @@ class AsioServer final : public Server {
       refusal.retry_after_ms = 1'000;
       return connection->turn_away(error_response(refusal));
     }
+    ++shared_->stats->connections_accepted;
     book_->set(id, connection);
     connection->start();
   }

@@ -9,6 +9,7 @@
 
 #include "control/gateway/exchange.h"
 #include "control/gateway/http_parse.h"
+#include "control/gateway/http_stats.h"
 #include "shared/base/result.h"
 
 namespace holdfast::gateway {
@@ -44,6 +45,8 @@ class Server {
   virtual void stop() = 0;
   /// Any thread: connections now open.
   virtual int connections() const = 0;
+  /// What it has counted. Never null.
+  virtual std::shared_ptr<HttpStats> stats() const = 0;
 };
 
 }  // namespace holdfast::gateway

@@ -4,7 +4,7 @@
 #include "control/link/db_documents.h"
 #include "control/link/names.h"
 #include "shared/base/crash_point.h"
-#include "shared/base/log.h"
+#include "shared/base/log_fields.h"
 #include "shared/wire/frame.h"
 
 namespace holdfast::link {
@@ -64,11 +64,9 @@ void Daemon::answer(const core::SendOpResult& result) {
 }
 
 void Daemon::note(const core::Note& note) {
-  std::string text;
-  for (const auto& [key, value] : note.fields) {
-    text += (text.empty() ? "" : " ") + key + "=" + value;
-  }
-  log::write(note.alarm ? log::Level::kWarn : log::Level::kInfo, note.event, {{"detail", text}});
+  std::vector<log::Field> fields;
+  for (const auto& [key, value] : note.fields) fields.emplace_back(key, value);
+  log::write_fields(note.alarm ? log::Level::kWarn : log::Level::kInfo, note.event, fields);
 }
 
 void Daemon::dress(const std::string& model_sha, wire::Event& event) {

@@ -5,11 +5,14 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "control/core/machine.h"
+#include "control/store/store.h"
 
 namespace holdfast::link {
 
 nlohmann::json models_json(const core::Machine& machine);
 nlohmann::json workers_json(const core::Machine& machine);
 nlohmann::json queue_json(const core::Machine& machine);
+nlohmann::json host_devices_json(const core::Machine& machine);
+nlohmann::json limits_json(const core::Machine& machine, const store::Store& store);
 
 }  // namespace holdfast::link

@@ -8,6 +8,7 @@
 #include "control/link/config_documents.h"
 #include "control/link/db_documents.h"
 #include "control/link/documents.h"
+#include "control/link/metrics_document.h"
 #include "control/link/objects.h"
 #include "control/link/operator_verbs.h"
 #include "control/link/status_document.h"
@@ -307,9 +308,10 @@ Result<json> verify_json(const std::string& key, const core::Machine& machine) {
 
 Result<json> document(const std::string& verb, const std::string& text, core::Machine& machine,
                       store::Store& store, const ProcessFacts& facts) {
-  if (verb == "status") {
+  if (verb == "status" || verb == "metrics") {
     ProcessFacts supervised = facts;
     supervised.children = read_supervisor(facts.state_dir);
+    if (verb == "metrics") return metrics_document(machine, store, supervised);
     return status_document(machine, store, supervised);
   }
   if (verb == "models.list") {

@@ -198,10 +198,10 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
     action = core::Event(core::Shutdown{args.integer("limit_ms", 10'000, 0, 86'400'000)});
   } else {
     for (const char* verb :
-         {"status", "models.list", "models.show", "models.aliases", "models.alias_history",
-          "workers.list", "requests.list", "requests.show", "queue.stats", "config.list",
-          "config.get", "config.explain", "config.history", "config.diff", "db.stats",
-          "objects.get", "objects.list"}) {
+         {"status", "metrics", "models.list", "models.show", "models.aliases",
+          "models.alias_history", "workers.list", "requests.list", "requests.show", "queue.stats",
+          "config.list", "config.get", "config.explain", "config.history", "config.diff",
+          "db.stats", "objects.get", "objects.list"}) {
       if (op.verb == verb) action = Deferred{op.verb, op.args};
     }
   }

@@ -48,10 +48,11 @@ json times_json(const Histogram& h) {
 }
 
 json latency_json(const core::Stats& stats, const ProcessFacts& facts) {
-  return {{"queue_wait", times_json(stats.queue_wait)},
-          {"first_token", times_json(stats.first_token)},
-          {"token_gap", times_json(stats.token_gap)},
-          {"end_to_end", times_json(stats.end_to_end)},
+  const core::ModelStats all = stats.all();
+  return {{"queue_wait", times_json(all.queue_wait)},
+          {"first_token", times_json(all.first_token)},
+          {"token_gap", times_json(all.token_gap)},
+          {"end_to_end", times_json(all.end_to_end)},
           {"model_switch", times_json(stats.model_switch)},
           {"commit", times_json(facts.commit_us)}};
 }
@@ -89,8 +90,10 @@ json queue_lines_json(const core::Machine& machine, std::int64_t now_us) {
   return lines;
 }
 
+}  // namespace
+
 /// Workers of one host and device share its memory.
-json devices_json(const core::Machine& machine) {
+json host_devices_json(const core::Machine& machine) {
   struct Device {
     std::int64_t workers = 0, total = 0, free = 0, reserved = 0, used = 0;
   };
@@ -123,6 +126,8 @@ json devices_json(const core::Machine& machine) {
   return list;
 }
 
+namespace {
+
 /// Bounds of one tenant, model or worker that somebody has set, beside what they bound.
 void add_own_limits(json& limits, const char* prefix, const std::string& name,
                     const core::SubjectConfig& own, const core::Tally& now) {
@@ -139,6 +144,8 @@ void add_own_limits(json& limits, const char* prefix, const std::string& name,
                       {"used", used}});
   }
 }
+
+}  // namespace
 
 /// The knobs that bound something now, beside what they bound; limit 0: no bound.
 json limits_json(const core::Machine& machine, const store::Store& store) {
@@ -177,6 +184,8 @@ json limits_json(const core::Machine& machine, const store::Store& store) {
   }
   return limits;
 }
+
+namespace {
 
 json problems_json(const core::Machine& machine, const store::Store& store,
                    const ProcessFacts& facts) {
@@ -237,7 +246,7 @@ json status_document(const core::Machine& machine, const store::Store& store,
           {"latency", latency_json(machine.stats(), facts)},
           {"refusals", refusals_json(machine.stats())},
           {"limits", limits_json(machine, store)},
-          {"devices", devices_json(machine)},
+          {"devices", host_devices_json(machine)},
           {"workers", supervised_workers(machine, facts)},
           {"models", models_json(machine)},
           {"supervised", std::move(supervised)},

@@ -3,8 +3,11 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
+
+#include "shared/base/log_fields.h"
 
 namespace holdfast::log {
 namespace {
@@ -30,20 +33,46 @@ Sink& sink() {
   return s;
 }
 
-void append_json_string(std::string& out, std::string_view text) {
+/// The length of the UTF-8 sequence at text[i], 0 if there is none.
+std::size_t sequence_length(std::string_view text, std::size_t i) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned char lead = byte(i);
+  const std::size_t n = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (n == 0 || lead > 0xF4 || i + n > text.size()) return 0;
+  for (std::size_t k = 1; k < n; ++k) {
+    if ((byte(i + k) & 0xC0) != 0x80) return 0;
+  }
+  if (n < 3) return n;
+  // Overlong forms, surrogates and what lies beyond U+10FFFF.
+  const unsigned char second = byte(i + 1);
+  const bool bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+                   (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
+  return bad ? 0 : n;
+}
+
+/// As a JSON string that adds no more than `room` bytes and the closing quote: a line that was cut
+/// is still one object, and whatever the bytes were, it is UTF-8.
+void append_json_string(std::string& out, std::string_view text, std::size_t room) {
+  const std::size_t end = out.size() + room;
   out.push_back('"');
-  for (const char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out.push_back('\\');
-      out.push_back(c);
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t n = sequence_length(text, i);
+    const auto u = static_cast<unsigned char>(text[i]);
+    char buffer[8];
+    std::string_view piece = text.substr(i, n);
+    if (n == 0) {
+      piece = "\xEF\xBF\xBD";  // U+FFFD
+    } else if (u == '"' || u == '\\') {
+      buffer[0] = '\\';
+      buffer[1] = text[i];
+      piece = {buffer, 2};
     } else if (u < 0x20) {
-      char buffer[8];
       std::snprintf(buffer, sizeof buffer, "\\u%04x", u);
-      out += buffer;
-    } else {
-      out.push_back(c);
+      piece = {buffer, 6};
     }
+    if (out.size() + piece.size() > end) break;
+    out += piece;
+    i += std::max<std::size_t>(n, 1);
   }
   out.push_back('"');
 }
@@ -72,7 +101,10 @@ void init(std::string_view program, bool json) {
   sink().json = json;
 }
 
-void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
+namespace {
+
+template <class Fields>
+void write_line(Level level, std::string_view event, const Fields& fields) {
   Sink& s = sink();
   const auto index = static_cast<std::size_t>(level);
   if (!s.logger->should_log(kLevels[index])) return;
@@ -81,12 +113,15 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
     line = "{\"time\":\"" + time_stamp() + "\",\"level\":\"";
     line += kLevelNames[index];
     line += "\",\"program\":\"" + s.program + "\",\"event\":";
-    append_json_string(line, event);
+    append_json_string(line, event, kLineBytesMax / 2);
     for (const Field& f : fields) {
+      // Its name, quotes and the end of the object must fit too.
+      const std::size_t around = line.size() + f.key.size() + 16;
+      if (around >= kLineBytesMax) break;
       line += ",";
-      append_json_string(line, f.key);
+      append_json_string(line, f.key, kLineBytesMax - around);
       line += ":";
-      append_json_string(line, f.value);
+      append_json_string(line, f.value, kLineBytesMax - around);
     }
     line += "}";
   } else {
@@ -99,9 +134,23 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
       line += f.key;
       line += "=" + f.value;
     }
+    if (line.size() > kLineBytesMax) line.resize(kLineBytesMax);
   }
-  if (line.size() > kLineBytesMax) line.resize(kLineBytesMax);
   s.logger->log(kLevels[index], "{}", line);
+}
+
+}  // namespace
+
+void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
+  write_line(level, event, fields);
+}
+
+void write_fields(Level level, std::string_view event, const std::vector<Field>& fields) {
+  write_line(level, event, fields);
+}
+
+bool enabled(Level level) {
+  return sink().logger->should_log(kLevels[static_cast<std::size_t>(level)]);
 }
 
 }  // namespace holdfast::log

@@ -89,7 +89,6 @@ class ClientImpl final : public Client {
                                                                    &wire::ModelsReply::models));
     });
   }
-
   Answer<wire::Accepted> submit(wire::Submit submit) override {
     return wait<wire::Accepted>([&](auto done) { submit_async(std::move(submit), done); });
   }

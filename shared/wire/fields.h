@@ -447,6 +447,8 @@ void fields(V& v, Like<WorkerStats> auto& m) {
   v("tokens", m.tokens);
   v("allocations", m.allocations);
   v("step_ms", m.step_ms);
+  v("prefill_tokens", m.prefill_tokens);
+  v("preemptions", m.preemptions);
 }
 template <class V>
 void fields(V& v, Like<IngressHello> auto& m) {

@@ -32,6 +32,7 @@ TEST(MinuteRate, ForgetsAfterAMinute) {
 struct StatsTest : testing::Test {
   Bench bench;
   const Stats& stats() const { return bench.machine.stats(); }
+  ModelStats times() const { return stats().all(); }
 };
 
 TEST_F(StatsTest, TimesOfARequest) {
@@ -47,16 +48,75 @@ TEST_F(StatsTest, TimesOfARequest) {
   bench.tokens(kW1, d, 1, {2, 3});
   bench.advance_ms(30);
   bench.tokens(kW1, d, 3, {4}, FinishReason::kStop);
-  EXPECT_EQ(stats().queue_wait.count(), 1u);
-  EXPECT_EQ(stats().queue_wait.max(), 300'000);
-  EXPECT_EQ(stats().first_token.count(), 1u);
-  EXPECT_EQ(stats().first_token.max(), 350'000);
-  EXPECT_EQ(stats().token_gap.count(), 3u) << "two tokens share a pause of 20 ms";
-  EXPECT_EQ(stats().token_gap.sum(), 10'000 + 10'000 + 30'000);
-  EXPECT_EQ(stats().end_to_end.max(), 400'000);
+  EXPECT_EQ(times().queue_wait.count(), 1u);
+  EXPECT_EQ(times().queue_wait.max(), 300'000);
+  EXPECT_EQ(times().first_token.count(), 1u);
+  EXPECT_EQ(times().first_token.max(), 350'000);
+  EXPECT_EQ(times().token_gap.count(), 3u) << "two tokens share a pause of 20 ms";
+  EXPECT_EQ(times().token_gap.sum(), 10'000 + 10'000 + 30'000);
+  EXPECT_EQ(times().end_to_end.max(), 400'000);
   EXPECT_EQ(stats().tokens.count(bench.now.mono_us), 4u);
   EXPECT_EQ(stats().accepted.count(bench.now.mono_us), 1u);
   EXPECT_EQ(stats().ended.count(bench.now.mono_us), 1u);
+}
+
+TEST_F(StatsTest, EachModelHasItsOwnAndTheyAddUp) {
+  bench.boot();
+  bench.add_model();
+  bench.add_model(1024, 4, 64, false, "n");
+  bench.connect_worker(kW1, "w1");
+  bench.submit(bench.submission("a"));
+  const wire::Dispatch d = bench.dispatch(kW1);
+  bench.advance_ms(20);
+  bench.tokens(kW1, d, 0, {1});
+  bench.advance_ms(30);
+  bench.tokens(kW1, d, 1, {2, 3}, FinishReason::kLength);
+  const ModelStats& m = stats().models.at("m");
+  EXPECT_EQ(m.prefill.max(), 20'000) << "dispatch to first token";
+  EXPECT_EQ(m.decode.max(), 30'000) << "first to last token";
+  EXPECT_EQ(m.generated_tokens, 3u);
+  EXPECT_EQ(m.prompt_tokens,
+            static_cast<std::uint64_t>(bench.machine.request("a")->prompt_tokens.at(0)));
+  EXPECT_EQ(m.ended[ModelStats::kSucceeded], 1u);
+  EXPECT_EQ(m.finished[static_cast<std::size_t>(FinishReason::kLength)], 1u);
+  wire::Submit other = bench.submission("b");
+  other.model = "n";
+  bench.submit(other);
+  bench.step(FromClient{Bench::kClient, wire::Cancel{9, "b", {}}});
+  EXPECT_EQ(stats().models.at("n").ended[ModelStats::kCancelled], 1u);
+  EXPECT_EQ(stats().models.at("n").end_to_end.count(), 0u) << "only of what succeeded";
+  EXPECT_EQ(times().ended[ModelStats::kSucceeded] + times().ended[ModelStats::kCancelled], 2u);
+  EXPECT_EQ(times().prompt_tokens, m.prompt_tokens + stats().models.at("n").prompt_tokens);
+}
+
+TEST(Stats, NamesAreBoundedAndKept) {
+  Stats stats;
+  for (int i = 0; i < 100; ++i) ++stats.model("m" + std::to_string(i)).generated_tokens;
+  ++stats.model("m0").generated_tokens;
+  EXPECT_EQ(stats.models.size(), Stats::kModelsMax + 1);
+  EXPECT_EQ(stats.models.at("m0").generated_tokens, 2u);
+  EXPECT_EQ(stats.models.at("other").generated_tokens, 100 - Stats::kModelsMax);
+  EXPECT_EQ(stats.all().generated_tokens, 101u);
+}
+
+TEST_F(StatsTest, WhatIsRecoveredAndReplayed) {
+  bench.boot();
+  bench.add_model();
+  bench.connect_worker(kW1, "w1");
+  bench.submit(bench.submission("a"));
+  bench.tokens(kW1, bench.dispatch(kW1), 0, {1, 2, 3});
+  bench.submit(bench.submission("ended"));
+  bench.tokens(kW1, bench.dispatch(kW1), 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.machine.counters().recovered, 0u);
+  EXPECT_EQ(bench.machine.counters().replayed_tokens, 0u);
+  Bench later;
+  later.now = bench.now;
+  later.boot(bench.database(), 2);
+  EXPECT_EQ(later.machine.counters().recovered, 1u) << "what has ended is not recovered";
+  later.advance_ms(5000);  // nobody adopts
+  later.connect_worker(kW1, "w1");
+  EXPECT_EQ(later.machine.counters().replayed_tokens, 3u);
+  EXPECT_EQ(later.machine.counters().resumed, 1u);
 }
 
 TEST_F(StatsTest, PreparationCountsForTheClientNotForTheQueue) {
@@ -75,8 +135,8 @@ TEST_F(StatsTest, PreparationCountsForTheClientNotForTheQueue) {
   bench.step(prepared);
   const wire::Dispatch d = bench.dispatch(kW1);
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
-  EXPECT_EQ(stats().queue_wait.max(), 0);
-  EXPECT_EQ(stats().first_token.max(), 40'000);
+  EXPECT_EQ(times().queue_wait.max(), 0);
+  EXPECT_EQ(times().first_token.max(), 40'000);
 }
 
 TEST_F(StatsTest, AFailedOverTokenHasItsPauseAndOneOfTheLastProcessHasNone) {
@@ -89,8 +149,8 @@ TEST_F(StatsTest, AFailedOverTokenHasItsPauseAndOneOfTheLastProcessHasNone) {
   bench.advance_ms(200);
   bench.connect_worker(102, "w2");
   bench.tokens(102, bench.dispatch(102), 1, {2});
-  EXPECT_EQ(stats().token_gap.max(), 200'000);
-  EXPECT_EQ(stats().queue_wait.count(), 1u) << "work that is resumed has waited before";
+  EXPECT_EQ(times().token_gap.max(), 200'000);
+  EXPECT_EQ(times().queue_wait.count(), 1u) << "work that is resumed has waited before";
 
   const Boot database = bench.database();
   Bench later;
@@ -100,10 +160,10 @@ TEST_F(StatsTest, AFailedOverTokenHasItsPauseAndOneOfTheLastProcessHasNone) {
   later.advance_ms(2000);  // nobody adopts
   later.connect_worker(kW1, "w1");
   later.tokens(kW1, later.dispatch(kW1), 2, {3}, FinishReason::kStop);
-  EXPECT_EQ(later.machine.stats().token_gap.count(), 0u);
-  EXPECT_EQ(later.machine.stats().first_token.count(), 0u);
-  EXPECT_EQ(later.machine.stats().queue_wait.count(), 0u);
-  EXPECT_EQ(later.machine.stats().end_to_end.max(), 7'200'000);
+  EXPECT_EQ(later.machine.stats().all().token_gap.count(), 0u);
+  EXPECT_EQ(later.machine.stats().all().first_token.count(), 0u);
+  EXPECT_EQ(later.machine.stats().all().queue_wait.count(), 0u);
+  EXPECT_EQ(later.machine.stats().all().end_to_end.max(), 7'200'000);
 }
 
 TEST_F(StatsTest, HowLongAModelThatIsWantedIsNotThere) {

@@ -295,9 +295,20 @@ Answer<std::vector<wire::ModelInfo>> FakeClient::models() {
 Answer<std::string> FakeClient::op(const std::string&, const std::string&) {
   CHECK(false);
 }
-void FakeClient::op_async(const std::string&, const std::string&,
-                          std::function<void(Answer<std::string>)>) {
-  CHECK(false);
+void FakeClient::op_async(const std::string& verb, const std::string&,
+                          std::function<void(Answer<std::string>)> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++ops_;
+  }
+  call([this, verb, done = std::move(done)] {
+    if (failure) return done(*failure);
+    done(op_results[verb]);
+  });
+}
+int FakeClient::ops() {
+  const std::lock_guard lock(mutex_);
+  return ops_;
 }
 Answer<RequestInfo> FakeClient::stream(const std::string&, std::vector<std::int64_t>,
                                        const std::function<void(const wire::Event&)>&) {

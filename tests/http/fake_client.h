@@ -33,8 +33,9 @@ class FakeClient final : public client::Client {
   Script script;             // for requests submitted from now on
   bool hold_tokens = false;  // new requests show no token before commit()
   std::vector<wire::ModelInfo> model_list;
-  std::optional<client::Failure> failure;  // answer to every call
-  bool silent = false;                     // calls are never answered
+  std::optional<client::Failure> failure;         // answer to every call
+  bool silent = false;                            // calls are never answered
+  std::map<std::string, std::string> op_results;  // by operator verb
 
   /// Tokens [0, n) of every choice are there; `finish`: the request is over.
   void commit(const std::string& request_id, std::int64_t n, bool finish);
@@ -43,6 +44,7 @@ class FakeClient final : public client::Client {
   int submits();
   int cancels();
   int open_streams();
+  int ops();    // operator verbs asked so far
   int holds();  // hold_stream(…, true) calls so far
   /// Waits until `condition` holds; the test's own time limit ends a wait in vain.
   template <class F>
@@ -103,6 +105,7 @@ class FakeClient final : public client::Client {
   int submits_ = 0;
   int cancels_ = 0;
   int holds_ = 0;
+  int ops_ = 0;
   std::mt19937 random_;
   bool stop_ = false;
   std::thread thread_;

@@ -28,6 +28,14 @@ wire::LoadedModel model_state(const wire::Load& load, std::string state, std::st
   return model;
 }
 
+/// What only grows: it must go on growing when an engine is gone.
+void add_counts(engine::Usage& sum, const engine::Usage& u) {
+  sum.steps += u.steps;
+  sum.tokens += u.tokens;
+  sum.prefill_tokens += u.prefill_tokens;
+  sum.preemptions += u.preemptions;
+}
+
 }  // namespace
 
 Compute::Compute(EngineFactory factory, const wire::WakeUp& wake, const std::string& journal_path)
@@ -89,7 +97,10 @@ void Compute::unload(std::string load_id) {
     }
   }
   post_compute([this, load_id] {
-    engines_.erase(load_id);
+    if (const auto engine = engines_.find(load_id); engine != engines_.end()) {
+      add_counts(ended_, engine->second->usage());
+      engines_.erase(engine);
+    }
     marks_.erase(load_id);
     wire::LoadedModel gone;
     gone.load_id = load_id;
@@ -203,16 +214,13 @@ void Compute::step_one(const std::string& load_id, engine::Engine& engine) {
 }
 
 void Compute::publish_usage() {
-  engine::Usage sum;
+  engine::Usage sum = ended_;
   for (const auto& [id, engine] : engines_) {
     const holdfast::engine::Usage u = engine->usage();
     sum.running += u.running;
     sum.pages_total += u.pages_total;
     sum.pages_used += u.pages_used;
-    sum.steps += u.steps;
-    sum.tokens += u.tokens;
-    sum.prefill_tokens += u.prefill_tokens;
-    sum.preemptions += u.preemptions;
+    add_counts(sum, u);
     sum.allocations = std::max(sum.allocations, u.allocations);  // counted per process
   }
   const std::lock_guard lock(mutex_);

@@ -86,6 +86,7 @@ class Compute {
 
   std::atomic<std::int64_t> step_since_us_{0};
   std::map<std::string, EnginePtr> engines_;  // by load; compute thread only
+  engine::Usage ended_;                       // counts of engines that are gone; the same
   std::map<std::string, std::map<engine::SequenceKey, std::uint64_t>> marks_;  // the same
   std::unique_ptr<StepJournal> journal_;
   std::string loading_;  // guarded by mutex_

@@ -319,6 +319,8 @@ void Link::send_stats() {
   stats.pages_used = status.usage.pages_used;
   stats.steps = status.usage.steps;
   stats.tokens = status.usage.tokens;
+  stats.prefill_tokens = status.usage.prefill_tokens;
+  stats.preemptions = status.usage.preemptions;
   stats.allocations = status.usage.allocations;
   stats.step_ms = status.step_ms;
   send(stats);

@@ -1,0 +1,41 @@
+// GET /metrics. What is said of the daemon is asked of it at that moment, within a time limit.
+
+#include <memory>
+#include <utility>
+
+#include "control/gateway/daemon_metrics.h"
+#include "control/gateway/endpoints.h"
+#include "control/gateway/metrics_text.h"
+
+namespace holdfast::gateway {
+namespace {
+
+void answer(Context& context, const ExchangePtr& exchange, const std::string* document) {
+  Response response;
+  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.headers.emplace_back("Cache-Control", "no-cache");
+  response.body = metrics_text(document, *context.http);
+  exchange->respond(std::move(response));
+}
+
+}  // namespace
+
+void get_metrics(Context& context, ExchangePtr exchange, const Captures&) {
+  if (context.daemon_metrics == nullptr) return answer(context, exchange, nullptr);
+  // Whichever comes first, the daemon's answer or the time limit: the second finds it answered.
+  auto open = std::make_shared<bool>(true);
+  exchange->after(context.metrics_time, [&context, exchange, open] {
+    if (std::exchange(*open, false)) answer(context, exchange, nullptr);
+  });
+  // Whoever waits in vain must not keep its connection.
+  context.daemon_metrics->ask(
+      [&context, waits = std::weak_ptr(exchange), open](DaemonMetrics::Document document) {
+        const ExchangePtr waiting = waits.lock();
+        if (waiting == nullptr) return;
+        waiting->post([&context, waiting, open, document = std::move(document)] {
+          if (std::exchange(*open, false)) answer(context, waiting, document.get());
+        });
+      });
+}
+
+}  // namespace holdfast::gateway

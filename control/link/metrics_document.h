@@ -1,0 +1,17 @@
+#pragma once
+// The document of the operator verb `metrics`: the same counters as `status`, by the names that
+// Prometheus gets them under (docs/metrics.md).
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "control/core/machine.h"
+#include "control/link/operator_verbs.h"
+#include "control/store/store.h"
+
+namespace holdfast::link {
+
+/// Label values are bounded: 64 models, 32 tenants (those with a bound of their own), 64 workers.
+nlohmann::json metrics_document(const core::Machine& machine, const store::Store& store,
+                                const ProcessFacts& facts);
+
+}  // namespace holdfast::link

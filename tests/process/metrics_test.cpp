@@ -1,0 +1,406 @@
+// Goal: what /metrics says of a running house is true, well formed and named as Prometheus wants
+// it; it agrees with `status`; counters only grow; every metric that a rule, the dashboard or the
+// documentation names exists; and a daemon that is stuck is said, not waited for.
+// Method: `holdfast serve` with the demo model under some load, kills and refusals; scrapes are
+// read by a small parser here and, where it is installed, by promtool.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "tests/process/house.h"
+#include "tests/process/http_stream.h"
+
+namespace holdfast::process {
+namespace {
+
+using nlohmann::json;
+
+struct Scrape {
+  std::map<std::string, std::string> types;  // by family
+  std::set<std::string> helps;
+  std::map<std::string, double> samples;  // "name{labels}"
+  std::string text;
+  std::string error;  // the first line that is not as it should be
+
+  double value(const std::string& sample) const {
+    const auto it = samples.find(sample);
+    return it == samples.end() ? -1 : it->second;
+  }
+  /// The family of a sample: a histogram's has three names.
+  std::string family(const std::string& sample) const {
+    const std::string name = sample.substr(0, sample.find('{'));
+    if (types.count(name) > 0) return name;
+    for (const char* part : {"_bucket", "_count", "_sum"}) {
+      const std::size_t cut = name.rfind(part);
+      if (cut != std::string::npos && types.count(name.substr(0, cut)) > 0) {
+        return name.substr(0, cut);
+      }
+    }
+    return "";
+  }
+};
+
+Scrape read_scrape(const std::string& text) {
+  Scrape scrape;
+  scrape.text = text;
+  std::istringstream lines(text);
+  const std::regex sample(R"rx(([a-z0-9_]+(?:\{.*\})?) (\S+))rx");
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string hash, what, name, rest;
+    std::smatch match;
+    if (line[0] == '#') {
+      words >> hash >> what >> name >> rest;
+      if (what == "TYPE" && !scrape.types.emplace(name, rest).second) scrape.error = line;
+      if (what == "HELP") scrape.helps.insert(name);
+    } else if (!std::regex_match(line, match, sample) ||
+               !scrape.samples.emplace(match[1].str(), std::stod(match[2].str())).second ||
+               scrape.family(match[1].str()).empty()) {
+      scrape.error = line;
+    }
+    if (!scrape.error.empty()) break;
+  }
+  return scrape;
+}
+
+Scrape scrape_of(const House& house) {
+  const HttpAnswer answer = http_exchange(house.url(), http_get_text("/metrics"));
+  EXPECT_EQ(answer.status, 200);
+  Scrape scrape = read_scrape(answer.body);
+  EXPECT_EQ(scrape.error, "");
+  return scrape;
+}
+
+json completion(int tokens, bool stream = false) {
+  return {{"model", "demo"}, {"prompt", "To be"},  {"max_tokens", tokens},
+          {"seed", 1},       {"ignore_eos", true}, {"stream", stream}};
+}
+
+HttpAnswer post(const House& house, const json& body, const std::string& key = "") {
+  std::vector<std::pair<std::string, std::string>> headers;
+  if (!key.empty()) headers.emplace_back("Idempotency-Key", key);
+  return http_exchange(house.url(), http_post_text("/v1/completions", body.dump(), headers));
+}
+
+void some_load(const House& house) {
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(post(house, completion(12)).status, 200);
+  ASSERT_EQ(post(house, completion(12, true)).status, 200);
+  ASSERT_EQ(post(house, completion(4), "key").status, 200);
+  ASSERT_EQ(post(house, completion(4), "key").status, 200);
+  json unknown = completion(4);
+  unknown["model"] = "nobody";
+  ASSERT_EQ(post(house, unknown).status, 404);
+}
+
+std::string source(const std::string& path) {
+  return read_file(std::string(HOLDFAST_SOURCE_DIR) + "/" + path);
+}
+
+/// Every name of ours in a text, rule names (with colons) too.
+std::set<std::string> names_in(const std::string& text) {
+  std::set<std::string> names;
+  const std::regex name(R"(\bholdfast[_:][a-z0-9_:]*[a-z0-9])");
+  for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it) {
+    names.insert(it->str());
+  }
+  return names;
+}
+
+/// What the rules record.
+std::set<std::string> recorded() {
+  std::set<std::string> names;
+  const std::string text = source("ops/prometheus/recording.yml");
+  const std::regex record(R"(record: (\S+))");
+  for (std::sregex_iterator it(text.begin(), text.end(), record), end; it != end; ++it) {
+    names.insert((*it)[1].str());
+  }
+  return names;
+}
+
+/// promtool, from PATH or where ops/test puts it; empty if there is none.
+std::string promtool() {
+  const std::string built = std::string(HOLDFAST_BUILD_DIR) + "/tools/promtool";
+  if (std::filesystem::exists(built)) return built;
+  const Ended found = run_program({"/bin/sh", "-c", "command -v promtool"});
+  return found.code == 0 ? found.out.substr(0, found.out.find('\n')) : "";
+}
+
+class Metrics : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(house.start({"--model", "demo=" + demo_model()})) << house.errors();
+  }
+  void TearDown() override {
+    if (house.supervisor_pid() > 0) {
+      EXPECT_EQ(house.stop(), 0) << house.errors();
+    }
+  }
+  TempDir dir;
+  House house{dir.path() + "/state"};
+};
+
+TEST_F(Metrics, AreTrueAndAgreeWithStatus) {
+  some_load(house);
+  // The worker says its counts once a second.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Scrape scrape = scrape_of(house);
+  while (scrape.value("holdfast_worker_generated_tokens_total{worker=\"worker-0\"}") < 52 &&
+         std::chrono::steady_clock::now() < until) {
+    scrape = scrape_of(house);
+  }
+  const std::map<std::string, double> expected = {
+      {"holdfast_daemon_up", 1},
+      {"holdfast_requests_accepted_total", 5},
+      {"holdfast_requests_deduplicated_total", 1},
+      {"holdfast_requests_refused_total{reason=\"model_not_found\"}", 1},
+      {"holdfast_requests_refused_total{reason=\"queue_full\"}", 0},
+      {"holdfast_requests_ended_total{model_name=\"demo\",state=\"succeeded\"}", 5},
+      {"holdfast_requests_ended_total{model_name=\"demo\",state=\"failed\"}", 0},
+      {"holdfast_request_success_total{model_name=\"demo\",finished_reason=\"length\"}", 5},
+      {"holdfast_generation_tokens_total{model_name=\"demo\"}", 52},
+      {"holdfast_worker_generated_tokens_total{worker=\"worker-0\"}", 52},
+      {"holdfast_time_to_first_token_seconds_count{model_name=\"demo\"}", 5},
+      {"holdfast_e2e_request_latency_seconds_count{model_name=\"demo\"}", 5},
+      {"holdfast_request_queue_time_seconds_count{model_name=\"demo\"}", 5},
+      {"holdfast_request_prefill_time_seconds_count{model_name=\"demo\"}", 5},
+      {"holdfast_request_decode_time_seconds_count{model_name=\"demo\"}", 5},
+      {"holdfast_model_switch_seconds_count", 1},
+      {"holdfast_num_requests_running{model_name=\"demo\",priority=\"normal\"}", 0},
+      {"holdfast_kv_pages_used{model_name=\"demo\",worker=\"worker-0\"}", 0},
+      {"holdfast_model_ready{model_name=\"demo\"}", 1},
+      {"holdfast_models{state=\"ready\"}", 1},
+      {"holdfast_workers{state=\"connected\"}", 1},
+      {"holdfast_problems{level=\"error\"}", 0},
+      {"holdfast_process_restarts_total{role=\"worker\",name=\"worker-0\"}", 0},
+      {"holdfast_http_requests_total{method=\"POST\",path=\"/v1/completions\",status=\"200\"}", 6},
+      {"holdfast_http_requests_total{method=\"POST\",path=\"/v1/completions\",status=\"404\"}", 1},
+      {"holdfast_http_streams", 0}};
+  for (const auto& [sample, value] : expected) EXPECT_EQ(scrape.value(sample), value) << sample;
+  EXPECT_GT(scrape.value("holdfast_prompt_tokens_total{model_name=\"demo\"}"), 0);
+  EXPECT_GT(scrape.value("holdfast_wal_bytes"), 0);
+  EXPECT_GT(scrape.value("holdfast_commits_total{durability=\"full\"}"), 5);
+
+  const Ended ended = house.cli({"--json", "status"});
+  const json status = json::parse(ended.out);
+  EXPECT_EQ(status["counters"]["accepted"], 5);
+  EXPECT_EQ(status["counters"]["tokens"], 52);
+  EXPECT_EQ(status["latency"]["token_gap"]["count"].get<double>(),
+            scrape.value("holdfast_inter_token_latency_seconds_count{model_name=\"demo\"}"));
+  EXPECT_EQ(status["queue"]["max_requests"].get<double>(),
+            scrape.value("holdfast_limit{name=\"queue.max_requests\"}"));
+  EXPECT_EQ(status["devices"][0]["reserved_bytes"].get<double>(),
+            scrape.value("holdfast_load_memory_bytes{model_name=\"demo\",worker=\"worker-0\","
+                         "part=\"reserved\"}"));
+}
+
+TEST_F(Metrics, HistogramsAreWellFormed) {
+  some_load(house);
+  const Scrape scrape = scrape_of(house);
+  std::size_t histograms = 0;
+  for (const auto& [name, type] : scrape.types) {
+    if (type != "histogram") continue;
+    ++histograms;
+    double before = 0, bound_before = 0, last = -1;
+    std::istringstream lines(scrape.text);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.rfind(name + "_bucket", 0) != 0) continue;
+      const std::size_t le = line.find("le=\"") + 4;
+      const std::string bound = line.substr(le, line.find('"', le) - le);
+      const double count = std::stod(line.substr(line.rfind(' ')));
+      EXPECT_GE(count, before) << line;
+      if (bound == "+Inf") {
+        last = count;
+      } else {
+        EXPECT_GT(std::stod(bound), bound_before) << line;
+        EXPECT_LE(bound.size(), 11u) << "an exact decimal: " << line;
+        bound_before = std::stod(bound);
+      }
+      before = count;
+    }
+    for (const auto& [sample, value] : scrape.samples) {
+      if (sample.rfind(name + "_count", 0) == 0) {
+        EXPECT_EQ(value, last) << sample;
+      }
+    }
+  }
+  EXPECT_EQ(histograms, 8u);
+}
+
+TEST_F(Metrics, CountersOnlyGrow) {
+  const auto check = [&](const Scrape& before, const Scrape& after, bool worker_died) {
+    std::size_t seen = 0;
+    for (const auto& [sample, value] : before.samples) {
+      const std::string family = before.family(sample);
+      const std::string type = before.types.at(family);
+      if (type == "gauge") continue;
+      const bool of_worker =
+          family.rfind("holdfast_worker_", 0) == 0 || family == "holdfast_num_preemptions_total";
+      if (of_worker && worker_died) continue;  // begins again with its process
+      ++seen;
+      EXPECT_GE(after.value(sample), value) << sample;
+    }
+    EXPECT_GT(seen, 100u);
+  };
+  some_load(house);
+  const Scrape first = scrape_of(house);
+  some_load(house);
+  const Scrape second = scrape_of(house);
+  check(first, second, false);
+  // A worker that dies in mid-stream: its work is resumed, and that is counted.
+  bool killed = false;
+  const auto heard = hear_sse(house.url(), "/v1/completions", completion(400, true).dump(), "long",
+                              Resume::kPost, [&](std::int64_t index) {
+                                if (index > 20 && !std::exchange(killed, true))
+                                  house.kill_child("worker-0");
+                              });
+  EXPECT_EQ(heard.failure, "");
+  const Scrape third = scrape_of(house);
+  check(second, third, true);
+  EXPECT_GE(third.value("holdfast_choices_resumed_total"), 1);
+  EXPECT_GE(third.value("holdfast_tokens_replayed_total"), 20);
+  EXPECT_GE(third.value("holdfast_workers_lost_total"), 1);
+  // A model that is removed takes none of its counts with it.
+  ASSERT_EQ(house.cli({"models", "unload", "demo"}).code, 0);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (house.cli({"models", "remove", "demo"}).code != 0) {  // conflict while it is loaded
+    ASSERT_LT(std::chrono::steady_clock::now(), until);
+  }
+  const Scrape fourth = scrape_of(house);
+  EXPECT_EQ(fourth.value("holdfast_model_ready{model_name=\"demo\"}"), -1);
+  check(third, fourth, false);
+}
+
+TEST_F(Metrics, ADaemonThatDiesIsCountedAndOneThatIsStuckIsSaid) {
+  bool killed = false;
+  const auto heard = hear_sse(house.url(), "/v1/completions", completion(400, true).dump(), "long",
+                              Resume::kPost, [&](std::int64_t index) {
+                                if (index > 20 && !std::exchange(killed, true))
+                                  house.kill_child("daemon");
+                              });
+  EXPECT_EQ(heard.failure, "");
+  Scrape scrape = scrape_of(house);
+  EXPECT_EQ(scrape.value("holdfast_requests_recovered_total"), 1);
+  EXPECT_EQ(scrape.value("holdfast_daemon_epoch"), 2);
+  EXPECT_EQ(scrape.value("holdfast_process_restarts_total{role=\"daemon\",name=\"daemon\"}"), 1);
+
+  const pid_t daemon = house.pid_of("daemon");
+  kill(daemon, SIGSTOP);
+  scrape = scrape_of(house);
+  kill(daemon, SIGCONT);
+  EXPECT_EQ(scrape.value("holdfast_daemon_up"), 0);
+  EXPECT_GE(scrape.value("holdfast_http_connections"), 1);
+  EXPECT_EQ(scrape.value("holdfast_requests_accepted_total"), -1);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (scrape_of(house).value("holdfast_daemon_up") != 1 &&
+         std::chrono::steady_clock::now() < until) {
+  }
+  EXPECT_EQ(scrape_of(house).value("holdfast_daemon_up"), 1);
+}
+
+TEST_F(Metrics, NamesAreAsPrometheusWantsThemAndAllAreDocumented) {
+  some_load(house);
+  const Scrape scrape = scrape_of(house);
+  const auto ends = [](const std::string& name, const std::string& end) {
+    return name.size() > end.size() && name.substr(name.size() - end.size()) == end;
+  };
+  for (const auto& [name, type] : scrape.types) {
+    EXPECT_EQ(name.rfind("holdfast_", 0), 0u) << name;
+    EXPECT_EQ(scrape.helps.count(name), 1u) << name << " has no help";
+    EXPECT_EQ(type == "counter", ends(name, "_total")) << name;
+    if (type == "histogram") {
+      EXPECT_TRUE(ends(name, "_seconds")) << name;
+    }
+    for (const char* wrong : {"_ms", "_us", "_milliseconds", "_kb", "_mb", "_mib", "_percent"}) {
+      EXPECT_FALSE(ends(name, wrong)) << name << ": base units";
+    }
+  }
+  // Their table has each of them with its type, and nothing else.
+  const std::string text = source("docs/metrics.md");
+  std::map<std::string, std::string> documented;
+  const std::regex row(R"(\n\| `(holdfast_[a-z0-9_]+)` \| (\w+) \|)");
+  for (std::sregex_iterator it(text.begin(), text.end(), row), end; it != end; ++it) {
+    documented[(*it)[1].str()] = (*it)[2].str();
+  }
+  EXPECT_EQ(documented, scrape.types);
+  // And each alert is explained.
+  const std::string alerts = source("ops/prometheus/alerts.yml");
+  const std::regex alert(R"(- alert: (\w+))");
+  std::size_t count = 0;
+  for (std::sregex_iterator it(alerts.begin(), alerts.end(), alert), end; it != end; ++it) {
+    ++count;
+    EXPECT_NE(text.find("| `" + (*it)[1].str() + "` |"), std::string::npos) << (*it)[1].str();
+  }
+  EXPECT_GT(count, 10u);
+}
+
+TEST_F(Metrics, RulesAndDashboardNameOnlyWhatExists) {
+  some_load(house);
+  const Scrape scrape = scrape_of(house);
+  const std::set<std::string> rules = recorded();
+  EXPECT_GT(rules.size(), 10u);
+  const auto check = [&](const std::string& where, const std::string& query) {
+    const std::set<std::string> names = names_in(query);
+    EXPECT_TRUE(!names.empty() || query.find("up{job=\"holdfast\"}") != std::string::npos)
+        << where << ": no metric of ours in " << query;
+    for (const std::string& name : names) {
+      EXPECT_TRUE(rules.count(name) > 0 || !scrape.family(name).empty())
+          << where << ": there is no " << name << " in\n"
+          << query;
+    }
+  };
+  const std::regex expr(R"(\n\s+expr: (>-\n(?:          .*\n)+|.*\n))");
+  for (const char* file : {"ops/prometheus/alerts.yml", "ops/prometheus/recording.yml"}) {
+    const std::string text = source(file);
+    std::size_t queries = 0, wanted = 0;
+    for (std::sregex_iterator it(text.begin(), text.end(), expr), end; it != end; ++it, ++queries) {
+      check(file, (*it)[1].str());
+    }
+    for (std::size_t at = 0; (at = text.find(" expr:", at + 1)) != std::string::npos;) ++wanted;
+    EXPECT_EQ(queries, wanted) << file << ": an expression was not read";
+  }
+  const json dashboard = json::parse(source("ops/grafana/holdfast.json"));
+  std::size_t queries = 0;
+  for (const json& panel : dashboard.at("panels")) {
+    if (panel.at("type") == "row") continue;
+    EXPECT_FALSE(panel.at("targets").empty()) << panel.at("title");
+    for (const json& target : panel.at("targets")) {
+      check("dashboard, " + panel.at("title").get<std::string>(), target.at("expr"));
+      ++queries;
+    }
+  }
+  for (const json& variable : dashboard.at("templating").at("list")) {
+    if (variable.at("type") == "query") check("variable", variable.at("definition"));
+  }
+  for (const json& mark : dashboard.at("annotations").at("list")) check("mark", mark.at("expr"));
+  EXPECT_GT(queries, 40u);
+}
+
+TEST_F(Metrics, PromtoolHasNothingToSay) {
+  const std::string tool = promtool();
+  if (tool.empty()) {
+    GTEST_SKIP() << "no promtool on PATH nor in the build's tools/: ops/test fetches it";
+  }
+  some_load(house);
+  const std::string file = dir.write("scrape.txt", scrape_of(house).text);
+  const Ended metrics = run_program({"/bin/sh", "-c", tool + " check metrics < " + file});
+  EXPECT_EQ(metrics.code, 0);
+  EXPECT_EQ(metrics.out + metrics.err, "");
+  const std::string rules = std::string(HOLDFAST_SOURCE_DIR) + "/ops/prometheus/";
+  const Ended checked =
+      run_program({tool, "check", "rules", rules + "alerts.yml", rules + "recording.yml"});
+  EXPECT_EQ(checked.code, 0) << checked.out << checked.err;
+  const Ended tested = run_program({tool, "test", "rules", rules + "alerts_test.yml"});
+  EXPECT_EQ(tested.code, 0) << tested.out << tested.err;
+  // The check can fail.
+  const std::string bad = dir.write("bad.txt", "# TYPE a_total gauge\na_total 1\n");
+  EXPECT_NE(run_program({"/bin/sh", "-c", tool + " check metrics < " + bad}).code, 0);
+}
+
+}  // namespace
+}  // namespace holdfast::process
