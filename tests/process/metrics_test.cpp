@@ -266,14 +266,28 @@ TEST_F(Metrics, CountersOnlyGrow) {
   EXPECT_GE(third.value("holdfast_tokens_replayed_total"), 20);
   EXPECT_GE(third.value("holdfast_workers_lost_total"), 1);
   // A model that is removed takes none of its counts with it.
-  ASSERT_EQ(house.cli({"models", "unload", "demo"}).code, 0);
+  const std::string tokens = "holdfast_worker_generated_tokens_total{worker=\"worker-0\"}";
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  ASSERT_EQ(post(house, completion(50)).status, 200);
+  while (scrape_of(house).value(tokens) < 50) {  // the worker says its counts once a second
+    ASSERT_LT(std::chrono::steady_clock::now(), until);
+  }
+  ASSERT_EQ(house.cli({"models", "unload", "demo"}).code, 0);
   while (house.cli({"models", "remove", "demo"}).code != 0) {  // conflict while it is loaded
     ASSERT_LT(std::chrono::steady_clock::now(), until);
   }
   const Scrape fourth = scrape_of(house);
   EXPECT_EQ(fourth.value("holdfast_model_ready{model_name=\"demo\"}"), -1);
   check(third, fourth, false);
+  // Nor does its worker forget what it did for it: the counts go on from there.
+  ASSERT_EQ(house.cli({"models", "add", "demo", demo_model(), "--load"}).code, 0);
+  ASSERT_EQ(post(house, completion(4)).status, 200);
+  Scrape fifth = scrape_of(house);
+  while (fifth.value(tokens) <= fourth.value(tokens) && std::chrono::steady_clock::now() < until) {
+    fifth = scrape_of(house);
+  }
+  EXPECT_GT(fifth.value(tokens), fourth.value(tokens));
+  check(fourth, fifth, false);
 }
 
 TEST_F(Metrics, ADaemonThatDiesIsCountedAndOneThatIsStuckIsSaid) {
