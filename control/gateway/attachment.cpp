@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "control/gateway/errors.h"
+#include "control/gateway/message_stream.h"
 #include "control/gateway/render.h"
 #include "control/gateway/sse.h"
 #include "control/gateway/vectors.h"
@@ -19,8 +20,12 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   Attachment(Context& context, ExchangePtr exchange, wire::RequestInfo info, View view)
       : context_(context), exchange_(std::move(exchange)), view_(std::move(view)) {
     view_.headers.emplace_back("X-Request-Id", info.request_id);
-    if (view_.shape.stream) {
-      stream_.emplace(view_.shape, std::move(info), view_.seen);
+    if (view_.shape.stream && view_.shape.api == Api::kMessages) {
+      stream_ = std::make_unique<MessageWriter>(view_.shape, std::move(info), view_.seen);
+    } else if (view_.shape.stream) {
+      stream_ = std::make_unique<StreamRenderer>(view_.shape, std::move(info), view_.seen);
+    } else if (view_.shape.api == Api::kMessages) {
+      whole_ = std::make_unique<MessageCollector>(view_.shape, std::move(info));
     } else if (view_.shape.api == Api::kEmbeddings) {
       whole_ = std::make_unique<VectorCollector>(view_.shape, std::move(info));
     } else {
@@ -126,7 +131,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   Context& context_;
   ExchangePtr exchange_;
   View view_;
-  std::optional<StreamRenderer> stream_;
+  std::unique_ptr<EventWriter> stream_;
   std::unique_ptr<WholeAnswer> whole_;
   client::StreamId stream_id_ = 0;
   bool open_ = false;

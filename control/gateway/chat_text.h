@@ -32,6 +32,7 @@ class ChatText {
 
   std::int64_t considered() const { return text_.considered(); }
   std::int64_t shown() const { return parser_ ? shown_ : text_.shown(); }
+  int stop_index() const { return text_.stop_index(); }
   int calls() const { return parser_ ? parser_->calls() : 0; }
 
  private:

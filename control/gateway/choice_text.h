@@ -18,6 +18,9 @@ struct TokenLog {           // one token with its log-probabilities
   std::string extra;        // as the worker made it: JSON
 };
 
+/// The token `i` of an event alone: for what must depend on the tokens, not on how they came.
+wire::Event one_token(const wire::Event& event, std::size_t i);
+
 /// Text (and token logs) that has become final.
 struct Delta {
   std::string text;
@@ -45,6 +48,7 @@ class ChoiceText {
   /// Tokens whose text has been handed out: the index for event ids.
   std::int64_t shown() const { return shown_; }
   bool stopped() const { return releaser_.stopped(); }
+  int stop_index() const { return releaser_.stop_index(); }  // of the stops; -1: none has come
   /// Something of the text is kept back: a possible stop string, half a character.
   bool holds() const;
 

@@ -1,6 +1,6 @@
-// POST /v1/completions, /v1/chat/completions and /v1/embeddings: check, submit, show. A POST that
-// comes again (same Idempotency-Key, or a Last-Event-ID that names the request) finds the request
-// that it made before.
+// POST /v1/completions, /v1/chat/completions, /v1/embeddings and /v1/messages: check, submit, show.
+// A POST that comes again (same Idempotency-Key, or a Last-Event-ID that names the request) finds
+// the request that it made before.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,6 +9,7 @@
 #include "control/gateway/endpoints.h"
 #include "control/gateway/errors.h"
 #include "control/gateway/json_fields.h"
+#include "control/gateway/message_body.h"
 #include "control/gateway/params.h"
 #include "control/gateway/post_headers.h"
 #include "control/gateway/sse.h"
@@ -148,7 +149,7 @@ void post_generation(Context& context, const ExchangePtr& exchange, Parse parse)
                    "Last-Event-ID"}));
   }
   if (resume && post->wishes.idem_key.empty()) return find_again(post);
-  if (shape.api == Api::kChat) return submit_chat(post);
+  if (is_chat(shape.api)) return submit_chat(post);
   submit(post);
 }
 
@@ -164,6 +165,10 @@ void post_chat_completions(Context& context, ExchangePtr exchange, const Capture
 
 void post_embeddings(Context& context, ExchangePtr exchange, const Captures&) {
   post_generation(context, exchange, parse_embedding);
+}
+
+void post_messages(Context& context, ExchangePtr exchange, const Captures&) {
+  post_generation(context, exchange, parse_message);
 }
 
 }  // namespace holdfast::gateway

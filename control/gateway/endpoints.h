@@ -17,6 +17,7 @@ void get_model(Context&, ExchangePtr, const Captures&);
 void post_completions(Context&, ExchangePtr, const Captures&);
 void post_chat_completions(Context&, ExchangePtr, const Captures&);
 void post_embeddings(Context&, ExchangePtr, const Captures&);
+void post_messages(Context&, ExchangePtr, const Captures&);
 // endpoint_files.cpp
 void post_files(Context&, ExchangePtr, const Captures&);
 void get_files(Context&, ExchangePtr, const Captures&);

@@ -90,7 +90,7 @@ void call_offline(Context& context, Generation generation, const std::string& re
   auto call = std::make_shared<Call>(
       Call{context, std::move(generation), request_id, std::move(done), nullptr});
   Shape& shape = call->generation.shape;
-  if (shape.api != Api::kChat) return submit(call);
+  if (!is_chat(shape.api)) return submit(call);
   const auto ready = [call](const std::string& output) {
     call->generation.shape.output = output;
     bind_to_calls(&call->generation);

@@ -106,8 +106,17 @@ std::string call_id(const std::string& request_id, int choice, int call) {
 }
 
 std::string public_id(Api api, const std::string& request_id) {
-  const char* kind = api == Api::kChat ? "chatcmpl-" : api == Api::kEmbeddings ? "embd-" : "cmpl-";
-  return kind + request_id;
+  switch (api) {
+    case Api::kChat:
+      return "chatcmpl-" + request_id;
+    case Api::kEmbeddings:
+      return "embd-" + request_id;
+    case Api::kMessages:
+      return "msg_" + request_id;
+    case Api::kCompletions:
+      break;
+  }
+  return "cmpl-" + request_id;
 }
 
 const std::string& model_name(const wire::RequestInfo& info) {

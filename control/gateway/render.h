@@ -12,23 +12,34 @@
 
 namespace holdfast::gateway {
 
+/// An answer as server-sent events.
+class EventWriter {
+ public:
+  virtual ~EventWriter() = default;
+  virtual std::string open() = 0;
+  virtual void update(const wire::RequestInfo& info) = 0;
+  virtual std::string on_event(const wire::Event& event) = 0;
+  virtual std::string on_fin(const wire::RequestInfo& info) = 0;
+  virtual std::string on_failure(const wire::Refusal& refusal) = 0;
+};
+
 /// Writes the events of one attachment. Every event has an id from which a later renderer goes on
 /// without loss or repeat: it is fed from index 0 again and given the id's indexes as `seen`.
-class StreamRenderer {
+class StreamRenderer final : public EventWriter {
  public:
   /// `seen`: the indexes of the id that the client came back with; empty for a stream from the
   /// start.
   StreamRenderer(const Shape& shape, wire::RequestInfo info, std::vector<std::int64_t> seen);
 
   /// The first events, with empty text: they give the client an id to come back with.
-  std::string open();
+  std::string open() override;
   /// Later news of the request (prompt text, resolved model).
-  void update(const wire::RequestInfo& info) { info_ = info; }
-  std::string on_event(const wire::Event& event);
+  void update(const wire::RequestInfo& info) override { info_ = info; }
+  std::string on_event(const wire::Event& event) override;
   /// Finish reasons, usage and [DONE].
-  std::string on_fin(const wire::RequestInfo& info);
+  std::string on_fin(const wire::RequestInfo& info) override;
   /// The stream cannot go on (unknown request, refused): an error event and [DONE].
-  std::string on_failure(const wire::Refusal& refusal);
+  std::string on_failure(const wire::Refusal& refusal) override;
 
   int choices() const { return static_cast<int>(texts_.size()); }
 
@@ -84,7 +95,7 @@ class Collector final : public WholeAnswer {
   std::vector<Part> parts_;
 };
 
-/// "cmpl-ID", "chatcmpl-ID", "embd-ID".
+/// "cmpl-ID", "chatcmpl-ID", "embd-ID", "msg_ID".
 std::string public_id(Api api, const std::string& request_id);
 
 /// The id of a call: nine letters and digits, the same whenever the answer is shown (some chat

@@ -10,25 +10,6 @@ namespace holdfast::gateway {
 
 using json = nlohmann::ordered_json;
 
-namespace {
-
-/// The token `i` of an event alone.
-wire::Event one_token(const wire::Event& event, std::size_t i) {
-  wire::Event one;
-  one.request_id = event.request_id;
-  one.choice = event.choice;
-  one.start = event.start + static_cast<std::int64_t>(i);
-  one.ids = {event.ids[i]};
-  const std::uint32_t begin = i == 0 ? 0 : event.ends[i - 1];
-  one.bytes = event.bytes.substr(begin, event.ends[i] - begin);
-  one.ends = {static_cast<std::uint32_t>(one.bytes.size())};
-  if (i < event.extra.size()) one.extra = {event.extra[i]};
-  if (i < event.special.size()) one.special = {event.special[i]};
-  return one;
-}
-
-}  // namespace
-
 ResponseStream::ResponseStream(const Shape& shape, wire::RequestInfo info, std::string echo,
                                std::int64_t after)
     : info_(std::move(info)),

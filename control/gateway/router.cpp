@@ -16,6 +16,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/completions", post_completions},
     {"POST", "/v1/chat/completions", post_chat_completions},
     {"POST", "/v1/embeddings", post_embeddings},
+    {"POST", "/v1/messages", post_messages},
     {"POST", "/v1/responses", post_responses},
     {"GET", "/v1/responses/{}", get_response},
     {"DELETE", "/v1/responses/{}", delete_response},

@@ -14,9 +14,10 @@ struct ApiNames {
   std::string_view name;
   std::string_view path;
 };
-constexpr std::array<ApiNames, 3> kApis = {{{"completions", "/v1/completions"},
+constexpr std::array<ApiNames, 4> kApis = {{{"completions", "/v1/completions"},
                                             {"chat", "/v1/chat/completions"},
-                                            {"embeddings", "/v1/embeddings"}}};
+                                            {"embeddings", "/v1/embeddings"},
+                                            {"messages", "/v1/messages"}}};
 
 Api api_from_name(std::string_view name) {
   const auto at = std::find_if(kApis.begin(), kApis.end(),
@@ -39,8 +40,12 @@ std::optional<chat::OutputOptions> parse_options(const Shape& shape) {
   options.starts_in_reasoning = kind.opens_reasoning;
   const bool parses =
       options.tools || options.reasoning || kind.format == chat::ToolFormat::kHarmony;
-  if (shape.api != Api::kChat || !parses) return std::nullopt;
+  if (!is_chat(shape.api) || !parses) return std::nullopt;
   return options;
+}
+
+bool is_chat(Api api) {
+  return api == Api::kChat || api == Api::kMessages;
 }
 
 bool is_whole(const Shape& shape) {

@@ -11,7 +11,9 @@
 
 namespace holdfast::gateway {
 
-enum class Api { kCompletions, kChat, kEmbeddings };
+enum class Api { kCompletions, kChat, kEmbeddings, kMessages };
+/// Its prompt is a conversation, its answer is taken apart as the model writes.
+bool is_chat(Api api);
 /// "/v1/chat/completions", …
 std::string_view api_path(Api api);
 

@@ -1,6 +1,7 @@
 #include "tests/simulation/lib/simulation.h"
 
 #include <memory>
+#include <utility>
 
 #include "tests/simulation/lib/client_node.h"
 #include "tests/simulation/lib/daemon_node.h"
@@ -49,6 +50,7 @@ class Simulation {
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::unique_ptr<ClientNode>> clients_;
   bool paused_ = false, drained_ = false;
+  bool no_canary_ = false;       // when last looked at
   bool canaries_ended_ = false;  // a while ago
 };
 
@@ -286,11 +288,12 @@ void Simulation::change_alias() {
 
 /// At the end no canary may be left, neither in the machine nor in a row.
 void Simulation::end_canaries() {
-  canaries_ended_ = true;
+  // Not at once: the row of one that has just ended may be on its way into the database.
+  canaries_ended_ = std::exchange(no_canary_, true);
   make_alias();
   for (const auto& [name, alias] : daemon_.machine().aliases()) {
     if (!alias.canary) continue;
-    canaries_ended_ = false;
+    canaries_ended_ = no_canary_ = false;
     core::OpCanary op;
     op.name = name;
     op.settings = core::nothing_said();
