@@ -322,6 +322,33 @@ TEST(Knobs, WithLessFreeSpaceNewRequestsAreRefused) {
   }
 }
 
+// ---- what gateways keep
+
+/// Puts objects of two bytes until one is refused; how many there are then, at most `most`.
+int objects_until_refused(Set& set, int most) {
+  for (int i = 0; i < most; ++i) {
+    const json object = {{"kind", "file"}, {"id", std::to_string(i)}, {"body", json::object()}};
+    if (!set.ask("objects.put", object).contains("version")) return i;
+  }
+  return most;
+}
+
+TEST(Knobs, SoManyObjectsAreKept) {
+  for (const int count : {0, 3}) {
+    Set set("objects.max_count", count);
+    ASSERT_TRUE(set.ready) << set.house.errors();
+    EXPECT_EQ(objects_until_refused(set, 5), count);
+  }
+}
+
+TEST(Knobs, SoManyBytesOfObjectsAreKept) {
+  for (const int bytes : {1, 4, 7}) {
+    Set set("objects.max_bytes", bytes);
+    ASSERT_TRUE(set.ready) << set.house.errors();
+    EXPECT_EQ(objects_until_refused(set, 5), bytes / 2);
+  }
+}
+
 // ---- start and stop
 
 TEST(Knobs, AStartReadsItsQueueInPieces) {
