@@ -302,6 +302,7 @@ void BatchWork::start(std::size_t number) {
   }
   if (!body.contains("priority")) generation.submit.priority = wire::PriorityClass::kBatch;
   generation.shape.body_hash = hash_body(endpoint, body);
+  generation.submit.tenant = kept_.owner;
   call_offline(context_, std::move(generation), request_id(number), answer);
 }
 

@@ -41,6 +41,11 @@ class ConnectionExchange final : public Exchange,
 
   const Request& request() const override { return request_; }
 
+  void admit(const std::string& tenant, bool is_operator) override {
+    request_.tenant = tenant;
+    request_.is_operator = is_operator;
+  }
+
   void post(std::function<void()> work) override {
     net::post(connection_->executor(), std::move(work));
   }

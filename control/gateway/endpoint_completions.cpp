@@ -76,6 +76,7 @@ void submit(const std::shared_ptr<Post>& post) {
   crash_point(CrashPoint::kGatewaySubmitBefore);
   wire::Submit message = std::move(post->generation.submit);
   message.request_id = post->context.new_request_id();
+  message.tenant = post->exchange->request().tenant;
   message.idem_key = post->wishes.idem_key;
   message.body_hash = post->generation.shape.body_hash;
   message.on_disconnect = post->wishes.on_disconnect;
@@ -120,6 +121,9 @@ void find_again(const std::shared_ptr<Post>& post) {
             return post->exchange->respond(error_response(*failure, "Last-Event-ID"));
           }
           auto& info = std::get<wire::RequestInfo>(answer);
+          if (!may_see(post->exchange->request(), info)) {
+            return post->exchange->respond(error_response(404, "no such request"));
+          }
           if (decode_shape(info.meta).body_hash != post->generation.shape.body_hash) {
             return post->exchange->respond(resume_mismatch(
                 "Last-Event-ID names request " + info.request_id + ", which had another body"));

@@ -66,7 +66,11 @@ std::function<void(InfoAnswer)> then(const ExchangePtr& exchange,
       if (const auto* failure = std::get_if<client::Failure>(&answer)) {
         return exchange->respond(error_response(*failure));
       }
-      work(std::move(std::get<wire::RequestInfo>(answer)));
+      auto& info = std::get<wire::RequestInfo>(answer);
+      if (!may_see(exchange->request(), info)) {
+        return exchange->respond(error_response(404, "no such request"));
+      }
+      work(std::move(info));
     });
   };
 }
@@ -115,9 +119,14 @@ void get_request(Context& context, ExchangePtr exchange, const Captures& capture
 
 void delete_request(Context& context, ExchangePtr exchange, const Captures& captures) {
   if (!check_id(exchange, captures[0])) return;
-  context.client.cancel_async(captures[0], then(exchange, [exchange](wire::RequestInfo info) {
-                                exchange->respond(request_response(info));
-                              }));
+  // Whose it is, before anything happens to it.
+  context.client.status_async(
+      captures[0], then(exchange, [&context, exchange](const wire::RequestInfo& found) {
+        context.client.cancel_async(found.request_id,
+                                    then(exchange, [exchange](const wire::RequestInfo& info) {
+                                      exchange->respond(request_response(info));
+                                    }));
+      }));
 }
 
 void get_request_stream(Context& context, ExchangePtr exchange, const Captures& captures) {

@@ -39,6 +39,10 @@ std::string body_of(const wire::Refusal& refusal, std::string_view type, std::st
 
 }  // namespace
 
+bool may_see(const Request& request, const wire::RequestInfo& info) {
+  return request.is_operator || request.tenant == info.tenant;
+}
+
 int http_status(Errc code) {
   switch (code) {
     case Errc::kQueueFull:

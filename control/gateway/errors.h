@@ -11,6 +11,9 @@
 
 namespace holdfast::gateway {
 
+/// Whether a request's maker, or an operator, asks about it.
+bool may_see(const Request& request, const wire::RequestInfo& info);
+
 /// Something wrong with a request's fields: 400, naming the parameter.
 struct FieldError {
   std::string message;

@@ -20,6 +20,9 @@ struct Request {
   bool http11 = true;
   bool keep_alive = true;
   bool expects_continue = false;
+  // Whose it is; set before an endpoint sees it.
+  std::string tenant = "default";
+  bool is_operator = true;
 
   /// Value of the first header of that name (any case), nullptr if there is none.
   const std::string* header(std::string_view name) const;

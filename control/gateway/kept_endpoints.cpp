@@ -81,8 +81,8 @@ void gather(Context& context, const std::shared_ptr<ListWish>& wish) {
 
 }  // namespace
 
-std::string owner_of(const Request&) {
-  return "default";
+std::string owner_of(const Request& request) {
+  return request.tenant;
 }
 
 std::string hash_bytes(std::string_view bytes) {

@@ -61,6 +61,10 @@ int run(int argc, char** argv) {
   Keeper keeper(**operating);
   context.reset(new Context{**client, client::new_request_id, {}});
   context->keeper = &keeper;
+  const std::string address = (*server)->address();
+  const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
+  context->access = std::make_shared<Access>(keeper, loopback);
+  context->access->start();
   context->http = (*server)->stats();
   context->daemon_metrics = std::make_shared<DaemonMetrics>(**metrics_client);
   context->metrics_time = kMetricsWait;

@@ -36,6 +36,19 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/requests/{}/stream", get_request_stream},
 };
 
+/// False: it was answered that a key is wanted. Whether we live may be asked by anybody.
+bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
+  if (context.access == nullptr || route.pattern.starts_with("/health")) return true;
+  auto verdict = context.access->check(exchange->request());
+  if (auto* refused = std::get_if<Response>(&verdict)) {
+    exchange->respond(std::move(*refused));
+    return false;
+  }
+  const auto& principal = std::get<Principal>(verdict);
+  exchange->admit(principal.tenant, principal.is_operator);
+  return true;
+}
+
 void answer(Context& context, const ExchangePtr& exchange) {
   const Request& request = exchange->request();
   std::string_view method = request.method;
@@ -46,6 +59,7 @@ void answer(Context& context, const ExchangePtr& exchange) {
     if (!captures) continue;
     if (route.method == method) {
       exchange->set_route({route.method, route.pattern});
+      if (!admit(context, exchange, route)) return;
       return route.endpoint(context, exchange, *captures);
     }
     exchange->set_route({"other", route.pattern});

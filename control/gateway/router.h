@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "control/gateway/access.h"
 #include "control/gateway/daemon_metrics.h"
 #include "control/gateway/exchange.h"
 #include "control/gateway/http_stats.h"
@@ -30,8 +31,9 @@ struct Context {
   std::size_t resume_bytes = 64 * 1024;         // and at which it goes on
   std::chrono::milliseconds ready_time{2'000};  // for the daemon to answer /health/ready
   std::shared_ptr<ModelOutputs> outputs = std::make_shared<ModelOutputs>();
-  Keeper* keeper = nullptr;                                         // of files and batches
-  BatchRunner* batches = nullptr;                                   // who works on them here
+  Keeper* keeper = nullptr;                  // of files and batches
+  BatchRunner* batches = nullptr;            // who works on them here
+  std::shared_ptr<Access> access = nullptr;  // null: nobody is asked for a key
   std::shared_ptr<HttpStats> http = std::make_shared<HttpStats>();  // the server's
   std::shared_ptr<DaemonMetrics> daemon_metrics =
       nullptr;                                    // nullptr: only the gateway's own are there

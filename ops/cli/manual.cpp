@@ -41,6 +41,12 @@ const Examples& serving_examples() {
       {"queue stats", {{"holdfast queue stats", "what waits and what runs"}}},
       {"queue pause", {{"holdfast queue pause", "before an upgrade: what runs goes on"}}},
       {"queue resume", {{"holdfast queue resume", ""}}},
+      {"keys create",
+       {{"holdfast keys create laptop", "a client's key"},
+        {"holdfast keys create ops --role operator --expires 90", ""},
+        {"holdfast keys create shop --tenant shop", "with the limits of tenant.shop.*"}}},
+      {"keys list", {{"holdfast keys list", ""}}},
+      {"keys revoke", {{"holdfast keys revoke key_01m7…", ""}}},
   };
   return examples;
 }

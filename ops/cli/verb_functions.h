@@ -20,6 +20,9 @@ int man(const Call& call);
 
 // workers.cpp
 int queue_stats(const Call& call);
+int keys_create(const Call& call);
+int keys_list(const Call& call);
+int keys_revoke(const Call& call);
 int queue_pause(const Call& call);
 int queue_resume(const Call& call);
 int workers_list(const Call& call);

@@ -292,6 +292,18 @@ const std::vector<Verb>& request_verbs() {
       {"queue stats", "what waits and what runs", {}, &queue_stats},
       {"queue pause", "accept, but start nothing new", {}, &queue_pause},
       {"queue resume", "start work again", {}, &queue_resume},
+      {"keys create",
+       "a key for the gateway; it is printed once",
+       {{"NAME", kText, "what it is for", false},
+        {"--role", kText, "client (default) or operator", true, kNothing, "client operator"},
+        {"--tenant", kText, "whose its requests are (default: default)"},
+        {"--expires", kInteger, "in so many days (default: never)"}},
+       &keys_create},
+      {"keys list", "all keys: role, tenant, end", {}, &keys_list},
+      {"keys revoke",
+       "from now on (a second at most) it is refused",
+       {{"ID", kText, "of keys list", false}},
+       &keys_revoke},
   };
   return table;
 }
@@ -406,6 +418,7 @@ const char* group_help(const std::string& group) {
   if (group == "workers") return "workers: list, drain, resume";
   if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";
+  if (group == "keys") return "keys of the gateway: create, list, revoke";
   if (group == "db") return "the database: check, backup, restore, stats";
   if (group == "config")
     return "configuration: list, get, set, unset, explain, history, diff, rollback";

@@ -1,0 +1,149 @@
+// Goal: with a key the gateway asks for one, each key sees its tenant's work alone, a revoked or
+// old one is refused, known ones hold while the daemon is away, and no log has one. Method: a
+// house, keys by the CLI, requests with and without them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/process/house.h"
+#include "tests/process/http_stream.h"
+
+namespace holdfast::process {
+namespace {
+
+using nlohmann::json;
+
+class Keys : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(house.start({"--model", "demo=" + demo_model(), "--engine", "fake"}))
+        << house.errors();
+  }
+  json make(const std::vector<std::string>& args) {
+    std::vector<std::string> all = {"--json", "keys", "create"};
+    all.insert(all.end(), args.begin(), args.end());
+    const Ended ended = house.cli(all);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return json::parse(ended.out, nullptr, false);
+  }
+  static std::vector<std::pair<std::string, std::string>> bearer(const std::string& key) {
+    if (key.empty()) return {};
+    return {{"Authorization", "Bearer " + key}};
+  }
+  HttpAnswer post(const std::string& key, const json& more = json::object()) {
+    json body = {{"model", "demo"}, {"prompt", "a"}, {"max_tokens", 3}};
+    body.update(more);
+    return http_exchange(house.url(), http_post_text("/v1/completions", body.dump(), bearer(key)));
+  }
+  int get(const std::string& path, const std::string& key) {
+    return http_exchange(house.url(), http_get_text(path, bearer(key))).status;
+  }
+  /// The first answer that is not `before`: keys are read once a second.
+  int status_after(int before, const std::string& key) {
+    int status = before;
+    for (int i = 0; i < 100 && status == before; ++i) {
+      usleep(50'000);
+      status = post(key).status;
+    }
+    return status;
+  }
+
+  const TempDir dir;
+  House house{dir.path() + "/state"};
+};
+
+TEST_F(Keys, NoneIsWantedBeforeThereIsOne) {
+  EXPECT_EQ(post("").status, 200);
+  EXPECT_EQ(post("hf_whatever").status, 200);
+  const json key = make({"first"});
+  EXPECT_EQ(key["role"], "client");
+  EXPECT_EQ(key["tenant"], "default");
+  EXPECT_EQ(status_after(200, ""), 401);
+  EXPECT_EQ(post(key["key"]).status, 200);
+  EXPECT_EQ(post("hf_wrong").status, 401);
+  EXPECT_EQ(get("/health/live", ""), 200);
+  EXPECT_EQ(get("/v1/models", ""), 401);
+  EXPECT_EQ(get("/v1/models", key["key"]), 200);
+  const HttpAnswer answer = http_exchange(
+      house.url(), http_get_text("/v1/models", {{"x-api-key", key["key"].get<std::string>()}}));
+  EXPECT_EQ(answer.status, 200) << "as Anthropic's clients send it";
+  const HttpAnswer refused = post("");
+  EXPECT_EQ(refused.headers.at("www-authenticate"), "Bearer");
+  EXPECT_EQ(json::parse(refused.body)["error"]["code"], "unauthorized");
+  const json list = json::parse(house.cli({"--json", "keys", "list"}).out);
+  ASSERT_EQ(list["keys"].size(), 1u);
+  EXPECT_EQ(list["keys"][0]["name"], "first");
+  EXPECT_EQ(list["keys"][0]["state"], "valid");
+  EXPECT_EQ(list.dump().find(key["key"].get<std::string>()), std::string::npos);
+  EXPECT_EQ(house.cli({"keys", "create", "x", "--role", "king"}).code, 2);
+  EXPECT_EQ(house.cli({"keys", "revoke", "key_none"}).code, 3);
+  EXPECT_EQ(house.stop(), 0);
+}
+
+TEST_F(Keys, RevokedAndOldOnesAreRefused) {
+  const json first = make({"first"});
+  const json second = make({"second", "--expires", "1"});
+  ASSERT_EQ(status_after(200, ""), 401);
+  ASSERT_EQ(post(second["key"]).status, 200);
+  ASSERT_TRUE(house.kill_child("gateway"));
+  for (int i = 0; i < 100 && get("/v1/models", first["key"]) != 200; ++i) usleep(50'000);
+  EXPECT_EQ(post(first["key"]).status, 200);
+  ASSERT_EQ(house.cli({"keys", "revoke", first["id"]}).code, 0);
+  EXPECT_EQ(house.cli({"keys", "revoke", first["id"]}).code, 0) << "twice is as good as once";
+  EXPECT_EQ(status_after(200, first["key"]), 401);
+  EXPECT_EQ(post(second["key"]).status, 200);
+  // A day later.
+  const auto client = house.operator_client();
+  const std::string id = second["id"];
+  const auto found = client->op("objects.get", json{{"kind", "key"}, {"id", id}}.dump());
+  json object = json::parse(std::get<std::string>(found))["object"];
+  object["body"]["expires_ms"] = 1;
+  const json put = {{"kind", "key"}, {"id", id}, {"body", object["body"]}};
+  ASSERT_TRUE(std::holds_alternative<std::string>(client->op("objects.put", put.dump())));
+  EXPECT_EQ(status_after(200, second["key"]), 401);
+  const json list = json::parse(house.cli({"--json", "keys", "list"}).out);
+  EXPECT_EQ(list["keys"][0]["state"], "revoked");
+  EXPECT_EQ(list["keys"][1]["state"], "expired");
+  EXPECT_EQ(post("").status, 401) << "that no key is left opens nothing";
+  EXPECT_EQ(house.stop(), 0);
+}
+
+TEST_F(Keys, EachSeesItsTenantsWork) {
+  const json ann = make({"ann", "--tenant", "ann"});
+  const json ben = make({"ben", "--tenant", "ben"});
+  const json boss = make({"boss", "--role", "operator"});
+  ASSERT_EQ(status_after(200, ""), 401);
+  const HttpAnswer made = post(ann["key"]);
+  ASSERT_EQ(made.status, 200) << made.body;
+  const std::string path = "/v1/requests/" + made.headers.at("x-request-id");
+  EXPECT_EQ(get(path, ann["key"]), 200);
+  EXPECT_EQ(get(path, ben["key"]), 404);
+  EXPECT_EQ(get(path + "/stream", ben["key"]), 404);
+  EXPECT_EQ(get(path, boss["key"]), 200);
+  const std::string removal = "DELETE " + path + " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " +
+                              ben["key"].get<std::string>() + "\r\n\r\n";
+  EXPECT_EQ(http_exchange(house.url(), removal).status, 404);
+  const json shown =
+      json::parse(house.cli({"--json", "requests", "show", made.headers.at("x-request-id")}).out);
+  EXPECT_EQ(shown["tenant"], "ann");
+  EXPECT_EQ(shown["state"], "succeeded");
+  // Limits of the tenant are those of its keys.
+  ASSERT_EQ(house.cli({"config", "set", "tenant.ben.max_output_tokens=2"}).code, 0);
+  EXPECT_EQ(post(ben["key"]).status, 400);
+  EXPECT_EQ(post(ann["key"]).status, 200);
+  EXPECT_EQ(house.stop(), 0);
+  for (const auto& file : std::filesystem::recursive_directory_iterator(house.state())) {
+    if (!file.is_regular_file()) continue;
+    std::ifstream in(file.path());
+    std::stringstream all;
+    all << in.rdbuf();
+    EXPECT_EQ(all.str().find(ann["key"].get<std::string>()), std::string::npos) << file.path();
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::process
