@@ -50,12 +50,7 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
   const auto self = shared_from_this();
   keeper_.list(query, [self, keys, any](client::Answer<Keeper::Page> answer) {
     const auto* page = std::get_if<Keeper::Page>(&answer);
-    if (page == nullptr) {  // what is known holds
-      const std::lock_guard lock(self->mutex_);
-      self->asking_ = false;
-      self->read_ms_ = steady_ms();
-      return;
-    }
+    if (page == nullptr) return self->end_read(false);  // what is known holds
     for (const Kept& kept : page->objects) {
       const auto body = nlohmann::json::parse(kept.body, nullptr, false);
       if (!body.is_object() || body.value("revoked_ms", std::int64_t{0}) > 0) continue;
@@ -67,17 +62,39 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
     }
     const bool some = any || !page->objects.empty();
     if (page->more) return self->read_page(keys, page->objects.back().seq, some);
-    const std::lock_guard lock(self->mutex_);
-    if (!self->known_ && !some) {
-      log::info("no API key exists: whoever reaches this address may do everything",
-                {{"loopback", self->loopback_ ? "yes" : "no"}});
+    {
+      const std::lock_guard lock(self->mutex_);
+      if (!self->known_ && !some) {
+        log::info("no API key exists: whoever reaches this address may do everything",
+                  {{"loopback", self->loopback_ ? "yes" : "no"}});
+      }
+      self->keys_ = std::move(*keys);
+      self->any_ = some;
     }
-    self->keys_ = std::move(*keys);
-    self->any_ = some;
-    self->known_ = true;
-    self->asking_ = false;
-    self->read_ms_ = steady_ms();
+    self->end_read(true);
   });
+}
+
+void Access::end_read(bool read) {
+  std::vector<std::function<void()>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    known_ = known_ || read;
+    asking_ = false;
+    read_ms_ = steady_ms();
+    waiting.swap(waiting_);
+  }
+  for (const auto& work : waiting) work();
+}
+
+bool Access::ready(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (known_) return true;
+    waiting_.push_back(std::move(work));
+  }
+  refresh();
+  return false;
 }
 
 void Access::refresh() {

@@ -314,7 +314,13 @@ json response_json(const wire::RequestInfo& info, const std::string& echo_text, 
   out["incomplete_details"] = nullptr;
   if (status == "incomplete") out["incomplete_details"] = {{"reason", "max_output_tokens"}};
   out["model"] = model_name(info);
+  std::string text;  // as OpenAI's own clients add it
+  for (const json& item : output) {
+    if (item.value("type", "") != "message") continue;
+    for (const json& part : item["content"]) text += part.value("text", "");
+  }
   out["output"] = std::move(output);
+  out["output_text"] = text;
   const json echo = json::parse(echo_text, nullptr, false);
   if (echo.is_object()) {
     for (const auto& [name, value] : echo.items()) out[name] = value;

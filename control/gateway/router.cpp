@@ -36,9 +36,14 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/requests/{}/stream", get_request_stream},
 };
 
-/// False: it was answered that a key is wanted. Whether we live may be asked by anybody.
+/// Whether we live may be asked by anybody.
+bool wants_key(const Context& context, const Route& route) {
+  return context.access != nullptr && !route.pattern.starts_with("/health");
+}
+
+/// False: it was answered that a key is wanted.
 bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
-  if (context.access == nullptr || route.pattern.starts_with("/health")) return true;
+  if (!wants_key(context, route)) return true;
   auto verdict = context.access->check(exchange->request());
   if (auto* refused = std::get_if<Response>(&verdict)) {
     exchange->respond(std::move(*refused));
@@ -49,7 +54,8 @@ bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
   return true;
 }
 
-void answer(Context& context, const ExchangePtr& exchange) {
+/// `waited`: for the keys, which this gateway had not read yet.
+void answer(Context& context, const ExchangePtr& exchange, bool waited) {
   const Request& request = exchange->request();
   std::string_view method = request.method;
   if (method == "HEAD") method = "GET";
@@ -59,6 +65,11 @@ void answer(Context& context, const ExchangePtr& exchange) {
     if (!captures) continue;
     if (route.method == method) {
       exchange->set_route({route.method, route.pattern});
+      if (wants_key(context, route) && !waited && !context.access->ready([&context, exchange] {
+            exchange->post([&context, exchange] { answer(context, exchange, true); });
+          })) {
+        return;
+      }
       if (!admit(context, exchange, route)) return;
       return route.endpoint(context, exchange, *captures);
     }
@@ -99,7 +110,7 @@ std::optional<Captures> match_path(std::string_view pattern, std::string_view pa
 }
 
 Server::Handler make_handler(Context& context) {
-  return [&context](const ExchangePtr& exchange) { answer(context, exchange); };
+  return [&context](const ExchangePtr& exchange) { answer(context, exchange, false); };
 }
 
 }  // namespace holdfast::gateway

@@ -84,6 +84,7 @@ TEST_F(Responses, ATurnAndTheOnesBeforeIt) {
   EXPECT_EQ(first["metadata"], json({{"a", "b"}}));
   EXPECT_EQ(first["usage"]["output_tokens"], 24);
   EXPECT_FALSE(text_of(first).empty());
+  EXPECT_EQ(first["output_text"], text_of(first));
   const std::string id = first["id"];
   EXPECT_EQ(post(body, "k1"), first) << "the same POST is the same response";
   body["input"] = "Another";
