@@ -111,6 +111,7 @@ TEST(AliasRows, ComeBackAsTheyWentIn) {
   }
   const auto history = store->alias_history("chat", 10).value();
   ASSERT_EQ(history.size(), 1u);
+  EXPECT_EQ(history[0].alias, "chat");
   EXPECT_EQ(history[0].to, "a=3,b.q8_0=1");
   EXPECT_EQ(store->canaries("chat", 1).value()[0].id, 2);
   EXPECT_TRUE(store->alias_history("other", 10).value().empty());
