@@ -1,7 +1,5 @@
 #include "control/gateway/batch_work.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -17,6 +15,7 @@
 #include "control/gateway/files.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/offline_call.h"
+#include "shared/base/clock.h"
 #include "shared/base/log.h"
 
 namespace holdfast::gateway {
@@ -28,9 +27,7 @@ constexpr std::size_t kFlushBytes = 256 * 1024;
 constexpr const char* kExpired = "batch_expired";
 
 std::int64_t now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  return system_clock().wall_ms();
 }
 
 /// The answer of an asynchronous call: this thread is a batch's own and may wait.

@@ -1,6 +1,5 @@
 // /v1/batches: made, shown and cancelled here; batch_runner.cpp works on them.
 
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/batch_runner.h"
@@ -10,6 +9,7 @@
 #include "control/gateway/json_fields.h"
 #include "control/gateway/kept_endpoints.h"
 #include "control/gateway/offline_call.h"
+#include "shared/base/clock.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -71,7 +71,7 @@ bool read_batch(const json& body, json* batch, FieldError* error) {
   (*batch)["status"] = "validating";
   (*batch)["output_file_id"] = nullptr;
   (*batch)["error_file_id"] = nullptr;
-  const std::int64_t now = std::time(nullptr);
+  const std::int64_t now = system_clock().wall_ms() / 1000;
   (*batch)["created_at"] = now;
   for (const char* name : {"in_progress_at", "expires_at", "finalizing_at", "completed_at",
                            "failed_at", "expired_at", "cancelling_at", "cancelled_at"}) {
@@ -100,42 +100,36 @@ void show_batch(const NewBatchPtr& batch) {
   });
 }
 
-void put_batch(const NewBatchPtr& batch) {
-  KeepChange change;
-  change.kind = kBatchKind;
+/// Makes an object of the batch's id, or finds it made by the same POST before; then `next`.
+void put_new(const NewBatchPtr& batch, KeepChange change, void (*next)(const NewBatchPtr&)) {
   change.id = batch->id;
   change.owner = batch->owner;
   change.version = 0;
-  change.body = batch->body.dump(-1, ' ', false, json::error_handler_t::replace);
-  batch->context.keeper->put(change, [batch](client::Answer<Keeper::Put> answer) {
-    batch->exchange->post([batch, answer = std::move(answer)] {
+  batch->context.keeper->put(change, [batch, next](client::Answer<Keeper::Put> answer) {
+    batch->exchange->post([batch, next, answer = std::move(answer)] {
       const auto* failure = std::get_if<client::Failure>(&answer);
       if (failure != nullptr && failure->code != Errc::kConflict) {
         return batch->exchange->respond(error_response(*failure));
       }
-      show_batch(batch);
+      next(batch);
     });
   });
+}
+
+void put_batch(const NewBatchPtr& batch) {
+  KeepChange change;
+  change.kind = kBatchKind;
+  change.body = batch->body.dump(-1, ' ', false, json::error_handler_t::replace);
+  put_new(batch, std::move(change), show_batch);
 }
 
 /// The mark that there is work comes first: with it alone nothing is lost.
 void open_batch(const NewBatchPtr& batch) {
   KeepChange change;
   change.kind = kOpenBatchKind;
-  change.id = batch->id;
-  change.owner = batch->owner;
-  change.version = 0;
   change.body = "{}";
   change.expires_ms = (batch->body["expires_at"].get<std::int64_t>() + 24 * kHour) * 1000;
-  batch->context.keeper->put(change, [batch](client::Answer<Keeper::Put> answer) {
-    batch->exchange->post([batch, answer = std::move(answer)] {
-      const auto* failure = std::get_if<client::Failure>(&answer);
-      if (failure != nullptr && failure->code != Errc::kConflict) {
-        return batch->exchange->respond(error_response(*failure));
-      }
-      put_batch(batch);
-    });
-  });
+  put_new(batch, std::move(change), put_batch);
 }
 
 /// Until it is done or cannot be: the batch may be saved by its worker in the same moment.
@@ -152,7 +146,7 @@ void try_cancel(Context& context, const ExchangePtr& exchange, const std::string
       refusal.message = "batch " + id + " is " + status + ": there is nothing to cancel";
       return exchange->respond(error_response(refusal));
     }
-    set_batch_status(body, "cancelling", std::int64_t{std::time(nullptr)} * 1000);
+    set_batch_status(body, "cancelling", system_clock().wall_ms());
     KeepChange change;
     change.kind = kBatchKind;
     change.id = id;

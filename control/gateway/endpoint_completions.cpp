@@ -91,24 +91,17 @@ void submit(const std::shared_ptr<Post>& post) {
 
 /// A chat answer is taken apart as its model writes; that is kept with the request.
 void submit_chat(const std::shared_ptr<Post>& post) {
-  const std::string& name = post->generation.submit.model;
-  if (const auto known = post->context.outputs->find(name)) {
-    post->generation.shape.output = *known;
-    bind_to_calls(&post->generation);
-    return submit(post);
-  }
-  post->context.client.models_async([post](client::Answer<std::vector<wire::ModelInfo>> answer) {
-    post->exchange->post([post, answer = std::move(answer)] {
-      if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-        return post->exchange->respond(error_response(*failure));
-      }
-      post->context.outputs->put(std::get<0>(answer));
-      const auto known = post->context.outputs->find(post->generation.submit.model);
-      post->generation.shape.output = known.value_or("");
-      bind_to_calls(&post->generation);
-      submit(post);
-    });
-  });
+  find_output(*post->context.outputs, post->context.client, post->generation.submit.model,
+              [post](client::Answer<std::string> answer) {
+                post->exchange->post([post, answer = std::move(answer)] {
+                  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+                    return post->exchange->respond(error_response(*failure));
+                  }
+                  post->generation.shape.output = std::get<0>(answer);
+                  bind_to_calls(&post->generation);
+                  submit(post);
+                });
+              });
 }
 
 /// A client that reconnects with Last-Event-ID but without a key means the request that the id

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/endpoints.h"
 #include "control/gateway/files.h"
 #include "control/gateway/kept_endpoints.h"
 #include "control/gateway/multipart.h"
+#include "shared/base/clock.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -22,9 +22,7 @@ constexpr const char* kPurposes[] = {"assistants", "batch",     "fine-tune",
                                      "vision",     "user_data", "evals"};
 
 std::int64_t now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  return system_clock().wall_ms();
 }
 
 /// One upload on its way into the database. The exchange holds the bytes.

@@ -229,7 +229,10 @@ void submit(const TurnPtr& turn) {
       std::move(message), [turn](client::Answer<wire::Accepted> answer) {
         turn->exchange->post([turn, answer = std::move(answer)] {
           if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-            if (turn->made) forget(turn);
+            // Without an answer it may have been accepted all the same.
+            const bool unknown =
+                failure->code == Errc::kUnreachable || failure->code == Errc::kTimeout;
+            if (turn->made && !unknown) forget(turn);
             return turn->exchange->respond(error_response(*failure));
           }
           on_accepted(turn, std::get<wire::Accepted>(answer));
@@ -238,19 +241,13 @@ void submit(const TurnPtr& turn) {
 }
 
 /// Which words the model has for reasoning and calls.
-void find_output(const TurnPtr& turn) {
-  const auto ready = [turn](const std::string& output) {
-    turn->generation.shape.output = output;
-    bind_to_calls(&turn->generation);
-    submit(turn);
-  };
-  const std::string& model = turn->generation.submit.model;
-  if (const auto known = turn->context.outputs->find(model)) return ready(*known);
-  turn->context.client.models_async(on_strand<std::vector<wire::ModelInfo>>(
-      turn->exchange, [turn, ready](const std::vector<wire::ModelInfo>& models) {
-        turn->context.outputs->put(models);
-        ready(turn->context.outputs->find(turn->generation.submit.model).value_or(""));
-      }));
+void take_up(const TurnPtr& turn) {
+  find_output(*turn->context.outputs, turn->context.client, turn->generation.submit.model,
+              on_strand<std::string>(turn->exchange, [turn](const std::string& output) {
+                turn->generation.shape.output = output;
+                bind_to_calls(&turn->generation);
+                submit(turn);
+              }));
 }
 
 /// The same POST made it before: its end may be all that is left.
@@ -264,7 +261,7 @@ void meet_again(const TurnPtr& turn) {
         }
         const bool over = body.is_object() && body.contains("final") && !turn->wish.stream;
         if (over) return turn->exchange->respond(json_response(body["final"]));
-        find_output(turn);
+        take_up(turn);
       }));
 }
 
@@ -281,7 +278,7 @@ void compose(const TurnPtr& turn) {
   }
   turn->generation.shape.body_hash = turn->hash;
   turn->generation.shape.stream = turn->wish.stream;
-  if (!turn->wish.store) return find_output(turn);
+  if (!turn->wish.store) return take_up(turn);
   KeepChange change;
   change.kind = kResponseKind;
   change.id = turn->id;
@@ -296,7 +293,7 @@ void compose(const TurnPtr& turn) {
     turn->exchange->post([turn, answer = std::move(answer)] {
       const auto* failure = std::get_if<client::Failure>(&answer);
       turn->made = failure == nullptr;
-      if (turn->made) return find_output(turn);
+      if (turn->made) return take_up(turn);
       if (failure->code != Errc::kConflict) {
         return turn->exchange->respond(error_response(*failure));
       }

@@ -1,13 +1,8 @@
 #include "control/gateway/kept_endpoints.h"
 
-#include <sodium.h>
-
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
-
-#include "shared/base/bytes.h"
-#include "shared/base/check.h"
 
 namespace holdfast::gateway {
 
@@ -83,15 +78,6 @@ void gather(Context& context, const std::shared_ptr<ListWish>& wish) {
 
 std::string owner_of(const Request& request) {
   return request.tenant;
-}
-
-std::string hash_bytes(std::string_view bytes) {
-  CHECK(sodium_init() >= 0);
-  unsigned char digest[32];
-  CHECK(crypto_generichash(digest, sizeof digest,
-                           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-                           nullptr, 0) == 0);
-  return to_hex(ByteSpan(reinterpret_cast<const std::byte*>(digest), sizeof digest));
 }
 
 std::string kept_id(const Context& context, const Request& request, std::string_view prefix) {

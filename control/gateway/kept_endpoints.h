@@ -18,9 +18,6 @@ std::string owner_of(const Request& request);
 /// "file-…": new, or with an Idempotency-Key always the same for its owner.
 std::string kept_id(const Context& context, const Request& request, std::string_view prefix);
 
-/// 64 hex digits of the bytes.
-std::string hash_bytes(std::string_view bytes);
-
 /// A `done` of the keeper that goes on with `work` on the strand, or answers with the failure.
 template <class T>
 std::function<void(client::Answer<T>)> on_strand(const ExchangePtr& exchange,

@@ -17,4 +17,15 @@ void ModelOutputs::put(const std::vector<wire::ModelInfo>& models) {
   until_ = std::chrono::steady_clock::now() + kFresh;
 }
 
+void find_output(ModelOutputs& outputs, client::Client& client, const std::string& model,
+                 std::function<void(client::Answer<std::string>)> done) {
+  if (auto known = outputs.find(model)) return done(std::move(*known));
+  client.models_async([&outputs, model, done = std::move(done)](
+                          client::Answer<std::vector<wire::ModelInfo>> answer) {
+    if (auto* failure = std::get_if<client::Failure>(&answer)) return done(std::move(*failure));
+    outputs.put(std::get<0>(answer));
+    done(outputs.find(model).value_or(""));
+  });
+}
+
 }  // namespace holdfast::gateway

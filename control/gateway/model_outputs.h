@@ -2,13 +2,14 @@
 // How the models that are served write reasoning and calls, asked of the daemon now and then.
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "shared/wire/messages.h"
+#include "shared/client/client.h"
 
 namespace holdfast::gateway {
 
@@ -25,5 +26,10 @@ class ModelOutputs {
   std::map<std::string, std::string> known_;
   std::chrono::steady_clock::time_point until_{};
 };
+
+/// What `outputs` knows of a model, or asks the daemon for; empty for a model that nobody knows.
+/// `done` runs at once or on the SDK's thread.
+void find_output(ModelOutputs& outputs, client::Client& client, const std::string& model,
+                 std::function<void(client::Answer<std::string>)> done);
 
 }  // namespace holdfast::gateway

@@ -91,18 +91,12 @@ void call_offline(Context& context, Generation generation, const std::string& re
       Call{context, std::move(generation), request_id, std::move(done), nullptr});
   Shape& shape = call->generation.shape;
   if (!is_chat(shape.api)) return submit(call);
-  const auto ready = [call](const std::string& output) {
-    call->generation.shape.output = output;
+  const std::string model = call->generation.submit.model;
+  find_output(*context.outputs, context.client, model, [call](client::Answer<std::string> answer) {
+    if (const auto* failure = std::get_if<client::Failure>(&answer)) return fail(call, *failure);
+    call->generation.shape.output = std::get<0>(answer);
     bind_to_calls(&call->generation);
     submit(call);
-  };
-  if (const auto known = context.outputs->find(call->generation.submit.model)) {
-    return ready(*known);
-  }
-  context.client.models_async([call, ready](client::Answer<std::vector<wire::ModelInfo>> answer) {
-    if (const auto* failure = std::get_if<client::Failure>(&answer)) return fail(call, *failure);
-    call->context.outputs->put(std::get<0>(answer));
-    ready(call->context.outputs->find(call->generation.submit.model).value_or(""));
   });
 }
 

@@ -389,16 +389,19 @@ bool parse_embedding(const json& body, const ParamLimits& limits, Generation* ou
   return finish(fields, limits, out, error);
 }
 
-std::string hash_body(std::string_view path, const json& body) {
+std::string hash_bytes(std::string_view bytes) {
   CHECK(sodium_init() >= 0);
-  std::string text(path);
-  text.push_back('\0');
-  text += nlohmann::json(body).dump();  // nlohmann::json sorts the members
   unsigned char digest[32];
   CHECK(crypto_generichash(digest, sizeof digest,
-                           reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
                            nullptr, 0) == 0);
   return to_hex(ByteSpan(reinterpret_cast<const std::byte*>(digest), sizeof digest));
+}
+
+std::string hash_body(std::string_view path, const json& body) {
+  std::string text(path);
+  text.push_back('\0');
+  return hash_bytes(text + nlohmann::json(body).dump());  // nlohmann::json sorts the members
 }
 
 }  // namespace holdfast::gateway

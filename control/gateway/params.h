@@ -37,6 +37,8 @@ bool parse_chat(const nlohmann::ordered_json& body, const ParamLimits& limits, G
 bool parse_embedding(const nlohmann::ordered_json& body, const ParamLimits& limits, Generation* out,
                      FieldError* error);
 
+/// 64 hex digits: BLAKE2b.
+std::string hash_bytes(std::string_view bytes);
 /// 64 hex digits: BLAKE2b of the path and of the body with its members sorted, so that neither the
 /// order of members nor white space matter.
 std::string hash_body(std::string_view path, const nlohmann::ordered_json& body);
