@@ -20,25 +20,18 @@ json bytes_of(const std::string& text) {
   return out;
 }
 
-/// The alternatives of a token: text and log-probability.
+/// The alternatives of a token: bytes and log-probability.
 std::vector<std::pair<std::string, json>> top_of(const json& extra) {
   std::vector<std::pair<std::string, json>> out;
   if (!extra.is_object() || !extra.contains("top") || !extra["top"].is_array()) return out;
   for (const json& entry : extra["top"]) {
-    if (entry.is_array() && entry.size() == 2 && entry[0].is_number_integer()) {
-      out.emplace_back("token_id:" + std::to_string(entry[0].get<std::int64_t>()), entry[1]);
-      continue;
+    if (!entry.is_array() || entry.size() < 2 || !entry[0].is_number_integer()) continue;
+    std::string bytes;
+    for (const json& byte : entry.size() == 3 ? entry[2] : json::array()) {
+      if (byte.is_number_integer()) bytes.push_back(static_cast<char>(byte.get<int>()));
     }
-    if (!entry.is_object()) continue;
-    std::string token;
-    if (entry.contains("token") && entry["token"].is_string()) {
-      token = entry["token"].get<std::string>();
-    } else if (entry.contains("id") && entry["id"].is_number_integer()) {
-      token = "token_id:" + std::to_string(entry["id"].get<std::int64_t>());
-    } else {
-      continue;
-    }
-    out.emplace_back(std::move(token), logprob_of(entry));
+    if (bytes.empty()) bytes = "token_id:" + std::to_string(entry[0].get<std::int64_t>());
+    out.emplace_back(std::move(bytes), entry[1]);
   }
   return out;
 }
@@ -57,8 +50,8 @@ json chat_logprobs(const std::vector<TokenLog>& logs) {
     const json extra = json::parse(log.extra, nullptr, false);
     json entry = chat_entry(clean_utf8(log.bytes), logprob_of(extra), log.bytes);
     json top = json::array();
-    for (const auto& [token, logprob] : top_of(extra)) {
-      top.push_back(chat_entry(token, logprob, token));
+    for (const auto& [bytes, logprob] : top_of(extra)) {
+      top.push_back(chat_entry(clean_utf8(bytes), logprob, bytes));
     }
     entry["top_logprobs"] = std::move(top);
     content.push_back(std::move(entry));
@@ -78,7 +71,8 @@ json completion_logprobs(const std::vector<TokenLog>& logs) {
     out["tokens"].push_back(clean_utf8(log.bytes));
     out["token_logprobs"].push_back(logprob_of(extra));
     json top = json::object();
-    for (const auto& [token, logprob] : top_of(extra)) top[token] = logprob;
+    // Two tokens can have one text: the more likely one comes first.
+    for (auto& [bytes, logprob] : top_of(extra)) top.emplace(clean_utf8(bytes), std::move(logprob));
     out["top_logprobs"].push_back(std::move(top));
     out["text_offset"].push_back(log.offset);
   }

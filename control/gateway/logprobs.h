@@ -9,10 +9,9 @@
 
 namespace holdfast::gateway {
 
-/// The value of "logprobs". TokenLog::extra is what the worker's sampler makes: {"logprob": x,
-/// "top":
-/// [[id, y], …]}, or with objects {"id", "token", "logprob"} in "top". What is missing in it is
-/// null or absent in the answer; an alternative without text is called "token_id:7".
+/// The value of "logprobs". TokenLog::extra is what the worker's sampler makes, with the bytes of
+/// the alternatives added by the daemon: {"logprob": x, "top": [[id, y, [byte, …]], …]}. What is
+/// missing in it is null or absent in the answer; an alternative without bytes is "token_id:7".
 std::string logprobs_json(Api api, const std::vector<TokenLog>& logs);
 
 /// Of all tokens; that of a text without any is the least.

@@ -320,7 +320,8 @@ json response_json(const wire::RequestInfo& info, const std::string& echo_text, 
     for (const json& part : item["content"]) text += part.value("text", "");
   }
   out["output"] = std::move(output);
-  out["output_text"] = text;
+  // Not before the end: clients that join events themselves would keep the empty one.
+  if (wire::is_terminal(info.state)) out["output_text"] = text;
   const json echo = json::parse(echo_text, nullptr, false);
   if (echo.is_object()) {
     for (const auto& [name, value] : echo.items()) out[name] = value;

@@ -1,8 +1,28 @@
 #include "control/link/pieces.h"
 
+#include <nlohmann/json.hpp>
+
 #include "shared/base/log.h"
 
 namespace holdfast::link {
+namespace {
+
+/// The sampler knows alternatives by their ids alone: each [id, logprob] of "top" gets its bytes,
+/// [id, logprob, [byte, …]], where the vocabulary has any for it.
+std::string with_bytes(const std::string& extra, const text::PieceTable& pieces) {
+  auto log = nlohmann::json::parse(extra, nullptr, false);
+  if (!log.is_object() || !log.contains("top") || !log["top"].is_array()) return extra;
+  for (nlohmann::json& entry : log["top"]) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_number_integer()) continue;
+    const auto id = entry[0].get<text::TokenId>();
+    const auto piece = pieces.is_control(id) ? pieces.control_text(id) : pieces.piece(id);
+    if (piece.empty()) continue;
+    entry.push_back(std::vector<std::uint8_t>(piece.begin(), piece.end()));
+  }
+  return log.dump();
+}
+
+}  // namespace
 
 const text::PieceTable* PieceCache::table(const std::string& model_sha) {
   const auto known = tables_.find(model_sha);
@@ -31,6 +51,9 @@ void PieceCache::fill(const std::string& model_sha, wire::Event& event) {
   for (std::size_t i = 0; i < event.ids.size(); ++i) {
     if (pieces != nullptr) event.bytes += pieces->piece(event.ids[i]);
     event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
+    if (pieces != nullptr && i < event.extra.size() && !event.extra[i].empty()) {
+      event.extra[i] = with_bytes(event.extra[i], *pieces);
+    }
     if (pieces == nullptr || !pieces->is_control(event.ids[i])) continue;
     event.special.resize(event.ids.size());
     event.special[i] = pieces->control_text(event.ids[i]);

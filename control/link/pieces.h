@@ -15,7 +15,8 @@ namespace holdfast::link {
 class PieceCache {
  public:
   explicit PieceCache(store::Store& store) : store_(store) {}
-  /// Fills bytes and ends from ids. A model without a tokenizer has empty pieces.
+  /// Fills bytes and ends from ids, and those of the alternatives in `extra`. A model without a
+  /// tokenizer has empty pieces.
   void fill(const std::string& model_sha, wire::Event& event);
   /// The file was registered again.
   void forget(const std::string& model_sha) { tables_.erase(model_sha); }

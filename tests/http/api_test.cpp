@@ -162,20 +162,23 @@ TEST(Api, Logprobs) {
   Gateway gateway;
   gateway.client.script.pieces = {{"a", "\xc3", "\xa9"}};
   gateway.client.script.extra = {R"({"logprob":-0.5,"top":[[3,-0.5],[4,-1.5]]})", "",
-                                 R"({"top":[{"id":5,"token":"x","logprob":-2}]})"};
+                                 R"({"top":[[5,-2,[120]],[6,-3,[195]],[7,-4,[120]]]})"};
   const json body = json::parse(
       gateway.ask(post(kCompletions, R"({"model":"m","prompt":"a","logprobs":1})")).body);
   const json& logs = body["choices"][0]["logprobs"];
   EXPECT_EQ(logs["token_logprobs"][0], -0.5);
   EXPECT_TRUE(logs["token_logprobs"][1].is_null());
   EXPECT_EQ(logs["top_logprobs"][0]["token_id:3"], -0.5);
-  EXPECT_EQ(logs["top_logprobs"][2]["x"], -2);
+  EXPECT_EQ(logs["top_logprobs"][2], json::parse(R"({"x":-2,"\ufffd":-3})"));
   EXPECT_EQ(logs["text_offset"], json::parse("[0,1,2]"));
   const json chat =
       json::parse(gateway.ask(post(kChats, kChat + R"(,"logprobs":true,"top_logprobs":1})")).body);
   const json& content = chat["choices"][0]["logprobs"]["content"];
   EXPECT_EQ(content.size(), 3u);
   EXPECT_EQ(content[1]["bytes"], json::parse("[195]"));
+  EXPECT_EQ(content[2]["top_logprobs"][0],
+            json::parse(R"({"token":"x","logprob":-2,"bytes":[120]})"));
+  EXPECT_EQ(content[2]["top_logprobs"][1]["bytes"], json::parse("[195]"));
 }
 
 TEST(Api, RefusalsKeepTheirNumbers) {

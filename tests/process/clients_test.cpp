@@ -1,0 +1,85 @@
+// Goal: programs written for the client libraries that people use work unchanged against this
+// server, and those libraries say what the server said.
+// Method: `holdfast serve` with the demo model, a chat template and a key; the suites of
+// tests/http/clients run in Node with the libraries that ops/test installs.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/process/house.h"
+
+namespace holdfast::process {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTemplate =
+    "{%- for m in messages %}{{ m.role }}: {{ m.content }}{% if m.tool_calls %}"
+    "{{ m.tool_calls | tojson }}{% endif %}\n{% endfor %}"
+    "{%- if tools %}{{ tools[0].function.name }} <tool_call>{...}</tool_call>{% endif %}";
+
+class Clients : public testing::TestWithParam<const char*> {
+ protected:
+  /// Why the suites cannot run here; empty if they can.
+  static std::string missing() {
+    if (run_program({"/bin/sh", "-c", "command -v node"}).code != 0) return "no node on PATH";
+    if (read_file(installed() + "/package-lock.json") !=
+        read_file(sources() + "/package-lock.json")) {
+      return "the client libraries are not in " + installed() +
+             " as tests/http/clients/package-lock.json names them: ops/test installs them";
+    }
+    return "";
+  }
+  static std::string sources() { return std::string(HOLDFAST_SOURCE_DIR) + "/tests/http/clients"; }
+  static std::string installed() { return std::string(HOLDFAST_BUILD_DIR) + "/clients"; }
+
+  const TempDir dir;
+  House house{dir.path() + "/state"};
+};
+
+/// The lines of TAP that name a case or count them.
+std::string cases_of(const std::string& report) {
+  std::string out;
+  std::istringstream lines(report);
+  for (std::string line; std::getline(lines, line);) {
+    const bool shown = line.starts_with("ok ") || line.starts_with("not ok ") ||
+                       line.starts_with("# pass ") || line.starts_with("# fail ");
+    if (shown) out += line + "\n";
+  }
+  return out;
+}
+
+TEST_P(Clients, Suite) {
+  const std::string reason = missing();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), dir.path() + "/model"}).code, 0);
+  dir.write("model/chat_template.jinja", kTemplate);
+  ASSERT_TRUE(house.start({"--model", "m=" + dir.path() + "/model", "--threads", "1"}))
+      << house.errors();
+  ASSERT_EQ(house.cli({"config", "set", "requests.disconnect_grace_ms=100"}).code, 0);
+  const Ended made = house.cli({"keys", "create", "clients", "--json"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::string key = nlohmann::json::parse(made.out)["key"];
+
+  // Node looks for libraries beside the file that wants them.
+  const std::string place = dir.path() + "/suites";
+  fs::copy(sources(), place);
+  fs::create_directory_symlink(installed() + "/node_modules", place + "/node_modules");
+  const Ended ran =
+      run_program({"/usr/bin/env", "HOLDFAST_URL=" + house.url(), "HOLDFAST_API_KEY=" + key, "node",
+                   "--test-reporter=tap", place + "/" + GetParam() + ".mjs"});
+  const std::string cases = cases_of(ran.out);
+  std::printf("%s", cases.c_str());
+  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
+  EXPECT_NE(cases.find("\n# fail 0\n"), std::string::npos) << ran.out;
+  EXPECT_EQ(cases.find("\n# pass 0\n"), std::string::npos) << "it had no cases";
+  EXPECT_EQ(house.stop(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Npm, Clients, testing::Values("openai", "responses", "anthropic", "ai"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace holdfast::process
