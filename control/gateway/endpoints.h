@@ -18,6 +18,9 @@ void post_completions(Context&, ExchangePtr, const Captures&);
 void post_chat_completions(Context&, ExchangePtr, const Captures&);
 void post_embeddings(Context&, ExchangePtr, const Captures&);
 void post_messages(Context&, ExchangePtr, const Captures&);
+// endpoint_tokens.cpp
+void post_tokenize(Context&, ExchangePtr, const Captures&);
+void post_detokenize(Context&, ExchangePtr, const Captures&);
 // endpoint_files.cpp
 void post_files(Context&, ExchangePtr, const Captures&);
 void get_files(Context&, ExchangePtr, const Captures&);

@@ -60,6 +60,7 @@ int run(int argc, char** argv) {
   if (!metrics_client) return fail(metrics_client.error());
   Keeper keeper(**operating);
   context.reset(new Context{**client, client::new_request_id, {}});
+  context->operating = operating->get();
   context->keeper = &keeper;
   const std::string address = (*server)->address();
   const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");

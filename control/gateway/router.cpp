@@ -22,6 +22,8 @@ constexpr Route kRoutes[] = {
     {"DELETE", "/v1/responses/{}", delete_response},
     {"POST", "/v1/responses/{}/cancel", cancel_response},
     {"GET", "/v1/responses/{}/input_items", get_response_items},
+    {"POST", "/tokenize", post_tokenize},
+    {"POST", "/detokenize", post_detokenize},
     {"POST", "/v1/files", post_files},
     {"GET", "/v1/files", get_files},
     {"GET", "/v1/files/{}", get_file},

@@ -46,6 +46,9 @@ Result<void> Daemon::open_store() {
   open.state_dir = options_.state_dir;
   HF_TRY(store_, store::Store::open(open));
   pieces_ = std::make_unique<PieceCache>(*store_);
+  token_desk_ = std::make_unique<TokenDesk>(
+      *pieces_,
+      [this](core::PeerId to, wire::Message message) { (void)send(to, std::move(message)); });
   HouseHost& host = *this;
   core::Config base;
   base.guarded = options_.guarded;
@@ -136,7 +139,7 @@ Result<void> Daemon::group() {
     house_->step(core::Shutdown{house_->machine().config().drain_limit_ms});
     crash_point(CrashPoint::kDaemonStopAsked);
   }
-  for (const core::PeerId peer : std::exchange(gone_, {})) house_->step(core::PeerGone{peer});
+  for (const core::PeerId peer : std::exchange(gone_, {})) forget(peer);
   more_ready_ = false;
   const std::int64_t now_us = clock_.monotonic_us();
   for (Door& door : doors_) {
@@ -145,14 +148,20 @@ Result<void> Daemon::group() {
     more_ready_ = drain(door) || more_ready_;
     for (const core::PeerId peer : door.take_gone()) {
       roles_.erase(peer);
-      house_->step(core::PeerGone{peer});
+      forget(peer);
     }
   }
+  token_desk_->expire(now_us);
   check_disk(now_us);
   house_->tick();
   if (failure_) return *failure_;
   HF_CHECKED(commit());
   return release();
+}
+
+void Daemon::forget(core::PeerId peer) {
+  token_desk_->peer_gone(peer);
+  house_->step(core::PeerGone{peer});
 }
 
 /// True if the bound of a group was reached and more may wait.

@@ -14,6 +14,7 @@
 #include "control/link/house.h"
 #include "control/link/operator_verbs.h"
 #include "control/link/pieces.h"
+#include "control/link/token_desk.h"
 #include "control/store/backup.h"
 #include "control/store/store.h"
 #include "shared/base/clock.h"
@@ -51,6 +52,7 @@ class Daemon final : private HouseHost {
   void handle_operator(core::PeerId peer, wire::Message& message);
   void handle_ingress(core::PeerId peer, wire::Message& message);
   core::ModelRow model_numbers(const wire::Inspected& inspected);
+  void forget(core::PeerId peer);
   Result<void> commit();
   Result<void> release();
   void begin_backup(core::PeerId peer, const wire::Op& op);
@@ -88,6 +90,7 @@ class Daemon final : private HouseHost {
   wire::WakeUp wake_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<PieceCache> pieces_;
+  std::unique_ptr<TokenDesk> token_desk_;
   std::vector<BackupJob> backups_;
   std::unique_ptr<House> house_;
   std::vector<Door> doors_;  // by Role

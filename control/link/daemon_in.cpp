@@ -35,6 +35,9 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   if (op->verb == "objects.put" || op->verb == "objects.delete") {
     return house_->change_object(peer, *op);
   }
+  if (TokenDesk::knows(op->verb)) {
+    return token_desk_->ask(peer, *op, house_->machine(), clock_.monotonic_us());
+  }
   OpAction action = read_op(peer, *op);
   if (auto* refusal = std::get_if<wire::Refusal>(&action)) {
     (void)send(peer, wire::OpResult{op->tag, false, *refusal, {}});
@@ -54,6 +57,7 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
 void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {
   if (std::holds_alternative<wire::IngressHello>(message)) {
     house_->step(core::IngressUp{peer});
+    token_desk_->helper_up(peer);
   } else if (const auto* need = std::get_if<wire::NeedTokenizer>(&message)) {
     auto blobs = store_->model_blobs(need->model_sha);
     if (!blobs) {
@@ -62,6 +66,7 @@ void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {
     }
     (void)send(peer, wire::TokenizerBlob{need->model_sha, std::move(blobs->tokenizer)});
   } else if (auto* prepared = std::get_if<wire::Prepared>(&message)) {
+    if (token_desk_->prepared(peer, *prepared)) return;
     house_->step(core::PreparedEvent{peer, std::move(*prepared)});
   } else if (auto* inspected = std::get_if<wire::Inspected>(&message)) {
     core::InspectedEvent event;

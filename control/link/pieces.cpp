@@ -15,7 +15,7 @@ std::string with_bytes(const std::string& extra, const text::PieceTable& pieces)
   for (nlohmann::json& entry : log["top"]) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_number_integer()) continue;
     const auto id = entry[0].get<text::TokenId>();
-    const auto piece = pieces.is_control(id) ? pieces.control_text(id) : pieces.piece(id);
+    const auto piece = token_bytes(pieces, id);
     if (piece.empty()) continue;
     entry.push_back(std::vector<std::uint8_t>(piece.begin(), piece.end()));
   }

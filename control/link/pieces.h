@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,11 @@
 
 namespace holdfast::link {
 
+/// What a token stands for, control tokens by their name.
+inline std::string_view token_bytes(const text::PieceTable& pieces, text::TokenId id) {
+  return pieces.is_control(id) ? pieces.control_text(id) : pieces.piece(id);
+}
+
 class PieceCache {
  public:
   explicit PieceCache(store::Store& store) : store_(store) {}
@@ -20,9 +26,10 @@ class PieceCache {
   void fill(const std::string& model_sha, wire::Event& event);
   /// The file was registered again.
   void forget(const std::string& model_sha) { tables_.erase(model_sha); }
+  /// nullptr: the model has no tokenizer.
+  const text::PieceTable* table(const std::string& model_sha);
 
  private:
-  const text::PieceTable* table(const std::string& model_sha);
   store::Store& store_;
   std::unordered_map<std::string, std::unique_ptr<text::PieceTable>> tables_;
 };

@@ -191,6 +191,7 @@ Gateway::Gateway(gateway::ServerLimits limits) {
       new gateway::Context{client, [this] { return "req" + std::to_string(++next_id_); }, {}});
   auto server =
       gateway::Server::listen(-1, "127.0.0.1:0", limits, gateway::make_handler(*context_));
+  context_->operating = &client;
   context_->daemon_metrics = std::make_shared<gateway::DaemonMetrics>(client);
   CHECK(server.has_value());
   server_ = std::move(server).value();

@@ -1,0 +1,207 @@
+#include "control/link/token_desk.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace holdfast::link {
+namespace {
+
+using nlohmann::json;
+
+// Jobs of the machine count from 1; those of the desk are told by this bit.
+constexpr std::uint64_t kDeskBit = std::uint64_t{1} << 62;
+
+/// The model of that name, or the one that most of an alias' requests get; without a name the only
+/// one that there is.
+const core::ModelRow* find_model(const core::Machine& machine, const std::string& name) {
+  const auto& models = machine.models();
+  if (name.empty()) return models.size() == 1 ? &models.begin()->second.row : nullptr;
+  const auto alias = machine.aliases().find(name);
+  std::string target = name;
+  if (alias != machine.aliases().end()) {
+    const auto& targets = alias->second.row.targets;
+    target = std::max_element(targets.begin(), targets.end(), [](const auto& a, const auto& b) {
+               return a.weight < b.weight;
+             })->model;
+  }
+  const auto model = models.find(target);
+  return model == models.end() ? nullptr : &model->second.row;
+}
+
+/// "ids": [1, 2]. Empty if it is something else.
+std::optional<std::vector<wire::TokenId>> read_ids(const json& value) {
+  if (!value.is_array()) return std::nullopt;
+  std::vector<wire::TokenId> ids;
+  ids.reserve(value.size());
+  for (const json& id : value) {
+    if (!id.is_number_integer() || id < 0 || id > INT32_MAX) return std::nullopt;
+    ids.push_back(id.get<wire::TokenId>());
+  }
+  return ids;
+}
+
+/// What to prepare; false: `wrong` says why not.
+bool read_prompt(const std::string& verb, const json& args, wire::Prompt* prompt,
+                 std::string* wrong) {
+  if (verb == "models.detokenize") {
+    prompt->ids = args.contains("ids") ? read_ids(args["ids"]) : std::nullopt;
+    *wrong = "'ids' must be an array of token ids";
+    return prompt->ids.has_value();
+  }
+  const bool text = args.contains("text") && args["text"].is_string();
+  const bool chat = args.contains("messages_json") && args["messages_json"].is_string();
+  *wrong = "exactly one of 'text' and 'messages_json' is wanted, as a string";
+  if (text == chat) return false;
+  (text ? prompt->text : prompt->messages_json) = args[text ? "text" : "messages_json"];
+  return true;
+}
+
+bool read_flag(const json& args, const char* name, bool otherwise) {
+  const auto found = args.find(name);
+  return found != args.end() && found->is_boolean() ? found->get<bool>() : otherwise;
+}
+
+bool nothing_in(const wire::Prompt& prompt) {
+  return prompt.ids ? prompt.ids->empty() : prompt.text && prompt.text->empty();
+}
+
+}  // namespace
+
+void TokenDesk::refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::string message) {
+  wire::Refusal refusal;
+  refusal.code = code;
+  refusal.message = std::move(message);
+  if (code == Errc::kTimeout || code == Errc::kRateLimited) refusal.retry_after_ms = 1'000;
+  send_(peer, wire::OpResult{tag, false, std::move(refusal), {}});
+}
+
+void TokenDesk::ask(core::PeerId peer, const wire::Op& op, const core::Machine& machine,
+                    std::int64_t now_us) {
+  const json args = json::parse(op.args, nullptr, false);
+  std::string wrong = "arguments are not a JSON object";
+  wire::Prompt prompt;
+  if (!args.is_object() || !read_prompt(op.verb, args, &prompt, &wrong)) {
+    return refuse(peer, op.tag, Errc::kInvalidRequest, op.verb + ": " + wrong);
+  }
+  const std::string name =
+      args.contains("model") && args["model"].is_string() ? args["model"] : json("");
+  const core::ModelRow* model = find_model(machine, name);
+  if (model == nullptr && name.empty()) {
+    return refuse(peer, op.tag, Errc::kInvalidRequest,
+                  "'model' is required: there is not exactly one model");
+  }
+  if (model == nullptr) {
+    return refuse(peer, op.tag, Errc::kModelNotFound, "model '" + name + "' is not registered");
+  }
+  if (questions_.size() >= kQuestionsMax) {
+    return refuse(peer, op.tag, Errc::kRateLimited,
+                  op.verb + ": " + std::to_string(kQuestionsMax) + " are being answered already");
+  }
+  Question question;
+  question.peer = peer;
+  question.tag = op.tag;
+  question.verb = op.verb;
+  question.with_pieces = read_flag(args, "pieces", false);
+  question.empty = nothing_in(prompt);
+  question.model = model->name;
+  question.context = model->context;
+  question.deadline_us = now_us + machine.config().ingress_timeout_ms * 1000;
+  question.tries_max = machine.config().ingress_tries;
+  question.job.job = ++last_job_ | kDeskBit;
+  question.job.model_sha = model->sha;
+  question.job.prompts = {std::move(prompt)};
+  question.job.add_special = read_flag(args, "add_special", true);
+  question.job.echo = op.verb == "models.detokenize";
+  questions_.emplace(question.job.job, std::move(question));
+  assign();
+}
+
+/// Gives what waits to the helper with the fewest.
+void TokenDesk::assign() {
+  if (helpers_.empty()) return;
+  std::map<core::PeerId, int> busy;
+  for (const core::PeerId helper : helpers_) busy[helper] = 0;
+  for (const auto& [job, question] : questions_) busy[question.helper] += question.helper != 0;
+  for (auto& [job, question] : questions_) {
+    if (question.helper != 0) continue;
+    question.helper = *std::min_element(helpers_.begin(), helpers_.end(),
+                                        [&](auto a, auto b) { return busy[a] < busy[b]; });
+    ++busy[question.helper];
+    ++question.tries;
+    send_(question.helper, question.job);
+  }
+}
+
+void TokenDesk::helper_up(core::PeerId helper) {
+  helpers_.insert(helper);
+  assign();
+}
+
+bool TokenDesk::prepared(core::PeerId helper, const wire::Prepared& prepared) {
+  if ((prepared.job & kDeskBit) == 0) return false;
+  const auto found = questions_.find(prepared.job);
+  if (found == questions_.end() || found->second.helper != helper) return true;  // too late
+  const Question question = std::move(found->second);
+  questions_.erase(found);
+  answer(question, prepared);
+  return true;
+}
+
+void TokenDesk::answer(const Question& question, const wire::Prepared& prepared) {
+  const text::PieceTable* pieces = pieces_.table(question.job.model_sha);
+  const bool nothing = question.empty && !prepared.ok && pieces != nullptr;
+  if (!prepared.ok && !nothing) {
+    send_(question.peer, wire::OpResult{question.tag, false, prepared.refusal, {}});
+    return;
+  }
+  json document = {{"model", question.model}, {"context", question.context}};
+  if (question.verb == "models.detokenize") {
+    document["text"] = prepared.text.empty() ? "" : prepared.text[0];
+  } else {
+    const std::vector<wire::TokenId> none;
+    const auto& ids = prepared.ids.empty() ? none : prepared.ids[0];
+    if (question.with_pieces && pieces != nullptr) {
+      json& bytes = document["pieces"] = json::array();
+      for (const wire::TokenId id : ids) {
+        const auto piece = token_bytes(*pieces, id);
+        bytes.push_back(std::vector<std::uint8_t>(piece.begin(), piece.end()));
+      }
+    }
+    document["ids"] = ids;
+  }
+  send_(question.peer, wire::OpResult{question.tag, true, {}, document.dump()});
+}
+
+void TokenDesk::peer_gone(core::PeerId peer) {
+  std::erase_if(questions_, [&](const auto& entry) { return entry.second.peer == peer; });
+  if (helpers_.erase(peer) == 0) return;
+  for (auto it = questions_.begin(); it != questions_.end();) {
+    Question& question = it->second;
+    if (question.helper == peer) {
+      question.helper = 0;
+      if (question.tries >= question.tries_max) {
+        refuse(question.peer, question.tag, Errc::kTimeout,
+               question.verb + ": the ingress helper died over it, " +
+                   std::to_string(question.tries) + " times");
+        it = questions_.erase(it);
+        continue;
+      }
+    }
+    ++it;
+  }
+  assign();
+}
+
+void TokenDesk::expire(std::int64_t now_us) {
+  std::erase_if(questions_, [&](const auto& entry) {
+    const Question& question = entry.second;
+    if (now_us < question.deadline_us) return false;
+    refuse(question.peer, question.tag, Errc::kTimeout,
+           question.verb + (question.helper == 0 ? ": no ingress helper is connected"
+                                                 : ": the ingress helper took too long"));
+    return true;
+  });
+}
+
+}  // namespace holdfast::link

@@ -1,0 +1,64 @@
+#pragma once
+// The verbs that ask about a model's vocabulary: `models.tokenize` and `models.detokenize`. An
+// ingress helper does the work, as it does a prompt's; the machine has no part in it and nothing is
+// written.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "control/core/machine.h"
+#include "control/link/pieces.h"
+
+namespace holdfast::link {
+
+class TokenDesk {
+ public:
+  using Send = std::function<void(core::PeerId, wire::Message)>;
+  static constexpr std::size_t kQuestionsMax = 64;  // at once; more are refused
+
+  TokenDesk(PieceCache& pieces, Send send) : pieces_(pieces), send_(std::move(send)) {}
+
+  static bool knows(const std::string& verb) {
+    return verb == "models.tokenize" || verb == "models.detokenize";
+  }
+  /// Answers with an OP_RESULT: at once what is wrong with it, else when a helper has answered.
+  void ask(core::PeerId peer, const wire::Op& op, const core::Machine& machine,
+           std::int64_t now_us);
+  void helper_up(core::PeerId helper);
+  /// False: the job is not one of this desk's.
+  bool prepared(core::PeerId helper, const wire::Prepared& prepared);
+  /// A helper or somebody who asked.
+  void peer_gone(core::PeerId peer);
+  /// Refuses what has waited too long.
+  void expire(std::int64_t now_us);
+
+ private:
+  struct Question {
+    core::PeerId peer = 0;
+    std::uint64_t tag = 0;
+    std::string verb;
+    bool with_pieces = false;
+    bool empty = false;  // nothing to take apart: helpers refuse that
+    std::string model;
+    std::int64_t context = 0;
+    std::int64_t deadline_us = 0;
+    core::PeerId helper = 0;  // 0: waits for one
+    std::int64_t tries = 0;
+    std::int64_t tries_max = 0;
+    wire::Prepare job;
+  };
+  using Questions = std::map<std::uint64_t, Question>;
+  void assign();
+  void refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::string message);
+  void answer(const Question& question, const wire::Prepared& prepared);
+
+  PieceCache& pieces_;
+  Send send_;
+  std::set<core::PeerId> helpers_;
+  Questions questions_;
+  std::uint64_t last_job_ = 0;
+};
+
+}  // namespace holdfast::link
