@@ -60,7 +60,7 @@ void Machine::on(const Boot& event) {
   unread_ = event.unread;
   for (const BootRequest& request : event.requests) bring_in(request);
   for (auto& [name, model] : models_) refresh_model(model, "daemon started");
-  timers_.add({adoption_until_us_, TimerKind::kAdoption, 0, 0, {}});
+  timers_.add(adoption_until_us_, TimerKind::kAdoption);
   out_->note("booted",
              {{"epoch", std::to_string(event.epoch)},
               {"live_requests", std::to_string(requests_.census().all().requests + unread_)},
@@ -197,7 +197,7 @@ void Machine::on(const Shutdown& event) {
   if (!draining_) drain_until_us_ = now_.mono_us + event.limit_ms * 1000;
   draining_ = true;
   drain_until_us_ = std::min(drain_until_us_, now_.mono_us + event.limit_ms * 1000);
-  timers_.add({drain_until_us_, TimerKind::kDrain, 0, 0, {}});
+  timers_.add(drain_until_us_, TimerKind::kDrain);
   out_->note("draining", {{"running", std::to_string(running_choices())},
                           {"limit_ms", std::to_string(event.limit_ms)}});
 }
@@ -211,7 +211,7 @@ void Machine::check_drained() {
 void Machine::on(const Timer&) {
   if (planted(Bug::kDeadlineFromWall)) {
     for (auto& [seq, request] : requests_.all()) {
-      if (request.row.total_deadline_ms != 0) timers_.add({1, TimerKind::kRequest, seq, 0, {}});
+      if (request.row.total_deadline_ms != 0) timers_.add(1, TimerKind::kRequest, seq);
     }
   }
   while (auto entry = timers_.take_due(now_.mono_us)) timer_due(*entry);
@@ -289,7 +289,7 @@ void Machine::timer_due(const TimerEntry& entry) {
 void Machine::arm_request(const Request& request) {
   for (const std::int64_t at : {request.queue_deadline_us, request.total_deadline_us,
                                 request.orphan_deadline_us, request.class_deadline_us}) {
-    if (at != 0) timers_.add({at, TimerKind::kRequest, request.row.seq, 0, {}});
+    if (at != 0) timers_.add(at, TimerKind::kRequest, request.row.seq);
   }
 }
 
@@ -316,7 +316,6 @@ void Machine::check_request(Seq seq) {
 
 /// A worker that is away just now is not a class that is gone: it must have been away all the time.
 void Machine::check_class(Request& request) {
-  request.class_deadline_us = 0;
   if (request.row.state == RequestState::kQuarantined) return;  // armed again by its release
   const bool waits = request.running == 0 && request.row.state == RequestState::kQueued;
   const bool served = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
@@ -330,7 +329,7 @@ void Machine::check_class(Request& request) {
   if (served || !waits) again_us = now_.mono_us + std::max(wait_us, kClassLookUs);
   if (again_us > now_.mono_us) {
     request.class_deadline_us = again_us;
-    timers_.add({again_us, TimerKind::kRequest, request.row.seq, 0, {}});
+    timers_.add(again_us, TimerKind::kRequest, request.row.seq);
     return;
   }
   end_request(request, FinishReason::kError,

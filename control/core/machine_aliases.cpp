@@ -171,7 +171,7 @@ void Machine::on(const OpAlias& event) {
     alias.row.pending_who = event.who;
     alias.row.pending_ms = now_.wall_ms;
     alias.waits_until_us = now_.mono_us + config_.alias_ready_timeout_ms * 1000;
-    timers_.add({alias.waits_until_us, TimerKind::kAlias, 0, 0, event.name});
+    timers_.add_keyed(alias.waits_until_us, TimerKind::kAlias, event.name);
     write_history(alias, event.who, "waits", event.targets, "until the models are ready");
     out_->write(AliasChange{PutAlias{alias.row}}, Durability::kFull);
     want_aliases_ = true;
@@ -235,7 +235,7 @@ void Machine::boot_aliases(const Boot& event) {
     alias.row = row;
     if (row.pending.empty()) continue;
     alias.waits_until_us = now_.mono_us + config_.alias_ready_timeout_ms * 1000;
-    timers_.add({alias.waits_until_us, TimerKind::kAlias, 0, 0, row.name});
+    timers_.add_keyed(alias.waits_until_us, TimerKind::kAlias, row.name);
   }
   for (const CanaryRow& row : event.canaries) {
     last_canary_ = std::max(last_canary_, row.id);

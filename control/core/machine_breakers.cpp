@@ -48,8 +48,8 @@ void Machine::breaker_opened(const char* subject, const std::string& key, const 
                              const std::string& why) {
   const std::int64_t pause_ms = (breaker.open_until_us() - now_.mono_us) / 1000;
   ++counters_.breakers_opened;
-  timers_.add({breaker.open_until_us(), TimerKind::kDispatch, 0, 0, {}});
-  timers_.add({breaker.open_until_us(), TimerKind::kPlacement, 0, 0, {}});
+  timers_.add(breaker.open_until_us(), TimerKind::kDispatch);
+  timers_.add(breaker.open_until_us(), TimerKind::kPlacement);
   out_->write(
       InsertTransition{subject, key, "breaker closed", "breaker open", now_.wall_ms, 0, 0,
                        std::to_string(breaker.failures()) + " failures in a row, the last: " + why},

@@ -114,8 +114,8 @@ void Machine::begin_window(Alias& alias) {
   canary.window_ends_us = now_.mono_us + length_us;
   canary.sample_us = now_.mono_us + std::max<std::int64_t>(length_us / kSamplesOfWindow, 1000);
   alias.waits_until_us = now_.mono_us + config_.alias_ready_timeout_ms * 1000;
-  timers_.add(
-      {loading ? alias.waits_until_us : canary.sample_us, TimerKind::kAlias, 0, 0, alias.row.name});
+  timers_.add_keyed(loading ? alias.waits_until_us : canary.sample_us, TimerKind::kAlias,
+                    alias.row.name);
 }
 
 void Machine::look_at_canary(Alias& alias) {
@@ -172,8 +172,8 @@ void Machine::sample_queues(Canary& canary, const Alias& alias) {
   sample(Side::kStable, alias.row.targets);
   const std::int64_t step_us = canary.row.settings.window_ms * 1000 / kSamplesOfWindow;
   canary.sample_us = now_.mono_us + std::max<std::int64_t>(step_us, 1000);
-  timers_.add(
-      {std::min(canary.sample_us, canary.window_ends_us), TimerKind::kAlias, 0, 0, alias.row.name});
+  timers_.add_keyed(std::min(canary.sample_us, canary.window_ends_us), TimerKind::kAlias,
+                    alias.row.name);
 }
 
 /// Who still waits for the first token counts with what that has taken so far: a canary that hangs
@@ -195,7 +195,7 @@ void Machine::end_window(Alias& alias) {
   if (mine.accepted + mine.refused + mine.ended + mine.interrupted + mine.ttft_count == 0) {
     // Nothing to decide about: the window goes on, without a row.
     canary.window_ends_us = now_.mono_us + row.settings.window_ms * 1000;
-    timers_.add({canary.sample_us, TimerKind::kAlias, 0, 0, alias.row.name});
+    timers_.add_keyed(canary.sample_us, TimerKind::kAlias, alias.row.name);
     return;
   }
   const CanaryVerdict verdict = judge_window(row.settings, mine, stable, row.suspect, row.passed);

@@ -61,7 +61,6 @@ void Machine::client_message(PeerId peer, const wire::Attach& m) {
   sub.window = std::min(m.window, config_.stream_window_max);
   unsubscribe(streams_.remove(peer, m.tag));
   ++request->subscribers;
-  request->orphan_deadline_us = 0;
   Subscription& in = streams_.add(std::move(sub));
   out_->send(peer, wire::Attached{m.tag, info(*request)});
   pump_one(in, *request);
@@ -78,7 +77,7 @@ void Machine::unsubscribe(Seq seq) {
     return;
   }
   request->orphan_deadline_us = now_.mono_us + config_.disconnect_grace_ms * 1000;
-  timers_.add({request->orphan_deadline_us, TimerKind::kRequest, seq, 0, {}});
+  timers_.add(request->orphan_deadline_us, TimerKind::kRequest, seq);
 }
 
 void Machine::client_message(PeerId peer, const wire::Credit& m) {
@@ -164,8 +163,7 @@ void Machine::pump_one(Subscription& sub, Request& request) {
   sub.fin_sent = true;
   // A FIN ends the attachment. It is kept for a moment in case the socket was full.
   sub.fin_until_us = now_.mono_us + kFinKeptUs;
-  timers_.add(
-      {sub.fin_until_us, TimerKind::kFinished, static_cast<std::int64_t>(sub.peer), sub.tag, {}});
+  timers_.add(sub.fin_until_us, TimerKind::kFinished, static_cast<std::int64_t>(sub.peer), sub.tag);
   out_->send(sub.peer, wire::Fin{sub.tag, info(request)});
 }
 
@@ -183,11 +181,8 @@ void Machine::on(const SendFailed& event) {
     sub->fin_sent = false;
   }
   sub->stalled_until_us = now_.mono_us + config_.stream_retry_ms * 1000;
-  timers_.add({sub->stalled_until_us,
-               TimerKind::kStalled,
-               static_cast<std::int64_t>(sub->peer),
-               sub->tag,
-               {}});
+  timers_.add(sub->stalled_until_us, TimerKind::kStalled, static_cast<std::int64_t>(sub->peer),
+              sub->tag);
 }
 
 }  // namespace holdfast::core

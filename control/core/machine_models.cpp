@@ -356,7 +356,7 @@ void Machine::count_load_failure(Model& m, const std::string& reason) {
   const std::int64_t backoff_ms = std::min(config_.load_backoff_ms << std::min(m.failures - 1, 20),
                                            config_.load_backoff_max_ms);
   m.retry_at_us = now_.mono_us + backoff_ms * 1000;
-  timers_.add({m.retry_at_us, TimerKind::kPlacement, 0, 0, {}});
+  timers_.add(m.retry_at_us, TimerKind::kPlacement);
   canary_load_failed(m, reason);
   const bool others = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
     return item.second.row.model == m.row.name;
@@ -411,7 +411,7 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   if (m.model.memory.free > 0) worker.hello.memory.free = m.model.memory.free;
   load.progress = m.model.progress;
   load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
-  timers_.add({load.deadline_us, TimerKind::kLoad, 0, 0, load.row.load_id});
+  timers_.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
   if (state == ModelState::kUnloaded || state == ModelState::kFailed) {
     if (load.row.state == ModelState::kDraining && load.running.empty()) {
       end_load(m.model.load_id, ModelState::kUnloaded,

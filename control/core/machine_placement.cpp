@@ -173,7 +173,7 @@ bool Machine::fits_nowhere(Model& model) {
   }
   if (model.unfit_since_us == 0) {
     model.unfit_since_us = now_.mono_us;
-    timers_.add({now_.mono_us + config_.fleet_wait_ms * 1000, TimerKind::kPlacement, 0, 0, {}});
+    timers_.add(now_.mono_us + config_.fleet_wait_ms * 1000, TimerKind::kPlacement);
   }
   if (now_.mono_us - model.unfit_since_us < config_.fleet_wait_ms * 1000) return true;
   std::string why = "placement_unsupported: no connected device can hold it:";
@@ -212,7 +212,7 @@ void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdic
   load.row.created_ms = now_.wall_ms;
   load.worker = worker.peer;
   load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
-  timers_.add({load.deadline_us, TimerKind::kLoad, 0, 0, load.row.load_id});
+  timers_.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
   wire::Load message;
   message.load_id = load.row.load_id;
   message.model_sha = model.row.sha;
@@ -251,7 +251,7 @@ bool Machine::may_be_evicted(Load& load) {
   if (stays_until_us <= now_.mono_us) return true;
   if (load.asked_again_us != stays_until_us) {  // placement looks often, one timer is enough
     load.asked_again_us = stays_until_us;
-    timers_.add({stays_until_us, TimerKind::kPlacement, 0, 0, {}});
+    timers_.add(stays_until_us, TimerKind::kPlacement);
   }
   return false;
 }

@@ -53,7 +53,7 @@ void Machine::enqueue(Request& request, Choice& choice) {
   queues_[queue_key(request)].push(item);
   if (!request.row.numerics_class.empty()) {
     request.class_deadline_us = now_.mono_us + config_.class_wait_ms * 1000;
-    timers_.add({request.class_deadline_us, TimerKind::kRequest, request.row.seq, 0, {}});
+    timers_.add(request.class_deadline_us, TimerKind::kRequest, request.row.seq);
   }
   const auto model = models_.find(request.row.model);
   if (model != models_.end()) want(model->second);

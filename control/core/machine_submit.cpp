@@ -186,7 +186,7 @@ void Machine::start_job(Job job) {
     pending_by_id_[submit.request_id] = job.id;
     if (!submit.idem_key.empty()) pending_by_key_[{tenant_of(submit), submit.idem_key}] = job.id;
   }
-  timers_.add({job.deadline_us, TimerKind::kJob, static_cast<std::int64_t>(job.id), 0, {}});
+  timers_.add(job.deadline_us, TimerKind::kJob, static_cast<std::int64_t>(job.id));
   unassigned_.push_back(job.id);
   jobs_.emplace(job.id, std::move(job));
   assign_jobs();
@@ -227,7 +227,7 @@ void Machine::job_lost(Job& job, const std::string& why) {
     const std::int64_t limit =
         job.inspect ? config_.ingress_inspect_timeout_ms : config_.ingress_timeout_ms;
     job.deadline_us = now_.mono_us + limit * 1000;
-    timers_.add({job.deadline_us, TimerKind::kJob, static_cast<std::int64_t>(job.id), 0, {}});
+    timers_.add(job.deadline_us, TimerKind::kJob, static_cast<std::int64_t>(job.id));
     unassigned_.push_back(job.id);
     assign_jobs();
     return;

@@ -212,7 +212,7 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
       // A paused process or a cut connection comes back with its weights: give it a moment.
       load->second.worker = 0;
       load->second.deadline_us = now_.mono_us + config_.reconnect_ms * 1000;
-      timers_.add({load->second.deadline_us, TimerKind::kLoad, 0, 0, id});
+      timers_.add_keyed(load->second.deadline_us, TimerKind::kLoad, id);
       if (const auto model = models_.find(load->second.row.model); model != models_.end()) {
         refresh_model(model->second, "worker lost: " + why);
       }

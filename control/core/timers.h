@@ -34,7 +34,12 @@ struct TimerEntry {
 
 class Timers {
  public:
-  void add(TimerEntry entry) { heap_.push(std::move(entry)); }
+  void add(std::int64_t at_us, TimerKind kind, std::int64_t id = 0, std::uint64_t tag = 0) {
+    heap_.push({at_us, kind, id, tag, {}});
+  }
+  void add_keyed(std::int64_t at_us, TimerKind kind, std::string key) {
+    heap_.push({at_us, kind, 0, 0, std::move(key)});
+  }
   std::optional<std::int64_t> next_us() const {
     if (heap_.empty()) return std::nullopt;
     return heap_.top().at_us;

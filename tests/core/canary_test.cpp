@@ -83,6 +83,9 @@ TEST(CanaryVerdict, WhatIsClearRollsBackAtOnce) {
   canary = good(6);  // too few for a share, but all of them
   canary.failed = 5;
   EXPECT_EQ(judge(canary, good()).decision, kRollBack);
+  canary = good(6);
+  canary.interrupted = 6;
+  EXPECT_EQ(judge(canary, good()).decision, kRollBack);
 }
 
 TEST(CanaryVerdict, WhatBothSidesSufferIsNotTheCanarys) {
@@ -399,6 +402,7 @@ TEST_F(CanaryTest, ARollbackMovesWhatHasNoTokenAndNothingElse) {
     EXPECT_EQ(request(id).row.model, "a");
     EXPECT_EQ(request(id).row.model_sha, "sha-a");
     EXPECT_EQ(request(id).row.rerouted_from, "c");
+    EXPECT_EQ(request(id).row.canary, 0);
     EXPECT_EQ(request(id).row.state, RequestState::kRunning);
     EXPECT_TRUE(request(id).row.numerics_class.empty());
   }

@@ -196,6 +196,14 @@ TEST(Config, TheseKnobsNeedARestart) {
                 "queue.read_requests", "storage.reserve_bytes", "workers.adoption_window_ms"}));
 }
 
+TEST(Config, KnobsOfTenantsModelsAndWorkersNeedNone) {
+  for (const SubjectKind& kind : subject_kinds()) {
+    for (const Knob& knob : kind.knobs) {
+      EXPECT_FALSE(knob.restart) << kind.prefix << " " << knob.name;
+    }
+  }
+}
+
 TEST(Config, AStartTakesKnobsThatNeedOne) {
   Bench bench;
   bench.boot(boot_with(Bench(), {import("environment", {{"queue.read_requests", "7"}})}));

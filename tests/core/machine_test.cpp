@@ -227,12 +227,52 @@ TEST_F(MachineTest, GapEndsTheAttempt) {
   EXPECT_GT(bench.dispatch().fence, d.fence);
 }
 
+TEST_F(MachineTest, TheFirstChoiceThatFailedSaysWhy) {
+  ready();
+  wire::Submit submit = bench.submission("r1");
+  submit.n = 3;
+  bench.submit(submit);
+  const auto d = bench.dispatches();
+  ASSERT_EQ(d.size(), 3u);
+  bench.fail(kW1, d[2], "internal", "third");
+  bench.fail(kW1, d[1], "numerics_nan", "second");
+  bench.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
+  const RequestRow& row = bench.machine.request("r1")->row;
+  EXPECT_EQ(row.state, RequestState::kFailed);
+  EXPECT_EQ(row.error_code, "numerics_nan");
+  EXPECT_EQ(row.error, "second");
+}
+
+TEST_F(MachineTest, ARefusalSaysWhenItMayBeWorthToComeAgain) {
+  Config config;
+  config.queue_max_requests = 6;
+  Bench house(config);
+  house.boot();
+  house.add_model();
+  house.connect_worker(kW1, "w1");  // four slots
+  for (int i = 0; i < 7; ++i) house.submit(house.submission("r" + std::to_string(i)));
+  const auto refused = house.messages<wire::Refused>();
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].refusal.code, Errc::kQueueFull);
+  EXPECT_EQ(refused[0].refusal.queue_position, 2);
+  EXPECT_EQ(refused[0].refusal.retry_after_ms, 1000 / 4) << "the next slot";
+  EXPECT_EQ(refused[0].refusal.eta_ms, 1000 * 3 / 4) << "behind the two that wait";
+}
+
 TEST_F(MachineTest, MaxTokensIsAlsoTheDaemonsPromise) {
   ready();
   bench.submit(bench.submission("r1", 2));
   const wire::Dispatch d = bench.dispatch();
   bench.tokens(kW1, d, 0, {1, 2, 3, 4});
   EXPECT_EQ(bench.stored_ids("r1"), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
+  EXPECT_EQ(bench.machine.request("r1")->choices[0].row.finish, FinishReason::kLength);
+}
+
+TEST_F(MachineTest, MaxTokensReachedExactlyIsTheEnd) {
+  ready();
+  bench.submit(bench.submission("r1", 2));
+  bench.tokens(kW1, bench.dispatch(), 0, {1, 2});  // the worker does not say that this is all
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
   EXPECT_EQ(bench.machine.request("r1")->choices[0].row.finish, FinishReason::kLength);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "control/core/drift.h"
 #include "tests/core/bench_machine.h"
 
 namespace holdfast::core {
@@ -172,6 +173,10 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
   EXPECT_EQ(house.machine.counters().envelope_drifts, 0u);
   load_with(100 << 20);
   EXPECT_EQ(house.machine.counters().envelope_drifts, 1u);
+  Load large;
+  large.row.bytes = 1 << 30;
+  EXPECT_FALSE(memory_drifts(large, {})) << "of what was not measured nothing is said";
+  EXPECT_EQ(drift_percent(large), 0);
 }
 
 }  // namespace

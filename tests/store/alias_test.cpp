@@ -83,6 +83,7 @@ TEST(AliasRows, ComeBackAsTheyWentIn) {
   EXPECT_EQ(boot.aliases[0].pending, alias.pending);
   EXPECT_EQ(boot.aliases[0].pending_who, "ann");
   EXPECT_EQ(boot.aliases[0].pending_ms, 5);
+  EXPECT_EQ(boot.aliases[0].created_ms, 6);
   EXPECT_EQ(boot.aliases[0].changed_ms, 7);
   ASSERT_EQ(boot.canaries.size(), 2u);
   EXPECT_EQ(boot.canaries[0].state, core::CanaryState::kRolledBack);

@@ -200,6 +200,16 @@ TEST(Store, FullDiskRollsBackAndCanBeTriedAgain) {
   EXPECT_TRUE(store->find_by_id("r1").value().has_value());
 }
 
+TEST(Store, AFileThatCannotBeOpenedSaysWhatToLookAt) {
+  const TempState state;
+  ASSERT_EQ(mkdir(state.db().c_str(), 0700), 0);  // not even root opens that
+  OpenOptions options;
+  options.state_dir = state.dir();
+  const auto store = Store::open(options);
+  ASSERT_FALSE(store);
+  EXPECT_NE(store.error().what.find("writable for this user?"), std::string::npos);
+}
+
 TEST(Store, EpochsOnlyRise) {
   const TempState state;
   for (std::uint64_t i = 1; i <= 3; ++i) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "control/store/backup.h"
+#include "control/store/tail.h"
 #include "tests/store/temp_state.h"
 
 namespace holdfast::store {
@@ -93,6 +94,29 @@ TEST(Tail, EveryLengthReadsTheSame) {
   }
 }
 
+TEST(Tail, ItsSizeIsThatOfWhatIsInIt) {
+  Tail tail;
+  tail.add({1, 0}, encode_chunk(chunk(1, 0, {5, 6, 7})));
+  EXPECT_EQ(tail.rows(), 0) << "not committed yet";
+  tail.commit();
+  const std::int64_t first = tail.bytes();
+  EXPECT_EQ(tail.rows(), 1);
+  EXPECT_GT(first, 0);
+  tail.add({2, 0}, encode_chunk(chunk(2, 0, {5, 6, 7})));
+  tail.add({2, 1}, encode_chunk(chunk(2, 0, {5, 6, 7})));
+  tail.commit();
+  EXPECT_EQ(tail.rows(), 3);
+  EXPECT_EQ(tail.bytes(), 3 * first);
+  tail.erase(2);
+  tail.commit();
+  EXPECT_EQ(tail.rows(), 1);
+  EXPECT_EQ(tail.bytes(), first);
+  tail.clear();
+  tail.commit();
+  EXPECT_EQ(tail.rows(), 0);
+  EXPECT_EQ(tail.bytes(), 0);
+}
+
 TEST(Tail, AMoveMakesOneRowOfMany) {
   const TempState state;
   auto store = open_with(state.dir(), 10);
@@ -146,6 +170,21 @@ TEST(Tail, AFailedGroupLeavesNothing) {
   EXPECT_EQ(rows_in(state, "settled"), "0");
   EXPECT_EQ(store->tokens(1, 0, 0, 2)->ids, (std::vector<TokenId>{1, 2}));
   EXPECT_FALSE(store->tokens(1, 0, 0, 3));
+}
+
+TEST(Tail, WhatAFullDiskRefusedDoesNotComeBackWithTheNextGroup) {
+  const TempState state;
+  OpenOptions options;
+  options.state_dir = state.dir();
+  options.max_pages = 100;
+  auto store = Store::open(options).value();
+  commit(*store, {request_row(1), chunk(1, 0, {1})});
+  core::InsertRequest big = request_row(2);
+  big.payload.meta.assign(1 << 20, 'x');
+  const core::RowChange refused[] = {chunk(1, 1, {9}), big};
+  EXPECT_EQ(store->apply(refused, core::Durability::kFull).error().code, Errc::kDiskFull);
+  commit(*store, {chunk(1, 1, {2})});
+  EXPECT_EQ(store->tokens(1, 0, 0, 2)->ids, (std::vector<TokenId>{1, 2}));
 }
 
 TEST(Tail, ARequestThatLeavesTakesItsTokensAlong) {
