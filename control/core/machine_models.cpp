@@ -71,7 +71,6 @@ void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
   row.mtime_ns = event.inspected.mtime_ns;
   row.options = add.options;
   row.created_ms = now_.wall_ms;
-  row.state = ModelState::kRegistered;
   const auto known = models_.find(add.name);
   if (known != models_.end()) {
     const ModelRow& old = known->second.row;

@@ -315,6 +315,10 @@ TEST_F(CanaryTest, AGoodOneGoesOnAndIsPromoted) {
   EXPECT_EQ(windows()[0].ended_ms, windows()[0].started_ms + 1001);
   EXPECT_EQ(windows()[1].started_ms, windows()[0].ended_ms);
   EXPECT_EQ(windows()[1].ended_ms, windows()[1].started_ms + 1001);
+  const auto& counted = alias().counters;
+  EXPECT_EQ(counted[0].succeeded + counted[1].succeeded, 48u);
+  EXPECT_EQ(counted[0].accepted + counted[1].accepted, 48u);
+  EXPECT_EQ(counted[0].failed + counted[1].failed, 0u);
   EXPECT_EQ(targets(), "c=1");
   EXPECT_FALSE(alias().canary.has_value());
 }

@@ -301,6 +301,17 @@ TEST_F(StreamTest, FullSocketIsTriedAgainFromThere) {
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
 }
 
+TEST_F(StreamTest, AfterTokensThatCameBackAFinIsSentAgain) {
+  bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
+  bench.tokens(kW1, d, 0, {1, 2}, FinishReason::kStop);
+  ASSERT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
+  bench.step(SendFailed{1, 5, "r1", 0, 0});  // the FIN behind them got through
+  bench.advance_ms(20);
+  ASSERT_EQ(bench.events(1).size(), 1u);
+  EXPECT_EQ(bench.events(1)[0].end, 2);
+  EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
+}
+
 TEST_F(StreamTest, AFinThatComesBackTwiceIsSentAThirdTime) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);

@@ -347,6 +347,23 @@ TEST(Store, CheckpointEmptiesTheLog) {
   EXPECT_EQ(store->wal_pages(), 0);
 }
 
+TEST(Store, ASmallLogIsMovedWhenNothingElseIsToDo) {
+  const TempState state;
+  OpenOptions options;
+  options.state_dir = state.dir();
+  options.idle_checkpoint_pages = 2;
+  auto store = Store::open(options).value();
+  ASSERT_TRUE(store->checkpoint_all());
+  core::InsertRequest insert = request_row(1);
+  insert.payload.meta.assign(50'000, 'x');
+  commit(*store, {insert});
+  const auto size = std::filesystem::file_size(state.db());
+  ASSERT_TRUE(store->checkpoint_if_due(false));
+  EXPECT_EQ(std::filesystem::file_size(state.db()), size) << "not while there is work";
+  ASSERT_TRUE(store->checkpoint_if_due(true));
+  EXPECT_GT(std::filesystem::file_size(state.db()), size);
+}
+
 TEST(Store, ParametersSurviveBothReaders) {
   // Without stops and extra a reader of our own is used, else the JSON parser: both must agree.
   core::PayloadRow payload;
