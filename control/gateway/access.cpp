@@ -57,6 +57,8 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
       Key key;
       key.principal.tenant = body.value("tenant", "default");
       key.principal.is_operator = body.value("role", "") == "operator";
+      key.principal.key_name = body.value("name", kept.id);
+      if (key.principal.key_name.empty()) key.principal.key_name = kept.id;
       key.expires_ms = body.value("expires_ms", std::int64_t{0});
       (*keys)[body.value("hash", "")] = std::move(key);
     }

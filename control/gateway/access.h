@@ -22,6 +22,7 @@ namespace holdfast::gateway {
 struct Principal {
   std::string tenant = "default";
   bool is_operator = true;
+  std::string key_name;  // empty: nobody was asked for a key
 };
 
 /// Thread-safe.

@@ -10,6 +10,10 @@ void get_live(Context&, ExchangePtr, const Captures&);
 void get_ready(Context&, ExchangePtr, const Captures&);
 // endpoint_metrics.cpp
 void get_metrics(Context&, ExchangePtr, const Captures&);
+// endpoint_console.cpp
+void get_console(Context&, ExchangePtr, const Captures&);
+void get_console_history(Context&, ExchangePtr, const Captures&);
+void post_console_verb(Context&, ExchangePtr, const Captures&);
 // endpoint_models.cpp
 void get_models(Context&, ExchangePtr, const Captures&);
 void get_model(Context&, ExchangePtr, const Captures&);

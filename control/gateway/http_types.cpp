@@ -47,8 +47,10 @@ std::string_view reason_phrase(int status) {
   static constexpr std::pair<int, std::string_view> kPhrases[] = {
       {100, "Continue"},
       {200, "OK"},
+      {304, "Not Modified"},
       {400, "Bad Request"},
       {401, "Unauthorized"},
+      {403, "Forbidden"},
       {404, "Not Found"},
       {405, "Method Not Allowed"},
       {408, "Request Timeout"},
@@ -79,7 +81,9 @@ std::string response_head(const Response& response, bool http11, bool close, std
   out.append("\r\n");
   if (!response.content_type.empty()) append_header(out, "Content-Type", response.content_type);
   for (const Header& h : response.headers) append_header(out, h.first, h.second);
-  if (length >= 0) {
+  if (response.status == 304) {
+    // Its length would be that of the body which is not sent.
+  } else if (length >= 0) {
     append_header(out, "Content-Length", std::to_string(length));
   } else if (http11) {
     append_header(out, "Transfer-Encoding", "chunked");

@@ -23,6 +23,7 @@ struct Request {
   // Whose it is; set before an endpoint sees it.
   std::string tenant = "default";
   bool is_operator = true;
+  std::string key_name;  // of the key that it came with; empty: nobody was asked for one
 
   /// Value of the first header of that name (any case), nullptr if there is none.
   const std::string* header(std::string_view name) const;

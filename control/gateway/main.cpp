@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "control/gateway/batch_runner.h"
+#include "control/gateway/history.h"
 #include "control/gateway/options.h"
 #include "control/gateway/router.h"
 #include "control/gateway/server.h"
@@ -69,6 +70,8 @@ int run(int argc, char** argv) {
   context->http = (*server)->stats();
   context->daemon_metrics = std::make_shared<DaemonMetrics>(**metrics_client);
   context->metrics_time = kMetricsWait;
+  auto history = std::make_unique<History>(context->daemon_metrics);
+  context->history = history.get();
   auto batches = std::make_unique<BatchRunner>(*context);
   context->batches = batches.get();
 
@@ -86,6 +89,7 @@ int run(int argc, char** argv) {
   (*server)->run(options->threads);
   stopper.join();
   batches.reset();
+  history.reset();
   return 0;
 }
 

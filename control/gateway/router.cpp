@@ -11,6 +11,11 @@ constexpr Route kRoutes[] = {
     {"GET", "/health/ready", get_ready},
     {"GET", "/health", get_ready},
     {"GET", "/metrics", get_metrics},
+    {"GET", "/console", get_console},
+    {"GET", "/console/", get_console},
+    {"GET", "/console/{}", get_console},
+    {"GET", "/console/api/history", get_console_history},
+    {"POST", "/console/api/{}", post_console_verb},
     {"GET", "/v1/models", get_models},
     {"GET", "/v1/models/{*}", get_model},
     {"POST", "/v1/completions", post_completions},
@@ -38,9 +43,10 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/requests/{}/stream", get_request_stream},
 };
 
-/// Whether we live may be asked by anybody.
+/// Whether we live may be asked by anybody, and the console's page has nothing of anybody.
 bool wants_key(const Context& context, const Route& route) {
-  return context.access != nullptr && !route.pattern.starts_with("/health");
+  return context.access != nullptr && !route.pattern.starts_with("/health") &&
+         route.endpoint != get_console;
 }
 
 /// False: it was answered that a key is wanted.
@@ -52,7 +58,7 @@ bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
     return false;
   }
   const auto& principal = std::get<Principal>(verdict);
-  exchange->admit(principal.tenant, principal.is_operator);
+  exchange->admit(principal.tenant, principal.is_operator, principal.key_name);
   return true;
 }
 

@@ -21,6 +21,7 @@
 namespace holdfast::gateway {
 
 class BatchRunner;
+class History;
 
 /// What endpoints work with. Outlives every exchange; read-only after the start.
 struct Context {
@@ -39,6 +40,8 @@ struct Context {
   std::shared_ptr<DaemonMetrics> daemon_metrics =
       nullptr;                                    // nullptr: only the gateway's own are there
   std::chrono::milliseconds metrics_time{1'000};  // for the daemon to answer /metrics
+  std::chrono::milliseconds console_time{3'000};  // for the daemon to answer the console
+  History* history = nullptr;                     // the console's plots
 };
 
 /// The parts of the path that stood for {…} in the route, percent-decoded.

@@ -225,14 +225,15 @@ Result<json> request_details(const core::RequestRow& row, core::Machine& machine
   j["tokens"] = tokens;
   j["prompt_tokens"] = prompt_tokens;
   j["attempts"] = attempts.size();
-  if (!full) return j;
-  j["choices"] = std::move(choices);
-  if (const core::Request* live = machine.request(row.id); live != nullptr) {
+  const core::Request* live = machine.request(row.id);
+  if (live != nullptr && (full || row.state == wire::RequestState::kQueued)) {
     const wire::RequestInfo info = machine.info(*live);
     j["queue_position"] = info.queue_position;
     j["eta_ms"] = info.eta_ms;
     j["subscribers"] = live->subscribers;
   }
+  if (!full) return j;
+  j["choices"] = std::move(choices);
   j["attempts"] = json::array();
   for (const store::Store::Attempt& a : attempts) {
     json item = {{"choice", a.choice},
@@ -256,15 +257,24 @@ Result<json> request_details(const core::RequestRow& row, core::Machine& machine
 }
 
 Result<json> requests_json(const json& args, core::Machine& machine, store::Store& store) {
-  const std::int64_t limit =
-      std::clamp<std::int64_t>(args.value("limit", std::int64_t{50}), 1, 1'000);
-  HF_TRY(const auto rows, store.list_requests(args.value("state", std::string()), limit));
+  store::Store::RequestSearch search;
+  search.state = args.value("state", std::string());
+  search.model = args.value("model", std::string());
+  search.tenant = args.value("tenant", std::string());
+  search.id = args.value("id", std::string());
+  search.oldest_first = args.value("oldest_first", false);
+  search.from = args.value("from", core::Seq{0});
+  search.limit = std::clamp<std::int64_t>(args.value("limit", std::int64_t{50}), 1, 1'000);
+  search.look_at = std::clamp<std::int64_t>(args.value("look_at", std::int64_t{0}), 0, 1LL << 40);
+  HF_TRY(const auto page, store.list_requests(search));
   json list = json::array();
-  for (const core::RequestRow& row : rows) {
+  for (const core::RequestRow& row : page.rows) {
     HF_TRY(json one, request_details(row, machine, store, false));
     list.push_back(std::move(one));
   }
-  return json{{"requests", std::move(list)}};
+  json j = {{"requests", std::move(list)}};
+  if (page.next != 0) j["next"] = page.next;
+  return j;
 }
 
 Result<json> show_request(const std::string& id, core::Machine& machine, store::Store& store) {

@@ -437,19 +437,46 @@ Result<ModelBlobs> SqliteStore::model_blobs(const std::string& sha) {
   return ModelBlobs{use.text(0), use.text(1)};
 }
 
-Result<std::vector<core::RequestRow>> SqliteStore::list_requests(const std::string& state,
-                                                                 std::int64_t limit) {
-  HF_TRY(Statement select, Statement::prepare(db_.get(),
-                                              "SELECT * FROM requests WHERE ?1 = '' OR state = ?1"
-                                              " ORDER BY seq DESC LIMIT ?2"));
-  std::vector<core::RequestRow> rows;
+Result<Store::RequestPage> SqliteStore::list_requests(const RequestSearch& search) {
+  HF_TRY(Statement ends,
+         Statement::prepare(db_.get(),
+                            "SELECT (SELECT min(seq) FROM requests), max(seq) FROM requests"));
+  core::Seq first = 0;
+  core::Seq last = 0;
+  {
+    auto use = ends.use();
+    HF_TRY(const bool some, use.step());
+    if (!some) return RequestPage{};
+    first = use.integer(0);
+    last = use.integer(1);
+  }
+  const bool up = search.oldest_first;
+  const core::Seq from = search.from != 0 ? search.from : (up ? first - 1 : last + 1);
+  const core::Seq reach = search.look_at > 0 ? search.look_at : last - first + 1;
+  const core::Seq low = up ? from + 1 : std::max(from - reach, first);
+  const core::Seq high = up ? std::min(from + reach, last) : from - 1;
+  const std::string order = up ? "ASC" : "DESC";
+  HF_TRY(Statement select,
+         Statement::prepare(db_.get(),
+                            ("SELECT * FROM requests WHERE seq BETWEEN ?1 AND ?2"
+                             " AND (?3 = '' OR state = ?3) AND (?4 = '' OR model = ?4)"
+                             " AND (?5 = '' OR tenant = ?5) AND (?6 = '' OR instr(id, ?6) > 0)"
+                             " ORDER BY seq " +
+                             order + " LIMIT ?7")
+                                .c_str()));
+  RequestPage page;
   auto use = select.use();
-  use.bind(state).bind(limit);
+  use.bind(low).bind(high).bind(search.state).bind(search.model).bind(search.tenant);
+  use.bind(search.id).bind(search.limit);
   for (;;) {
     HF_TRY(const bool more, use.step());
-    if (!more) return rows;
-    rows.push_back(request_row(use));
+    if (!more) break;
+    page.rows.push_back(request_row(use));
   }
+  const bool full = static_cast<std::int64_t>(page.rows.size()) >= search.limit;
+  const core::Seq looked = full ? page.rows.back().seq : (up ? high : low);
+  if (up ? looked < last : looked > first) page.next = looked;
+  return page;
 }
 
 Result<std::vector<Store::Attempt>> SqliteStore::attempts(core::Seq seq) {

@@ -30,8 +30,7 @@ class SqliteStore final : public Store {
   Result<TokenSpan> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
                            std::int64_t end) override;
   Result<ModelBlobs> model_blobs(const std::string& sha) override;
-  Result<std::vector<core::RequestRow>> list_requests(const std::string& state,
-                                                      std::int64_t limit) override;
+  Result<RequestPage> list_requests(const RequestSearch& search) override;
   Result<std::vector<Attempt>> attempts(core::Seq seq) override;
   Result<std::vector<core::AliasHistoryRow>> alias_history(const std::string& alias,
                                                            std::int64_t limit) override;

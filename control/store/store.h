@@ -85,9 +85,21 @@ class Store {
                                    std::int64_t end) = 0;
   /// Empty blobs for an unknown hash.
   virtual Result<ModelBlobs> model_blobs(const std::string& sha) = 0;
-  /// The newest `limit` requests, of one state or (empty) all: rows without choices.
-  virtual Result<std::vector<core::RequestRow>> list_requests(const std::string& state,
-                                                              std::int64_t limit) = 0;
+  /// What a list of requests is asked for; empty texts are any.
+  struct RequestSearch {
+    std::string state = {}, model = {}, tenant = {};  // in full
+    std::string id = {};                              // a part of it
+    bool oldest_first = false;
+    core::Seq from = 0;  // go on after this one; 0: from the end
+    std::int64_t limit = 50;
+    std::int64_t look_at = 0;  // requests at most, so that what is rare holds up nobody; 0: all
+  };
+  struct RequestPage {
+    std::vector<core::RequestRow> rows;  // without choices
+    core::Seq next = 0;                  // `from` of the next page; 0: there is none
+  };
+  /// With `look_at` a page may have fewer rows than `limit`, or none, and a next one all the same.
+  virtual Result<RequestPage> list_requests(const RequestSearch& search) = 0;
   struct Attempt {
     std::int32_t choice = 0;
     core::Fence fence;

@@ -295,11 +295,12 @@ Answer<std::vector<wire::ModelInfo>> FakeClient::models() {
 Answer<std::string> FakeClient::op(const std::string&, const std::string&) {
   CHECK(false);
 }
-void FakeClient::op_async(const std::string& verb, const std::string&,
+void FakeClient::op_async(const std::string& verb, const std::string& args,
                           std::function<void(Answer<std::string>)> done) {
   {
     const std::lock_guard lock(mutex_);
     ++ops_;
+    op_args_[verb] = args;
   }
   call([this, verb, done = std::move(done)] {
     if (failure) return done(*failure);
@@ -309,6 +310,10 @@ void FakeClient::op_async(const std::string& verb, const std::string&,
 int FakeClient::ops() {
   const std::lock_guard lock(mutex_);
   return ops_;
+}
+std::string FakeClient::op_args(const std::string& verb) {
+  const std::lock_guard lock(mutex_);
+  return op_args_[verb];
 }
 Answer<RequestInfo> FakeClient::stream(const std::string&, std::vector<std::int64_t>,
                                        const std::function<void(const wire::Event&)>&) {

@@ -44,8 +44,9 @@ class FakeClient final : public client::Client {
   int submits();
   int cancels();
   int open_streams();
-  int ops();    // operator verbs asked so far
-  int holds();  // hold_stream(…, true) calls so far
+  int ops();                                     // operator verbs asked so far
+  std::string op_args(const std::string& verb);  // of its last call
+  int holds();                                   // hold_stream(…, true) calls so far
   /// Waits until `condition` holds; the test's own time limit ends a wait in vain.
   template <class F>
   void wait_for(F condition) {
@@ -106,6 +107,7 @@ class FakeClient final : public client::Client {
   int cancels_ = 0;
   int holds_ = 0;
   int ops_ = 0;
+  std::map<std::string, std::string> op_args_;
   std::mt19937 random_;
   bool stop_ = false;
   std::thread thread_;

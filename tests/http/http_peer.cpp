@@ -141,7 +141,7 @@ Reply Peer::read_reply(bool head_request) {
   Reply reply;
   if (!read_head(&reply)) return reply;
   if (reply.status == 100) return read_reply();
-  if (head_request) {
+  if (head_request || reply.status == 304) {
     reply.complete = true;
   } else if (reply.headers.contains("content-length")) {
     const std::size_t size = std::stoul(reply.headers["content-length"]);

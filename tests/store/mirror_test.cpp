@@ -400,8 +400,8 @@ void expect_lists(Store& store, const Mirror& mirror) {
   }
   const auto texts = [&](const std::string& state, std::int64_t limit) {
     std::vector<std::string> out;
-    const auto rows = store.list_requests(state, limit).value();
-    for (const core::RequestRow& row : rows) out.push_back(row_text(row));
+    const auto page = store.list_requests({.state = state, .limit = limit}).value();
+    for (const core::RequestRow& row : page.rows) out.push_back(row_text(row));
     return out;
   };
   EXPECT_EQ(texts("", 1'000'000), all);

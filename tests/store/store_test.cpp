@@ -120,6 +120,40 @@ TEST(Store, ALongQueueIsReadPieceByPiece) {
   EXPECT_TRUE(store->load_more(3).value().requests.empty());
 }
 
+TEST(Store, RequestsAreSearchedPageByPage) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  EXPECT_EQ(store->list_requests({}).value().next, 0) << "of none";
+  for (core::Seq seq = 3; seq <= 9; ++seq) commit(*store, {request_row(seq)});
+  run_sql(state.db(), "UPDATE requests SET tenant='shop', model='n' WHERE seq IN (4, 8)");
+  run_sql(state.db(), "UPDATE requests SET state='failed' WHERE seq = 8");
+  struct Found {
+    std::vector<core::Seq> seqs;
+    core::Seq next;
+    bool operator==(const Found&) const = default;
+  };
+  const auto find = [&](const Store::RequestSearch& search) {
+    const auto page = store->list_requests(search).value();
+    Found found{{}, page.next};
+    for (const core::RequestRow& row : page.rows) found.seqs.push_back(row.seq);
+    return found;
+  };
+  EXPECT_EQ(find({}), (Found{{9, 8, 7, 6, 5, 4, 3}, 0}));
+  EXPECT_EQ(find({.limit = 3}), (Found{{9, 8, 7}, 7}));
+  EXPECT_EQ(find({.from = 7, .limit = 3}), (Found{{6, 5, 4}, 4}));
+  EXPECT_EQ(find({.from = 4, .limit = 3}), (Found{{3}, 0}));
+  EXPECT_EQ(find({.oldest_first = true, .limit = 3}), (Found{{3, 4, 5}, 5}));
+  EXPECT_EQ(find({.oldest_first = true, .from = 7, .limit = 3}), (Found{{8, 9}, 0}));
+  EXPECT_EQ(find({.model = "n"}), (Found{{8, 4}, 0}));
+  EXPECT_EQ(find({.state = "failed", .tenant = "shop"}), (Found{{8}, 0}));
+  EXPECT_EQ(find({.tenant = "shop", .id = "4"}), (Found{{4}, 0}));
+  EXPECT_EQ(find({.id = "%"}), (Found{{}, 0}));
+  // What is rare is looked for in pieces.
+  EXPECT_EQ(find({.id = "4", .look_at = 3}), (Found{{}, 7}));
+  EXPECT_EQ(find({.id = "4", .from = 7, .look_at = 3}), (Found{{4}, 4}));
+  EXPECT_EQ(find({.id = "9", .oldest_first = true, .look_at = 3}), (Found{{}, 5}));
+}
+
 TEST(Store, TokensOfAnySpan) {
   const TempState state;
   auto store = open_store(state.dir());

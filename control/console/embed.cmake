@@ -1,0 +1,21 @@
+# The page as bytes of the gateway: cmake -DOUT=FILE.cpp -P embed.cmake. What a file is called decides
+# its type; its hash is its ETag.
+file(GLOB paths ${CMAKE_CURRENT_LIST_DIR}/*.html ${CMAKE_CURRENT_LIST_DIR}/*.css
+     ${CMAKE_CURRENT_LIST_DIR}/*.js)
+set(type_html "text/html; charset=utf-8")
+set(type_css "text/css; charset=utf-8")
+set(type_js "text/javascript; charset=utf-8")
+set(text "// Made by control/console/embed.cmake.\n")
+string(APPEND text "#include \"control/gateway/console_files.h\"\n\nnamespace holdfast::gateway {\n\n")
+string(APPEND text "std::span<const ConsoleFile> console_files() {\n  static const ConsoleFile kFiles[] = {\n")
+foreach(path ${paths})
+  get_filename_component(name ${path} NAME)
+  string(REGEX REPLACE ".*\\." "" ending ${name})
+  file(READ ${path} body)
+  file(SHA256 ${path} hash)
+  string(SUBSTRING ${hash} 0 32 hash)
+  string(APPEND text "      {\"${name}\", \"${type_${ending}}\", \"\\\"${hash}\\\"\",\n")
+  string(APPEND text "       R\"hf_console(${body})hf_console\"},\n")
+endforeach()
+string(APPEND text "  };\n  return kFiles;\n}\n\n}  // namespace holdfast::gateway\n")
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,25 @@
+#pragma once
+// Who may use the console's API.
+
+#include <optional>
+#include <string_view>
+
+#include "control/gateway/http_types.h"
+
+namespace holdfast::gateway {
+
+/// "localhost", "127.0.0.1", "[::1]" (any port, any spelling of 127.x.y.z): a Host header that no
+/// other machine's name can lead to, however a name server answers.
+bool is_loopback_host(std::string_view host);
+
+/// The refusal, or nothing. An operator may; a client's key may not (403).
+///
+/// A request that came without a key was let in because it reached a loopback address, and so can
+/// whatever page is open in a browser on this machine. It must therefore name that address as its
+/// Host (a page of another site whose name was made to point here cannot), come from our own page
+/// as far as it says where from (Origin, Sec-Fetch-Site), and if it changes anything its body must
+/// be application/json, which a browser sends to another site only after asking. A key proves
+/// what these stand for: no browser adds it by itself.
+std::optional<Response> refuse_console(const Request& request);
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,180 @@
+// The console: its page, the operator's verbs that it may use, the last hour for its plots.
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "control/gateway/console_files.h"
+#include "control/gateway/console_guard.h"
+#include "control/gateway/endpoints.h"
+#include "control/gateway/errors.h"
+#include "control/gateway/history.h"
+#include "control/gateway/json_fields.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// What the page may ask of the daemon. Not here: keys and kept objects, the end of the daemon,
+/// what the supervisor says of workers.
+struct ConsoleVerb {
+  std::string_view name;
+  bool reads;  // answered at once, or the daemon is away
+};
+constexpr ConsoleVerb kVerbs[] = {
+    {"status", true},
+    {"models.list", true},
+    {"models.show", true},
+    {"models.aliases", true},
+    {"models.alias_history", true},
+    {"models.add", false},
+    {"models.remove", false},
+    {"models.load", false},
+    {"models.unload", false},
+    {"models.pin", false},
+    {"models.unpin", false},
+    {"models.verify", false},
+    {"models.alias", false},
+    {"models.alias_remove", false},
+    {"models.canary", false},
+    {"models.canary_promote", false},
+    {"models.canary_rollback", false},
+    {"workers.list", true},
+    {"workers.drain", false},
+    {"workers.resume", false},
+    {"requests.list", true},
+    {"requests.show", true},
+    {"requests.cancel", false},
+    {"requests.requeue", false},
+    {"requests.move", false},
+    {"queue.stats", true},
+    {"queue.pause", false},
+    {"queue.resume", false},
+    {"config.list", true},
+    {"config.get", true},
+    {"config.explain", true},
+    {"config.history", true},
+    {"config.diff", true},
+    {"config.set", false},
+    {"config.unset", false},
+    {"config.rollback", false},
+    {"db.stats", true},
+};
+
+/// Of the page and its parts. Nothing from elsewhere, no script in the page, in nobody's frame.
+void add_page_headers(Response& response) {
+  response.headers.emplace_back(
+      "Content-Security-Policy",
+      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+      "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  response.headers.emplace_back("Referrer-Policy", "no-referrer");
+  response.headers.emplace_back("Cross-Origin-Opener-Policy", "same-origin");
+  response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
+}
+
+/// An answer of the API: never kept by a browser or a proxy.
+Response document_response(std::string body) {
+  Response response;
+  response.headers.emplace_back("Cache-Control", "no-store");
+  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  response.body = std::move(body);
+  return response;
+}
+
+Response away() {
+  wire::Refusal refusal;
+  refusal.code = Errc::kUnreachable;
+  refusal.message = "the daemon does not answer";
+  refusal.retry_after_ms = 1'000;
+  return error_response(refusal);
+}
+
+/// The arguments as they came, with who asks: that is not the page's to say.
+bool read_args(const Request& request, std::string* out, FieldError* error) {
+  json args = json::object();
+  if (!request.body.empty() && !parse_json_object(request.body, &args, error)) return false;
+  args["who"] = request.key_name.empty() ? "console" : "console, key " + request.key_name;
+  *out = args.dump(-1, ' ', false, json::error_handler_t::replace);
+  return true;
+}
+
+}  // namespace
+
+void get_console(Context&, ExchangePtr exchange, const Captures& captures) {
+  const std::string_view name = captures.empty() ? "index.html" : std::string_view(captures[0]);
+  const auto files = console_files();
+  const auto file = std::find_if(files.begin(), files.end(), [&](const ConsoleFile& candidate) {
+    return candidate.name == name;
+  });
+  if (file == files.end()) {
+    return exchange->respond(error_response(404, "the console has no such file"));
+  }
+  Response response;
+  response.content_type = file->content_type;
+  response.headers.emplace_back("ETag", std::string(file->etag));
+  response.headers.emplace_back("Cache-Control", "no-cache");
+  add_page_headers(response);
+  const std::string* known = exchange->request().header("If-None-Match");
+  if (known != nullptr && *known == file->etag) {
+    response.status = 304;
+  } else {
+    response.body = file->body;
+  }
+  exchange->respond(std::move(response));
+}
+
+void get_console_history(Context& context, ExchangePtr exchange, const Captures&) {
+  if (auto refused = refuse_console(exchange->request())) {
+    return exchange->respond(std::move(*refused));
+  }
+  std::int64_t since = 0;
+  if (const std::string* text = exchange->request().query_value("since")) {
+    const auto r = std::from_chars(text->data(), text->data() + text->size(), since);
+    if (r.ec != std::errc() || r.ptr != text->data() + text->size()) {
+      return exchange->respond(
+          error_response(FieldError{"'since' must be a time in milliseconds", "since"}));
+    }
+  }
+  exchange->respond(document_response(
+      context.history == nullptr ? empty_history_document() : context.history->document(since)));
+}
+
+void post_console_verb(Context& context, ExchangePtr exchange, const Captures& captures) {
+  if (auto refused = refuse_console(exchange->request())) {
+    return exchange->respond(std::move(*refused));
+  }
+  const auto verb = std::find_if(std::begin(kVerbs), std::end(kVerbs),
+                                 [&](const ConsoleVerb& v) { return v.name == captures[0]; });
+  if (verb == std::end(kVerbs) || context.operating == nullptr) {
+    return exchange->respond(error_response(404, "the console's API has no such verb"));
+  }
+  std::string args;
+  FieldError error;
+  if (!read_args(exchange->request(), &args, &error)) {
+    return exchange->respond(error_response(error));
+  }
+  // Whichever comes first, the daemon's answer or the time limit: the second finds it answered. A
+  // change is waited for, so that its end is known.
+  auto open = std::make_shared<bool>(true);
+  if (verb->reads) {
+    exchange->after(context.console_time, [exchange, open] {
+      if (std::exchange(*open, false)) exchange->respond(away());
+    });
+  }
+  context.operating->op_async(
+      captures[0], args, [exchange, open](client::Answer<std::string> answer) {
+        exchange->post([exchange, open, answer = std::move(answer)]() mutable {
+          if (!std::exchange(*open, false)) return;
+          if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+            return exchange->respond(error_response(*failure));
+          }
+          exchange->respond(document_response(std::get<std::string>(std::move(answer))));
+        });
+      });
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,81 @@
+// The pictures of docs/console.md: a server that has had some minutes of uneven load.
+
+import {mkdirSync} from 'node:fs';
+import {join} from 'node:path';
+
+import {sleep, until} from './house.mjs';
+
+/// Some minutes of uneven load, so that there is something to see.
+export async function takePictures({house, open, dir}) {
+  mkdirSync(dir, {recursive: true});
+  house.cli('config', 'set', 'queue.max_waiting=40');
+  const end = Date.now() + 280e3;
+  const load = (async () => {
+    const open = new Set();
+    while (Date.now() < end) {
+      const busy = 1 + Math.round(3 * (1 + Math.sin(Date.now() / 25e3)));
+      while (open.size < busy) {
+        const one = house
+          .complete('O for a muse of fire', 10 + open.size * 9)
+          .catch(() => {})
+          .finally(() => open.delete(one));
+        open.add(one);
+      }
+      await sleep(100);
+    }
+    await Promise.all(open);
+  })();
+  const shoot = async (name, view, settings, prepare) => {
+    const shot = await open(view, settings);
+    await sleep(1500);
+    await prepare?.(shot);
+    await shot.evaluate(() => document.fonts.ready);
+    await shot.screenshot({path: join(dir, `${name}.png`), fullPage: true});
+    await shot.context().close();
+  };
+  await sleep(250e3);
+  const phone = {
+    viewport: {width: 390, height: 844},
+    hasTouch: true,
+    isMobile: true,
+    colorScheme: 'light',
+  };
+  await shoot('status-light', 'status', {colorScheme: 'light'});
+  await shoot('status-dark', 'status', {colorScheme: 'dark'});
+  await shoot('status-phone', 'status', {...phone, colorScheme: 'dark'});
+  house.cli('queue', 'pause');
+  const waiting = ['interactive', 'normal', 'batch'].map((_, i) =>
+    house.complete('A horse, a horse', 5 + i),
+  );
+  await sleep(500);
+  await shoot('queue-light', 'queue', {colorScheme: 'light'});
+  house.cli('queue', 'resume');
+  await Promise.all([load, ...waiting]);
+  const killed = house.complete('The quality of mercy', 60);
+  await until(
+    'it runs',
+    () => house.cli('requests', 'list', '--with-state', 'running').requests[0]?.tokens > 5,
+  );
+  house.signal('worker-0');
+  const {id} = await killed;
+  await shoot('request-dark', `requests/${id}`, {colorScheme: 'dark'});
+  await shoot('config-light', 'config/queue.max_requests', {colorScheme: 'light'}, (shot) =>
+    shot.getByLabel('name or words', {exact: true}).fill('queue'),
+  );
+  const talk = async (shot) => {
+    await shot.getByLabel('tokens at most', {exact: true}).fill('80');
+    await shot.getByLabel('seed', {exact: true}).fill('3');
+    await shot.getByLabel('temperature', {exact: true}).fill('0.8');
+    await shot.getByLabel('Message', {exact: true}).fill('Good morrow');
+    await shot.keyboard.press('Enter');
+    await shot.locator('.chat-state').getByText(/^Done/).waitFor({timeout: 120000});
+  };
+  await shoot(
+    'chat-light',
+    'chat',
+    {colorScheme: 'light', viewport: {width: 1280, height: 800}},
+    talk,
+  );
+  await shoot('chat-phone', 'chat', phone, talk);
+  house.cli('config', 'unset', 'queue.max_waiting');
+}

@@ -1,0 +1,306 @@
+// Goal: the console's page is served whole and can do no harm, its API is open to operators alone
+// and to the verbs of its list alone, no other site's page gets through to it, and what the daemon
+// says comes out as it is. Method: a gateway in this process over a fake daemon, with and without
+// keys; hosts, origins and verbs tried one by one.
+#include "control/gateway/console_files.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "control/gateway/console_guard.h"
+#include "control/gateway/history.h"
+#include "shared/client/api_key.h"
+#include "tests/http/http_peer.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using nlohmann::json;
+using test::Gateway;
+using test::get;
+using test::Reply;
+
+const char* const kVerbs[] = {
+    "status",        "models.list",   "models.show",           "models.aliases",
+    "models.add",    "models.remove", "models.alias_history",  "models.load",
+    "models.unload", "models.pin",    "models.unpin",          "models.verify",
+    "models.alias",  "models.canary", "models.canary_promote", "models.canary_rollback",
+    "workers.list",  "workers.drain", "models.alias_remove",   "workers.resume",
+    "requests.list", "requests.show", "requests.cancel",       "requests.requeue",
+    "requests.move", "queue.stats",   "queue.pause",           "queue.resume",
+    "config.list",   "config.get",    "config.explain",        "config.history",
+    "config.diff",   "config.set",    "config.unset",          "config.rollback",
+    "db.stats"};
+const char* const kNotThere[] = {"shutdown",    "supervisor.worker_exit",
+                                 "objects.get", "objects.list",
+                                 "objects.put", "objects.delete",
+                                 "metrics",     "models.golden",
+                                 "db.backup",   "keys.list",
+                                 "statu",       "status2"};
+
+/// Bytes of a POST with these headers and no others but its length.
+std::string raw_post(const std::string& verb, const std::string& headers,
+                     const std::string& body = "{}") {
+  return "POST /console/api/" + verb + " HTTP/1.1\r\n" + headers +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+const std::string kJson = "Content-Type: application/json\r\n";
+const std::string kHere = "Host: 127.0.0.1:8080\r\n";
+
+/// A gateway with the console, and keys if wanted.
+struct House {
+  House() { gateway.context().operating = &gateway.client; }
+  void add_key(const std::string& key, const std::string& role) {
+    keys.push_back(
+        {{"seq", keys.size() + 1},
+         {"id", "key_" + role},
+         {"owner", ""},
+         {"version", 1},
+         {"created_ms", 1},
+         {"expires_ms", 0},
+         {"bytes", 0},
+         {"body", {{"hash", client::hash_api_key(key)}, {"role", role}, {"name", role}}}});
+  }
+  void ask_for_keys() {
+    gateway.client.op_results["objects.list"] = json{{"more", false}, {"objects", keys}}.dump();
+    gateway.context().access = std::make_shared<Access>(keeper, true);
+  }
+  int status(const std::string& request) { return gateway.ask(request).status; }
+
+  Gateway gateway;
+  Keeper keeper{gateway.client};
+  json keys = json::array();
+};
+
+TEST(Console, EveryFileIsServedWithItsTypeAndCannotReachOutside) {
+  Gateway gateway;
+  ASSERT_GT(console_files().size(), 5u);
+  for (const ConsoleFile& file : console_files()) {
+    const std::string path = "/console/" + std::string(file.name);
+    const Reply reply = gateway.ask(get(path));
+    EXPECT_EQ(reply.status, 200) << path;
+    EXPECT_EQ(reply.body, file.body);
+    EXPECT_EQ(reply.headers.at("x-content-type-options"), "nosniff");
+    EXPECT_EQ(reply.headers.at("referrer-policy"), "no-referrer");
+    const std::string& policy = reply.headers.at("content-security-policy");
+    for (const char* part : {"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'",
+                             "base-uri 'none'", "form-action 'none'", "connect-src 'self'"}) {
+      EXPECT_NE(policy.find(part), std::string::npos) << part;
+    }
+    EXPECT_EQ(policy.find("unsafe"), std::string::npos);
+    const std::string known = "If-None-Match: " + reply.headers.at("etag") + "\r\n";
+    const Reply again = gateway.ask(get(path, known));
+    EXPECT_EQ(again.status, 304);
+    EXPECT_EQ(again.body, "");
+    EXPECT_EQ(gateway.ask(get(path, "If-None-Match: \"other\"\r\n")).status, 200);
+  }
+  EXPECT_EQ(gateway.ask(get("/console")).body, gateway.ask(get("/console/index.html")).body);
+  EXPECT_EQ(gateway.ask(get("/console/")).body, gateway.ask(get("/console")).body);
+  EXPECT_EQ(gateway.ask(get("/console")).headers.at("content-type"), "text/html; charset=utf-8");
+  for (const char* path : {"/console/none.js", "/console/..%2fREADME.md", "/console/embed.cmake"}) {
+    EXPECT_EQ(gateway.ask(get(path)).status, 404) << path;
+  }
+}
+
+TEST(Console, ThePageHasNoScriptOfItsOwnAndWritesNoMarkup) {
+  const std::regex markup(
+      R"(innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\()");
+  const std::regex inline_code(R"(<script(?![^>]* src=)|<style|[\s"]on[a-z]+=|[\s"]style=)");
+  const std::regex outside(R"((https?:)?//[a-z0-9])");
+  for (const ConsoleFile& file : console_files()) {
+    const std::string text(file.body);
+    if (file.name.ends_with(".js")) {
+      EXPECT_FALSE(std::regex_search(text, markup)) << file.name;
+    }
+    if (file.name.ends_with(".html")) {
+      EXPECT_FALSE(std::regex_search(text, inline_code)) << file.name;
+    }
+    // The namespace of SVG is a name, no address.
+    const std::string rest = std::regex_replace(text, std::regex("http://www.w3.org/2000/svg"), "");
+    EXPECT_FALSE(std::regex_search(rest, outside)) << file.name;
+  }
+}
+
+TEST(Console, EveryVerbOfTheListReachesTheDaemonAndNoOther) {
+  House house;
+  for (const char* verb : kVerbs) {
+    house.gateway.client.op_results[verb] = std::string("{\"said\": \"") + verb + "\"}";
+    const Reply reply = house.gateway.ask(raw_post(verb, kHere + kJson, R"({"name": "a"})"));
+    EXPECT_EQ(reply.status, 200) << verb;
+    EXPECT_EQ(reply.body, house.gateway.client.op_results[verb]);
+    EXPECT_EQ(reply.headers.at("cache-control"), "no-store");
+    EXPECT_EQ(json::parse(house.gateway.client.op_args(verb)),
+              (json{{"name", "a"}, {"who", "console"}}));
+  }
+  const int asked = house.gateway.client.ops();
+  for (const char* verb : kNotThere) {
+    EXPECT_EQ(house.status(raw_post(verb, kHere + kJson)), 404) << verb;
+  }
+  EXPECT_EQ(house.gateway.client.ops(), asked);
+}
+
+TEST(Console, WithoutAKeyOnlyOurOwnPageGetsThrough) {
+  House house;
+  house.gateway.client.op_results["queue.pause"] = "{}";
+  const auto status = [&](const std::string& headers) {
+    return house.status(raw_post("queue.pause", headers));
+  };
+  EXPECT_EQ(status(kHere + kJson), 200);
+  EXPECT_EQ(status("Host: localhost:8080\r\nOrigin: http://localhost:8080\r\n" + kJson), 200);
+  EXPECT_EQ(status("Host: [::1]:8080\r\nSec-Fetch-Site: same-origin\r\n" + kJson), 200);
+  EXPECT_EQ(status(kHere + "Content-Type: application/json; charset=utf-8\r\n"), 200);
+  const int asked = house.gateway.client.ops();
+  // A name of another site that its name server made to point here.
+  for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example",
+                           "localhost.evil.example", "127.1", "127.0.0.256", "0", "[::2]", "",
+                           "localhost:", "localhost:99999", "127.0.0.1:8080:1"}) {
+    EXPECT_FALSE(is_loopback_host(host)) << host;
+    EXPECT_EQ(status("Host: " + std::string(host) + "\r\n" + kJson), 403) << host;
+    const std::string plain = "GET /console/api/history HTTP/1.1\r\nHost: " + std::string(host);
+    EXPECT_EQ(house.status(plain + "\r\n\r\n"), 403) << host;
+  }
+  // Another site's page that sends a request here.
+  for (const char* from : {"Origin: http://evil.example", "Origin: null",
+                           "Origin: http://localhost", "Origin: https://127.0.0.1:8080",
+                           "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"}) {
+    EXPECT_EQ(status(kHere + from + "\r\n" + kJson), 403) << from;
+  }
+  // What a form or a script may send without asking first.
+  for (const char* type :
+       {"", "Content-Type: text/plain\r\n", "Content-Type: application/x-www-form-urlencoded\r\n",
+        "Content-Type: multipart/form-data; boundary=a\r\n",
+        "Content-Type: text/plain; a=application/json\r\n"}) {
+    EXPECT_EQ(status(kHere + type), 415) << type;
+  }
+  EXPECT_EQ(house.status("OPTIONS /console/api/queue.pause HTTP/1.1\r\n" + kHere + "\r\n"), 405)
+      << "no preflight is ever granted";
+  EXPECT_EQ(house.gateway.client.ops(), asked) << "the daemon has heard of none of them";
+}
+
+TEST(Console, KeysOpenItToOperatorsAlone) {
+  House house;
+  house.add_key("hf_boss", "operator");
+  house.add_key("hf_shop", "client");
+  house.ask_for_keys();
+  const std::string boss = "Host: any.name\r\nAuthorization: Bearer hf_boss\r\n";
+  const std::string shop = kHere + "Authorization: Bearer hf_shop\r\n";
+  for (const char* verb : kVerbs) {
+    house.gateway.client.op_results[verb] = "{}";
+    EXPECT_EQ(house.status(raw_post(verb, boss + kJson)), 200) << verb;
+    EXPECT_EQ(house.status(raw_post(verb, shop + kJson)), 403) << verb;
+    EXPECT_EQ(house.status(raw_post(verb, kHere + kJson)), 401) << verb;
+    EXPECT_EQ(house.status(raw_post(verb, kHere + "x-api-key: hf_no\r\n" + kJson)), 401) << verb;
+  }
+  EXPECT_EQ(json::parse(house.gateway.client.op_args("config.set"))["who"],
+            "console, key operator");
+  EXPECT_EQ(house.status(raw_post("status", boss)), 415);
+  const Reply refused = house.gateway.ask(raw_post("status", shop + kJson));
+  const json error = json::parse(refused.body)["error"];
+  EXPECT_EQ(error["code"], "unauthorized");
+  EXPECT_NE(error["message"].get<std::string>().find("--role operator"), std::string::npos);
+  const std::string history = "GET /console/api/history HTTP/1.1\r\n";
+  EXPECT_EQ(house.status(history + boss + "\r\n"), 200);
+  EXPECT_EQ(house.status(history + shop + "\r\n"), 403);
+  EXPECT_EQ(house.status(history + kHere + "\r\n"), 401);
+  EXPECT_EQ(house.status(get("/console")), 200) << "the page asks for the key";
+}
+
+TEST(Console, WhatTheDaemonRefusesIsSaidAsItIs) {
+  House house;
+  client::Failure failure;
+  failure.code = Errc::kMemoryExhausted;
+  failure.message = "it does not fit";
+  failure.needed = 7;
+  house.gateway.client.failure = failure;
+  const Reply reply = house.gateway.ask(raw_post("models.load", kHere + kJson));
+  EXPECT_EQ(reply.status, 503);
+  const json error = json::parse(reply.body)["error"];
+  EXPECT_EQ(error["code"], "memory_exhausted");
+  EXPECT_EQ(error["message"], "it does not fit");
+  EXPECT_EQ(error["needed"], 7);
+  for (const char* body : {"[]", "{", "\"a\"", "{\"a\": \xff}"}) {
+    EXPECT_EQ(house.status(raw_post("status", kHere + kJson, body)), 400) << body;
+  }
+  // Whoever calls may not say who he is.
+  house.gateway.client.failure.reset();
+  house.gateway.client.op_results["config.set"] = "{}";
+  EXPECT_EQ(house.status(raw_post("config.set", kHere + kJson, R"({"who": "root"})")), 200);
+  EXPECT_EQ(json::parse(house.gateway.client.op_args("config.set"))["who"], "console");
+}
+
+TEST(Console, ASilentDaemonIsSaidToBeAway) {
+  House house;
+  house.gateway.context().console_time = std::chrono::milliseconds(30);
+  house.gateway.client.silent = true;
+  const Reply reply = house.gateway.ask(raw_post("status", kHere + kJson));
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_EQ(json::parse(reply.body)["error"]["code"], "unreachable");
+}
+
+/// Bounds 1 s and 2 s; so many values at or below them, and in all.
+Reading reading(std::int64_t epoch, double tokens, std::vector<double> counts) {
+  Reading r;
+  r.epoch = epoch;
+  r.sums = {{"holdfast_generation_tokens_total", tokens}, {"holdfast_num_requests_waiting", 3}};
+  r.times["holdfast_time_to_first_token_seconds"] = {{1, 2}, std::move(counts)};
+  return r;
+}
+
+TEST(ConsoleHistory, RatesAndTimesAreOfTheIntervalAlone) {
+  const Reading before = reading(1, 100, {4, 4, 4});
+  const Sample sample = make_sample(before, reading(1, 150, {4, 8, 8}), 7, 5);
+  EXPECT_TRUE(sample.up && sample.counted);
+  EXPECT_EQ(sample.at_ms, 7);
+  EXPECT_DOUBLE_EQ(sample.tokens, 10);
+  EXPECT_DOUBLE_EQ(sample.waiting, 3);
+  EXPECT_DOUBLE_EQ(sample.first_token_p50.value(), 1500) << "all four are between 1 and 2 s";
+  EXPECT_DOUBLE_EQ(sample.first_token_p95.value(), 1950);
+  EXPECT_FALSE(sample.gap_p50);
+  const Sample none = make_sample(before, before, 7, 5);
+  EXPECT_DOUBLE_EQ(none.tokens, 0);
+  EXPECT_FALSE(none.first_token_p50) << "nothing was measured: that is not 0";
+  EXPECT_FALSE(make_sample(std::nullopt, before, 7, 5).counted);
+}
+
+TEST(ConsoleHistory, AnotherDaemonCountsFromZero) {
+  const Sample sample = make_sample(reading(1, 100, {4, 4, 4}), reading(2, 20, {1, 1, 1}), 7, 5);
+  EXPECT_DOUBLE_EQ(sample.tokens, 4);
+  EXPECT_DOUBLE_EQ(sample.first_token_p50.value(), 500);
+  EXPECT_DOUBLE_EQ(quantile_ms(nullptr, {{1, 2}, {0, 0, 3}}, 0.5).value(), 2000)
+      << "above all bounds: the last one is all that is known";
+}
+
+TEST(ConsoleHistory, ItIsKeptUpToItsBoundAndSaysWhenTheDaemonIsAway) {
+  Gateway gateway;
+  gateway.client.op_results["metrics"] = R"({"families": [
+    {"name": "holdfast_daemon_epoch", "type": "gauge", "labels": [], "rows": [[[], 1]]},
+    {"name": "holdfast_num_requests_running", "type": "gauge", "labels": ["m"],
+     "rows": [[["a"], 2], [["b"], 3]]}]})";
+  auto metrics = std::make_shared<DaemonMetrics>(gateway.client);
+  History history(metrics, {std::chrono::milliseconds(1), 5});
+  const auto samples = [&] { return json::parse(history.document(0))["samples"]; };
+  gateway.client.wait_for([&] { return samples().size() == 5; });
+  const json document = json::parse(history.document(0));
+  EXPECT_EQ(document["samples_max"], 5);
+  const auto fields = document["fields"].get<std::vector<std::string>>();
+  ASSERT_EQ(document["samples"][0].size(), fields.size());
+  EXPECT_EQ(fields[7], "running");
+  EXPECT_EQ(document["samples"][4][7], 5) << "over all labels";
+  EXPECT_EQ(document["samples"][4][1], true);
+  EXPECT_LE(samples().size(), 5u);
+  const std::int64_t last = samples().back()[0];
+  EXPECT_EQ(json::parse(history.document(last + 1'000'000))["samples"].size(), 0u);
+
+  Gateway away;
+  away.client.failure = client::Failure{};
+  History nothing(std::make_shared<DaemonMetrics>(away.client), {std::chrono::milliseconds(1), 5});
+  const auto rows = [&] { return json::parse(nothing.document(0))["samples"]; };
+  away.client.wait_for([&] { return rows().size() == 5; });
+  EXPECT_EQ(rows()[0][1], false);
+  EXPECT_TRUE(rows()[0][7].is_null());
+}
+
+}  // namespace
+}  // namespace holdfast::gateway
