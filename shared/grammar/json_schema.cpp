@@ -35,7 +35,15 @@ RuleId SchemaBuilder::rule_of(const SchemaSet& set) {
   return at->second;
 }
 
+Result<void> SchemaBuilder::check_usable(const Conjunct& c) {
+  if (!c.refused) return {};
+  return schema_error(Errc::kUnsupported, c.refused->keyword, c.refused->pointer,
+                      "it cannot be honoured where it must not hold, under not, if or oneOf; a "
+                      "property that tells the cases apart, or anyOf, does without");
+}
+
 Result<Expr> SchemaBuilder::expr_of(const Conjunct& c) {
+  HF_CHECKED(check_usable(c));
   if (c.values) return values_of(c);
   std::vector<Expr> kinds;
   if ((c.types & kTypeNull) != 0) kinds.push_back(Expr::literal("null"));
@@ -102,6 +110,7 @@ Expr SchemaBuilder::literal_of(const JsonTree& value) {
 NumberSpec SchemaBuilder::number_spec(const Conjunct& c) {
   NumberSpec spec;
   spec.integer = (c.types & kTypeFraction) == 0;
+  spec.fraction = (c.types & kTypeInteger) == 0;
   spec.lower = c.lower;
   spec.upper = c.upper;
   spec.steps = c.steps;

@@ -8,10 +8,6 @@ namespace {
 
 constexpr std::uint32_t kGroupDepthMax = 200;  // $ref, allOf, … inside of each other
 
-bool is_schema(const JsonTree& tree) {
-  return tree.is(JsonTree::Kind::kObject) || tree.is(JsonTree::Kind::kBoolean);
-}
-
 /// "%25" and the like of a URI fragment; nullopt if malformed.
 std::optional<std::string> percent_decoded(const std::string& text) {
   std::string out;
@@ -106,6 +102,10 @@ void merge_values(Conjunct& out, const Conjunct& b) {
 
 }  // namespace
 
+bool is_schema(const JsonTree& tree) {
+  return tree.is(JsonTree::Kind::kObject) || tree.is(JsonTree::Kind::kBoolean);
+}
+
 bool Conjunct::is_required(const std::string& name) const {
   return std::find(required.begin(), required.end(), name) != required.end();
 }
@@ -127,12 +127,15 @@ std::optional<Conjunct> merged(const Conjunct& a, const Conjunct& b) {
   out.types &= b.types;
   merge_values(out, b);
   out.patterns.insert(b.patterns.begin(), b.patterns.end());
+  out.not_patterns.insert(b.not_patterns.begin(), b.not_patterns.end());
+  append_new(out.other_texts, b.other_texts);
   out.formats.insert(b.formats.begin(), b.formats.end());
   out.min_length = std::max(a.min_length, b.min_length);
   out.max_length = lesser(a.max_length, b.max_length);
   out.lower = greater_bound(a.lower, b.lower);
   out.upper = lesser_bound(a.upper, b.upper);
   append_new(out.steps, b.steps);
+  out.number_format = a.number_format || b.number_format;
   out.objects.insert(out.objects.end(), b.objects.begin(), b.objects.end());
   append_new(out.required, b.required);
   append_new(out.names, b.names);
@@ -144,6 +147,7 @@ std::optional<Conjunct> merged(const Conjunct& a, const Conjunct& b) {
   out.max_items = lesser(a.max_items, b.max_items);
   out.unique_items = a.unique_items || b.unique_items;
   append_new(out.contains, b.contains);
+  if (!out.refused) out.refused = b.refused;
   drop_impossible_types(out);
   if (out.values) {
     std::erase_if(*out.values,
@@ -304,41 +308,65 @@ Result<std::vector<Conjunct>> SchemaReader::read_groups(SchemaId id, std::vector
       HF_TRY(base, product(base, *more));
     }
   }
+  if (tree.find("not") != nullptr) {
+    HF_TRY(const SchemaId part, group_member(id, "not"));
+    HF_TRY(const std::vector<Conjunct> all, violations(part, pointer + "/not"));
+    HF_TRY(base, product(base, all));
+  }
+  if (tree.find("if") != nullptr) {  // "then" and "else" alone say nothing
+    HF_TRY(const std::vector<Conjunct> all, read_condition(id));
+    HF_TRY(base, product(base, all));
+  }
+  for (const char* keyword : {"dependentRequired", "dependentSchemas"}) {
+    if (tree.find(keyword) == nullptr) continue;
+    HF_TRY(base, read_dependents(id, keyword, std::move(base)));
+  }
   return base;
+}
+
+Result<SchemaId> SchemaReader::group_member(SchemaId id, const std::string& keyword) {
+  const JsonTree& member = *schemas_[id].tree->find(keyword);
+  if (!is_schema(member)) {
+    return schema_error(Errc::kInvalidRequest, keyword, schemas_[id].pointer,
+                        "expected a schema: an object, true or false");
+  }
+  return intern(member, schemas_[id].pointer + "/" + keyword);
 }
 
 Result<std::vector<Conjunct>> SchemaReader::read_union(SchemaId id, const std::string& keyword) {
   const JsonTree& list = *schemas_[id].tree->find(keyword);
   const std::string pointer = schemas_[id].pointer;
-  std::vector<std::vector<Conjunct>> branches;
-  std::vector<Conjunct> all;
+  std::vector<SchemaId> parts;
   for (std::size_t i = 0; i < list.items.size(); ++i) {
-    const SchemaId part = intern(list.items[i], pointer + "/" + keyword + "/" + std::to_string(i));
-    HF_TRY(const std::vector<Conjunct>* branch, alternatives(part));
-    branches.push_back(*branch);
-    all.insert(all.end(), branch->begin(), branch->end());
+    parts.push_back(intern(list.items[i], pointer + "/" + keyword + "/" + std::to_string(i)));
   }
-  if (keyword == "oneOf") HF_CHECKED(check_disjoint(branches, pointer));
+  std::vector<Conjunct> all;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    HF_TRY(const std::vector<Conjunct>* branch, alternatives(parts[i]));
+    std::vector<Conjunct> only = *branch;
+    for (std::size_t j = 0; keyword == "oneOf" && j < parts.size(); ++j) {
+      if (i == j) continue;
+      HF_TRY(const bool disjoint, are_disjoint(parts[i], parts[j]));
+      if (disjoint) continue;
+      HF_TRY(const std::vector<Conjunct> not_other, violations(parts[j], pointer + "/oneOf"));
+      HF_TRY(only, product(only, not_other));
+    }
+    all.insert(all.end(), std::make_move_iterator(only.begin()),
+               std::make_move_iterator(only.end()));
+  }
   return all;
 }
 
-/// oneOf is anyOf where no document can satisfy two of its schemas.
-Result<void> SchemaReader::check_disjoint(const std::vector<std::vector<Conjunct>>& branches,
-                                          const std::string& pointer) {
-  for (std::size_t i = 0; i < branches.size(); ++i) {
-    for (std::size_t j = i + 1; j < branches.size(); ++j) {
-      HF_TRY(const std::vector<Conjunct> both, product(branches[i], branches[j]));
-      for (const Conjunct& c : both) {
-        HF_TRY(const bool disjoint, disjoint_(context_, c));
-        if (disjoint) continue;
-        return schema_error(Errc::kUnsupported, "oneOf", pointer,
-                            "its schemas " + std::to_string(i) + " and " + std::to_string(j) +
-                                " may both hold for one document; use anyOf, or tell them apart "
-                                "by a required property with different values");
-      }
-    }
+/// Whether no document can satisfy both. False where that is not seen.
+Result<bool> SchemaReader::are_disjoint(SchemaId a, SchemaId b) {
+  HF_TRY(const std::vector<Conjunct>* of_a, alternatives(a));
+  HF_TRY(const std::vector<Conjunct>* of_b, alternatives(b));
+  HF_TRY(const std::vector<Conjunct> both, product(*of_a, *of_b));
+  for (const Conjunct& c : both) {
+    HF_TRY(const bool disjoint, disjoint_(context_, c));
+    if (!disjoint) return false;
   }
-  return {};
+  return true;
 }
 
 }  // namespace holdfast::grammar

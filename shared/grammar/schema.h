@@ -1,7 +1,7 @@
 #pragma once
 // A JSON schema as alternatives: each is a conjunction of plain constraints, after $ref, allOf,
-// anyOf and oneOf have been worked in. What is nested below (properties, items) stays a set of
-// schemas that must hold together.
+// anyOf, oneOf, not and if have been worked in. What is nested below (properties, items) stays a
+// set of schemas that must hold together.
 
 #include <cstdint>
 #include <map>
@@ -45,10 +45,17 @@ struct ObjectPart {
   std::vector<std::pair<std::string, SchemaId>> properties;
   std::vector<std::pair<std::string, SchemaId>> patterns;
   std::optional<SchemaId> additional;
+  bool open = false;  // of a condition: says nothing about which other names may be there
 };
 struct ArrayPart {
   std::vector<SchemaId> prefix;
   std::optional<SchemaId> items;
+  bool open = false;  // of a condition: says nothing about where the array ends
+};
+/// A part of a schema for whose negation there is no constraint.
+struct Refused {
+  std::string keyword;
+  std::string pointer;
 };
 
 struct Conjunct {
@@ -57,6 +64,8 @@ struct Conjunct {
   std::optional<std::vector<const JsonTree*>> values;  // enum, const
   // strings
   std::set<std::string> patterns;
+  std::set<std::string> not_patterns;
+  std::vector<const JsonTree*> other_texts;  // strings that it is not
   std::set<std::string> formats;
   std::uint32_t min_length = 0;
   std::optional<std::uint32_t> max_length;
@@ -64,6 +73,7 @@ struct Conjunct {
   std::optional<Bound> lower;
   std::optional<Bound> upper;
   std::vector<Decimal> steps;
+  bool number_format = false;  // a bound is there because of a "format"
   // objects
   std::vector<ObjectPart> objects;
   std::vector<std::string> required;  // in order of appearance
@@ -77,6 +87,8 @@ struct Conjunct {
   bool unique_items = false;
   /// Each: at least so many items satisfy the schema.
   std::vector<std::pair<SchemaId, std::uint32_t>> contains;
+  /// Says more than the rest, which no grammar can: whoever comes to use it refuses the schema.
+  std::optional<Refused> refused;
 
   bool is_required(const std::string& name) const;
 };
@@ -99,6 +111,9 @@ class SchemaReader {
                                         const std::vector<Conjunct>& b);
   bool is_true(SchemaId id) const;
   bool is_false(SchemaId id) const;
+  /// The schema of all that does not satisfy this one.
+  SchemaId negated(SchemaId id);
+  SchemaId intern(const JsonTree& tree, const std::string& pointer);
   SchemaSet set_of(std::vector<SchemaId> ids) const;
   const std::string& pointer(SchemaId id) const { return schemas_[id].pointer; }
   /// Whether two alternatives of a oneOf can never both hold; set by whoever knows rules.
@@ -116,17 +131,22 @@ class SchemaReader {
     std::unique_ptr<std::vector<Conjunct>> alternatives;
     bool open = false;  // being read
   };
-  SchemaId intern(const JsonTree& tree, const std::string& pointer);
   Result<SchemaId> resolve(const std::string& ref, const std::string& pointer);
   Result<std::vector<Conjunct>> read(SchemaId id);
   Result<std::vector<Conjunct>> read_groups(SchemaId id, std::vector<Conjunct> base);
   Result<std::vector<Conjunct>> read_union(SchemaId id, const std::string& keyword);
-  Result<void> check_disjoint(const std::vector<std::vector<Conjunct>>& branches,
-                              const std::string& pointer);
+  Result<SchemaId> group_member(SchemaId id, const std::string& keyword);
+  Result<std::vector<Conjunct>> violations(SchemaId id, const std::string& pointer);
+  Result<std::vector<Conjunct>> read_condition(SchemaId id);
+  Result<std::vector<Conjunct>> read_dependents(SchemaId id, const std::string& keyword,
+                                                std::vector<Conjunct> base);
+  Result<bool> are_disjoint(SchemaId a, SchemaId b);
+  SchemaId keep(JsonTree tree, const std::string& pointer);
 
   const JsonTree& root_;
   Budget& budget_;
   std::vector<Schema> schemas_;
+  std::vector<std::unique_ptr<const JsonTree>> made_;  // schemas that the source does not have
   std::unordered_map<const JsonTree*, SchemaId> by_tree_;
   std::unordered_map<std::string, SchemaId> by_text_;
   std::uint32_t depth_ = 0;
@@ -134,7 +154,8 @@ class SchemaReader {
   void* context_ = nullptr;
 };
 
-/// Reads the keywords of one schema object that are no groups ($ref, allOf, anyOf, oneOf).
+/// Reads the keywords of one schema object that are no groups ($ref, allOf, anyOf, oneOf, not, if,
+/// dependent…).
 class KeywordReader {
  public:
   KeywordReader(SchemaReader& reader, const JsonTree& tree, const std::string& pointer)
@@ -178,6 +199,8 @@ std::optional<Conjunct> merged(const Conjunct& a, const Conjunct& b);
 std::optional<Bound> greater_bound(const std::optional<Bound>& a, const std::optional<Bound>& b);
 std::optional<Bound> lesser_bound(const std::optional<Bound>& a, const std::optional<Bound>& b);
 
+/// An object, true or false.
+bool is_schema(const JsonTree& tree);
 std::uint8_t type_of(const JsonTree& value);
 
 }  // namespace holdfast::grammar

@@ -16,13 +16,13 @@ bool SchemaBuilder::item_schemas(const Conjunct& c, std::size_t at, SchemaSet& o
   bool in_prefix = false;
   std::size_t longest = 0;
   for (const ArrayPart& part : c.arrays) {
-    longest = std::max(longest, part.prefix.size());
+    if (!part.open) longest = std::max(longest, part.prefix.size());
     if (at < part.prefix.size()) {
       ids.push_back(part.prefix[at]);
       in_prefix = true;
     } else if (part.items) {
       ids.push_back(*part.items);
-      any_items = true;
+      any_items = any_items || !part.open;
     }
   }
   out = reader_.set_of(std::move(ids));

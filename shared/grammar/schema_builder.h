@@ -2,6 +2,7 @@
 // From alternatives of a schema to rules of a grammar.
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "shared/grammar/schema_number.h"
 
 namespace holdfast::grammar {
+
+/// These texts between quotes, each in the form that generated strings have.
+Dfa dfa_of_texts(const std::set<std::string>& texts, Budget& budget);
 
 /// Not thread-safe. Errors as compile_json_schema.
 class SchemaBuilder {
@@ -28,6 +32,8 @@ class SchemaBuilder {
 
   RuleId rule_of(const SchemaSet& set);
   Result<Expr> expr_of(const Conjunct& c);
+  /// kUnsupported if it says what no grammar can.
+  static Result<void> check_usable(const Conjunct& c);
   Result<Expr> values_of(const Conjunct& c);
   Expr literal_of(const JsonTree& value);
 

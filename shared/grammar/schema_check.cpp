@@ -56,6 +56,7 @@ Result<bool> SchemaBuilder::admits(const SchemaSet& set, const JsonTree& value) 
 Result<bool> SchemaBuilder::admits(const Conjunct& c, const JsonTree& value) {
   if (!rules_.budget().take_work(10)) return rules_.budget().error("compile JSON schema");
   if ((type_of(value) & c.types) == 0) return false;
+  HF_CHECKED(check_usable(c));
   if (c.values) {
     const std::string text = canonical_json(value);
     const bool same = std::find(c.values->begin(), c.values->end(), &value) != c.values->end();
@@ -86,6 +87,13 @@ Result<bool> SchemaBuilder::admits_string(const Conjunct& c, const JsonTree& val
   for (const std::string& pattern : c.patterns) {
     HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     if (!dfa->matches(escaped)) return false;
+  }
+  for (const std::string& pattern : c.not_patterns) {
+    HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
+    if (dfa->matches(escaped)) return false;
+  }
+  for (const JsonTree* other : c.other_texts) {
+    if (other->text == value.text) return false;
   }
   return std::all_of(c.formats.begin(), c.formats.end(),
                      [&](const std::string& name) { return format_dfa(name).matches(escaped); });
@@ -152,6 +160,7 @@ Result<bool> SchemaBuilder::admits_object(const Conjunct& c, const JsonTree& val
 }
 
 Result<bool> SchemaBuilder::is_empty(const Conjunct& c, std::uint32_t depth) {
+  if (c.refused) return false;
   if (c.values) {
     for (const JsonTree* value : *c.values) {
       HF_TRY(const bool good, admits(c, *value));

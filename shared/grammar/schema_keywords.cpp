@@ -18,7 +18,17 @@ bool is_annotation(const std::string& keyword) {
 }
 
 bool is_group(const std::string& keyword) {
-  return keyword == "$ref" || keyword == "allOf" || keyword == "anyOf" || keyword == "oneOf";
+  static const std::set<std::string> known = {"$ref",
+                                              "allOf",
+                                              "anyOf",
+                                              "oneOf",
+                                              "not",
+                                              "if",
+                                              "then",
+                                              "else",
+                                              "dependentRequired",
+                                              "dependentSchemas"};
+  return known.count(keyword) != 0;
 }
 
 std::string escaped_pointer(const std::string& name) {
@@ -189,6 +199,7 @@ Result<void> KeywordReader::read_format(const JsonTree& value) {
   if (!value.is(JsonTree::Kind::kString)) return bad("format", "expected a name");
   const std::string& name = value.text;
   if (name == "int32" || name == "int64") {
+    out_.number_format = true;
     const bool is_32 = name == "int32";
     const auto limit = [&](const char* of_32, const char* of_64) {
       return Bound{*Decimal::parse(is_32 ? of_32 : of_64), false};
@@ -346,7 +357,7 @@ Result<void> KeywordReader::read_list(const std::string& keyword, const JsonTree
 }
 
 Result<SchemaId> KeywordReader::subschema(const std::string& path, const JsonTree& value) {
-  if (!value.is(JsonTree::Kind::kObject) && !value.is(JsonTree::Kind::kBoolean)) {
+  if (!is_schema(value)) {
     return schema_error(Errc::kInvalidRequest, path.substr(0, path.find('/')),
                         pointer_ + "/" + path, "expected a schema: an object, true or false");
   }

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "shared/grammar/json_rules.h"
+#include "shared/grammar/regex.h"
 
 namespace holdfast::grammar {
 namespace {
@@ -180,7 +181,7 @@ Result<Dfa> step_dfa(const Decimal& step, const std::string& pointer, Budget& bu
 }  // namespace
 
 std::string NumberSpec::key() const {
-  std::string out = integer ? "i" : "n";
+  std::string out = integer ? "i" : fraction ? "f" : "n";
   if (lower) out += (lower->exclusive ? ">" : "]") + lower->value.str();
   if (upper) out += (upper->exclusive ? "<" : "[") + upper->value.str();
   for (const Decimal& step : steps) out += "*" + step.str();
@@ -192,13 +193,18 @@ Result<Dfa> number_dfa(const NumberSpec& spec, const std::string& pointer, Budge
   for (const std::optional<Bound>& bound : {spec.lower, spec.upper}) {
     if (bound) bound_digits = std::max(bound_digits, bound->value.integer.size());
   }
-  std::size_t fraction = 0;
+  std::size_t places = 0;
   if (!spec.integer && bound_digits < kDoubleDigits) {
-    fraction = std::min(kBoundFractionMax, kDoubleDigits - bound_digits);
+    places = std::min(kBoundFractionMax, kDoubleDigits - bound_digits);
   }
-  for (const Decimal& step : spec.steps) fraction = std::min(fraction, step.fraction.size());
-  const std::size_t digits_max = spec.integer ? kIntegerDigitsMax : kDoubleDigits;
-  Dfa dfa = range_dfa(spec, fraction, std::max(digits_max, bound_digits), budget);
+  for (const Decimal& step : spec.steps) places = std::min(places, step.fraction.size());
+  std::size_t digits_max = spec.integer ? kIntegerDigitsMax : kDoubleDigits;
+  if (spec.fraction) digits_max -= places;  // else a double would have no digits for the fraction
+  Dfa dfa = range_dfa(spec, places, std::max(digits_max, bound_digits), budget);
+  if (spec.fraction) {
+    const Result<Expr> some = parse_regex("[^.]*\\.[0-9]*[1-9][0-9]*", 64);
+    dfa = intersected(dfa, dfa_of_whole(some.value(), Encoding::kJson, budget), false, budget);
+  }
   for (const Decimal& step : spec.steps) {
     HF_TRY(const Dfa multiples, step_dfa(step, pointer, budget));
     dfa = intersected(dfa, multiples, false, budget);

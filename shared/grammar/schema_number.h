@@ -11,12 +11,13 @@
 namespace holdfast::grammar {
 
 struct NumberSpec {
-  bool integer = false;
+  bool integer = false;   // integers alone
+  bool fraction = false;  // all but integers
   std::optional<Bound> lower;
   std::optional<Bound> upper;
   std::vector<Decimal> steps;  // multipleOf, all of them
 
-  bool is_free() const { return !lower && !upper && steps.empty(); }
+  bool is_free() const { return !fraction && !lower && !upper && steps.empty(); }
   std::string key() const;  // equal for equal specs
 };
 

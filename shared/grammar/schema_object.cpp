@@ -199,8 +199,9 @@ Result<std::vector<SchemaBuilder::FreeNames>> SchemaBuilder::free_names(
   bool any_additional = false;
   bool any_listed = false;
   for (const ObjectPart& part : c.objects) {
-    any_additional = any_additional || part.additional;
-    any_listed = any_listed || !part.properties.empty() || !part.patterns.empty();
+    any_additional = any_additional || (part.additional && !part.open);
+    const bool lists = !part.properties.empty() || !part.patterns.empty();
+    any_listed = any_listed || (lists && !part.open);
     for (const auto& [pattern, id] : part.patterns) {
       const bool is_new = std::find(patterns.begin(), patterns.end(), pattern) == patterns.end();
       if (is_new) patterns.push_back(pattern);
@@ -211,20 +212,14 @@ Result<std::vector<SchemaBuilder::FreeNames>> SchemaBuilder::free_names(
                         "over " + std::to_string(kPatternsMax) + " patterns in one object");
   }
   // All names but the listed ones (those that are impossible are listed, too).
-  Nfa listed(budget);
-  const std::uint32_t end = listed.add_state();
-  listed.set_accept(end);
   std::set<std::string> taken;
   for (const auto& [name, set] : named) taken.insert(name);
   for (const ObjectPart& part : c.objects) {
     for (const auto& [name, id] : part.properties) taken.insert(name);
   }
-  for (const std::string& name : taken) {
-    listed.add_empty(listed.append_literal(0, json_escaped(name)), end);
-  }
   Nfa every(budget);
   every.set_accept(every.append(0, any_characters(), Encoding::kJson));
-  Dfa base = intersected(determinised(every), determinised(listed), true, budget);
+  Dfa base = intersected(determinised(every), dfa_of_texts(taken, budget), true, budget);
   if (!c.names.empty()) {
     HF_TRY(const Dfa allowed, names_dfa(c.names));
     base = intersected(base, allowed, false, budget);

@@ -5,8 +5,12 @@
 namespace holdfast::grammar {
 namespace {
 
+bool only_length(const Conjunct& c) {
+  return c.patterns.empty() && c.not_patterns.empty() && c.other_texts.empty() && c.formats.empty();
+}
+
 bool is_free_string(const Conjunct& c) {
-  return c.patterns.empty() && c.formats.empty() && c.min_length == 0 && !c.max_length;
+  return only_length(c) && c.min_length == 0 && !c.max_length;
 }
 
 Dfa length_dfa(const Conjunct& c, Budget& budget) {
@@ -61,6 +65,15 @@ Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
   }
   Dfa all = *parts[0];
   for (std::size_t i = 1; i < parts.size(); ++i) all = intersected(all, *parts[i], false, budget);
+  for (const std::string& pattern : c.not_patterns) {
+    HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
+    all = intersected(all, *dfa, true, budget);
+  }
+  if (!c.other_texts.empty()) {
+    std::set<std::string> texts;
+    for (const JsonTree* value : c.other_texts) texts.insert(value->text);
+    all = intersected(all, dfa_of_texts(texts, budget), true, budget);
+  }
   return all;
 }
 
@@ -70,8 +83,10 @@ Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
   if (c.max_length) key += std::to_string(*c.max_length);
   for (const std::string& pattern : c.patterns) key += "\np" + pattern;
   for (const std::string& name : c.formats) key += "\nf" + name;
+  for (const std::string& pattern : c.not_patterns) key += "\nn" + pattern;
+  for (const JsonTree* value : c.other_texts) key += "\no" + json_escaped(value->text);
   const auto [at, is_new] = by_key_.try_emplace(key, 0);
-  if (is_new && c.patterns.empty() && c.formats.empty()) {  // long ones are worth a shorter way
+  if (is_new && only_length(c)) {  // long ones are worth a shorter way
     const std::uint32_t max = c.max_length ? *c.max_length : kUnlimited;
     const Expr quote = Expr::literal("\"");
     const Expr characters = Expr::repeat(Expr::one_of(any_character()), c.min_length, max);
@@ -88,6 +103,15 @@ Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
   return Expr::call(at->second);
 }
 
+Dfa dfa_of_texts(const std::set<std::string>& texts, Budget& budget) {
+  Nfa nfa(budget);
+  const std::uint32_t end = nfa.add_state();
+  nfa.set_accept(end);
+  for (const std::string& text : texts)
+    nfa.add_empty(nfa.append_literal(0, json_escaped(text)), end);
+  return determinised(nfa);
+}
+
 /// The texts that a schema allows for names: all strings that satisfy it.
 Result<Dfa> SchemaBuilder::names_dfa(const SchemaSet& set) {
   HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
@@ -96,6 +120,7 @@ Result<Dfa> SchemaBuilder::names_dfa(const SchemaSet& set) {
   nfa.set_accept(end);
   for (const Conjunct& c : alternatives) {
     if ((c.types & kTypeString) == 0) continue;
+    HF_CHECKED(check_usable(c));
     if (!c.values) {
       HF_TRY(const Dfa characters, characters_of(c));
       nfa.add_empty(append_dfa(nfa, 0, characters), end);

@@ -23,7 +23,9 @@ void count_keywords(const Json& schema, std::map<std::string, int>& histogram) {
   for (const auto& [key, value] : schema.items()) {
     ++histogram[key];
     if (key == "enum" || key == "const") continue;
-    if (key == "properties" || key == "patternProperties" || key == "$defs") {
+    if (key == "dependentRequired") continue;
+    if (key == "properties" || key == "patternProperties" || key == "$defs" ||
+        key == "dependentSchemas") {
       for (const auto& [name, inner] : value.items()) count_keywords(inner, histogram);
     } else {
       count_keywords(value, histogram);
@@ -63,7 +65,7 @@ std::string RandomSchema::make(int depth, std::map<std::string, int>& histogram)
 
 Json RandomSchema::schema(int depth) {
   if (depth <= 0) return scalar();
-  switch (below(10)) {
+  switch (below(12)) {
     case 0:
     case 1:
     case 2:
@@ -79,6 +81,10 @@ Json RandomSchema::schema(int depth) {
       const std::vector<std::string> refs = {"node", "word", "count"};
       return {{"$ref", "#/$defs/" + refs[below(refs.size())]}};
     }
+    case 9:
+      return negation(depth);
+    case 10:
+      return condition(depth);
     default:
       return scalar();
   }
@@ -205,6 +211,60 @@ Json RandomSchema::combination(int depth) {
       return {{"allOf", {part("a"), part(below(3) == 0 ? "a" : "b")}}};
     }
   }
+}
+
+/// Something that must not hold beside something that must.
+Json RandomSchema::negation(int depth) {
+  switch (below(8)) {
+    case 0:
+      return {{"type", "string"}, {"maxLength", 9}, {"not", text()}};
+    case 1:
+      return {{"type", {"string", "null"}}, {"not", {{"enum", {"", "the", nullptr, 3}}}}};
+    case 2:
+      return {{"type", "number"}, {"not", number()}};
+    case 3:
+      return {{"type", {"number", "boolean"}}, {"not", {{"enum", {below(9), -2.5, 7, false}}}}};
+    case 4: {
+      Json out = object(depth);
+      out["not"] = {{"required", {kNames[below(3)]}}};
+      return out;
+    }
+    case 5: {
+      Json out = object(depth);
+      out["not"] = {{"properties", {{kNames[below(3)], schema(depth - 2)}}}};
+      return out;
+    }
+    case 6: {
+      Json out = array(depth);
+      out["not"] = below(2) == 0 ? Json{{"contains", scalar()}} : Json{{"items", scalar()}};
+      return out;
+    }
+    default:
+      return {{"oneOf", {number(), number(), text()}}};
+  }
+}
+
+/// A condition on one property, and what follows from it.
+Json RandomSchema::condition(int depth) {
+  Json out = object(depth);
+  out["properties"]["kind"] = {{"enum", {"p", "q", 1}}};
+  switch (below(4)) {
+    case 0:
+      out["dependentRequired"] = {{"a", {"b"}}};
+      return out;
+    case 1:
+      out["dependentSchemas"] = {{"kind", {{"required", {"a"}}}}};
+      return out;
+    case 2:
+      out["if"] = {{"required", {"a"}}};
+      break;
+    default:
+      out["if"] = {{"properties", {{"kind", {{"const", "p"}}}}}, {"required", {"kind"}}};
+  }
+  if (below(4) != 0) out["then"] = {{"required", {"b"}}};
+  if (below(2) == 0)
+    out["else"] = {{"properties", {{"name", schema(depth - 2)}}}, {"additionalProperties", true}};
+  return out;
 }
 
 Json RandomSchema::value() {

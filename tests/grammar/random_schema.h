@@ -28,6 +28,8 @@ class RandomSchema {
   Json array(int depth);
   Json object(int depth);
   Json combination(int depth);
+  Json negation(int depth);
+  Json condition(int depth);
   Json value();
   void change(Json& at, int depth);
 

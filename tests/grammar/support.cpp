@@ -1,5 +1,7 @@
 #include "support.h"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -30,9 +32,12 @@ std::shared_ptr<const TokenTable> byte_table() {
   return table;
 }
 
+std::string demo_path() {
+  return HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf";
+}
+
 std::shared_ptr<const TokenTable> demo_table() {
-  static const auto table =
-      table_of(std::string(HOLDFAST_SOURCE_DIR) + "/ops/demo/holdfast-demo-Q8_0.gguf");
+  static const auto table = table_of(demo_path());
   return table;
 }
 
@@ -57,6 +62,17 @@ bool accepts(const GrammarPtr& grammar, std::string_view text) {
 bool begins(const GrammarPtr& grammar, std::string_view text) {
   Matcher matcher(masks_of(grammar, byte_table()));
   return matcher.accept_bytes(text);
+}
+
+void check(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    const auto grammar = compile_json_schema(c.schema);
+    ASSERT_TRUE(grammar.has_value()) << c.schema << ": " << grammar.error().what;
+    for (const char* text : c.good)
+      EXPECT_TRUE(accepts(*grammar, text)) << c.schema << "  " << text;
+    for (const char* text : c.bad)
+      EXPECT_FALSE(accepts(*grammar, text)) << c.schema << "  " << text;
+  }
 }
 
 bool has_bit(const std::vector<std::uint64_t>& bits, TokenId id) {

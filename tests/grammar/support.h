@@ -14,7 +14,8 @@ namespace holdfast::grammar::tests {
 std::shared_ptr<const TokenTable> byte_table();
 constexpr TokenId kByteEnd = 256;
 
-/// The vocabulary of ops/demo's model (1,024 tokens).
+/// ops/demo's model and its vocabulary (1,024 tokens).
+std::string demo_path();
 std::shared_ptr<const TokenTable> demo_table();
 /// A vocabulary of the conformance data (HOLDFAST_CONFORMANCE_DIR); null if it is not there.
 std::shared_ptr<const TokenTable> conformance_table(const std::string& name);
@@ -28,6 +29,14 @@ bool accepts(const GrammarPtr& grammar, std::string_view text);
 bool begins(const GrammarPtr& grammar, std::string_view text);
 
 std::vector<TokenId> allowed_ids(Matcher& matcher);
+/// A schema with documents that satisfy it and that do not.
+struct Case {
+  const char* schema;
+  std::vector<const char*> good;
+  std::vector<const char*> bad;
+};
+void check(const std::vector<Case>& cases);
+
 bool has_bit(const std::vector<std::uint64_t>& bits, TokenId id);
 /// Every token tried on a copy of the matcher: what fill_mask must give.
 std::vector<std::uint64_t> brute_force_mask(const Matcher& matcher);

@@ -178,9 +178,9 @@ TEST_F(StructuredOutput, RefusalsComeBeforeAcceptance) {
                  {{"type", "json_schema"}, {"json_schema", {{"schema", json::parse(text)}}}}}};
   };
   const std::vector<Case> cases = {
-      {schema(R"({"type":"object","properties":{"a":{"not":{}}}})"),
+      {schema(R"({"type":"object","properties":{"a":{"not":{"format":"date"}}}})"),
        "unsupported",
-       {"'not'", "#/properties/a"}},
+       {"'format'", "#/properties/a/not"}},
       {schema(R"({"type":"string","enum":[1]})"), "invalid_request", {"no text satisfies"}},
       {schema(R"({"$ref":"#"})"), "invalid_request", {"refers to itself"}},
       {{{"guided_regex", "(a)\\1"}}, "unsupported", {"back reference"}},

@@ -1,0 +1,273 @@
+// What does not satisfy a schema, as alternatives of its own: of "all of these hold" the negation
+// is "one of these does not", said with the constraints that there are. Where there is none for it
+// (formats, multipleOf, …) the alternative is marked, and refused if it is still there when all
+// else is worked in: beside "type": "string" nobody needs to know which objects would fit.
+
+#include <algorithm>
+
+#include "shared/grammar/schema.h"
+
+namespace holdfast::grammar {
+namespace {
+
+constexpr std::uint8_t kTypeNumber = kTypeInteger | kTypeFraction;
+
+const JsonTree kTrueTree = {JsonTree::Kind::kBoolean, true, "", {}, {}};
+const JsonTree kFalseTree = {JsonTree::Kind::kBoolean, false, "", {}, {}};
+
+JsonTree object_of(const char* name, JsonTree value) {
+  JsonTree out = {JsonTree::Kind::kObject, false, "", {}, {name}};
+  out.items.push_back(std::move(value));
+  return out;
+}
+
+JsonTree required(std::vector<JsonTree> names) {
+  return object_of("required", {JsonTree::Kind::kArray, false, "", std::move(names), {}});
+}
+
+/// The alternatives that violate one conjunct.
+class Negation {
+ public:
+  Negation(SchemaReader& reader, const Conjunct& of, const std::string& pointer)
+      : reader_(reader), of_(of), pointer_(pointer) {}
+
+  std::vector<Conjunct> build() {
+    if (of_.types != kTypeAll) add(kTypeAll & ~of_.types);
+    if (of_.refused) refuse(of_.types, of_.refused->keyword);
+    if (of_.values) violate_values(*of_.values);
+    if ((of_.types & kTypeString) != 0) violate_string();
+    if ((of_.types & kTypeNumber) != 0) violate_number();
+    if ((of_.types & kTypeArray) != 0) violate_array();
+    if ((of_.types & kTypeObject) != 0) violate_object();
+    return std::move(out_);
+  }
+
+ private:
+  Conjunct& add(int types) {
+    Conjunct& c = out_.emplace_back();
+    c.pointer = pointer_;
+    c.types = static_cast<std::uint8_t>(types);
+    return c;
+  }
+  void refuse(int types, const std::string& keyword) {
+    add(types).refused = Refused{keyword, of_.pointer};
+  }
+
+  void violate_values(const std::vector<const JsonTree*>& values) {
+    std::uint8_t kinds = 0;
+    for (const JsonTree* value : values) kinds |= type_of(*value);
+    if ((kinds & kTypeNumber) != 0) kinds |= kTypeNumber;
+    add(of_.types & ~kinds);
+    const auto each = [&](std::uint8_t types) {
+      std::vector<const JsonTree*> some;
+      std::copy_if(values.begin(), values.end(), std::back_inserter(some),
+                   [&](const JsonTree* value) { return (type_of(*value) & types) != 0; });
+      return some;
+    };
+    const auto booleans = each(kTypeBoolean);
+    for (const JsonTree* other : {&kTrueTree, &kFalseTree}) {
+      const bool is_same = std::any_of(booleans.begin(), booleans.end(), [&](const JsonTree* v) {
+        return v->boolean == other->boolean;
+      });
+      if (!booleans.empty() && !is_same) add(kTypeBoolean).values.emplace(1, other);
+    }
+    if ((kinds & kTypeString) != 0) add(kTypeString).other_texts = each(kTypeString);
+    if ((kinds & kTypeNumber) != 0) between(each(kTypeNumber));
+    if ((kinds & kTypeArray) != 0) not_empty(each(kTypeArray)).min_items = 1;
+    if ((kinds & kTypeObject) != 0) not_empty(each(kTypeObject)).min_properties = 1;
+  }
+  /// Of arrays and objects only the empty one can be left out.
+  Conjunct& not_empty(const std::vector<const JsonTree*>& values) {
+    Conjunct& c = add(type_of(*values[0]));
+    const bool empty = std::all_of(values.begin(), values.end(),
+                                   [](const JsonTree* value) { return value->items.empty(); });
+    if (!empty) c.refused = Refused{values.size() > 1 ? "enum" : "const", of_.pointer};
+    return c;
+  }
+  /// All numbers but these: what lies before, between and behind them.
+  void between(const std::vector<const JsonTree*>& values) {
+    std::vector<Decimal> numbers;
+    for (const JsonTree* value : values) {
+      const auto number = Decimal::parse(value->text);
+      if (!number) return refuse(kTypeNumber, "enum");
+      numbers.push_back(*number);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    for (std::size_t i = 0; i <= numbers.size(); ++i) {
+      Conjunct& c = add(of_.types & kTypeNumber);
+      if (i > 0) c.lower = Bound{numbers[i - 1], true};
+      if (i < numbers.size()) c.upper = Bound{numbers[i], true};
+    }
+  }
+
+  void violate_string() {
+    if (of_.min_length > 0) add(kTypeString).max_length = of_.min_length - 1;
+    if (of_.max_length) add(kTypeString).min_length = *of_.max_length + 1;
+    for (const std::string& pattern : of_.patterns) add(kTypeString).not_patterns.insert(pattern);
+    for (const std::string& pattern : of_.not_patterns) add(kTypeString).patterns.insert(pattern);
+    if (!of_.other_texts.empty()) add(kTypeString).values = of_.other_texts;
+    if (!of_.formats.empty()) refuse(kTypeString, "format");
+  }
+
+  void violate_number() {
+    const int types = of_.types & kTypeNumber;
+    if (of_.number_format) return refuse(types, "format");
+    if (of_.lower) add(types).upper = Bound{of_.lower->value, !of_.lower->exclusive};
+    if (of_.upper) add(types).lower = Bound{of_.upper->value, !of_.upper->exclusive};
+    if (!of_.steps.empty()) refuse(types, "multipleOf");
+  }
+
+  void violate_array() {
+    if (of_.min_items > 0) add(kTypeArray).max_items = of_.min_items - 1;
+    if (of_.max_items) add(kTypeArray).min_items = *of_.max_items + 1;
+    if (of_.unique_items) refuse(kTypeArray, "uniqueItems");
+    for (const ArrayPart& part : of_.arrays) {
+      for (std::size_t i = 0; i < part.prefix.size(); ++i) {
+        if (reader_.is_true(part.prefix[i])) continue;
+        ArrayPart other;
+        other.open = true;
+        other.prefix.assign(i, reader_.intern(kTrueTree, pointer_));
+        other.prefix.push_back(reader_.negated(part.prefix[i]));
+        Conjunct& c = add(kTypeArray);
+        c.arrays.push_back(std::move(other));
+        c.min_items = static_cast<std::uint32_t>(i) + 1;
+      }
+      if (!part.items || reader_.is_true(*part.items)) continue;
+      if (part.prefix.empty()) {
+        add(kTypeArray).contains.emplace_back(reader_.negated(*part.items), 1);
+      } else if (reader_.is_false(*part.items)) {
+        add(kTypeArray).min_items = static_cast<std::uint32_t>(part.prefix.size()) + 1;
+      } else {
+        refuse(kTypeArray, "items");
+      }
+    }
+    for (const auto& [schema, wanted] : of_.contains) {
+      if (wanted > 1) {
+        refuse(kTypeArray, "minContains");
+        continue;
+      }
+      ArrayPart none;
+      none.open = true;
+      none.items = reader_.negated(schema);
+      add(kTypeArray).arrays.push_back(std::move(none));
+    }
+  }
+
+  void violate_object() {
+    if (of_.min_properties > 0) add(kTypeObject).max_properties = of_.min_properties - 1;
+    if (of_.max_properties) add(kTypeObject).min_properties = *of_.max_properties + 1;
+    if (!of_.names.empty()) refuse(kTypeObject, "propertyNames");
+    for (const std::string& name : of_.required) {
+      add_member(name, reader_.intern(kFalseTree, pointer_));
+    }
+    for (const ObjectPart& part : of_.objects) {
+      for (const auto& [name, id] : part.properties) {
+        if (reader_.is_true(id)) continue;
+        add_member(name, reader_.negated(id)).required.push_back(name);
+      }
+      for (const auto& [pattern, id] : part.patterns) {
+        if (!reader_.is_true(id)) refuse(kTypeObject, "patternProperties");
+      }
+      const bool any = !part.additional || reader_.is_true(*part.additional);
+      if (!any) refuse(kTypeObject, "additionalProperties");
+    }
+  }
+  Conjunct& add_member(const std::string& name, SchemaId id) {
+    Conjunct& c = add(kTypeObject);
+    ObjectPart& part = c.objects.emplace_back();
+    part.open = true;
+    part.properties.emplace_back(name, id);
+    return c;
+  }
+
+  SchemaReader& reader_;
+  const Conjunct& of_;
+  const std::string pointer_;
+  std::vector<Conjunct> out_;
+};
+
+}  // namespace
+
+SchemaId SchemaReader::negated(SchemaId id) {
+  if (is_true(id)) return intern(kFalseTree, pointer(id));
+  if (is_false(id)) return intern(kTrueTree, pointer(id));
+  const JsonTree& of = *schemas_[id].tree;
+  if (of.names == std::vector<std::string>{"not"}) return intern(of.items[0], pointer(id));
+  budget_.take_work(100);
+  // The copy inside is the same schema again: it has the same text.
+  return keep(object_of("not", of), pointer(id));
+}
+
+/// The id of a schema that the source does not have.
+SchemaId SchemaReader::keep(JsonTree tree, const std::string& pointer) {
+  made_.push_back(std::make_unique<const JsonTree>(std::move(tree)));
+  return intern(*made_.back(), pointer);
+}
+
+Result<std::vector<Conjunct>> SchemaReader::violations(SchemaId id, const std::string& pointer) {
+  std::vector<Conjunct> all(1);
+  all[0].pointer = pointer;
+  HF_TRY(const std::vector<Conjunct>* found, alternatives(id));
+  for (const Conjunct& c : *found) {
+    HF_TRY(all, product(all, Negation(*this, c, pointer).build()));
+  }
+  return all;
+}
+
+/// "if": what holds under the condition and what holds without it. A condition lists no members, so
+/// it closes no object.
+Result<std::vector<Conjunct>> SchemaReader::read_condition(SchemaId id) {
+  const JsonTree& tree = *schemas_[id].tree;
+  const std::string pointer = schemas_[id].pointer;
+  HF_TRY(const SchemaId condition, group_member(id, "if"));
+  HF_TRY(const std::vector<Conjunct>* found, alternatives(condition));
+  std::vector<Conjunct> held = *found;
+  for (Conjunct& c : held) {
+    for (ObjectPart& part : c.objects) part.open = true;
+    for (ArrayPart& part : c.arrays) part.open = true;
+  }
+  HF_TRY(std::vector<Conjunct> otherwise, violations(condition, pointer + "/if"));
+  if (tree.find("then") != nullptr) {
+    HF_TRY(const SchemaId then, group_member(id, "then"));
+    HF_TRY(const std::vector<Conjunct>* more, alternatives(then));
+    HF_TRY(held, product(held, *more));
+  }
+  if (tree.find("else") != nullptr) {
+    HF_TRY(const SchemaId other, group_member(id, "else"));
+    HF_TRY(const std::vector<Conjunct>* more, alternatives(other));
+    HF_TRY(otherwise, product(otherwise, *more));
+  }
+  held.insert(held.end(), std::make_move_iterator(otherwise.begin()),
+              std::make_move_iterator(otherwise.end()));
+  return held;
+}
+
+/// Each of them as the condition that it is: "if": {"required": [name]}, "then": …
+Result<std::vector<Conjunct>> SchemaReader::read_dependents(SchemaId id, const std::string& keyword,
+                                                            std::vector<Conjunct> base) {
+  const JsonTree& all = *schemas_[id].tree->find(keyword);
+  const std::string pointer = schemas_[id].pointer + "/" + keyword;
+  const bool is_names = keyword == "dependentRequired";
+  const auto good = [&](const JsonTree& value) {
+    if (!is_names) return is_schema(value);
+    return value.is(JsonTree::Kind::kArray) &&
+           std::all_of(value.items.begin(), value.items.end(),
+                       [](const JsonTree& n) { return n.is(JsonTree::Kind::kString); });
+  };
+  if (!all.is(JsonTree::Kind::kObject) || !std::all_of(all.items.begin(), all.items.end(), good)) {
+    return schema_error(
+        Errc::kInvalidRequest, keyword, schemas_[id].pointer,
+        is_names ? "expected an object of lists of names" : "expected an object of schemas");
+  }
+  for (std::size_t i = 0; i < all.names.size(); ++i) {
+    const JsonTree name = {JsonTree::Kind::kString, false, all.names[i], {}, {}};
+    JsonTree condition = object_of("if", required({name}));
+    condition.names.emplace_back("then");
+    condition.items.push_back(is_names ? required(all.items[i].items) : all.items[i]);
+    HF_TRY(const std::vector<Conjunct>* more, alternatives(keep(std::move(condition), pointer)));
+    HF_TRY(base, product(base, *more));
+  }
+  return base;
+}
+
+}  // namespace holdfast::grammar
