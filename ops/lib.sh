@@ -57,7 +57,7 @@ fetch_clients() {
   mkdir -p "$dir"
   # The lock file comes last: it says that all of them are there.
   if rm -rf "$dir/package-lock.json" "$dir/node_modules" && cp "$source"/package*.json "$temporary" &&
-    "${npm[@]}" ci --prefix "$temporary" --no-audit --no-fund --ignore-scripts >&2 &&
+    timeout 180 "${npm[@]}" ci --fetch-retries=1 --fetch-timeout=30000 --prefix "$temporary" --no-audit --no-fund --ignore-scripts >&2 &&
     mv "$temporary/node_modules" "$dir/" && cp "$source/package-lock.json" "$dir/"; then
     say "client libraries are in $dir"
   else
