@@ -305,6 +305,12 @@ void read_grammar(Fields& fields, wire::Submit* submit) {
   if (found.size() > 1) {
     fields.fail("response_format", "and the guided_… fields exclude each other; send one");
   }
+  bool finish = false;
+  fields.boolean("guided_finish", &finish);
+  if (finish && found.empty()) {
+    fields.fail("guided_finish", "needs a 'response_format' or guided_… field beside it");
+  }
+  if (!found.empty()) found[0].finish = finish;
   submit->sampling.extra =
       read_sampling_extra(fields, found.empty() ? std::string() : grammar::extra_of(found[0]));
 }

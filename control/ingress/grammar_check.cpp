@@ -28,6 +28,10 @@ Result<bool> GrammarCheck::check(const std::string& model_sha, const text::Token
     return Error{Errc::kUnsupported,
                  "grammar: the model's file holds no tokenizer; leave the grammar out"};
   }
+  if (request->finish && asked.mirostat != 0) {
+    return Error{Errc::kUnsupported,
+                 "grammar: 'finish' cannot be honoured with mirostat; leave one of them out"};
+  }
   HF_TRY(const grammar::GrammarPtr compiled, grammar::compile(*request));
   HF_CHECKED(grammar::check_coverage(*compiled, grammar::single_bytes(*tokenizer)));
   if (key.size() > kKeptBytesMax) return false;

@@ -25,11 +25,11 @@ bool Matcher::accept(TokenId id) {
   return !bytes.empty() && accept_bytes(bytes);
 }
 
-bool Matcher::accept_bytes(std::string_view bytes) {
-  if (ended_) return false;
+/// Leaves in now_ what the bytes make of places_. False, and no frame stays, if they do not fit.
+bool Matcher::read(std::string_view bytes, bool& may_end) {
   const Pushdown::Mark before = machine_.mark();
-  bool may_end = may_end_;
   std::uint32_t position = position_;
+  may_end = may_end_;
   now_ = places_;
   for (const char c : bytes) {
     if (!machine_.step(now_, static_cast<std::uint8_t>(c), position, then_)) {
@@ -40,10 +40,27 @@ bool Matcher::accept_bytes(std::string_view bytes) {
     std::swap(now_, then_);
     ++position;
   }
+  return true;
+}
+
+bool Matcher::accept_bytes(std::string_view bytes) {
+  bool may_end = false;
+  if (ended_ || !read(bytes, may_end)) return false;
   std::swap(places_, now_);
   may_end_ = may_end;
-  position_ = position;
+  position_ += static_cast<std::uint32_t>(bytes.size());
   return true;
+}
+
+bool Matcher::ends_within(TokenId id, std::int64_t n) {
+  if (masks_->table().is_end(id)) return may_end();
+  const Shortest& shortest = masks_->shortest();
+  const Pushdown::Mark before = machine_.mark();
+  bool may_end = false;
+  if (!read(masks_->table().bytes(id), may_end)) return false;
+  const std::int64_t bytes = may_end ? 0 : shortest.of(machine_, now_);
+  machine_.rewind(before);
+  return bytes + 1 <= n;
 }
 
 bool Matcher::fill_mask(std::span<std::uint64_t> bits) {

@@ -28,11 +28,16 @@ class Matcher {
   bool may_end() const { return may_end_ && !ended_; }
   /// Nothing but an end token is allowed.
   bool must_end() const { return places_.empty() && may_end(); }
+  /// Whether behind `id`, which may come next, the text can be complete and ended with at most `n`
+  /// tokens. True is sure: each byte of the shortest way is a token of its own.
+  bool ends_within(TokenId id, std::int64_t n);
   /// An end token was accepted.
   bool ended() const { return ended_; }
   const TokenTable& table() const { return masks_->table(); }
 
  private:
+  bool read(std::string_view bytes, bool& may_end);
+
   std::shared_ptr<TokenMasks> masks_;
   Pushdown machine_;
   Places places_;

@@ -15,6 +15,7 @@ Error bad(const std::string& cause) {
 std::string extra_of(const GrammarRequest& request) {
   nlohmann::json grammar = {{"kind", request.kind}};
   if (!request.source.empty()) grammar["source"] = request.source;
+  if (request.finish) grammar["finish"] = true;
   return nlohmann::json{{"grammar", std::move(grammar)}}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -29,8 +30,15 @@ Result<std::optional<GrammarRequest>> read_extra(std::string_view extra_json) {
   if (!grammar->is_object()) return bad("expected {\"kind\": …, \"source\": …}");
   GrammarRequest request;
   for (const auto& [name, value] : grammar->items()) {
+    if (name == "finish" && value.is_boolean()) {
+      request.finish = value.get<bool>();
+      continue;
+    }
     const bool known = name == "kind" || name == "source";
-    if (!known || !value.is_string()) return bad("expected only the texts \"kind\" and \"source\"");
+    if (!known || !value.is_string()) {
+      return bad(
+          "expected only the texts \"kind\" and \"source\", and true or false as \"finish\"");
+    }
     (name == "kind" ? request.kind : request.source) = value.get<std::string>();
   }
   return std::optional<GrammarRequest>(std::move(request));

@@ -2,7 +2,7 @@
 // How a request names what its text must look like: a member of wire::Sampling::extra, which is
 // stored with the request and goes to the worker as it is:
 //   {"grammar": {"kind": "json_schema" | "json_object" | "regex" | "gbnf" | "tool_call",
-//                "source": "…"}}
+//                "source": "…", "finish": true}}
 
 #include <list>
 #include <memory>
@@ -18,8 +18,9 @@
 namespace holdfast::grammar {
 
 struct GrammarRequest {
-  std::string kind;    // as above
-  std::string source;  // empty for "json_object"
+  std::string kind;     // as above
+  std::string source;   // empty for "json_object"
+  bool finish = false;  // complete within max_tokens (Matcher::ends_within)
 };
 
 /// Such a JSON object, for wire::Sampling::extra.

@@ -28,6 +28,11 @@ TokenMasks::TokenMasks(GrammarPtr grammar, std::shared_ptr<const TokenTable> tab
   path_.resize(depth);
 }
 
+const Shortest& TokenMasks::shortest() {
+  std::call_once(shortest_once_, [this] { shortest_ = std::make_unique<Shortest>(*grammar_); });
+  return *shortest_;
+}
+
 std::size_t TokenMasks::bytes_held() const {
   const std::lock_guard guard(lock_);
   return bytes_;

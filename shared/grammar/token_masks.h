@@ -15,6 +15,7 @@
 
 #include "shared/grammar/automata.h"
 #include "shared/grammar/pushdown.h"
+#include "shared/grammar/shortest.h"
 #include "shared/grammar/token_table.h"
 
 namespace holdfast::grammar {
@@ -37,6 +38,8 @@ class TokenMasks {
   /// the grammar is so ambiguous that the work of one mask is over its bound.
   bool fill(const Pushdown& machine, const Places& places, std::span<std::uint64_t> bits);
   std::size_t bytes_held() const;
+  /// Made when it is first asked for.
+  const Shortest& shortest();
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
@@ -69,6 +72,8 @@ class TokenMasks {
   mutable std::mutex lock_;
   Layer layers_[2];
   std::size_t bytes_ = 0;
+  std::once_flag shortest_once_;
+  std::unique_ptr<const Shortest> shortest_;
   // Of the walk and the fill under way.
   Pushdown walker_;
   std::vector<Places> levels_;

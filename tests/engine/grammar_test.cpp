@@ -93,6 +93,46 @@ TEST(EngineGrammar, EverySamplingParameterKeepsToIt) {
   }
 }
 
+// With "finish" every text that has room for its shortest form ends, and from any prefix with the
+// same ids; without need for it, ids are those without it. An end token counts as a token.
+TEST(EngineGrammar, FinishesWithinMaxTokens) {
+  struct Shape {
+    grammar::GrammarRequest request;
+    std::int64_t shortest;  // tokens, the end among them
+  };
+  const std::vector<Shape> shapes = {{{"regex", "[a-m]*n", true}, 2},
+                                     {{"regex", "(q[a-z]{3}){20,40}", true}, 81},
+                                     {{"gbnf", "root ::= \"x\" root \"yy\" | \"z\"", true}, 2},
+                                     {{"regex", "a*(b|cdefg)", true}, 2}};
+  int other = 0;
+  for (std::size_t n = 0; n < 48; ++n) {
+    const Shape& shape = shapes[n % shapes.size()];
+    SequenceSpec spec = make_spec(1, n, 1.3f);
+    spec.max_tokens = shape.shortest + static_cast<std::int64_t>(n / 4) * (n % 3);
+    spec.sampling.extra = grammar::extra_of(shape.request);
+    const Outcome whole = run_alone(spec);
+    EXPECT_EQ(whole.finish, FinishReason::kStop) << n << " " << text_of(whole.ids);
+    expect_of_grammar(spec, whole);
+    SequenceSpec rest = spec;
+    rest.committed.assign(whole.ids.begin(), whole.ids.begin() + static_cast<long>(n) % 7 % 2 + 1);
+    EXPECT_EQ(run_alone(rest).finish, FinishReason::kStop);
+    rest.committed.assign(whole.ids.begin(), whole.ids.end() - 1);
+    EXPECT_EQ(run_alone(rest).ids.back(), whole.ids.back());
+    SequenceSpec plain = spec;
+    plain.sampling.extra = grammar::extra_of({shape.request.kind, shape.request.source});
+    const Outcome usual = run_alone(plain);
+    other += usual.ids != whole.ids;
+    if (usual.finish == FinishReason::kStop) {
+      EXPECT_EQ(usual.ids, whole.ids) << n;
+    }
+  }
+  EXPECT_GT(other, 10);
+  SequenceSpec spec = make_spec(1, 3);
+  spec.sampling.extra = grammar::extra_of({"regex", "(q[a-z]{3}){20,40}", true});
+  spec.max_tokens = 80;  // the shortest has 80 and an end
+  EXPECT_EQ(run_alone(spec).finish, FinishReason::kLength);
+}
+
 // A bias for tokens that may not come has no effect; for one that may, it has.
 TEST(EngineGrammar, BiasesAreBehindTheMask) {
   SequenceSpec spec = make_spec(1, 2);  // [a-m]*n

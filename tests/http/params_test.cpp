@@ -169,6 +169,8 @@ TEST(Params, ChatNamesTheWrongParameter) {
        "response_format"},
       {R"({"model":"m","messages":[{"role":"user","content":"a"}],"guided_regex":5})",
        "guided_regex"},
+      {R"({"model":"m","messages":[{"role":"user","content":"a"}],"guided_finish":true})",
+       "guided_finish"},
       {R"({"model":"m","messages":[{"role":"user","content":"a"}],"tools":{}})", "tools"},
   };
   for (const auto& [body, param] : cases) {
@@ -285,6 +287,10 @@ TEST(Params, WhatTheTextMustLookLikeGoesIntoTheExtra) {
        R"({"grammar":{"kind":"json_schema","source":"{\"b\":1,\"a\":2}"}})"},
       {R"("json_schema":"{ }")", R"({"grammar":{"kind":"json_schema","source":"{ }"}})"},
       {R"("guided_regex":"a+")", R"({"grammar":{"kind":"regex","source":"a+"}})"},
+      {R"("guided_regex":"a+","guided_finish":true)",
+       R"({"grammar":{"finish":true,"kind":"regex","source":"a+"}})"},
+      {R"("guided_regex":"a+","guided_finish":false)",
+       R"({"grammar":{"kind":"regex","source":"a+"}})"},
       {R"("guided_grammar":"root ::= x")", R"({"grammar":{"kind":"gbnf","source":"root ::= x"}})"},
       {R"("grammar":"root ::= x")", R"({"grammar":{"kind":"gbnf","source":"root ::= x"}})"}};
   for (const auto& [fields, extra] : cases) {

@@ -116,6 +116,31 @@ TEST_F(StructuredOutput, ADocumentOutlivesKillsInTheMiddleOfIt) {
   }
 }
 
+TEST_F(StructuredOutput, ADocumentFinishesInTime) {
+  json body = with_schema(completion(9));
+  body["max_tokens"] = 180;  // the shortest document has 154 bytes
+  body["stream"] = true;
+  const std::string path = "/v1/completions";
+  const SseHeard cut = hear_sse(house_->url(), path, body.dump(), "cut", Resume::kPost);
+  EXPECT_EQ(cut.finish, "length") << cut.text;
+  body["guided_finish"] = true;
+  const SseHeard whole = hear_sse(house_->url(), path, body.dump(), "whole", Resume::kPost);
+  EXPECT_EQ(whole.finish, "stop");
+  EXPECT_TRUE(fits(kRequest, whole.text, true)) << whole.text;
+  bool killed = false;
+  const auto kill = [&](std::int64_t index) {
+    if (!killed && index >= 60) killed = house_->kill_child("worker-0");
+  };
+  const SseHeard heard = hear_sse(house_->url(), path, body.dump(), "k", Resume::kPost, kill);
+  EXPECT_TRUE(killed);
+  EXPECT_EQ(heard.text, whole.text);
+  EXPECT_EQ(heard.finish, "stop");
+  body["mirostat"] = 2;
+  const HttpAnswer refused = post(path, body);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("mirostat"), std::string::npos) << refused.body;
+}
+
 TEST_F(StructuredOutput, EveryDoorKnowsEveryKind) {
   const json chat_answer =
       json::parse(post("/v1/chat/completions", with_schema(chat(11))).body, nullptr, false);

@@ -68,6 +68,7 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   if (config_.vocabulary.tokenizer) {
     table_ = grammar::TokenTable::make(*config_.vocabulary.tokenizer);
     mask_.resize(table_->mask_words());
+    short_mask_.resize(table_->mask_words());
     grammars_ = std::make_unique<grammar::GrammarCache>(table_);
   }
 }
@@ -94,10 +95,9 @@ Result<ModelEngine::Slot*> ModelEngine::claim(SequenceKey key) {
 
 /// The state of its grammar after the committed ids (before them if they are replayed); null for a
 /// sequence without one.
-Result<std::unique_ptr<grammar::Matcher>> ModelEngine::make_matcher(const SequenceSpec& spec,
-                                                                    bool replays) {
+Result<std::unique_ptr<grammar::Matcher>> ModelEngine::make_matcher(
+    const SequenceSpec& spec, const std::optional<grammar::GrammarRequest>& request, bool replays) {
   std::unique_ptr<grammar::Matcher> matcher;
-  HF_TRY(const auto request, grammar::read_extra(spec.sampling.extra));
   if (!request) return matcher;
   if (!grammars_) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "a grammar needs a tokenizer"};
@@ -150,12 +150,14 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
   if (!extra.banned_strings.empty() && !table_) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "banned strings need a tokenizer"};
   }
-  HF_TRY(auto matcher, make_matcher(spec, extra.mirostat != 0));
+  HF_TRY(const auto request, grammar::read_extra(spec.sampling.extra));
+  HF_TRY(auto matcher, make_matcher(spec, request, extra.mirostat != 0));
   HF_TRY(Slot * slot, claim(spec.key));
   // Behind a complete text nothing is allowed but an end token, so that is the end.
   const bool ignore_eos = spec.sampling.ignore_eos && matcher == nullptr;
-  slot->rule = EndRule(&config_.vocabulary, std::move(spec.stops),
-                       generated_max(spec, config_.context), ignore_eos);
+  slot->generated_max = generated_max(spec, config_.context);
+  slot->finishes = request && request->finish && extra.mirostat == 0;  // ingress refuses both
+  slot->rule = EndRule(&config_.vocabulary, std::move(spec.stops), slot->generated_max, ignore_eos);
   slot->matcher = std::move(matcher);
   slot->finish = slot->rule.start();
   for (const TokenId id : spec.committed) {  // the choice may have ended with what was committed
@@ -221,6 +223,8 @@ void ModelEngine::release(Slot& slot) {
   slot.state = State::kFree;
   slot.rule = EndRule();
   slot.matcher.reset();
+  slot.finishes = false;
+  slot.generated_max = 0;
   slot.sampling = wire::Sampling();
   slot.extra = SamplingExtra();
   slot.banned.reset();
@@ -377,12 +381,42 @@ bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
   return true;
 }
 
+/// `picked` if behind it enough tokens are left to complete the text. Else one of those of a single
+/// byte for which that holds: where it held so far there is one, as a byte of the shortest way
+/// leaves one byte less to go and costs one token. `picked` again where it never held.
+std::optional<TokenId> ModelEngine::in_time(Slot& slot, const float* row, SampleInput& in,
+                                            TokenId picked) {
+  const std::int64_t left = slot.generated_max - slot.generated() - 1;
+  if (slot.matcher->ends_within(picked, left)) return picked;
+  bool any = false;
+  bool only_end = true;
+  for (std::size_t word = 0; word < mask_.size(); ++word) {
+    short_mask_[word] = 0;
+    for (std::uint64_t rest = mask_[word]; rest != 0; rest &= rest - 1) {
+      const TokenId id = static_cast<TokenId>(word * 64) + __builtin_ctzll(rest);
+      const bool is_end = table_->is_end(id);
+      const bool is_short = is_end || table_->bytes(id).size() == 1;
+      const bool excluded =
+          std::find(in.excluded.begin(), in.excluded.end(), id) != in.excluded.end();
+      if (!is_short || excluded || !slot.matcher->ends_within(id, left)) continue;
+      short_mask_[word] |= rest & -rest;
+      any = true;
+      only_end = only_end && is_end;
+    }
+  }
+  if (!any) return picked;
+  in.mask = short_mask_;
+  in.only_end = only_end;
+  return sampler_.pick(row, in);
+}
+
 void ModelEngine::sample(Slot& slot, const float* row) {
   SampleInput in;
   if (!fill_input(slot, in)) return fail(slot, grammar_error(slot.generated()));
   const bool replays = slot.replayed_n < slot.replayed.size();
   if (replays) in.forced = slot.replayed[slot.replayed_n];
   std::optional<TokenId> id = sampler_.pick(row, in);
+  if (id.has_value() && slot.finishes) id = in_time(slot, row, in, *id);
   if (!id.has_value()) {
     const std::string at = "sample token " + std::to_string(slot.generated());
     return fail(slot, all_finite(row, config_.vocab)

@@ -95,6 +95,8 @@ class ModelEngine final : public Engine {
     std::int32_t priority = 0;
     EndRule rule;
     std::unique_ptr<grammar::Matcher> matcher;  // null: any text
+    bool finishes = false;                      // its text is complete within generated_max
+    std::int64_t generated_max = 0;
     std::unique_ptr<Probe> probe;
     std::unique_ptr<Pooler> pooler;  // null: no embedding
     std::size_t probe_next = 0;      // of probe->positions
@@ -117,7 +119,9 @@ class ModelEngine final : public Engine {
 
   Slot* find(SequenceKey key);
   Result<Slot*> claim(SequenceKey key);
-  Result<std::unique_ptr<grammar::Matcher>> make_matcher(const SequenceSpec& spec, bool replays);
+  Result<std::unique_ptr<grammar::Matcher>> make_matcher(
+      const SequenceSpec& spec, const std::optional<grammar::GrammarRequest>& request,
+      bool replays);
   void prepare_extra(Slot& slot, const SequenceSpec& spec);
   void keep_tail(Slot& slot, TokenId id);
   void release(Slot& slot);
@@ -139,6 +143,7 @@ class ModelEngine final : public Engine {
   void fail(Slot& slot, const Error& error);
   bool fill_input(Slot& slot, SampleInput& in);
   void sample(Slot& slot, const float* row);
+  std::optional<TokenId> in_time(Slot& slot, const float* row, SampleInput& in, TokenId picked);
   plan::Pooling usual_pooling() const;
   Result<void> add_vector(SequenceSpec spec, const sampling::EmbeddingWish& wish);
   void advance_embedding(Slot& slot, const backend::Segment& segment, std::int32_t first);
@@ -156,6 +161,7 @@ class ModelEngine final : public Engine {
   std::shared_ptr<const std::vector<TokenId>> last_breakers_;
   std::vector<TokenId> excluded_;
   std::vector<std::uint64_t> mask_;
+  std::vector<std::uint64_t> short_mask_;  // of it, what in_time() leaves
   std::vector<Slot> slots_;
   std::vector<Slot*> order_;
   std::vector<Planned> planned_;

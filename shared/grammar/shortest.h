@@ -1,0 +1,23 @@
+#pragma once
+// The fewest bytes that still complete a text.
+
+#include <cstdint>
+#include <vector>
+
+#include "shared/grammar/automata.h"
+#include "shared/grammar/pushdown.h"
+
+namespace holdfast::grammar {
+
+/// Made once for a grammar, in time about linear in its transitions. Then safe from any thread.
+class Shortest {
+ public:
+  explicit Shortest(const Grammar& grammar);
+  /// From closed places, where the text may not end yet. Cost: the frames that are open.
+  std::uint32_t of(const Pushdown& machine, const Places& places) const;
+
+ private:
+  std::vector<std::uint32_t> to_end_;  // by state: bytes to the end of its rule
+};
+
+}  // namespace holdfast::grammar
