@@ -177,8 +177,8 @@ export class ConfigView {
             [...k.history].reverse().map((h) =>
               el('li', {
                 text:
-                    `version ${h.version}, ${when(h.at_ms)}, ${by(h)}: ` +
-                    `${show(h.from)} to ${show(h.to)}`,
+                  `version ${h.version}, ${when(h.at_ms)}, ${by(h)}: ` +
+                  `${show(h.from)} to ${show(h.to)}`,
               }),
             ),
           ),

@@ -46,8 +46,8 @@ export function put(node, ...children) {
 /// are while the numbers change. columns: [{title, cell(row, node), number}]; cell either returns a
 /// text or puts what it wants into its node.
 export class Table {
-  constructor(caption, columns, {key, empty, onRow}) {
-    Object.assign(this, {columns, key, onRow});
+  constructor(caption, columns, {key, empty}) {
+    Object.assign(this, {columns, key});
     this.rows = new Map();
     this.body = el('tbody', {role: 'rowgroup'});
     this.empty = el('p', {class: 'empty', text: empty});
@@ -93,7 +93,6 @@ export class Table {
         setText(node, text);
         node.classList.toggle('none', text === '–');
       });
-      this.onRow?.(data, row.node);
       const place = before === null ? this.body.firstChild : before.nextSibling;
       if (place !== row.node) this.body.insertBefore(row.node, place);
       before = row.node;

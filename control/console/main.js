@@ -162,6 +162,7 @@ byId('skip').onclick = (event) => {
 byId('login-form').onsubmit = (event) => {
   event.preventDefault();
   key.set(byId('login-key').value.trim());
+  byId('login-key').value = '';
   tick();
 };
 byId('logout').onclick = () => {

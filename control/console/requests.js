@@ -145,7 +145,11 @@ function drawTimeline(picture, r, now) {
       from: a.started_ms,
       to: a.ended_ms ?? r.finished_ms ?? now,
       kind:
-        a.ended_ms === null && !r.finished_ms ? 'open' : a.reason === 'finished' ? 'done' : 'ended',
+        a.ended_ms === null && !r.finished_ms
+          ? 'open'
+          : ['stop', 'length'].includes(a.reason)
+            ? 'done'
+            : 'ended',
       text: `${a.worker_key}, ${a.reason || 'running'}`,
     }),
   );

@@ -464,7 +464,7 @@ export class StatusView {
       first === undefined
         ? 'Nothing was measured yet.'
         : `One value each ${history.interval_ms / 1000} s` +
-            (whole ? '.' : `, from ${when(first)} on, when this gateway began: less than an hour.`),
+            (whole ? '.' : `, from ${when(first)} on: less than an hour, the gateway began then.`),
     );
     const start = Math.min(Math.max(first ?? end, end - kHour), end - kLeast);
     for (const plot of this.plots) plot.update(this.samples, start, end);

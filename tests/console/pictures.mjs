@@ -9,7 +9,7 @@ import {sleep, until} from './house.mjs';
 export async function takePictures({house, open, dir}) {
   mkdirSync(dir, {recursive: true});
   house.cli('config', 'set', 'queue.max_waiting=40');
-  const end = Date.now() + 280e3;
+  const end = Date.now() + 190e3;
   const load = (async () => {
     const open = new Set();
     while (Date.now() < end) {
@@ -30,10 +30,10 @@ export async function takePictures({house, open, dir}) {
     await sleep(1500);
     await prepare?.(shot);
     await shot.evaluate(() => document.fonts.ready);
-    await shot.screenshot({path: join(dir, `${name}.png`), fullPage: true});
+    await shot.screenshot({path: join(dir, `${name}.png`), fullPage: view === 'status'});
     await shot.context().close();
   };
-  await sleep(250e3);
+  await sleep(170e3);
   const phone = {
     viewport: {width: 390, height: 844},
     hasTouch: true,
