@@ -65,7 +65,11 @@ function workerTable() {
     [
       {title: 'worker', cell: (w) => w.key},
       {title: 'state', cell: (w, node) => badge(node, w.state, ['connected'], ['quarantined'])},
-      {title: 'device', cell: (w) => `${w.device}, ${w.kernels || w.engine}, ${w.threads} threads`},
+      {
+        title: 'device',
+        cell: (w) =>
+          `${w.device}, ${w.kernels || w.engine}, ${w.threads} ${w.threads === 1 ? 'thread' : 'threads'}`,
+      },
       {title: 'models', cell: (w) => w.models.join(', ') || 'none'},
       {
         title: 'sequences',

@@ -99,9 +99,9 @@ export class Answer {
           this.on.state('streaming');
         }
       } catch (e) {
-        const refused =
-          e instanceof ApiError && e.status >= 400 && !e.away && ![429, 504].includes(e.status);
-        if (refused) throw e;
+        // A request that exists is waited for; a new one that is refused is the user's to know.
+        const waits = e.away || (this.id !== null && [429, 503, 504].includes(e.status));
+        if (e instanceof ApiError && !waits) throw e;
       } finally {
         clearInterval(this.watcher);
       }

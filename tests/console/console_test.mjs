@@ -113,7 +113,7 @@ async function compareStatus() {
   );
   const one = await cells(row(page, 'Workers', worker.key));
   assert.equal(one.state, worker.state);
-  assert.equal(one.device, `cpu, ${worker.kernels}, ${worker.threads} threads`);
+  assert.equal(one.device, `cpu, ${worker.kernels}, 1 thread`);
   assert.equal(one.sequences, `running 0, free ${worker.slots}`);
   assert.equal(one['KV pages'], `used 0, free ${worker.pages}`);
   const memory = await cells(row(page, 'Memory of the devices', device.device));
