@@ -54,18 +54,25 @@ Result<GrammarPtr> compile(const GrammarRequest& request, const GrammarLimits& l
              "' is not known; expected json_schema, json_object, regex, gbnf or tool_call");
 }
 
-Result<std::shared_ptr<TokenMasks>> GrammarCache::find(const GrammarRequest& request) {
+std::shared_ptr<TokenMasks> GrammarCache::kept(const GrammarRequest& request) {
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.request.kind == request.kind && entry.request.source == request.source;
   });
-  if (at != entries_.end()) {
-    entries_.splice(entries_.begin(), entries_, at);
-    return entries_.front().masks;
-  }
+  if (at == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, at);
+  return entries_.front().masks;
+}
+
+void GrammarCache::keep(const GrammarRequest& request, std::shared_ptr<TokenMasks> masks) {
+  entries_.push_front({request, std::move(masks)});
+  while (entries_.size() > size_) entries_.pop_back();
+}
+
+Result<std::shared_ptr<TokenMasks>> GrammarCache::find(const GrammarRequest& request) {
+  if (auto masks = kept(request)) return masks;
   HF_TRY(GrammarPtr grammar, compile(request));
   HF_TRY(std::shared_ptr<TokenMasks> masks, TokenMasks::make(std::move(grammar), table_));
-  entries_.push_front({request, masks});
-  while (entries_.size() > size_) entries_.pop_back();
+  keep(request, masks);
   return masks;
 }
 

@@ -38,6 +38,9 @@ class GrammarCache {
       : table_(std::move(table)), size_(size) {}
   /// Errors as compile() and check_coverage().
   Result<std::shared_ptr<TokenMasks>> find(const GrammarRequest& request);
+  /// Null if it is not kept.
+  std::shared_ptr<TokenMasks> kept(const GrammarRequest& request);
+  void keep(const GrammarRequest& request, std::shared_ptr<TokenMasks> masks);
 
  private:
   struct Entry {

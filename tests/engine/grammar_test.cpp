@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
 
 #include "tests/engine/hash_executor.h"
 
@@ -182,11 +184,53 @@ TEST(EngineGrammar, NeighboursAndPreemptionChangeNothing) {
   EXPECT_GT(preemptions, 0u);
 }
 
+// Compiling is held up until the others are done; then the texts are what they always are.
+TEST(EngineGrammar, CompilingHoldsUpNobody) {
+  std::mutex mutex;
+  std::condition_variable opened;
+  bool open = false;
+  ModelEngineConfig config = test_config();
+  config.compile_grammar = [&](const grammar::GrammarRequest& request) {
+    std::unique_lock lock(mutex);
+    opened.wait(lock, [&] { return open; });
+    return grammar::compile(request);
+  };
+  TestEngine t(config);
+  std::vector<SequenceSpec> specs;
+  std::vector<Outcome> alone;
+  for (std::size_t n = 0; n < 4; ++n) {
+    specs.push_back(n % 2 == 0 ? make_spec(1 + n, n) : varied_spec(1 + n, n));
+    alone.push_back(run_alone(specs[n]));
+    ASSERT_TRUE(t.engine->add(specs[n]).has_value());
+  }
+  t.engine->cancel(1);  // while it waits
+  ASSERT_TRUE(t.engine->add(specs[0]).has_value());
+  std::vector<Outcome> out(specs.size());
+  while (out[1].finish == FinishReason::kNone || out[3].finish == FinishReason::kNone) {
+    gather(t.engine->step(), 1, out);
+  }
+  EXPECT_TRUE(out[0].ids.empty());
+  EXPECT_TRUE(out[2].ids.empty());
+  EXPECT_FALSE(t.engine->idle());
+  {
+    const std::lock_guard lock(mutex);
+    open = true;
+  }
+  opened.notify_all();
+  while (!t.engine->idle()) gather(t.engine->step(), 1, out);
+  for (std::size_t n = 0; n < specs.size(); ++n) EXPECT_EQ(out[n], alone[n]) << n;
+}
+
 TEST(EngineGrammar, WhatCannotBeIsATypedError) {
   TestEngine t;
   const auto code = [&](SequenceSpec spec) {
     const auto added = t.engine->add(std::move(spec));
-    return added.has_value() ? Errc::kInternal : added.error().code;
+    if (!added.has_value()) return added.error().code;
+    for (;;) {
+      for (const Produced& p : t.engine->step()) {
+        return p.finish == FinishReason::kError ? p.error.code : Errc::kInternal;
+      }
+    }
   };
   SequenceSpec spec = make_spec(1, 0);
   spec.sampling.extra = grammar::extra_of({"regex", "a{3,1}"});

@@ -69,7 +69,9 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
     table_ = grammar::TokenTable::make(*config_.vocabulary.tokenizer);
     mask_.resize(table_->mask_words());
     short_mask_.resize(table_->mask_words());
-    grammars_ = std::make_unique<grammar::GrammarCache>(table_);
+    GrammarCompile compile = config_.compile_grammar;
+    if (!compile) compile = [](const auto& request) { return grammar::compile(request); };
+    grammars_ = std::make_unique<GrammarLoader>(table_, std::move(compile));
   }
 }
 
@@ -93,23 +95,34 @@ Result<ModelEngine::Slot*> ModelEngine::claim(SequenceKey key) {
                key_text(key) + "all " + std::to_string(config_.slots) + " slots are taken"};
 }
 
-/// The state of its grammar after the committed ids (before them if they are replayed); null for a
-/// sequence without one.
-Result<std::unique_ptr<grammar::Matcher>> ModelEngine::make_matcher(
-    const SequenceSpec& spec, const std::optional<grammar::GrammarRequest>& request, bool replays) {
-  std::unique_ptr<grammar::Matcher> matcher;
-  if (!request) return matcher;
-  if (!grammars_) {
-    return Error{Errc::kUnsupported, key_text(spec.key) + "a grammar needs a tokenizer"};
+/// The state of its grammar after the committed ids (before them if they are replayed).
+Result<void> ModelEngine::make_matcher(Slot& slot, const Result<GrammarLoader::Masks>& masks) {
+  if (!masks) return masks.error();
+  slot.matcher = std::make_unique<grammar::Matcher>(*masks);
+  for (std::int64_t i = slot.prompt_n; i < slot.length(); ++i) {
+    if (slot.matcher->accept(slot.tokens[static_cast<std::size_t>(i)])) continue;
+    return Error{Errc::kInvalidRequest, key_text(slot.key) + "committed token " +
+                                            std::to_string(i - slot.prompt_n) +
+                                            " is not of its grammar"};
   }
-  HF_TRY(auto masks, grammars_->find(*request));
-  matcher = std::make_unique<grammar::Matcher>(std::move(masks));
-  for (std::size_t i = 0; !replays && i < spec.committed.size(); ++i) {
-    if (matcher->accept(spec.committed[i])) continue;
-    return Error{Errc::kInvalidRequest, key_text(spec.key) + "committed token " +
-                                            std::to_string(i) + " is not of its grammar"};
+  return {};
+}
+
+/// Sequences whose grammar has come may go on. Whether others still wait for theirs.
+bool ModelEngine::take_grammars() {
+  bool waits = false;
+  for (Slot& slot : slots_) {
+    if (slot.grammar == nullptr) continue;
+    const Result<GrammarLoader::Masks>* masks = grammars_->result(*slot.grammar);
+    if (masks == nullptr) {
+      waits = true;
+      continue;
+    }
+    const Result<void> made = make_matcher(slot, *masks);
+    slot.grammar.reset();
+    if (!made) fail(slot, made.error());
   }
-  return matcher;
+  return waits;
 }
 
 /// What its extra sampling needs beside the numbers.
@@ -151,14 +164,16 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "banned strings need a tokenizer"};
   }
   HF_TRY(const auto request, grammar::read_extra(spec.sampling.extra));
-  HF_TRY(auto matcher, make_matcher(spec, request, extra.mirostat != 0));
+  if (request && !grammars_) {
+    return Error{Errc::kUnsupported, key_text(spec.key) + "a grammar needs a tokenizer"};
+  }
   HF_TRY(Slot * slot, claim(spec.key));
   // Behind a complete text nothing is allowed but an end token, so that is the end.
-  const bool ignore_eos = spec.sampling.ignore_eos && matcher == nullptr;
+  const bool ignore_eos = spec.sampling.ignore_eos && !request;
   slot->generated_max = generated_max(spec, config_.context);
   slot->finishes = request && request->finish && extra.mirostat == 0;  // ingress refuses both
   slot->rule = EndRule(&config_.vocabulary, std::move(spec.stops), slot->generated_max, ignore_eos);
-  slot->matcher = std::move(matcher);
+  if (request) slot->grammar = grammars_->start(*request);
   slot->finish = slot->rule.start();
   for (const TokenId id : spec.committed) {  // the choice may have ended with what was committed
     if (slot->finish != wire::FinishReason::kNone) break;
@@ -222,6 +237,7 @@ void ModelEngine::release(Slot& slot) {
   slot.tokens.clear();
   slot.state = State::kFree;
   slot.rule = EndRule();
+  slot.grammar.reset();
   slot.matcher.reset();
   slot.finishes = false;
   slot.generated_max = 0;
@@ -304,8 +320,13 @@ void ModelEngine::produce_ended() {
 const std::vector<Produced>& ModelEngine::step() {
   produced_.clear();
   produce_ended();
+  const bool waits = take_grammars();
   plan();
-  if (!planned_.empty()) run();
+  if (!planned_.empty()) {
+    run();
+  } else if (waits && produced_.empty()) {
+    grammars_->wait();  // as nothing else is to be done
+  }
   return produced_;
 }
 

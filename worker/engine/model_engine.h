@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "shared/grammar/matcher.h"
-#include "shared/grammar/request.h"
 #include "worker/backend/backend.h"
 #include "worker/engine/banned.h"
 #include "worker/engine/embedding.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/grammar_loader.h"
 #include "worker/engine/page_pool.h"
 #include "worker/engine/sampler.h"
 
@@ -43,6 +43,7 @@ struct ModelEngineConfig {
   std::optional<plan::Pooling> pooling;   // what the file names
   std::string model_sha;
   std::string numerics_class;
+  GrammarCompile compile_grammar;  // empty: grammar::compile
 };
 
 /// The limits that an Executor for this configuration must be loaded with.
@@ -94,6 +95,7 @@ class ModelEngine final : public Engine {
     std::int32_t choice = 0;
     std::int32_t priority = 0;
     EndRule rule;
+    GrammarLoader::JobPtr grammar;              // not null: waits until it is compiled
     std::unique_ptr<grammar::Matcher> matcher;  // null: any text
     bool finishes = false;                      // its text is complete within generated_max
     std::int64_t generated_max = 0;
@@ -119,9 +121,8 @@ class ModelEngine final : public Engine {
 
   Slot* find(SequenceKey key);
   Result<Slot*> claim(SequenceKey key);
-  Result<std::unique_ptr<grammar::Matcher>> make_matcher(
-      const SequenceSpec& spec, const std::optional<grammar::GrammarRequest>& request,
-      bool replays);
+  bool take_grammars();
+  Result<void> make_matcher(Slot& slot, const Result<GrammarLoader::Masks>& masks);
   void prepare_extra(Slot& slot, const SequenceSpec& spec);
   void keep_tail(Slot& slot, TokenId id);
   void release(Slot& slot);
@@ -155,7 +156,7 @@ class ModelEngine final : public Engine {
   PagePool pool_;
   Sampler sampler_;
   std::shared_ptr<const grammar::TokenTable> table_;  // null without a tokenizer
-  std::unique_ptr<grammar::GrammarCache> grammars_;   // the same
+  std::unique_ptr<GrammarLoader> grammars_;           // the same
   std::shared_ptr<const BannedTexts> last_banned_;    // requests of one client ask for the same
   std::vector<std::string> last_breakers_text_;
   std::shared_ptr<const std::vector<TokenId>> last_breakers_;

@@ -16,7 +16,7 @@ void ModelEngine::plan() {
   order_.clear();
   bool decoding = false;
   for (Slot& slot : slots_) {
-    if (slot.state == State::kFree) continue;
+    if (slot.state == State::kFree || slot.grammar != nullptr) continue;
     order_.push_back(&slot);
     decoding |= slot.state == State::kRunning && !slot.paused && slot.pending() == 1;
   }
