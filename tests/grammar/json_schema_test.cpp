@@ -368,6 +368,8 @@ TEST(JsonSchema, WhatCannotBeHonouredIsRefusedByNameAndPlace) {
                 R"("else":{"required":["b"]}}}})",
                 {"'propertyNames'", "#/properties/a/if"});
   check_refused(no, R"({"not":{"const":[1]}})", {"'const'", "#/not"});
+  check_refused(no, R"({"type":"string","not":{"not":{"format":"date"}}})",
+                {"'format'", "#/not/not"});
   check_refused(no, R"({"type":"object","not":{"additionalProperties":false}})",
                 {"'additionalProperties'", "#/not"});
   check_refused(no, R"({"type":"object","not":{"patternProperties":{"^a":{"type":"null"}}}})",
