@@ -33,7 +33,7 @@ class Negation {
 
   std::vector<Conjunct> build() {
     if (of_.types != kTypeAll) add(kTypeAll & ~of_.types);
-    if (of_.refused) refuse(of_.types, of_.refused->keyword);
+    if (of_.refused) add(of_.types).refused = of_.refused;
     if (of_.values) violate_values(*of_.values);
     if ((of_.types & kTypeString) != 0) violate_string();
     if ((of_.types & kTypeNumber) != 0) violate_number();
