@@ -59,6 +59,7 @@ House::House(HouseOptions options) : options_(std::move(options)) {
 
 House::~House() {
   operator_.reset();
+  kill_and_reap(gateway_);
   for (const auto& [key, pid] : workers_) kill_and_reap(pid);
   kill_and_reap(ingress_);
   kill_and_reap(daemon_);
@@ -101,6 +102,25 @@ Result<void> House::restart_ingress() {
   kill_and_reap(std::exchange(ingress_, 0));
   HF_TRY(ingress_, spawn({program("holdfast-ingress"), "--state", options_.dir}, log("ingress")));
   return {};
+}
+
+Result<void> House::start_gateway(const std::vector<std::string>& flags) {
+  constexpr std::int64_t kPatienceMs = 30'000;
+  constexpr std::string_view kListens = "listening http://127.0.0.1:";
+  std::vector<std::string> args = {program("holdfast-gateway"), "--state", options_.dir, "--http",
+                                   "127.0.0.1:0"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  HF_TRY(gateway_, spawn(args, log("gateway")));
+  const std::int64_t until = now_us() + kPatienceMs * 1000;
+  while (now_us() < until) {
+    const std::string text = log_tail("gateway");
+    if (const auto at = text.find(kListens); at != std::string::npos) {
+      http_port_ = std::atoi(text.c_str() + at + kListens.size());
+      return {};
+    }
+    sleep_ms(5);
+  }
+  return timed_out("start of the gateway: " + log_tail("gateway"), kPatienceMs);
 }
 
 void House::kill_daemon() {

@@ -42,6 +42,11 @@ class House {
   pid_t daemon() const { return daemon_; }
   Result<void> restart_ingress();  // by SIGKILL
 
+  /// On a free port of the loopback address; returns when it listens.
+  Result<void> start_gateway(const std::vector<std::string>& flags = {});
+  pid_t gateway() const { return gateway_; }
+  int http_port() const { return http_port_; }
+
   /// Registers the model "bench" for the fake engine with these options (JSON), and loads it.
   Result<void> add_model(const std::string& engine_options, int slots, int context = 4096);
   Result<void> start_worker(const std::string& key, const std::vector<std::string>& flags = {},
@@ -66,6 +71,8 @@ class House {
   HouseOptions options_;
   pid_t daemon_ = 0;
   pid_t ingress_ = 0;
+  pid_t gateway_ = 0;
+  int http_port_ = 0;
   std::map<std::string, pid_t> workers_;
   std::unique_ptr<client::Client> operator_;
 };

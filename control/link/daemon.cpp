@@ -69,6 +69,9 @@ Result<void> Daemon::open_doors() {
   worker.heartbeat_interval_ms = static_cast<int>(c.worker_heartbeat_ms);
   worker.heartbeat_timeout_ms = static_cast<int>(c.worker_timeout_ms);
   worker.message_bytes_max = c.worker_message_bytes_max;
+  // Bounded by what workers keep until it is acknowledged; a full queue would hold back their
+  // heartbeats, and a busy daemon would take them for dead.
+  worker.receive_high_water = 0;
   wire::SocketOptions ingress = client;
   ingress.message_bytes_max = c.ingress_message_bytes_max;
   const auto outbox = static_cast<std::size_t>(c.outbox_messages_max);

@@ -69,6 +69,9 @@ Result<void> IoLoop::open() {
   options.heartbeat_interval_ms = 500;
   options.heartbeat_timeout_ms = 2000;
   options.message_bytes_max = 64 << 20;
+  // A full queue would hold back the daemon's heartbeats too, and a busy client would take its
+  // daemon for dead. What can arrive is bounded by what was asked for: windows of streams, answers.
+  options.receive_high_water = 0;  // no bound
   options.server_key = options_.server_key;
   options.public_key = options_.public_key;
   options.secret_key = options_.secret_key;

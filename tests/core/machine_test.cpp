@@ -269,6 +269,24 @@ TEST_F(MachineTest, MaxTokensIsAlsoTheDaemonsPromise) {
   EXPECT_EQ(bench.machine.request("r1")->choices[0].row.finish, FinishReason::kLength);
 }
 
+TEST_F(MachineTest, WhatGoesWithTokensEndsWhereTheyDo) {
+  ready();
+  bench.submit(bench.submission("r1", 2));
+  const wire::Dispatch d = bench.dispatch();
+  wire::TokenEvent event;
+  event.request_id = "r1";
+  event.fence = d.fence;
+  event.ids = {1, 2, 3, 4};
+  event.extra = {"a", "b", "c", "d"};
+  wire::Tokens tokens;
+  tokens.events = {event};
+  bench.step(FromWorker{kW1, tokens});
+  const auto chunks = bench.written<InsertChunk>();
+  ASSERT_EQ(chunks.size(), 1u);
+  EXPECT_EQ(chunks[0].ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(chunks[0].extra, (std::vector<std::string>{"a", "b"}));
+}
+
 TEST_F(MachineTest, MaxTokensReachedExactlyIsTheEnd) {
   ready();
   bench.submit(bench.submission("r1", 2));

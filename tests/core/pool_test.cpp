@@ -177,6 +177,9 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
   large.row.bytes = 1 << 30;
   EXPECT_FALSE(memory_drifts(large, {})) << "of what was not measured nothing is said";
   EXPECT_EQ(drift_percent(large), 0);
+  large.row.bytes = 0;
+  large.memory.taken = 1 << 30;
+  EXPECT_EQ(drift_percent(large), 0) << "nor where nothing was reserved";
 }
 
 }  // namespace

@@ -49,6 +49,8 @@ Result<void> Link::open() {
   options.heartbeat_interval_ms = options_.heartbeat_interval_ms;
   options.heartbeat_timeout_ms = options_.heartbeat_timeout_ms;
   options.message_bytes_max = 64 << 20;  // DISPATCH carries prompt and committed ids
+  // A full queue would hold back the daemon's heartbeats; what can arrive is bounded by the slots.
+  options.receive_high_water = 0;
   HF_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
   socket_ = std::make_unique<wire::Socket>(std::move(socket));
   HF_CHECKED(socket_->start_monitor(context_));
