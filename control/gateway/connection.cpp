@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <charconv>
 #include <exception>
+#include <iterator>
 #include <vector>
 
 #include "control/gateway/errors.h"
@@ -65,6 +66,7 @@ class ConnectionExchange final : public Exchange,
     CHECK_MSG(!begun_, "an exchange is answered once");
     begun_ = true;
     note_answer(response);
+    add_headers(response);
     const bool close = closes();
     std::string bytes = response_head(response, request_.http11, close,
                                       static_cast<std::int64_t>(response.body.size()));
@@ -77,6 +79,7 @@ class ConnectionExchange final : public Exchange,
     CHECK_MSG(!begun_, "an exchange is answered once");
     begun_ = true;
     note_answer(head);
+    add_headers(head);
     streaming_ = true;
     ++connection_->stats().streams;
     std::string bytes = response_head(head, request_.http11, closes(), -1);
@@ -113,6 +116,7 @@ class ConnectionExchange final : public Exchange,
   bool closed() const override { return over_ && !ended_; }
 
   void set_route(RouteName route) override { route_ = route; }
+  void set_headers(std::vector<Header> headers) override { headers_ = std::move(headers); }
 
   /// The connection is gone before the answer was complete.
   void abandon() {
@@ -166,6 +170,10 @@ class ConnectionExchange final : public Exchange,
                 {"ms", static_cast<std::int64_t>(ms.count())}});
   }
 
+  void add_headers(Response& response) {
+    std::move(headers_.begin(), headers_.end(), std::back_inserter(response.headers));
+  }
+
   void stop_streaming() {
     if (std::exchange(streaming_, false)) --connection_->stats().streams;
   }
@@ -180,6 +188,7 @@ class ConnectionExchange final : public Exchange,
   std::function<void()> close_work_;
   std::vector<std::shared_ptr<net::steady_timer>> timers_;
   RouteName route_;
+  std::vector<Header> headers_;  // of any answer
   Clock::time_point begin_ = Clock::now();
   bool begun_ = false;
   bool streaming_ = false;
@@ -206,7 +215,19 @@ void Connection::start() {
     self->socket_.set_option(net::socket_base::send_buffer_size(kSocketSendBytes), ec);
     self->read_due_ = Clock::now() + self->shared_->limits.header_time;
     self->arm();
-    self->read();
+    self->shared_->tls == nullptr ? self->read() : self->shake_hands();
+  });
+}
+
+/// Within the time of a request's head.
+void Connection::shake_hands() {
+  tls_ = shared_->tls->stream(socket_);
+  tls_->handshake([self = shared_from_this()](TlsStream::Met met) {
+    if (self->closed_) return;
+    if (met == TlsStream::Met::kTls) return self->read();
+    if (met == TlsStream::Met::kNothing) return self->close();
+    self->tls_.reset();
+    self->refuse(400, "this address speaks HTTPS: write https:// before it");
   });
 }
 
@@ -230,9 +251,11 @@ void Connection::turn_away(Response response) {
 void Connection::read() {
   if (reading_ || closed_) return;
   reading_ = true;
-  socket_.async_read_some(
-      net::buffer(read_buffer_),
-      [self = shared_from_this()](const error_code& ec, std::size_t n) { self->on_read(ec, n); });
+  const auto done = [self = shared_from_this()](const error_code& ec, std::size_t n) {
+    self->on_read(ec, n);
+  };
+  if (tls_ != nullptr) return tls_->read_some(net::buffer(read_buffer_), done);
+  socket_.async_read_some(net::buffer(read_buffer_), done);
 }
 
 void Connection::on_read(const error_code& ec, std::size_t n) {
@@ -304,6 +327,7 @@ bool Connection::begin_body() {
 void Connection::dispatch() {
   read_due_ = Clock::time_point::max();
   begun_ = false;
+  parser_.request().secure = tls_ != nullptr;
   active_ = std::make_shared<ConnectionExchange>(shared_from_this(), std::move(parser_.request()));
   parser_ = RequestParser(shared_->limits.parse);
   continued_ = false;
@@ -354,10 +378,12 @@ void Connection::write() {
     sending_.swap(out_);
   }
   writing_ = true;
-  socket_.async_write_some(net::buffer(sending_.data() + sent_, sending_.size() - sent_),
-                           [self = shared_from_this()](const error_code& ec, std::size_t n) {
-                             self->on_written(ec, n);
-                           });
+  const net::const_buffer rest = net::buffer(sending_.data() + sent_, sending_.size() - sent_);
+  const auto done = [self = shared_from_this()](const error_code& ec, std::size_t n) {
+    self->on_written(ec, n);
+  };
+  if (tls_ != nullptr) return tls_->write_some(rest, done);
+  socket_.async_write_some(rest, done);
 }
 
 void Connection::on_written(const error_code& ec, std::size_t n) {
@@ -422,7 +448,11 @@ void Connection::linger() {
   if (lingering_) return;
   lingering_ = true;
   error_code ec;
-  socket_.shutdown(net::ip::tcp::socket::shutdown_send, ec);
+  if (tls_ != nullptr) {
+    tls_->shut([self = shared_from_this()] { self->close(); });
+  } else {
+    socket_.shutdown(net::ip::tcp::socket::shutdown_send, ec);
+  }
   in_.clear();
   read_due_ = Clock::now() + kLingerTime;
   arm();

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "control/gateway/server.h"
+#include "control/gateway/tls.h"
 
 namespace holdfast::gateway {
 
@@ -23,6 +24,7 @@ struct ServerShared {
   Server::Handler handler;
   std::atomic<bool> draining{false};
   std::atomic<int> uploads{0};
+  std::shared_ptr<TlsIdentity> tls;  // nullptr: plain HTTP
   std::shared_ptr<HttpStats> stats = std::make_shared<HttpStats>();
 };
 
@@ -59,6 +61,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool closed() const { return closed_; }
 
  private:
+  void shake_hands();
   void read();
   void on_read(const boost::system::error_code& ec, std::size_t n);
   void parse();
@@ -76,6 +79,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Time next_due() const;
 
   Socket socket_;
+  std::unique_ptr<TlsStream> tls_;  // over socket_; nullptr: plain
   std::shared_ptr<ServerShared> shared_;
   std::function<void()> on_gone_;
   boost::asio::steady_timer timer_;

@@ -51,7 +51,8 @@ bool is_from_elsewhere(const Request& request, const std::string& host) {
   const std::string* site = request.header("Sec-Fetch-Site");
   if (site != nullptr && *site != "same-origin" && *site != "none") return true;
   const std::string* origin = request.header("Origin");
-  return origin != nullptr && !equal_ignoring_case(*origin, "http://" + host);
+  return origin != nullptr &&
+         !equal_ignoring_case(*origin, (request.secure ? "https://" : "http://") + host);
 }
 
 }  // namespace

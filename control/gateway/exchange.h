@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "control/gateway/http_types.h"
 
@@ -52,6 +53,8 @@ class Exchange {
   virtual bool closed() const = 0;
   /// Before the answer: under which name it is counted and logged. Its text must live for ever.
   virtual void set_route(RouteName) {}
+  /// Before the answer: headers that it has whatever it will be.
+  virtual void set_headers(std::vector<Header>) {}
 };
 
 using ExchangePtr = std::shared_ptr<Exchange>;

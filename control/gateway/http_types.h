@@ -20,6 +20,7 @@ struct Request {
   bool http11 = true;
   bool keep_alive = true;
   bool expects_continue = false;
+  bool secure = false;  // it came over TLS
   // Whose it is; set before an endpoint sees it.
   std::string tenant = "default";
   bool is_operator = true;

@@ -24,11 +24,24 @@ int fail(const Error& error) {
   return error.code == Errc::kUsage ? 2 : 1;
 }
 
+void announce(const Options& options, const std::string& address) {
+  const char* scheme = options.tls == nullptr ? "http" : "https";
+  if (options.http_fd < 0) {
+    std::printf("listening %s://%s\n", scheme, address.c_str());
+    std::fflush(stdout);
+  }
+  log::info("gateway serves", {{scheme, address}, {"state", options.state}});
+  if (options.cors.any()) {
+    log::warn("--cors-origin *: every web page may read answers, without a key all of them");
+  }
+}
+
 int run(int argc, char** argv) {
   int exit_code = -1;
   auto options = read_options(argc, argv, &exit_code);
   if (!options) return fail(options.error());
   if (exit_code >= 0) return exit_code;
+  if (options->check) return 0;
   crash_point(CrashPoint::kGatewayStartBegin);
 
   // Signals are taken by sigwait in one thread; all others are born with them blocked.
@@ -44,7 +57,7 @@ int run(int argc, char** argv) {
   std::unique_ptr<Context> context;
   auto server = Server::listen(
       options->http_fd, options->http, options->limits,
-      [&context](const ExchangePtr& exchange) { make_handler (*context)(exchange); });
+      [&context](const ExchangePtr& exchange) { make_handler (*context)(exchange); }, options->tls);
   if (!server) return fail(server.error());
   client::Options client_options;
   client_options.timeout = options->daemon_wait;
@@ -67,6 +80,7 @@ int run(int argc, char** argv) {
   const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
   context->access = std::make_shared<Access>(keeper, loopback);
   context->access->start();
+  context->cors = options->cors;
   context->http = (*server)->stats();
   context->daemon_metrics = std::make_shared<DaemonMetrics>(**metrics_client);
   context->metrics_time = kMetricsWait;
@@ -75,11 +89,7 @@ int run(int argc, char** argv) {
   auto batches = std::make_unique<BatchRunner>(*context);
   context->batches = batches.get();
 
-  if (options->http_fd < 0) {
-    std::printf("listening http://%s\n", (*server)->address().c_str());
-    std::fflush(stdout);
-  }
-  log::info("gateway serves", {{"http", (*server)->address()}, {"state", options->state}});
+  announce(*options, address);
   std::thread stopper([&signals, &server] {
     int signal = 0;
     sigwait(&signals, &signal);

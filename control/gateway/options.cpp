@@ -3,7 +3,38 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
+#include "control/gateway/tls.h"
+
 namespace holdfast::gateway {
+
+namespace {
+
+/// What stands on the command line and means more than a number.
+struct Texts {
+  std::vector<std::string> cors_origins;
+  std::string tls_cert, tls_key;
+};
+
+void add_texts(CLI::App& app, Texts* texts) {
+  app.add_option("--cors-origin", texts->cors_origins,
+                 "a web page's origin that may read answers (https://app.example), or * for every "
+                 "page; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--tls-cert", texts->tls_cert, "serve HTTPS with this certificate chain (PEM)");
+  app.add_option("--tls-key", texts->tls_key, "its key (PEM)");
+}
+
+Result<void> read_texts(const Texts& texts, Options* options) {
+  HF_TRY(options->cors, Cors::allow(texts.cors_origins));
+  if (texts.tls_cert.empty() != texts.tls_key.empty()) {
+    return Error{Errc::kUsage, "--tls-cert and --tls-key go together"};
+  }
+  if (texts.tls_cert.empty()) return {};
+  HF_TRY(options->tls, TlsIdentity::load(texts.tls_cert, texts.tls_key));
+  return {};
+}
+
+}  // namespace
 
 Result<Options> read_options(int argc, char** argv, int* exit_code) {
   *exit_code = -1;
@@ -53,6 +84,9 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
       ->check(milliseconds);
   app.add_option("--daemon-wait-ms", wait_ms, "wait for a daemon that is down, then 503")
       ->check(milliseconds);
+  Texts texts;
+  add_texts(app, &texts);
+  app.add_flag("--check", options.check, "say what is wrong with the options, and end");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -67,6 +101,7 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
   limits.stall_time = std::chrono::milliseconds(stall_ms);
   limits.drain_time = std::chrono::milliseconds(drain_ms);
   options.daemon_wait = std::chrono::milliseconds(wait_ms);
+  HF_CHECKED(read_texts(texts, &options));
   return options;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "control/gateway/cors.h"
 #include "control/gateway/server.h"
 #include "shared/base/result.h"
 
@@ -15,6 +16,9 @@ struct Options {
   int threads = 2;
   std::chrono::milliseconds daemon_wait{10'000};  // for a daemon that is down, then 503
   ServerLimits limits;
+  Cors cors;
+  std::shared_ptr<TlsIdentity> tls;  // nullptr: plain HTTP
+  bool check = false;                // only look whether all this is right
 };
 
 /// From argv and environment (HOLDFAST_STATE, HOLDFAST_HTTP_FD). kUsage with a one-line reason;

@@ -65,6 +65,7 @@ bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
 /// `waited`: for the keys, which this gateway had not read yet.
 void answer(Context& context, const ExchangePtr& exchange, bool waited) {
   const Request& request = exchange->request();
+  exchange->set_headers(context.cors.headers(request));
   std::string_view method = request.method;
   if (method == "HEAD") method = "GET";
   std::string allow;
@@ -88,6 +89,9 @@ void answer(Context& context, const ExchangePtr& exchange, bool waited) {
     exchange->set_route({"other", "other"});
     return exchange->respond(
         error_response(404, "no such path: " + request.method + " " + request.path));
+  }
+  if (auto preflight = context.cors.preflight(request, allow)) {
+    return exchange->respond(std::move(*preflight));
   }
   Response response =
       error_response(405, request.path + " does not take " + request.method + ", but " + allow);

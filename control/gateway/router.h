@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/gateway/access.h"
+#include "control/gateway/cors.h"
 #include "control/gateway/daemon_metrics.h"
 #include "control/gateway/exchange.h"
 #include "control/gateway/http_stats.h"
@@ -36,6 +37,7 @@ struct Context {
   Keeper* keeper = nullptr;                  // of files and batches
   BatchRunner* batches = nullptr;            // who works on them here
   std::shared_ptr<Access> access = nullptr;  // null: nobody is asked for a key
+  Cors cors = {};                            // which pages of other places may read answers
   std::shared_ptr<HttpStats> http = std::make_shared<HttpStats>();  // the server's
   std::shared_ptr<DaemonMetrics> daemon_metrics =
       nullptr;                                    // nullptr: only the gateway's own are there

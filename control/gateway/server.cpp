@@ -117,13 +117,14 @@ Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port)
 
 class AsioServer final : public Server {
  public:
-  AsioServer(ServerLimits limits, Handler handler)
+  AsioServer(ServerLimits limits, Handler handler, std::shared_ptr<TlsIdentity> tls)
       : shared_(std::make_shared<ServerShared>()),
         strand_(net::make_strand(io_)),
         acceptor_(strand_),
         timer_(strand_) {
     shared_->limits = limits;
     shared_->handler = std::move(handler);
+    shared_->tls = std::move(tls);
   }
 
   Result<void> open(const std::string& host_port) {
@@ -236,6 +237,7 @@ class AsioServer final : public Server {
     ++shared_->stats->connections;
     if (id == 0) {
       ++shared_->stats->connections_refused;
+      if (shared_->tls != nullptr) return;  // a handshake is more than it gets
       wire::Refusal refusal;
       refusal.code = Errc::kRateLimited;
       refusal.message = "too many connections (" +
@@ -273,8 +275,9 @@ class AsioServer final : public Server {
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::listen(int fd, const std::string& host_port,
-                                               ServerLimits limits, Handler handler) {
-  auto server = std::make_unique<AsioServer>(limits, std::move(handler));
+                                               ServerLimits limits, Handler handler,
+                                               std::shared_ptr<TlsIdentity> tls) {
+  auto server = std::make_unique<AsioServer>(limits, std::move(handler), std::move(tls));
   const Result<void> open = fd >= 0 ? server->take(fd) : server->open(host_port);
   if (!open) return open.error();
   return Result<std::unique_ptr<Server>>(std::move(server));

@@ -14,6 +14,8 @@
 
 namespace holdfast::gateway {
 
+class TlsIdentity;
+
 struct ServerLimits {
   ParseLimits parse;
   std::chrono::milliseconds header_time{5'000};       // to the whole head
@@ -33,9 +35,11 @@ class Server {
   using Handler = std::function<void(ExchangePtr)>;
 
   /// `fd` >= 0: a listening socket that was handed down; else binds `host_port` ("127.0.0.1:8080",
-  /// "[::1]:0"). kConflict if the port is in use, kUsage for a bad address, kIo otherwise.
+  /// "[::1]:0"). kConflict if the port is in use, kUsage for a bad address, kIo otherwise. With
+  /// `tls` every connection is HTTPS.
   static Result<std::unique_ptr<Server>> listen(int fd, const std::string& host_port,
-                                                ServerLimits limits, Handler handler);
+                                                ServerLimits limits, Handler handler,
+                                                std::shared_ptr<TlsIdentity> tls = nullptr);
   virtual ~Server() = default;
   /// "127.0.0.1:8080", with the port that was picked.
   virtual std::string address() const = 0;

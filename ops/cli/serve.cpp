@@ -1,10 +1,14 @@
 #include "ops/cli/serve.h"
 
 #include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -32,6 +36,7 @@ struct Plan {
   std::string folder;  // of the programs
   Listener http;       // fd -1: no HTTP door
   std::vector<ModelWish> models;
+  std::vector<std::string> gateway_flags;
   std::string device, kernels, engine;
   std::int64_t workers = 1, threads = 1, ingress = 1;
   std::int64_t step_watchdog_ms = 10'000;
@@ -59,6 +64,37 @@ Result<std::int64_t> at_least(const Call& call, const char* flag, std::int64_t f
   if (value >= 1 && value <= most) return value;
   return Error{Errc::kUsage, std::string("--") + flag + " " + std::to_string(value) +
                                  ": expected a number from 1 to " + std::to_string(most)};
+}
+
+std::vector<std::string> gateway_flags(const Call& call) {
+  std::vector<std::string> flags;
+  std::error_code failed;
+  for (const char* name : {"tls-cert", "tls-key"}) {
+    if (!call.has(name)) continue;
+    flags.insert(flags.end(),
+                 {std::string("--") + name, fs::absolute(call.text(name), failed).string()});
+  }
+  for (const std::string& origin : call.list("cors-origin")) {
+    flags.insert(flags.end(), {"--cors-origin", origin});
+  }
+  return flags;
+}
+
+/// The gateway itself says on stderr what is wrong, before anything is started.
+Result<void> check_gateway(const Plan& plan) {
+  if (plan.gateway_flags.empty()) return {};
+  std::vector<std::string> argv = {plan.folder + "/holdfast-gateway", "--check"};
+  argv.insert(argv.end(), plan.gateway_flags.begin(), plan.gateway_flags.end());
+  std::vector<char*> raw;
+  for (std::string& argument : argv) raw.push_back(argument.data());
+  raw.push_back(nullptr);
+  pid_t pid = 0;
+  const int rc = posix_spawn(&pid, raw[0], nullptr, nullptr, raw.data(), environ);
+  if (rc != 0) return Error{Errc::kIo, "run " + argv[0] + ": " + std::strerror(rc)};
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+  if (status == 0) return {};
+  return Error{Errc::kUsage, "the gateway does not take its options, as it said"};
 }
 
 Result<Plan> make_plan(const Call& call) {
@@ -90,7 +126,10 @@ Result<Plan> make_plan(const Call& call) {
   HF_TRY(plan.state, prepare_state_dir(call.state_dir));
   const std::string http = call.text("http", "127.0.0.1:8080");
   if (http != "none") {
+    plan.gateway_flags = gateway_flags(call);
+    HF_CHECKED(check_gateway(plan));
     HF_TRY(plan.http, listen_http(http));
+    if (call.has("tls-cert")) plan.http.url.replace(0, std::strlen("http"), "https");
   }
   return plan;
 }
@@ -149,7 +188,8 @@ Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
     HF_CHECKED(supervisor.add(worker_child(plan, i)));
   }
   if (plan.http.fd < 0) return {};
-  ChildSpec gateway = make_child(plan, "gateway", "gateway", "holdfast-gateway", {});
+  ChildSpec gateway =
+      make_child(plan, "gateway", "gateway", "holdfast-gateway", plan.gateway_flags);
   gateway.env = {"HOLDFAST_HTTP_FD=" + std::to_string(plan.http.fd)};
   gateway.keep_fds = {plan.http.fd};
   return supervisor.add(std::move(gateway));

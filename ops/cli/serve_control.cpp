@@ -176,9 +176,10 @@ std::vector<std::string> watch_models(Shared& shared, client::Client& client,
   return errors;
 }
 
-/// True if the gateway answers on the address (the socket alone says nothing: it is ours).
+/// True if the gateway answers on the address (the socket alone says nothing: it is ours). One that
+/// speaks HTTPS answers this too: that it does.
 bool probe_http(const std::string& url) {
-  const std::string address = url.substr(std::string_view("http://").size());
+  const std::string address = url.substr(url.find("://") + 3);
   const std::size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
   if (host.front() == '[') host = host.substr(1, host.size() - 2);

@@ -2,10 +2,13 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -69,6 +72,23 @@ Peer::~Peer() {
   shut();
 }
 
+bool Peer::start_tls(const std::string& cert, int version) {
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  BIO* pem = BIO_new_mem_buf(cert.data(), static_cast<int>(cert.size()));
+  X509* trusted = PEM_read_bio_X509(pem, nullptr, nullptr, nullptr);
+  CHECK(trusted != nullptr && X509_STORE_add_cert(SSL_CTX_get_cert_store(context), trusted) == 1);
+  X509_free(trusted);
+  BIO_free(pem);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_max_proto_version(context, version);
+  SSL_CTX_set_security_level(context, 0);  // old versions too
+  tls_.reset(SSL_new(context), SSL_free);
+  SSL_CTX_free(context);
+  X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_.get()), "127.0.0.1");
+  SSL_set_fd(tls_.get(), fd_);
+  return SSL_connect(tls_.get()) == 1;
+}
+
 void Peer::shut() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
@@ -82,7 +102,10 @@ void Peer::small_receive_buffer() {
 void Peer::send(const std::string& bytes) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
-    const ssize_t n = ::send(fd_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    const char* from = bytes.data() + sent;
+    const std::size_t size = bytes.size() - sent;
+    const ssize_t n = tls_ == nullptr ? ::send(fd_, from, size, MSG_NOSIGNAL)
+                                      : SSL_write(tls_.get(), from, static_cast<int>(size));
     if (n <= 0) return;  // the server has closed: the reply says what happened
     sent += static_cast<std::size_t>(n);
   }
@@ -90,7 +113,10 @@ void Peer::send(const std::string& bytes) {
 
 bool Peer::fill() {
   char buffer[65536];
-  const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+  errno = 0;
+  const ssize_t n = tls_ == nullptr ? ::recv(fd_, buffer, sizeof buffer, 0)
+                                    : SSL_read(tls_.get(), buffer, sizeof buffer);
+  ended_ = n <= 0 && errno != EAGAIN;  // and not only the time is over
   if (n <= 0) return false;
   in_.append(buffer, static_cast<std::size_t>(n));
   return true;
@@ -99,7 +125,7 @@ bool Peer::fill() {
 bool Peer::closed() {
   while (fill()) {
   }
-  return true;
+  return ended_;
 }
 
 bool Peer::read_head(Reply* reply) {
@@ -186,11 +212,13 @@ std::string post(const std::string& path, const std::string& body, const std::st
          "Content-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body;
 }
 
-Gateway::Gateway(gateway::ServerLimits limits) {
+Gateway::Gateway(gateway::ServerLimits limits, std::shared_ptr<gateway::TlsIdentity> tls,
+                 gateway::Cors cors) {
   context_.reset(
       new gateway::Context{client, [this] { return "req" + std::to_string(++next_id_); }, {}});
-  auto server =
-      gateway::Server::listen(-1, "127.0.0.1:0", limits, gateway::make_handler(*context_));
+  context_->cors = std::move(cors);
+  auto server = gateway::Server::listen(-1, "127.0.0.1:0", limits, gateway::make_handler(*context_),
+                                        std::move(tls));
   context_->operating = &client;
   context_->daemon_metrics = std::make_shared<gateway::DaemonMetrics>(client);
   CHECK(server.has_value());

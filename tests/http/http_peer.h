@@ -11,6 +11,8 @@
 #include "control/gateway/router.h"
 #include "tests/http/fake_client.h"
 
+struct ssl_st;  // OpenSSL's SSL
+
 namespace holdfast::test {
 
 struct Reply {
@@ -42,6 +44,9 @@ class Peer {
   /// True if the server has closed (reads what is left).
   bool closed();
   void shut();
+  /// TLS from here on, trusting `cert` (PEM) alone; false if the two do not agree. `version` is the
+  /// newest that this side knows (TLS1_2_VERSION …), 0: any.
+  bool start_tls(const std::string& cert, int version = 0);
   void small_receive_buffer();
 
  private:
@@ -49,6 +54,8 @@ class Peer {
   bool read_head(Reply* reply);
   bool read_chunk(std::string* out, bool* last);
   int fd_ = -1;
+  std::shared_ptr<ssl_st> tls_;
+  bool ended_ = false;  // the server has closed
   std::string in_;
 };
 
@@ -57,7 +64,8 @@ std::string post(const std::string& path, const std::string& body, const std::st
 
 class Gateway {
  public:
-  explicit Gateway(gateway::ServerLimits limits = {});
+  explicit Gateway(gateway::ServerLimits limits = {},
+                   std::shared_ptr<gateway::TlsIdentity> tls = nullptr, gateway::Cors cors = {});
   ~Gateway();
   Reply ask(const std::string& request);
   std::string address() const { return server_->address(); }

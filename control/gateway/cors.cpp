@@ -1,0 +1,97 @@
+#include "control/gateway/cors.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "control/gateway/errors.h"
+
+namespace holdfast::gateway {
+namespace {
+
+constexpr std::size_t kAskedHeadersBytesMax = 2'048;
+constexpr const char* kPreflightSeconds = "600";
+// What a page may read beside the body.
+constexpr const char* kExposed =
+    "X-Request-Id, Retry-After, X-Holdfast-Duplicate, X-Holdfast-Ignored";
+
+/// As browsers send it: scheme://host[:port], in lower case, without a path.
+bool is_origin(std::string_view text) {
+  const std::size_t scheme = text.find("://");
+  if (scheme == std::string_view::npos || scheme == 0) return false;
+  const std::string_view host = text.substr(scheme + 3);
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == ':' ||
+           c == '[' || c == ']' || c == '_' || c == '+';
+  };
+  return !host.empty() && host.front() != ':' && host.back() != ':' &&
+         std::all_of(host.begin(), host.end(), plain) &&
+         std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(scheme), plain);
+}
+
+/// Names of headers, with commas and spaces between them.
+bool is_header_list(std::string_view text) {
+  return text.size() <= kAskedHeadersBytesMax && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '-' || c == '_' || c == ',' || c == ' ';
+         });
+}
+
+}  // namespace
+
+Result<Cors> Cors::allow(const std::vector<std::string>& origins) {
+  Cors cors;
+  for (const std::string& origin : origins) {
+    if (origin == "*") {
+      cors.any_ = true;
+    } else if (is_origin(origin)) {
+      cors.origins_.push_back(origin);
+    } else {
+      return Error{Errc::kUsage,
+                   "--cors-origin " + origin +
+                       ": expected an origin in lower case and without a path, like "
+                       "https://app.example or http://localhost:3000, or * for every page"};
+    }
+  }
+  return cors;
+}
+
+bool Cors::allows(const std::string& origin) const {
+  return any_ || std::find(origins_.begin(), origins_.end(), origin) != origins_.end();
+}
+
+std::vector<Header> Cors::headers(const Request& request) const {
+  if (!on() || request.path.starts_with("/console")) return {};
+  std::vector<Header> out;
+  // With a list the answer depends on who asks: no cache may give it to another page.
+  if (!any_) out.emplace_back("Vary", "Origin");
+  const std::string* origin = request.header("Origin");
+  if (origin == nullptr || !allows(*origin)) return out;
+  out.emplace_back("Access-Control-Allow-Origin", any_ ? "*" : *origin);
+  out.emplace_back("Access-Control-Expose-Headers", kExposed);
+  return out;
+}
+
+std::optional<Response> Cors::preflight(const Request& request, const std::string& methods) const {
+  const std::string* origin = request.header("Origin");
+  const bool asked =
+      origin != nullptr && request.header("Access-Control-Request-Method") != nullptr;
+  if (!on() || !asked || request.method != "OPTIONS" || request.path.starts_with("/console")) {
+    return std::nullopt;
+  }
+  if (!allows(*origin)) {
+    return error_response(403, "pages of " + *origin + " may not ask (--cors-origin)");
+  }
+  Response response;
+  response.content_type.clear();
+  response.headers.emplace_back("Access-Control-Allow-Methods", methods);
+  // Clients send headers of their own (x-stainless-…): none of them means anything to us that the
+  // page could not say in its body.
+  const std::string* asked_headers = request.header("Access-Control-Request-Headers");
+  if (asked_headers != nullptr && is_header_list(*asked_headers)) {
+    response.headers.emplace_back("Access-Control-Allow-Headers", *asked_headers);
+  }
+  response.headers.emplace_back("Access-Control-Max-Age", kPreflightSeconds);
+  return response;
+}
+
+}  // namespace holdfast::gateway
