@@ -1,17 +1,23 @@
 // Goal: no bytes from the network crash the gateway's readers, and how they are cut changes
 // nothing. Method: the first byte picks a reader: the HTTP parser (whole against in pieces), the
-// bodies of the two generation endpoints, event ids and query indexes, the shape that comes back
-// with a request.
+// bodies of the endpoints that make text or vectors, forms with files, what browsers ask of other
+// origins, event ids and query indexes, the shape that comes back with a request. Seeds are in
+// tests/fuzz/seeds/http.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "control/gateway/cors.h"
 #include "control/gateway/http_parse.h"
 #include "control/gateway/json_fields.h"
+#include "control/gateway/message_body.h"
+#include "control/gateway/multipart.h"
 #include "control/gateway/params.h"
+#include "control/gateway/response_body.h"
 #include "control/gateway/sse.h"
 #include "shared/base/check.h"
 
@@ -52,16 +58,70 @@ void check_http(std::string_view bytes) {
   }
 }
 
-void check_body(std::string_view bytes, bool chat) {
+using ParseBody = bool (*)(const nlohmann::ordered_json&, const ParamLimits&, Generation*,
+                           FieldError*);
+
+void check_body(std::string_view bytes, ParseBody parse_body) {
   nlohmann::ordered_json body;
   FieldError error;
   Generation out;
-  const bool ok = parse_json_object(bytes, &body, &error) &&
-                  (chat ? parse_chat : parse_completion)(body, {}, &out, &error);
+  const bool ok = parse_json_object(bytes, &body, &error) && parse_body(body, {}, &out, &error);
   CHECK(ok == error.message.empty());
   if (!ok) return;
   CHECK(!out.submit.prompts.empty() && out.submit.n >= 1 && out.submit.stops.size() <= 16);
   CHECK(hash_body("/", body).size() == 64);
+}
+
+/// A response's body, and the chat that it becomes.
+void check_response(std::string_view bytes) {
+  nlohmann::ordered_json body, chat;
+  FieldError error;
+  ResponseWish wish;
+  Generation out;
+  const bool ok = parse_json_object(bytes, &body, &error) && parse_response(body, &wish, &error) &&
+                  chat_body(wish, {wish.items}, &chat, &error) &&
+                  parse_chat(chat, {}, &out, &error);
+  CHECK(ok == error.message.empty());
+}
+
+/// A line with the Content-Type, then the form.
+void check_form(std::string_view bytes) {
+  const std::size_t line = bytes.find('\n');
+  if (line == std::string_view::npos) return;
+  const std::string_view body = bytes.substr(line + 1);
+  std::vector<FormPart> parts;
+  FieldError error;
+  const bool ok = parse_form(bytes.substr(0, line), body, &parts, &error);
+  CHECK(ok == error.message.empty());
+  CHECK(parts.size() <= 64);
+  for (const FormPart& part : parts) {
+    CHECK(!part.name.empty());
+    // A part's data lies within the body: it is never copied.
+    CHECK(part.data.empty() || (part.data.data() >= body.data() &&
+                                part.data.data() + part.data.size() <= body.data() + body.size()));
+  }
+}
+
+/// A line with an origin, then one with names of headers. What is not allowed is never let in, and
+/// nothing that was sent breaks the lines of the answer.
+void check_cors(std::string_view bytes) {
+  const std::size_t line = std::min(bytes.find('\n'), bytes.size());
+  Request request;
+  request.method = "OPTIONS";
+  request.path = "/v1/models";
+  const std::string origin(bytes.substr(0, line));
+  request.headers = {{"Origin", origin},
+                     {"Access-Control-Request-Method", "POST"},
+                     {"Access-Control-Request-Headers",
+                      std::string(bytes.substr(std::min(line + 1, bytes.size())))}};
+  const Cors cors = Cors::allow({"https://app.example"}).value();
+  const bool allowed = origin == "https://app.example";
+  CHECK((cors.headers(request).size() == 3) == allowed);
+  const auto answer = cors.preflight(request, "POST");
+  CHECK(answer.has_value() && (answer->status == 200) == allowed);
+  const std::string head = response_head(*answer, true, false, 0);
+  CHECK(head.find("\r\n\r\n") == head.size() - 4);
+  (void)Cors::allow({origin});
 }
 
 void check_ids(const std::string& text) {
@@ -78,15 +138,30 @@ void check_ids(const std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (static_cast<std::uint8_t>(data[0] - '0') % 9) {
     case 0:
       check_http(bytes);
       break;
     case 1:
-      check_body(bytes, false);
+      check_body(bytes, parse_completion);
       break;
     case 2:
-      check_body(bytes, true);
+      check_body(bytes, parse_chat);
+      break;
+    case 3:
+      check_body(bytes, parse_message);
+      break;
+    case 4:
+      check_body(bytes, parse_embedding);
+      break;
+    case 5:
+      check_form(bytes);
+      break;
+    case 6:
+      check_cors(bytes);
+      break;
+    case 7:
+      check_response(bytes);
       break;
     default:
       check_ids(bytes);
