@@ -219,7 +219,6 @@ class Mistral final : public Family {
 
  private:
   static constexpr std::string_view kOpen = "[TOOL_CALLS]";
-  static constexpr std::string_view kArguments = "[ARGS]";
   bool text() {
     if (!reach(kOpen)) return false;
     at_ = At::kFirst;
