@@ -69,6 +69,17 @@ bool is_loopback_host(std::string_view host) {
   return equal_ignoring_case(host, "localhost") || host == "[::1]" || is_loopback_v4(host);
 }
 
+std::optional<Response> refuse_foreign_page(const Request& request, const Cors& cors) {
+  const std::string* origin = request.header("Origin");
+  if (origin == nullptr || cors.allows(*origin)) return std::nullopt;
+  const std::string* host = request.header("Host");
+  if (host != nullptr && is_loopback_host(*host) && !is_from_elsewhere(request, *host)) {
+    return std::nullopt;
+  }
+  return forbidden("a web page of another place (" + *origin +
+                   ") asks without a key; name it with --cors-origin if it may, or give it a key");
+}
+
 std::optional<Response> refuse_console(const Request& request) {
   if (!request.is_operator) {
     return forbidden(

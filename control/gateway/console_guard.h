@@ -1,9 +1,10 @@
 #pragma once
-// Who may use the console's API.
+// Who may use the console's API, and which web pages may ask without a key.
 
 #include <optional>
 #include <string_view>
 
+#include "control/gateway/cors.h"
 #include "control/gateway/http_types.h"
 
 namespace holdfast::gateway {
@@ -21,5 +22,9 @@ bool is_loopback_host(std::string_view host);
 /// be application/json, which a browser sends to another site only after asking. A key proves
 /// what these stand for: no browser adds it by itself.
 std::optional<Response> refuse_console(const Request& request);
+
+/// For a request without a key, of any path: the refusal if a web page of another place sent it,
+/// one that `cors` does not name. Programs send no Origin and are let through.
+std::optional<Response> refuse_foreign_page(const Request& request, const Cors& cors);
 
 }  // namespace holdfast::gateway

@@ -19,6 +19,7 @@ class Cors {
   static Result<Cors> allow(const std::vector<std::string>& origins);
 
   bool on() const { return any_ || !origins_.empty(); }
+  bool allows(const std::string& origin) const;
   bool any() const { return any_; }
   /// For every answer to this request. The console's paths have none: it is for its own page alone.
   std::vector<Header> headers(const Request& request) const;
@@ -27,7 +28,6 @@ class Cors {
   std::optional<Response> preflight(const Request& request, const std::string& methods) const;
 
  private:
-  bool allows(const std::string& origin) const;
   std::vector<std::string> origins_;
   bool any_ = false;
 };

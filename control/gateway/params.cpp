@@ -305,7 +305,11 @@ void read_grammar(Fields& fields, wire::Submit* submit) {
   if (found.size() > 1) {
     fields.fail("response_format", "and the guided_… fields exclude each other; send one");
   }
-  bool finish = false;
+  // A document cut off in its middle is of no use to those who asked for JSON; mirostat cannot be
+  // led to an end (docs/structured-output.md).
+  const json* mirostat = fields.take("mirostat");
+  const bool led = mirostat == nullptr || *mirostat == 0;
+  bool finish = !found.empty() && found[0].kind.starts_with("json_") && led;
   fields.boolean("guided_finish", &finish);
   if (finish && found.empty()) {
     fields.fail("guided_finish", "needs a 'response_format' or guided_… field beside it");

@@ -1,5 +1,6 @@
 #include "control/gateway/router.h"
 
+#include "control/gateway/console_guard.h"
 #include "control/gateway/endpoints.h"
 #include "control/gateway/errors.h"
 
@@ -58,6 +59,12 @@ bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
     return false;
   }
   const auto& principal = std::get<Principal>(verdict);
+  if (principal.key_name.empty()) {
+    if (auto refused = refuse_foreign_page(exchange->request(), context.cors)) {
+      exchange->respond(std::move(*refused));
+      return false;
+    }
+  }
   exchange->admit(principal.tenant, principal.is_operator, principal.key_name);
   return true;
 }

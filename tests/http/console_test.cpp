@@ -151,6 +151,39 @@ TEST(Console, EveryVerbOfTheListReachesTheDaemonAndNoOther) {
   EXPECT_EQ(house.gateway.client.ops(), asked);
 }
 
+TEST(Console, PagesOfOtherPlacesDoNotSpendTimeOfAHouseWithoutKeys) {
+  House house;
+  house.gateway.client.script.pieces = {{"a", "b"}};
+  house.ask_for_keys();
+  house.gateway.context().cors = Cors::allow({"https://app.example"}).value();
+  const std::string body = R"({"model":"m","prompt":"x"})";
+  const auto status = [&](const std::string& headers) {
+    return house.status("POST /v1/completions HTTP/1.1\r\n" + headers +
+                        "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  };
+  EXPECT_EQ(status("Host: anything\r\n"), 200) << "a program sends no Origin";
+  EXPECT_EQ(status("Host: localhost:8080\r\nOrigin: http://localhost:8080\r\n"), 200);
+  EXPECT_EQ(status("Host: localhost:8080\r\nOrigin: https://app.example\r\n"), 200);
+  for (const char* headers :
+       {"Host: localhost:8080\r\nOrigin: http://evil.example\r\nContent-Type: text/plain\r\n",
+        "Host: localhost:8080\r\nOrigin: null\r\n",
+        // Its name server made its name point here.
+        "Host: evil.example:8080\r\nOrigin: http://evil.example:8080\r\n"}) {
+    EXPECT_EQ(status(headers), 403) << headers;
+  }
+}
+
+TEST(Console, AKeyMaySendARequestFromAnyPage) {
+  House house;
+  house.gateway.client.script.pieces = {{"a", "b"}};
+  house.add_key("sk-client", "client");
+  house.ask_for_keys();
+  EXPECT_EQ(house.status(test::post("/v1/completions", R"({"model":"m","prompt":"x"})",
+                                    "Authorization: Bearer sk-client\r\n"
+                                    "Origin: http://other.example\r\n")),
+            200);
+}
+
 TEST(Console, WithoutAKeyOnlyOurOwnPageGetsThrough) {
   House house;
   house.gateway.client.op_results["queue.pause"] = "{}";

@@ -280,12 +280,16 @@ TEST(Params, TheGrammarOfACallIsThatOfTheFamily) {
 TEST(Params, WhatTheTextMustLookLikeGoesIntoTheExtra) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("response_format":{"type":"text"})", ""},
-      {R"("response_format":{"type":"json_object"})", R"({"grammar":{"kind":"json_object"}})"},
+      {R"("response_format":{"type":"json_object"})",
+       R"({"grammar":{"finish":true,"kind":"json_object"}})"},
+      {R"("response_format":{"type":"json_object"},"guided_finish":false)",
+       R"({"grammar":{"kind":"json_object"}})"},
       {R"("response_format":{"type":"json_schema","json_schema":{"schema":{"b":1,"a":2}}})",
-       R"({"grammar":{"kind":"json_schema","source":"{\"b\":1,\"a\":2}"}})"},
+       R"({"grammar":{"finish":true,"kind":"json_schema","source":"{\"b\":1,\"a\":2}"}})"},
       {R"("guided_json":{"b":1,"a":2})",
-       R"({"grammar":{"kind":"json_schema","source":"{\"b\":1,\"a\":2}"}})"},
-      {R"("json_schema":"{ }")", R"({"grammar":{"kind":"json_schema","source":"{ }"}})"},
+       R"({"grammar":{"finish":true,"kind":"json_schema","source":"{\"b\":1,\"a\":2}"}})"},
+      {R"("json_schema":"{ }")",
+       R"({"grammar":{"finish":true,"kind":"json_schema","source":"{ }"}})"},
       {R"("guided_regex":"a+")", R"({"grammar":{"kind":"regex","source":"a+"}})"},
       {R"("guided_regex":"a+","guided_finish":true)",
        R"({"grammar":{"finish":true,"kind":"regex","source":"a+"}})"},
@@ -321,6 +325,8 @@ TEST(Params, MoreSamplingGoesIntoTheExtra) {
       {R"("bad_words":["x"])", R"({"banned_strings":["x"]})"},
       {R"("typical_p":0.5,"mirostat":2,"samplers":["top_k","temperature"])",
        R"({"typical_p":0.5,"mirostat":2,"samplers":["top_k","temperature"]})"},
+      {R"("response_format":{"type":"json_object"},"mirostat":2)",
+       R"({"grammar":{"kind":"json_object"},"mirostat":2})"},
       {R"("dry_multiplier":1,"guided_regex":"a+")",
        R"({"grammar":{"kind":"regex","source":"a+"},"dry_multiplier":1})"}};
   for (const auto& [fields, extra] : cases) {

@@ -121,9 +121,10 @@ TEST_F(StructuredOutput, ADocumentFinishesInTime) {
   body["max_tokens"] = 180;  // the shortest document has 154 bytes
   body["stream"] = true;
   const std::string path = "/v1/completions";
+  body["guided_finish"] = false;
   const SseHeard cut = hear_sse(house_->url(), path, body.dump(), "cut", Resume::kPost);
   EXPECT_EQ(cut.finish, "length") << cut.text;
-  body["guided_finish"] = true;
+  body.erase("guided_finish");
   const SseHeard whole = hear_sse(house_->url(), path, body.dump(), "whole", Resume::kPost);
   EXPECT_EQ(whole.finish, "stop");
   EXPECT_TRUE(fits(kRequest, whole.text, true)) << whole.text;
@@ -136,6 +137,7 @@ TEST_F(StructuredOutput, ADocumentFinishesInTime) {
   EXPECT_EQ(heard.text, whole.text);
   EXPECT_EQ(heard.finish, "stop");
   body["mirostat"] = 2;
+  body["guided_finish"] = true;
   const HttpAnswer refused = post(path, body);
   EXPECT_EQ(refused.status, 400);
   EXPECT_NE(refused.body.find("mirostat"), std::string::npos) << refused.body;
