@@ -363,7 +363,9 @@ TEST_F(HelperTest, AGrammarThatCannotBeHonouredIsARefusal) {
   daemon.send(job);
   EXPECT_TRUE(daemon.expect<wire::Prepared>().ok) << "known to be good";
   const std::pair<const char*, Errc> cases[] = {
-      {R"({"grammar":{"kind":"json_schema","source":"{\"not\":{}}"}})", Errc::kUnsupported},
+      {R"({"grammar":{"kind":"json_schema","source":"{\"unevaluatedItems\":false}"}})",
+       Errc::kUnsupported},
+      {R"({"grammar":{"kind":"json_schema","source":"{\"not\":{}}"}})", Errc::kInvalidRequest},
       {R"({"grammar":{"kind":"json_schema","source":"false"}})", Errc::kInvalidRequest},
       {R"({"grammar":{"kind":"regex","source":"("}})", Errc::kInvalidRequest},
       {R"({"grammar":{"kind":"xml","source":"a"}})", Errc::kInvalidRequest},
