@@ -287,6 +287,18 @@ TEST_F(MachineTest, WhatGoesWithTokensEndsWhereTheyDo) {
   EXPECT_EQ(chunks[0].extra, (std::vector<std::string>{"a", "b"}));
 }
 
+TEST_F(MachineTest, ALoadsPagesGrowWithItsTokens) {
+  ready();
+  bench.submit(bench.submission("r1", 8, 62));
+  const wire::Dispatch d = bench.dispatch();
+  const auto used = [&] { return bench.machine.loads().begin()->second.pages_used; };
+  const auto before = used();
+  bench.tokens(kW1, d, 0, {1, 2, 3, 4});  // 66 in pages of 64
+  EXPECT_EQ(used(), before + 1);
+  bench.tokens(kW1, d, 4, {5}, FinishReason::kStop);
+  EXPECT_EQ(used(), 0);
+}
+
 TEST_F(MachineTest, MaxTokensReachedExactlyIsTheEnd) {
   ready();
   bench.submit(bench.submission("r1", 2));

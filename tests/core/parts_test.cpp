@@ -290,7 +290,9 @@ TEST_F(StreamTest, WindowHoldsBackAndCreditLetsGo) {
 
 TEST_F(StreamTest, FullSocketIsTriedAgainFromThere) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
+  bench.step(SendFailed{1, 5, "another", 0, 0});  // of what had this tag before
   bench.tokens(kW1, d, 0, {1, 2, 3});
+  ASSERT_EQ(bench.events(1).size(), 1u);
   bench.step(SendFailed{1, 5, "r1", 0, 0});
   bench.tokens(kW1, d, 3, {4}, FinishReason::kStop);
   EXPECT_TRUE(bench.events(1).empty());
