@@ -199,3 +199,9 @@ export function notice(text) {
     node.textContent = '';
   }, 8000);
 }
+
+/// A request's id in a cell of a table, made once, leading to its timeline.
+export function putRequestLink(node, id) {
+  node.link ??= el('a', {href: `#/requests/${encodeURIComponent(id)}`, class: 'id', text: id});
+  put(node, node.link);
+}

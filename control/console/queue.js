@@ -2,7 +2,7 @@
 
 import {call} from './api.js';
 import {ask} from './ask.js';
-import {Table, buttons, duration, el, number, put, setText} from './dom.js';
+import {Table, buttons, duration, el, number, putRequestLink, setText} from './dom.js';
 import {requestActions} from './requests.js';
 
 const kShown = 50;
@@ -35,15 +35,7 @@ export class QueueView {
       [
         {
           title: 'request',
-          cell: (r, node) =>
-            put(
-              node,
-              (node.link ??= el('a', {
-                href: `#/requests/${encodeURIComponent(r.id)}`,
-                class: 'id',
-                text: r.id,
-              })),
-            ),
+          cell: (r, node) => putRequestLink(node, r.id),
         },
         {title: 'model', cell: (r) => r.model},
         {title: 'tenant', cell: (r) => r.tenant},

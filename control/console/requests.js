@@ -11,6 +11,7 @@ import {
   el,
   number,
   put,
+  putRequestLink,
   requestBadge,
   setText,
   svg,
@@ -91,15 +92,7 @@ function listTable() {
     [
       {
         title: 'request',
-        cell: (r, node) =>
-          put(
-            node,
-            (node.link ??= el('a', {
-              href: `#/requests/${encodeURIComponent(r.id)}`,
-              class: 'id',
-              text: r.id,
-            })),
-          ),
+        cell: (r, node) => putRequestLink(node, r.id),
       },
       {title: 'state', cell: (r, node) => requestBadge(node, r.state)},
       {title: 'model', cell: (r) => (r.alias ? `${r.model} (as ${r.alias})` : r.model)},

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "control/gateway/console_files.h"
-#include "control/gateway/console_guard.h"
 #include "control/gateway/endpoints.h"
 #include "control/gateway/errors.h"
 #include "control/gateway/history.h"
 #include "control/gateway/json_fields.h"
+#include "control/gateway/page_guard.h"
 
 namespace holdfast::gateway {
 namespace {

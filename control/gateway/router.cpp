@@ -1,8 +1,8 @@
 #include "control/gateway/router.h"
 
-#include "control/gateway/console_guard.h"
 #include "control/gateway/endpoints.h"
 #include "control/gateway/errors.h"
+#include "control/gateway/page_guard.h"
 
 namespace holdfast::gateway {
 namespace {

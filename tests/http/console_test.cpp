@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/console_guard.h"
+#include "control/gateway/page_guard.h"
 #include "control/gateway/history.h"
 #include "shared/client/api_key.h"
 #include "tests/http/http_peer.h"

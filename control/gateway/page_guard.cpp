@@ -1,4 +1,4 @@
-#include "control/gateway/console_guard.h"
+#include "control/gateway/page_guard.h"
 
 #include "control/gateway/errors.h"
 
