@@ -153,13 +153,7 @@ class Hearing {
     if (!chunk.is_object()) return fail("an event that is no JSON: " + data);
     if (chunk.contains("error")) return fail("an error event: " + data);
     if (!take_id(id)) return;
-    for (const json& choice : chunk.value("choices", json::array())) {
-      if (choice.contains("text")) heard.text += choice["text"].get<std::string>();
-      if (choice.contains("delta")) heard.text += choice["delta"].value("content", "");
-      if (choice.contains("finish_reason") && choice["finish_reason"].is_string()) {
-        heard.finish = choice["finish_reason"];
-      }
-    }
+    for (const json& choice : chunk.value("choices", json::array())) take_choice(choice);
     heard.text_at[heard.index] = heard.text;
     if (on_progress_) on_progress_(heard);
   }
@@ -169,18 +163,47 @@ class Hearing {
   }
 
  private:
+  void take_choice(const json& choice) {
+    ChoiceHeard& to = heard.choices[choice.value("index", 0)];
+    std::string text = choice.value("text", "");
+    if (choice.contains("delta")) {
+      const json& delta = choice["delta"];
+      text += delta.value("content", "");
+      to.reasoning += delta.value("reasoning_content", "");
+      for (const json& call : delta.value("tool_calls", json::array())) {
+        const json& function = call.at("function");
+        to.calls += function.value("name", "") + function.value("arguments", "");
+      }
+    }
+    to.text += text;
+    heard.text += text;
+    if (choice.contains("finish_reason") && choice["finish_reason"].is_string()) {
+      to.finish = heard.finish = choice["finish_reason"];
+    }
+  }
+
+  /// Ids are REQUEST.INDEX, with an index for each choice.
   bool take_id(const std::string& id) {
     const std::size_t dot = id.rfind('.');
     if (dot == std::string::npos) return fail("an event without an id"), false;
     if (heard.request_id.empty()) heard.request_id = id.substr(0, dot);
-    const std::int64_t index = std::stoll(id.substr(dot + 1));
     if (id.substr(0, dot) != heard.request_id) return fail("another request: " + id), false;
-    if (index < heard.index) return fail("ids go back: " + id + " after " + last_id), false;
-    heard.index = index;
+    std::istringstream all(id.substr(dot + 1));
+    std::int64_t sum = 0;
+    std::size_t choice = 0;
+    for (std::string one; std::getline(all, one, ','); ++choice) {
+      const std::int64_t index = std::stoll(one);
+      if (choice == seen_.size()) seen_.push_back(0);
+      if (index < seen_[choice]) return fail("ids go back: " + id + " after " + last_id), false;
+      seen_[choice] = index;
+      sum += index;
+    }
+    heard.index = sum;
     last_id = id;
     return true;
   }
 
+  std::vector<std::int64_t> seen_;
   const std::function<void(const SseHeard&)>& on_progress_;
 };
 

@@ -33,17 +33,24 @@ enum class Resume : std::uint8_t {
   kGetFrom,  // GET /v1/requests/ID/stream?from=INDEX
 };
 
+/// What came of one choice. Calls are names and arguments, without their ids.
+struct ChoiceHeard {
+  std::string text, reasoning, calls, finish;
+  bool operator==(const ChoiceHeard&) const = default;
+};
+
 struct SseHeard {
   std::string request_id;
-  std::string text;
+  std::string text;  // of all choices, as it came
   std::string finish;
-  std::string failure;                          // what was wrong, empty if nothing was
-  std::int64_t index = 0;                       // of the last event id
+  std::string failure;     // what was wrong, empty if nothing was
+  std::int64_t index = 0;  // of the last event id: tokens of all choices
+  std::map<std::int64_t, ChoiceHeard> choices;
   std::map<std::int64_t, std::string> text_at;  // all text up to an event's index
   int connections = 0;
 };
 
-/// Streams choice 0 of a completion or chat request to its end, however often it is cut.
+/// Streams a completion or chat request to its end, however often it is cut.
 /// `on_progress` after each event. `url` is asked for at each connection. `patient`: 429, 503 and
 /// 504 are waited out (a house in trouble says them), else they are failures.
 SseHeard hear_sse(const std::function<std::string()>& url, const std::string& path,
