@@ -150,6 +150,7 @@ std::optional<wire::Refusal> check_submit(const wire::Submit& submit, const Conf
     return invalid("request_id: expected at most 64 characters of A-Z a-z 0-9 - _");
   }
   if (submit.tenant.size() > 128) return invalid("tenant: expected at most 128 bytes");
+  if (submit.api_key.size() > 128) return invalid("api_key: expected at most 128 bytes");
   if (submit.idem_key.size() > 256) return invalid("idempotency key: expected at most 256 bytes");
   if (submit.model.empty()) return invalid("model: expected a name");
   if (const auto why = check_prompts(submit)) return invalid(*why);

@@ -13,6 +13,13 @@ namespace holdfast::core {
 inline constexpr std::size_t kConfigVersionsKept = 1000;
 inline constexpr std::size_t kCanariesKept = 256;
 
+/// What the requests of an API key leave to it at a start.
+struct KeyUse {
+  std::string key;
+  std::int64_t live = 0;                 // that have not ended, unread ones too
+  std::vector<std::int64_t> created_ms;  // of the last minute's, wall
+};
+
 /// First event of a process: what the database holds. `epoch` was raised and synced before.
 struct Boot {
   std::uint64_t epoch = 0;
@@ -33,6 +40,7 @@ struct Boot {
   std::vector<AliasRow> aliases;
   std::vector<CanaryRow> canaries;    // oldest first, at most kCanariesKept
   std::vector<BootRequest> requests;  // live ones, by seq; without the `unread`
+  std::vector<KeyUse> keys;
   /// Queued requests that follow in BootMore events, so that a long queue delays nobody.
   std::int64_t unread = 0;
 };

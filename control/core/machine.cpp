@@ -58,6 +58,7 @@ void Machine::on(const Boot& event) {
   }
   boot_aliases(event);
   unread_ = event.unread;
+  keys_.restore(event.keys, now_);
   for (const BootRequest& request : event.requests) bring_in(request);
   for (auto& [name, model] : models_) refresh_model(model, "daemon started");
   timers_.add(adoption_until_us_, TimerKind::kAdoption);

@@ -22,6 +22,7 @@
 #include "control/core/effects.h"
 #include "control/core/events.h"
 #include "control/core/fences.h"
+#include "control/core/key_book.h"
 #include "control/core/models.h"
 #include "control/core/queue.h"
 #include "control/core/requests.h"
@@ -177,6 +178,7 @@ class Machine {
   void admit(const SubmitEvent& event, const Waiters& waiters);
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
   std::optional<wire::Refusal> refuse_full(const SubmitEvent& event, const Model& model) const;
+  std::optional<wire::Refusal> refuse_key(const SubmitEvent& event, const Model& model);
   void add_forecast(wire::Refusal& refusal, const Model& model) const;
   struct Tokenized {  // what is known of a submission beside itself
     std::vector<std::vector<TokenId>> ids;
@@ -390,6 +392,7 @@ class Machine {
 
   FenceMaker fences_;
   RequestTable requests_;
+  KeyBook keys_;
   StreamHub streams_;
   Timers timers_;
   Counters counters_;

@@ -235,6 +235,7 @@ void Machine::finish_request_if_done(Request& request) {
     choice.ids.shrink_to_fit();
   }
   requests_.ended(request);
+  keys_.ended(request.row.api_key);
 }
 
 /// Ends every open choice the same way: cancel, expiry, failure of the whole.

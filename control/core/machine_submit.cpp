@@ -62,7 +62,8 @@ bool Machine::known_submit(const SubmitEvent& event) {
     const bool same_body = request->row.body_hash == hash || planted(Bug::kBodyNotCompared);
     if (!same_body || request->row.tenant != tenant) return mismatch(request->row.id);
     ++counters_.duplicates;
-    out_->send(event.peer, wire::Accepted{submit.tag, true, info(*request)});
+    out_->send(event.peer, wire::Accepted{submit.tag, true, info(*request),
+                                          keys_.standing(submit, now_.mono_us)});
     return true;
   }
   Job* job = nullptr;
@@ -127,6 +128,13 @@ std::optional<wire::Refusal> Machine::refuse_full(const SubmitEvent& event,
   return refusal;
 }
 
+/// Limits of the API key. They say nothing of the model: an alias does not count these refusals.
+std::optional<wire::Refusal> Machine::refuse_key(const SubmitEvent& event, const Model& model) {
+  auto refusal = keys_.refuse(event.submit, now_.mono_us);
+  if (refusal && refusal->retry_after_ms < 0) add_forecast(*refusal, model);
+  return refusal;
+}
+
 /// When it may be worth to come again.
 void Machine::add_forecast(wire::Refusal& refusal, const Model& model) const {
   refusal.queue_position = queued_choices();
@@ -162,6 +170,7 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters) {
     answer_refused(waiters, std::move(*refusal));
     return;
   }
+  if (auto refusal = refuse_key(event, *found)) return answer_refused(waiters, std::move(*refusal));
   // What is asked of the sampler is read by a helper, as texts are.
   if (ids_only(event.submit) && event.submit.sampling.extra.empty()) {
     Tokenized tokenized;
@@ -361,6 +370,7 @@ Request Machine::make_request(const SubmitEvent& event, const Route& route, cons
   request.row.max_tokens = max_tokens;
   request.row.on_disconnect = submit.on_disconnect;
   request.row.created_ms = now_.wall_ms;
+  request.row.api_key = submit.api_key;
   const auto deadline = [&](std::int64_t timeout_ms, std::int64_t& wall, std::int64_t& mono) {
     if (timeout_ms == 0) return;
     const std::int64_t limited = std::min<std::int64_t>(timeout_ms, 1LL << 42);
@@ -396,6 +406,7 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
     count_refused(route);
     return answer_refused(waiters, std::move(*refusal));
   }
+  if (auto over = refuse_key(event, *model)) return answer_refused(waiters, std::move(*over));
   Request request = make_request(event, route, *model, max_tokens);
   request.submitted_us = tokenized.since_us;
   request.accepted_us = now_.mono_us;
@@ -425,6 +436,7 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
   Request& in = *requests_.insert(std::move(request));
   ++counters_.accepted;
   stats_.accepted.add(now_.mono_us, 1);
+  keys_.accepted(in.row.api_key, now_.mono_us);
   for (const std::int64_t tokens : in.prompt_tokens) {
     stats_.model(in.row.model).prompt_tokens += static_cast<std::uint64_t>(tokens);
   }
@@ -436,8 +448,9 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
     arm_request(in);
   }
   bool duplicate = false;  // who sent the same while it was prepared
+  const auto standing = keys_.standing(submit, now_.mono_us);
   for (const auto& [peer, tag] : waiters) {
-    out_->send(peer, wire::Accepted{tag, std::exchange(duplicate, true), info(in)});
+    out_->send(peer, wire::Accepted{tag, std::exchange(duplicate, true), info(in), standing});
   }
 }
 

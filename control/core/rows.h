@@ -38,6 +38,7 @@ struct RequestRow {
   std::uint64_t route_key = 0;  // route_key() of what is sticky
   std::int64_t canary = 0;      // the run that it is part of
   std::string rerouted_from;    // the model before a canary was rolled back
+  std::string api_key;          // id of the key that it came with; empty = none
 };
 
 struct ChoiceRow {

@@ -30,6 +30,20 @@ std::string key_of(const Request& request) {
   return header == nullptr ? std::string() : *header;
 }
 
+ApiKey api_key(const std::string& id, const nlohmann::json& body) {
+  ApiKey key;
+  key.id = id;
+  key.name = body.value("name", id);
+  if (key.name.empty()) key.name = id;
+  const auto limit = [&](const char* name) -> std::optional<std::int64_t> {
+    const std::int64_t value = body.value(name, std::int64_t{0});
+    return value > 0 ? std::optional(value) : std::nullopt;
+  };
+  key.max_requests = limit("max_requests");
+  key.requests_per_minute = limit("requests_per_minute");
+  return key;
+}
+
 Response unauthorized(const std::string& message) {
   wire::Refusal refusal;
   refusal.code = Errc::kUnauthorized;
@@ -57,8 +71,7 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
       Key key;
       key.principal.tenant = body.value("tenant", "default");
       key.principal.is_operator = body.value("role", "") == "operator";
-      key.principal.key_name = body.value("name", kept.id);
-      if (key.principal.key_name.empty()) key.principal.key_name = kept.id;
+      key.principal.key = api_key(kept.id, body);
       key.expires_ms = body.value("expires_ms", std::int64_t{0});
       (*keys)[body.value("hash", "")] = std::move(key);
     }

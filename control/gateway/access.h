@@ -18,13 +18,6 @@
 
 namespace holdfast::gateway {
 
-/// Whose a request is.
-struct Principal {
-  std::string tenant = "default";
-  bool is_operator = true;
-  std::string key_name;  // empty: nobody was asked for a key
-};
-
 /// Thread-safe.
 class Access : public std::enable_shared_from_this<Access> {
  public:

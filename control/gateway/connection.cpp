@@ -42,11 +42,7 @@ class ConnectionExchange final : public Exchange,
 
   const Request& request() const override { return request_; }
 
-  void admit(const std::string& tenant, bool is_operator, const std::string& key_name) override {
-    request_.tenant = tenant;
-    request_.key_name = key_name;
-    request_.is_operator = is_operator;
-  }
+  void admit(Principal principal) override { request_.from = std::move(principal); }
 
   void post(std::function<void()> work) override {
     net::post(connection_->executor(), std::move(work));

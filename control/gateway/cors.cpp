@@ -12,7 +12,8 @@ constexpr std::size_t kAskedHeadersBytesMax = 2'048;
 constexpr const char* kPreflightSeconds = "600";
 // What a page may read beside the body.
 constexpr const char* kExposed =
-    "X-Request-Id, Retry-After, X-Holdfast-Duplicate, X-Holdfast-Ignored";
+    "X-Request-Id, Retry-After, X-Holdfast-Duplicate, X-Holdfast-Ignored, "
+    "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests";
 
 /// As browsers send it: scheme://host[:port], in lower case, without a path.
 bool is_origin(std::string_view text) {

@@ -37,13 +37,14 @@ struct Post {
   PostHeaders wishes;
 };
 
-void show(Post& post, wire::RequestInfo info, bool duplicate) {
+void show(Post& post, wire::RequestInfo info, bool duplicate,
+          const std::optional<wire::KeyStanding>& key = {}) {
   View view;
   view.shape = post.generation.shape;
   // As it was when the request was made: its model may have got another file since.
   const Shape made = decode_shape(info.meta);
   if (!made.body_hash.empty()) view.shape.output = made.output;
-  view.headers = answer_headers(post.generation.ignored, duplicate);
+  view.headers = answer_headers(post.generation.ignored, duplicate, key);
   if (post.wishes.resume) {
     if (post.wishes.resume->request_id != info.request_id) {
       return post.exchange->respond(resume_mismatch("Last-Event-ID names request " +
@@ -69,14 +70,14 @@ void on_accepted(Post& post, client::Answer<wire::Accepted> answer) {
     }
     return;
   }
-  show(post, std::move(accepted.info), accepted.duplicate);
+  show(post, std::move(accepted.info), accepted.duplicate, accepted.key);
 }
 
 void submit(const std::shared_ptr<Post>& post) {
   crash_point(CrashPoint::kGatewaySubmitBefore);
   wire::Submit message = std::move(post->generation.submit);
   message.request_id = post->context.new_request_id();
-  message.tenant = post->exchange->request().tenant;
+  sign(post->exchange->request(), &message);
   message.idem_key = post->wishes.idem_key;
   message.body_hash = post->generation.shape.body_hash;
   message.on_disconnect = post->wishes.on_disconnect;

@@ -97,7 +97,7 @@ Response away() {
 bool read_args(const Request& request, std::string* out, FieldError* error) {
   json args = json::object();
   if (!request.body.empty() && !parse_json_object(request.body, &args, error)) return false;
-  args["who"] = request.key_name.empty() ? "console" : "console, key " + request.key_name;
+  args["who"] = request.from.key.id.empty() ? "console" : "console, key " + request.from.key.name;
   *out = args.dump(-1, ' ', false, json::error_handler_t::replace);
   return true;
 }

@@ -190,15 +190,17 @@ class Shown : public std::enable_shared_from_this<Shown> {
 };
 
 /// As it is now, without waiting for its end.
-void show_now(const TurnPtr& turn, const wire::RequestInfo& info) {
+void show_now(const TurnPtr& turn, const wire::RequestInfo& info, std::vector<Header> headers) {
   Response response = json_response(response_json(info, turn->wish.echo, json::array()));
+  response.headers = std::move(headers);
   response.headers.emplace_back("X-Request-Id", info.request_id);
   turn->exchange->respond(std::move(response));
 }
 
 void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
   if (turn->exchange->closed()) return;
-  std::vector<Header> headers = answer_headers(turn->generation.ignored, accepted.duplicate);
+  std::vector<Header> headers =
+      answer_headers(turn->generation.ignored, accepted.duplicate, accepted.key);
   const auto shown = std::make_shared<Shown>(turn->context, turn->exchange, accepted.info,
                                              turn->wish.echo, turn->owner, turn->wish.store);
   if (turn->wish.stream) {
@@ -207,7 +209,7 @@ void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
                                    : -1;
     return shown->stream(accepted.info, after, std::move(headers));
   }
-  if (turn->wish.background) return show_now(turn, accepted.info);
+  if (turn->wish.background) return show_now(turn, accepted.info, std::move(headers));
   shown->whole(accepted.info, std::move(headers));
 }
 
@@ -220,7 +222,7 @@ void forget(const TurnPtr& turn) {
 void submit(const TurnPtr& turn) {
   wire::Submit message = std::move(turn->generation.submit);
   message.request_id = turn->id;
-  message.tenant = turn->owner;
+  sign(turn->exchange->request(), &message);
   message.body_hash = turn->hash;
   message.on_disconnect =
       turn->wish.background ? wire::OnDisconnect::kContinue : turn->headers.on_disconnect;

@@ -37,10 +37,25 @@ std::string body_of(const wire::Refusal& refusal, std::string_view type, std::st
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+/// "120ms", "9s", "1m0s": as OpenAI writes durations.
+std::string duration_text(std::int64_t ms) {
+  if (ms < 1000) return std::to_string(ms) + "ms";
+  const std::int64_t seconds = (ms + 999) / 1000;
+  const std::string rest = std::to_string(seconds % 60) + "s";
+  return seconds < 60 ? rest : std::to_string(seconds / 60) + "m" + rest;
+}
+
 }  // namespace
 
+std::vector<Header> rate_headers(const std::optional<wire::KeyStanding>& key) {
+  if (!key) return {};
+  return {{"x-ratelimit-limit-requests", std::to_string(key->limit)},
+          {"x-ratelimit-remaining-requests", std::to_string(key->left)},
+          {"x-ratelimit-reset-requests", duration_text(key->reset_ms)}};
+}
+
 bool may_see(const Request& request, const wire::RequestInfo& info) {
-  return request.is_operator || request.tenant == info.tenant;
+  return request.from.is_operator || request.from.tenant == info.tenant;
 }
 
 int http_status(Errc code) {
@@ -95,8 +110,9 @@ int http_status(Errc code) {
 }
 
 std::string error_body(const wire::Refusal& refusal, const std::string& param, int choice) {
-  return body_of(refusal, error_type(http_status(refusal.code)), errc_name(refusal.code), param,
-                 choice);
+  const bool limited = refusal.code == Errc::kRateLimited;
+  return body_of(refusal, limited ? "requests" : error_type(http_status(refusal.code)),
+                 limited ? "rate_limit_exceeded" : errc_name(refusal.code), param, choice);
 }
 
 Response error_response(const wire::Refusal& refusal, const std::string& param) {
@@ -108,6 +124,7 @@ Response error_response(const wire::Refusal& refusal, const std::string& param) 
     response.headers.emplace_back("Retry-After",
                                   std::to_string(std::max<std::int64_t>(seconds, 1)));
   }
+  for (Header& header : rate_headers(refusal.key)) response.headers.push_back(std::move(header));
   return response;
 }
 

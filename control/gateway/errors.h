@@ -2,8 +2,10 @@
 // Errors as HTTP says them: one table from our typed codes to status and OpenAI's error types, and
 // the body {"error": {message, type, param, code, …numbers}}.
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "control/gateway/http_types.h"
 #include "shared/base/result.h"
@@ -28,6 +30,9 @@ Response error_response(const wire::Refusal& refusal, const std::string& param =
 Response error_response(const FieldError& error);
 /// For HTTP's own trouble; the code is kInvalidRequest's for 4xx, kInternal's for 5xx.
 Response error_response(int status, const std::string& message);
+
+/// x-ratelimit-…, as OpenAI has them; none without such a limit.
+std::vector<Header> rate_headers(const std::optional<wire::KeyStanding>& key);
 
 /// The body alone, for an event of a stream. `choice` < 0: of the whole request.
 std::string error_body(const wire::Refusal& refusal, const std::string& param, int choice = -1);

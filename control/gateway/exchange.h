@@ -26,7 +26,7 @@ class Exchange {
   virtual ~Exchange() = default;
   virtual const Request& request() const = 0;
   /// Whose the request is. Before any endpoint sees it.
-  virtual void admit(const std::string& tenant, bool is_operator, const std::string& key_name) = 0;
+  virtual void admit(Principal principal) = 0;
 
   /// Any thread: runs `work` on the strand, soon. Dropped if the connection is gone.
   virtual void post(std::function<void()> work) = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // A request and an answer of HTTP as plain data: no socket, no library.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,21 @@
 namespace holdfast::gateway {
 
 using Header = std::pair<std::string, std::string>;
+
+/// The key that a request came with; requests of one key are counted together.
+struct ApiKey {
+  std::string id;    // empty: nobody was asked for one
+  std::string name;  // for people
+  std::optional<std::int64_t> max_requests;
+  std::optional<std::int64_t> requests_per_minute;
+};
+
+/// Whose a request is.
+struct Principal {
+  std::string tenant = "default";
+  bool is_operator = true;
+  ApiKey key;
+};
 
 struct Request {
   std::string method;           // as sent: "GET"
@@ -21,10 +37,7 @@ struct Request {
   bool keep_alive = true;
   bool expects_continue = false;
   bool secure = false;  // it came over TLS
-  // Whose it is; set before an endpoint sees it.
-  std::string tenant = "default";
-  bool is_operator = true;
-  std::string key_name;  // of the key that it came with; empty: nobody was asked for one
+  Principal from;       // set before an endpoint sees it
 
   /// Value of the first header of that name (any case), nullptr if there is none.
   const std::string* header(std::string_view name) const;

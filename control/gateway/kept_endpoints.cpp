@@ -77,7 +77,7 @@ void gather(Context& context, const std::shared_ptr<ListWish>& wish) {
 }  // namespace
 
 std::string owner_of(const Request& request) {
-  return request.tenant;
+  return request.from.tenant;
 }
 
 std::string kept_id(const Context& context, const Request& request, std::string_view prefix) {

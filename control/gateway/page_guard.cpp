@@ -81,7 +81,7 @@ std::optional<Response> refuse_foreign_page(const Request& request, const Cors& 
 }
 
 std::optional<Response> refuse_console(const Request& request) {
-  if (!request.is_operator) {
+  if (!request.from.is_operator) {
     return forbidden(
         "this key's role is client: the console wants an operator's "
         "(holdfast keys create NAME --role operator)");
@@ -89,7 +89,7 @@ std::optional<Response> refuse_console(const Request& request) {
   if (request.method == "POST" && !is_json(request)) {
     return error_response(415, "the console's API takes Content-Type: application/json");
   }
-  if (!request.key_name.empty()) return std::nullopt;
+  if (!request.from.key.id.empty()) return std::nullopt;
   const std::string* host = request.header("Host");
   if (host == nullptr || !is_loopback_host(*host)) {
     return forbidden(

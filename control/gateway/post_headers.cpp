@@ -52,8 +52,16 @@ bool read_post_headers(const Request& request, PostHeaders* out, FieldError* err
   return true;
 }
 
-std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate) {
-  std::vector<Header> out;
+void sign(const Request& request, wire::Submit* message) {
+  message->tenant = request.from.tenant;
+  message->api_key = request.from.key.id;
+  message->key_max_requests = request.from.key.max_requests;
+  message->key_requests_per_minute = request.from.key.requests_per_minute;
+}
+
+std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate,
+                                   const std::optional<wire::KeyStanding>& key) {
+  std::vector<Header> out = rate_headers(key);
   if (!ignored.empty()) out.emplace_back("X-Holdfast-Ignored", ignored_header(ignored));
   if (duplicate) out.emplace_back("X-Holdfast-Duplicate", "true");
   return out;

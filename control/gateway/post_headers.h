@@ -20,7 +20,11 @@ struct PostHeaders {
 /// Idempotency-Key, X-On-Disconnect, Last-Event-ID. False: `error` names the one that is wrong.
 bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error);
 
-/// X-Holdfast-Ignored and X-Holdfast-Duplicate, where they apply.
-std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate);
+/// Says whose `message` is: tenant, key and the key's limits.
+void sign(const Request& request, wire::Submit* message);
+
+/// X-Holdfast-Ignored, X-Holdfast-Duplicate and x-ratelimit-…, where they apply.
+std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate,
+                                   const std::optional<wire::KeyStanding>& key = {});
 
 }  // namespace holdfast::gateway

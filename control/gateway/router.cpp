@@ -58,14 +58,14 @@ bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
     exchange->respond(std::move(*refused));
     return false;
   }
-  const auto& principal = std::get<Principal>(verdict);
-  if (principal.key_name.empty()) {
+  auto& principal = std::get<Principal>(verdict);
+  if (principal.key.id.empty()) {
     if (auto refused = refuse_foreign_page(exchange->request(), context.cors)) {
       exchange->respond(std::move(*refused));
       return false;
     }
   }
-  exchange->admit(principal.tenant, principal.is_operator, principal.key_name);
+  exchange->admit(std::move(principal));
   return true;
 }
 

@@ -44,7 +44,8 @@ Result<void> House::boot(std::vector<core::ConfigImport> imports) {
   crash_point(CrashPoint::kDaemonStartEpoch);
   HF_TRY(const auto versions, store_.config_versions());
   const core::Config config = core::startup_config(machine_.base_config(), versions, imports);
-  HF_TRY(core::Boot boot, store_.load(config.queue_read_requests));
+  HF_TRY(core::Boot boot,
+         store_.load(config.queue_read_requests, host_.now().wall_ms - core::KeyBook::kWindowMs));
   HF_CHECKED(objects_.boot());
   crash_point(CrashPoint::kDaemonStartLoaded);
   queue_unread_ = boot.unread > 0;

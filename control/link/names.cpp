@@ -40,6 +40,9 @@ std::string body_hash(wire::Submit& submit) {
   std::string id = std::exchange(submit.request_id, {});
   std::string key = std::exchange(submit.idem_key, {});
   std::string given = std::exchange(submit.body_hash, {});
+  std::string api_key = std::exchange(submit.api_key, {});
+  const auto at_once = std::exchange(submit.key_max_requests, {});
+  const auto a_minute = std::exchange(submit.key_requests_per_minute, {});
   if (!submit.seed_given) submit.sampling.seed = 0;
   const std::string frame = wire::encode(submit);
   submit.tag = tag;
@@ -47,6 +50,9 @@ std::string body_hash(wire::Submit& submit) {
   submit.request_id = std::move(id);
   submit.idem_key = std::move(key);
   submit.body_hash = std::move(given);
+  submit.api_key = std::move(api_key);
+  submit.key_max_requests = at_once;
+  submit.key_requests_per_minute = a_minute;
   return content_hash(frame);
 }
 

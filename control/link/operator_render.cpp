@@ -186,6 +186,7 @@ json request_json(const core::RequestRow& r) {
           {"alias", r.alias},
           {"canary", r.canary},
           {"rerouted_from", r.rerouted_from},
+          {"api_key", r.api_key},
           {"tenant", r.tenant},
           {"class", r.numerics_class},
           {"priority", static_cast<int>(r.priority)},

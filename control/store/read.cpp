@@ -29,7 +29,7 @@ core::FinishReason finish_from(std::string_view name) {
   return core::FinishReason::kError;
 }
 
-/// Columns of `SELECT * FROM requests`, in the order of schema/001_init.sql and 003_aliases.sql.
+/// Columns of `SELECT * FROM requests`, in the order of schema/001, 003 and 006.
 core::RequestRow request_row(const Statement::Use& use) {
   core::RequestRow r;
   int c = 0;
@@ -59,6 +59,7 @@ core::RequestRow request_row(const Statement::Use& use) {
   r.route_key = static_cast<std::uint64_t>(use.integer(c++));
   r.canary = use.integer(c++);
   r.rerouted_from = use.text(c++);
+  r.api_key = use.text(c++);
   return r;
 }
 
@@ -79,7 +80,7 @@ Error damaged(const char* what, core::Seq seq) {
 
 }  // namespace
 
-Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
+Result<core::Boot> SqliteStore::load(std::int64_t queued_max, std::int64_t keys_since_ms) {
   core::Boot boot;
   HF_TRY(const std::string seq,
          query_text(db_.get(), "SELECT coalesce(max(seq), 0) FROM requests"));
@@ -110,6 +111,7 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
   HF_TRY(boot.loads, load_loads());
   HF_TRY(boot.aliases, load_aliases());
   HF_TRY(boot.canaries, load_canaries());
+  HF_TRY(boot.keys, load_keys(keys_since_ms));
   HF_TRY(Statement started,
          Statement::prepare(db_.get(),
                             "SELECT * FROM requests WHERE state IN ('queued', 'running',"
@@ -126,6 +128,37 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max) {
   std::sort(boot.requests.begin(), boot.requests.end(),
             [](const auto& a, const auto& b) { return a.row.seq < b.row.seq; });
   return boot;
+}
+
+/// Of each API key: its live requests, and when those since `since_ms` were accepted.
+Result<std::vector<core::KeyUse>> SqliteStore::load_keys(std::int64_t since_ms) {
+  std::map<std::string, core::KeyUse> uses;
+  HF_TRY(Statement live,
+         Statement::prepare(db_.get(),
+                            "SELECT api_key, count(*) FROM requests WHERE state IN ('queued',"
+                            " 'running', 'quarantined') AND api_key <> '' GROUP BY api_key"));
+  for (auto use = live.use();;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) break;
+    uses[use.text(0)].live = use.integer(1);
+  }
+  // From the newest row back to the first that is too old.
+  HF_TRY(
+      Statement newest,
+      Statement::prepare(db_.get(), "SELECT created_ms, api_key FROM requests ORDER BY seq DESC"));
+  for (auto use = newest.use();;) {
+    HF_TRY(const bool more, use.step());
+    if (!more || use.integer(0) < since_ms) break;
+    if (std::string key = use.text(1); !key.empty()) {
+      uses[std::move(key)].created_ms.push_back(use.integer(0));
+    }
+  }
+  std::vector<core::KeyUse> list;
+  for (auto& [key, use] : uses) {
+    use.key = key;
+    list.push_back(std::move(use));
+  }
+  return list;
 }
 
 /// What is set of "PREFIX/KEY", by KEY.

@@ -18,7 +18,7 @@ class SqliteStore final : public Store {
   Result<void> load_tail();
 
   Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) override;
-  Result<core::Boot> load(std::int64_t queued_max) override;
+  Result<core::Boot> load(std::int64_t queued_max, std::int64_t keys_since_ms) override;
   Result<core::BootMore> load_more(std::int64_t limit) override;
   Result<std::vector<core::ConfigVersion>> config_versions() override;
   Result<void> apply(std::span<const core::RowChange> rows, core::Durability durability) override;
@@ -101,6 +101,7 @@ class SqliteStore final : public Store {
   Result<std::vector<core::LoadRow>> load_loads();
   Result<std::vector<core::AliasRow>> load_aliases();
   Result<std::vector<core::CanaryRow>> load_canaries();
+  Result<std::vector<core::KeyUse>> load_keys(std::int64_t since_ms);
   Result<void> load_where(Statement::Use& rows, std::vector<core::BootRequest>& into);
   Result<void> load_committed(core::BootRequest& request);
   Result<std::optional<core::BootRequest>> read_request(Statement& by, std::string_view a,

@@ -60,7 +60,9 @@ class Store {
   virtual Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) = 0;
   /// What the machine starts from: models, loads, live requests with committed ids, no prompts. Of
   /// those that wait in the queue only the first `queued_max`; load_more() has the rest.
-  virtual Result<core::Boot> load(std::int64_t queued_max = INT64_MAX) = 0;
+  /// The uses of keys are those since `keys_since_ms` (wall).
+  virtual Result<core::Boot> load(std::int64_t queued_max = INT64_MAX,
+                                  std::int64_t keys_since_ms = INT64_MAX) = 0;
   /// The newest versions of the configuration, oldest first. load() has them too.
   virtual Result<std::vector<core::ConfigVersion>> config_versions() = 0;
   /// The next `limit` requests that wait in the queue since before the start; `last` with the end.

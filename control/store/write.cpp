@@ -64,7 +64,8 @@ Result<void> SqliteStore::prepare_writes() {
        "INSERT INTO requests(seq, id, tenant, idem_key, body_hash, model, model_sha, state,"
        " priority, class, config_version, n, max_tokens, on_disconnect, created_ms, started_ms,"
        " finished_ms, queue_deadline_ms, total_deadline_ms, error_code, error, alias, route_key,"
-       " canary, rerouted_from) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
+       " canary, rerouted_from, api_key)"
+       " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
       {&insert_payload_,
        "INSERT INTO payloads(seq, params, meta, prompts, prompt_text, crc) VALUES (?,?,?,?,?,?)"},
       {&insert_choice_,
@@ -155,6 +156,7 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
     use.bind(r.created_ms).bind(r.started_ms).bind(r.finished_ms);
     use.bind(r.queue_deadline_ms).bind(r.total_deadline_ms).bind(r.error_code).bind(r.error);
     use.bind(r.alias).bind(i64(r.route_key)).bind(r.canary).bind(r.rerouted_from);
+    use.bind(r.api_key);
     HF_CHECKED(use.run());
   }
   const std::string params = encode_params(c.payload);

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "ops/cli/daemon.h"
 #include "ops/cli/output.h"
@@ -17,6 +19,25 @@ using nlohmann::json;
 
 constexpr std::int64_t kDayMs = 86'400'000;
 
+/// Flags that are members of a key's object, with _ for -; 0 = no limit.
+constexpr std::pair<const char*, const char*> kLimits[] = {
+    {"max-requests", "max_requests"}, {"requests-per-minute", "requests_per_minute"}};
+
+/// Takes the limits that were given. False: the error was reported.
+bool set_limits(const Call& call, const char* verb, json& body, int& exit) {
+  for (const auto& [flag, member] : kLimits) {
+    if (!call.has(flag)) continue;
+    const std::int64_t limit = call.integer(flag);
+    if (limit < 0) {
+      exit = report_error(call, Error{Errc::kUsage, std::string(verb) + ": " + flag +
+                                                        ": expected 0 (no limit) or more"});
+      return false;
+    }
+    body[member] = limit;
+  }
+  return true;
+}
+
 /// A row of `keys list`, without the hash.
 json shown(const json& object, std::int64_t now_ms) {
   const json& body = object.at("body");
@@ -30,7 +51,34 @@ json shown(const json& object, std::int64_t now_ms) {
           {"hint", body.value("hint", "")},
           {"created_ms", object.at("created_ms")},
           {"expires_ms", expires_ms},
-          {"state", revoked ? "revoked" : over ? "expired" : "valid"}};
+          {"max_requests", body.value("max_requests", std::int64_t{0})},
+          {"requests_per_minute", body.value("requests_per_minute", std::int64_t{0})},
+          {"state", revoked ? "revoked"
+                    : over  ? "expired"
+                            : "valid"}};
+}
+
+/// The object of a key; nullopt after the error was reported.
+std::optional<json> find_key(const Call& call, const char* verb, int& exit) {
+  const std::string id = call.text("ID");
+  const auto found = operate(call, "objects.get", {{"kind", client::kKeyKind}, {"id", id}}, exit);
+  if (!found) return std::nullopt;
+  if (found->at("found") == true) return found->at("object");
+  exit = report_error(call, Error{Errc::kNotFound, std::string(verb) + ": no key " + id +
+                                                       "; `holdfast keys list` shows them"});
+  return std::nullopt;
+}
+
+/// Puts the changed object of a key back and shows it.
+int put_key(const Call& call, const json& object) {
+  int exit = kExitDone;
+  const json args = {{"kind", client::kKeyKind},
+                     {"id", object["id"]},
+                     {"version", object["version"]},
+                     {"body", object["body"]}};
+  if (!operate(call, "objects.put", args, exit)) return exit;
+  print_document(call, shown(object, system_clock().wall_ms()));
+  return kExitDone;
 }
 
 }  // namespace
@@ -48,13 +96,14 @@ int keys_create(const Call& call) {
   const std::int64_t now_ms = system_clock().wall_ms();
   const std::string key = client::new_api_key();
   const std::string id = "key_" + client::new_request_id();
-  const json body = {{"name", call.text("NAME")},
-                     {"role", role},
-                     {"tenant", call.text("tenant", "default")},
-                     {"hash", client::hash_api_key(key)},
-                     {"hint", key.substr(0, 7) + "…"},
-                     {"expires_ms", days == 0 ? 0 : now_ms + days * kDayMs}};
+  json body = {{"name", call.text("NAME")},
+               {"role", role},
+               {"tenant", call.text("tenant", "default")},
+               {"hash", client::hash_api_key(key)},
+               {"hint", key.substr(0, 7) + "…"},
+               {"expires_ms", days == 0 ? 0 : now_ms + days * kDayMs}};
   int exit = kExitDone;
+  if (!set_limits(call, "keys create", body, exit)) return exit;
   const json args = {{"kind", client::kKeyKind},
                      {"id", id},
                      {"owner", "operator"},
@@ -83,32 +132,38 @@ int keys_list(const Call& call) {
     args["from"] = page->at("objects").back().at("seq");
   }
   RenderOptions options;
-  options.columns = {"id", "name", "role", "tenant", "hint", "created_ms", "expires_ms", "state"};
+  options.columns = {"id",         "name",         "role",
+                     "tenant",     "hint",         "created_ms",
+                     "expires_ms", "max_requests", "requests_per_minute",
+                     "state"};
   options.when_empty = "no keys: whoever reaches the gateway's loopback address may do everything";
   print_document(call, {{"keys", std::move(list)}}, options);
   return kExitDone;
 }
 
+int keys_update(const Call& call) {
+  int exit = kExitDone;
+  if (!call.has("max-requests") && !call.has("requests-per-minute")) {
+    return report_error(call, Error{Errc::kUsage,
+                                    "keys update: expected --max-requests or "
+                                    "--requests-per-minute"});
+  }
+  auto object = find_key(call, "keys update", exit);
+  if (!object || !set_limits(call, "keys update", (*object)["body"], exit)) return exit;
+  return put_key(call, *object);
+}
+
 int keys_revoke(const Call& call) {
   int exit = kExitDone;
-  const std::string id = call.text("ID");
-  const auto found = operate(call, "objects.get", {{"kind", client::kKeyKind}, {"id", id}}, exit);
-  if (!found) return exit;
-  if (found->at("found") != true) {
-    return report_error(call, Error{Errc::kNotFound, "keys revoke: no key " + id +
-                                                         "; `holdfast keys list` shows them"});
+  auto object = find_key(call, "keys revoke", exit);
+  if (!object) return exit;
+  json& body = (*object)["body"];
+  if (body.value("revoked_ms", std::int64_t{0}) > 0) {
+    print_document(call, shown(*object, system_clock().wall_ms()));
+    return kExitDone;
   }
-  json object = found->at("object");
-  if (object["body"].value("revoked_ms", std::int64_t{0}) == 0) {
-    object["body"]["revoked_ms"] = system_clock().wall_ms();
-    const json args = {{"kind", client::kKeyKind},
-                       {"id", id},
-                       {"version", object["version"]},
-                       {"body", object["body"]}};
-    if (!operate(call, "objects.put", args, exit)) return exit;
-  }
-  print_document(call, shown(object, system_clock().wall_ms()));
-  return kExitDone;
+  body["revoked_ms"] = system_clock().wall_ms();
+  return put_key(call, *object);
 }
 
 }  // namespace holdfast::cli

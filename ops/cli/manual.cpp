@@ -44,8 +44,12 @@ const Examples& serving_examples() {
       {"keys create",
        {{"holdfast keys create laptop", "a client's key"},
         {"holdfast keys create ops --role operator --expires 90", ""},
-        {"holdfast keys create shop --tenant shop", "with the limits of tenant.shop.*"}}},
+        {"holdfast keys create shop --tenant shop", "with the limits of tenant.shop.*"},
+        {"holdfast keys create trial --max-requests 2 --requests-per-minute 30", ""}}},
       {"keys list", {{"holdfast keys list", ""}}},
+      {"keys update",
+       {{"holdfast keys update key_01m7… --requests-per-minute 60", ""},
+        {"holdfast keys update key_01m7… --max-requests 0", "takes the limit away"}}},
       {"keys revoke", {{"holdfast keys revoke key_01m7…", ""}}},
   };
   return examples;

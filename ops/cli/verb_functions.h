@@ -22,6 +22,7 @@ int man(const Call& call);
 int queue_stats(const Call& call);
 int keys_create(const Call& call);
 int keys_list(const Call& call);
+int keys_update(const Call& call);
 int keys_revoke(const Call& call);
 int queue_pause(const Call& call);
 int queue_resume(const Call& call);

@@ -301,9 +301,17 @@ const std::vector<Verb>& request_verbs() {
        {{"NAME", kText, "what it is for", false},
         {"--role", kText, "client (default) or operator", true, kNothing, "client operator"},
         {"--tenant", kText, "whose its requests are (default: default)"},
-        {"--expires", kInteger, "in so many days (default: never)"}},
+        {"--expires", kInteger, "in so many days (default: never)"},
+        {"--max-requests", kInteger, "waiting or running at once (default: 0, no limit)"},
+        {"--requests-per-minute", kInteger, "accepted in any 60 s (default: 0, no limit)"}},
        &keys_create},
-      {"keys list", "all keys: role, tenant, end", {}, &keys_list},
+      {"keys list", "all keys: role, tenant, end, limits", {}, &keys_list},
+      {"keys update",
+       "other limits, from now on (a second at most)",
+       {{"ID", kText, "of keys list", false},
+        {"--max-requests", kInteger, "waiting or running at once; 0: no limit"},
+        {"--requests-per-minute", kInteger, "accepted in any 60 s; 0: no limit"}},
+       &keys_update},
       {"keys revoke",
        "from now on (a second at most) it is refused",
        {{"ID", kText, "of keys list", false}},
@@ -422,7 +430,7 @@ const char* group_help(const std::string& group) {
   if (group == "workers") return "workers: list, drain, resume";
   if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";
-  if (group == "keys") return "keys of the gateway: create, list, revoke";
+  if (group == "keys") return "keys of the gateway: create, list, update, revoke";
   if (group == "db") return "the database: check, backup, restore, stats";
   if (group == "config")
     return "configuration: list, get, set, unset, explain, history, diff, rollback";

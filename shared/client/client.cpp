@@ -32,8 +32,9 @@ Answer<U> expect(Reply reply, M T::*member) {
 /// which can only drop the frame.
 std::optional<Failure> check(const wire::Submit& submit) {
   const auto is_bad = [](const std::string& text) { return !is_valid_utf8(text); };
-  for (const std::string* text : {&submit.request_id, &submit.tenant, &submit.idem_key,
-                                  &submit.model, &submit.sampling.extra, &submit.meta}) {
+  for (const std::string* text :
+       {&submit.request_id, &submit.tenant, &submit.idem_key, &submit.model, &submit.sampling.extra,
+        &submit.meta, &submit.api_key}) {
     if (is_bad(*text)) return make_failure(Errc::kInvalidRequest, "submit: text is not UTF-8");
   }
   for (const std::string& stop : submit.stops) {

@@ -127,6 +127,15 @@ void fields(V& v, Like<Submit> auto& m) {
   v("body_hash", m.body_hash);
   v("meta", m.meta);
   v("sticky", m.sticky);
+  v("api_key", m.api_key);
+  v("key_max_requests", m.key_max_requests);
+  v("key_requests_per_minute", m.key_requests_per_minute);
+}
+template <class V>
+void fields(V& v, Like<KeyStanding> auto& m) {
+  v("limit", m.limit);
+  v("left", m.left);
+  v("reset_ms", m.reset_ms);
 }
 template <class V>
 void fields(V& v, Like<ChoiceInfo> auto& m) {
@@ -163,6 +172,7 @@ void fields(V& v, Like<Accepted> auto& m) {
   v("tag", m.tag);
   v("duplicate", m.duplicate);
   v("info", m.info);
+  v("key", m.key);
 }
 template <class V>
 void fields(V& v, Like<Refusal> auto& m) {
@@ -174,6 +184,7 @@ void fields(V& v, Like<Refusal> auto& m) {
   v("retry_after_ms", m.retry_after_ms);
   v("queue_position", m.queue_position);
   v("eta_ms", m.eta_ms);
+  v("key", m.key);
 }
 template <class V>
 void fields(V& v, Like<Refused> auto& m) {

@@ -95,6 +95,16 @@ struct Submit {
   /// Requests with the same text (a session, a user) get the same target of an alias. Empty: the
   /// idempotency key, else the request's id.
   std::string sticky;
+  std::string api_key;                           // id of the key that it came with; empty = none
+  std::optional<std::int64_t> key_max_requests;  // of that key, that have not ended
+  std::optional<std::int64_t> key_requests_per_minute;  // accepted in any 60 s
+};
+
+/// How a key stands with its requests a minute, this answer's included.
+struct KeyStanding {
+  std::int64_t limit = 0;
+  std::int64_t left = 0;
+  std::int64_t reset_ms = 0;  // until all of them are left, if none comes
 };
 
 /// One choice of a request as the client sees it.
@@ -132,6 +142,7 @@ struct Accepted {
   std::uint64_t tag = 0;
   bool duplicate = false;  // the id or the idempotency key was known: nothing new was started
   RequestInfo info;
+  std::optional<KeyStanding> key = {};  // if it has such a limit
 };
 
 /// Numbers that help; -1 = does not apply.
@@ -144,6 +155,7 @@ struct Refusal {
   std::int64_t retry_after_ms = -1;
   std::int64_t queue_position = -1;
   std::int64_t eta_ms = -1;
+  std::optional<KeyStanding> key = {};  // if it has such a limit
 };
 
 struct Refused {

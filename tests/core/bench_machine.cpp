@@ -222,6 +222,18 @@ void keep_alias_change(const AliasChange& change, Boot& boot,
   }
 }
 
+void keep_key_uses(const std::map<Seq, BootRequest>& requests, Boot& boot) {
+  std::map<std::string, KeyUse> keys;
+  for (const auto& [seq, request] : requests) {
+    if (request.row.api_key.empty()) continue;
+    KeyUse& use = keys[request.row.api_key];
+    use.key = request.row.api_key;
+    use.live += !wire::is_terminal(request.row.state);
+    use.created_ms.push_back(request.row.created_ms);
+  }
+  for (const auto& [key, use] : keys) boot.keys.push_back(use);
+}
+
 }  // namespace
 
 Boot Bench::database() const {
@@ -279,6 +291,7 @@ Boot Bench::database() const {
   for (auto& [seq, request] : requests) {
     if (!wire::is_terminal(request.row.state)) boot.requests.push_back(request);
   }
+  keep_key_uses(requests, boot);
   for (auto& [name, model] : models) boot.models.push_back(model);
   for (auto& [name, value] : flags) {
     if (name == "queue.paused") boot.queue_paused = value == "1";

@@ -67,6 +67,7 @@ void row_fields(V& v, const RequestRow& r) {
   v("route_key", r.route_key);
   v("canary", r.canary);
   v("rerouted_from", r.rerouted_from);
+  v("api_key", r.api_key);
 }
 template <class V>
 void row_fields(V& v, const ChoiceRow& r) {

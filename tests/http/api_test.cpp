@@ -211,6 +211,31 @@ TEST(Api, RefusalsKeepTheirNumbers) {
   }
 }
 
+// As OpenAI's clients know it: how a key stands, in each answer; 429 with its words.
+TEST(Api, LimitsOfAKeyAreSaidAsOpenAiDoes) {
+  Gateway gateway;
+  gateway.client.key = wire::KeyStanding{60, 59, 59'900};
+  Reply reply = gateway.ask(post(kCompletions, kBody));
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.headers.at("x-ratelimit-limit-requests"), "60");
+  EXPECT_EQ(reply.headers.at("x-ratelimit-remaining-requests"), "59");
+  EXPECT_EQ(reply.headers.at("x-ratelimit-reset-requests"), "1m0s");
+  client::Failure failure;
+  failure.code = Errc::kRateLimited;
+  failure.message = "rate limit reached";
+  failure.retry_after_ms = 1'200;
+  failure.key = wire::KeyStanding{60, 0, 120};
+  gateway.client.failure = failure;
+  reply = gateway.ask(post(kCompletions, kBody));
+  EXPECT_EQ(reply.status, 429);
+  EXPECT_EQ(reply.headers.at("retry-after"), "2");
+  EXPECT_EQ(reply.headers.at("x-ratelimit-remaining-requests"), "0");
+  EXPECT_EQ(reply.headers.at("x-ratelimit-reset-requests"), "120ms");
+  const json error = json::parse(reply.body)["error"];
+  EXPECT_EQ(error["code"], "rate_limit_exceeded");
+  EXPECT_EQ(error["type"], "requests");
+}
+
 TEST(Api, BadBodiesAndHeaders) {
   Gateway gateway;
   Reply reply =

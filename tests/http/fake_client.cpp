@@ -161,7 +161,7 @@ Answer<wire::Accepted> FakeClient::accept(const wire::Submit& submit) {
   if (failure) return *failure;
   if (!submit.idem_key.empty() && by_key_.contains(submit.idem_key)) {
     const Stored& known = requests_.at(by_key_[submit.idem_key]);
-    if (known.body_hash == submit.body_hash) return wire::Accepted{0, true, info_of(known)};
+    if (known.body_hash == submit.body_hash) return wire::Accepted{0, true, info_of(known), key};
     Failure mismatch;
     mismatch.code = Errc::kIdempotencyMismatch;
     mismatch.message = "this Idempotency-Key came with another body";
@@ -199,7 +199,7 @@ Answer<wire::Accepted> FakeClient::accept(const wire::Submit& submit) {
   }
   if (!submit.idem_key.empty()) by_key_[submit.idem_key] = submit.request_id;
   requests_[submit.request_id] = stored;
-  return wire::Accepted{0, false, info};
+  return wire::Accepted{0, false, info, key};
 }
 
 void FakeClient::submit_async(wire::Submit submit,

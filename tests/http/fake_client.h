@@ -34,6 +34,7 @@ class FakeClient final : public client::Client {
   bool hold_tokens = false;  // new requests show no token before commit()
   std::vector<wire::ModelInfo> model_list;
   std::optional<client::Failure> failure;         // answer to every call
+  std::optional<wire::KeyStanding> key;           // of every request
   bool silent = false;                            // calls are never answered
   std::map<std::string, std::string> op_results;  // by operator verb
 

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
@@ -34,10 +36,13 @@ class Keys : public testing::Test {
     if (key.empty()) return {};
     return {{"Authorization", "Bearer " + key}};
   }
-  HttpAnswer post(const std::string& key, const json& more = json::object()) {
+  HttpAnswer post(const std::string& key, const json& more = json::object(),
+                  const std::string& idempotency_key = "") {
     json body = {{"model", "demo"}, {"prompt", "a"}, {"max_tokens", 3}};
     body.update(more);
-    return http_exchange(house.url(), http_post_text("/v1/completions", body.dump(), bearer(key)));
+    auto headers = bearer(key);
+    if (!idempotency_key.empty()) headers.emplace_back("Idempotency-Key", idempotency_key);
+    return http_exchange(house.url(), http_post_text("/v1/completions", body.dump(), headers));
   }
   int get(const std::string& path, const std::string& key) {
     return http_exchange(house.url(), http_get_text(path, bearer(key))).status;
@@ -143,6 +148,73 @@ TEST_F(Keys, EachSeesItsTenantsWork) {
     all << in.rdbuf();
     EXPECT_EQ(all.str().find(ann["key"].get<std::string>()), std::string::npos) << file.path();
   }
+}
+
+// The daemon decides, from its rows: neither another gateway nor a restart gives a key more.
+TEST_F(Keys, LimitsHoldOverRestarts) {
+  const json few = make({"few", "--requests-per-minute", "3"});
+  const json one = make({"one", "--max-requests", "1"});
+  ASSERT_EQ(status_after(200, ""), 401);
+  HttpAnswer answer = post(few["key"]);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.headers.at("x-ratelimit-limit-requests"), "3");
+  EXPECT_EQ(answer.headers.at("x-ratelimit-remaining-requests"), "2");
+  ASSERT_TRUE(house.kill_child("gateway"));
+  ASSERT_TRUE(house.kill_child("daemon"));
+  for (int i = 0; i < 200 && get("/v1/models", few["key"]) != 200; ++i) usleep(50'000);
+  for (int i = 0; i < 2; ++i) {
+    answer = post(few["key"], json::object(), "again");
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.headers.at("x-ratelimit-remaining-requests"), "1") << "a repeat counts once";
+  }
+  answer = post(few["key"]);
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.headers.at("x-ratelimit-remaining-requests"), "0");
+  ASSERT_TRUE(house.kill_child("daemon"));
+  answer = post(few["key"]);
+  EXPECT_EQ(answer.status, 429) << answer.body;
+  const json error = json::parse(answer.body)["error"];
+  EXPECT_EQ(error["code"], "rate_limit_exceeded");
+  EXPECT_EQ(error["type"], "requests");
+  const int wait_s = std::stoi(answer.headers.at("retry-after"));
+  EXPECT_TRUE(wait_s >= 1 && wait_s <= 61) << wait_s;
+  EXPECT_EQ(post(few["key"], json::object(), "again").status, 200)
+      << "a repeat is answered whatever the limit";
+
+  ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+  std::vector<std::thread> waiting;
+  const auto wait_for_one_more = [&] {
+    waiting.emplace_back([&] {
+      int status = 429;  // until the gateway has read the key again
+      for (int i = 0; i < 200 && status == 429; ++i) {
+        status = post(one["key"]).status;
+        if (status == 429) usleep(50'000);
+      }
+      EXPECT_EQ(status, 200);
+    });
+    for (int i = 0; i < 200; ++i) {
+      const json stats = json::parse(
+          house.cli({"--json", "requests", "list", "--with-state", "queued"}).out, nullptr, false);
+      if (stats.value("requests", json::array()).size() == waiting.size()) return;
+      usleep(20'000);
+    }
+  };
+  wait_for_one_more();
+  EXPECT_EQ(post(one["key"]).status, 429) << "one waits";
+  ASSERT_TRUE(house.kill_child("daemon"));
+  EXPECT_EQ(post(one["key"]).status, 429) << "it still does";
+  ASSERT_EQ(house.cli({"keys", "update", one["id"], "--max-requests", "2"}).code, 0);
+  wait_for_one_more();
+  EXPECT_EQ(post(one["key"]).status, 429);
+  ASSERT_EQ(house.cli({"queue", "resume"}).code, 0);
+  for (std::thread& thread : waiting) thread.join();
+  const json list = json::parse(house.cli({"--json", "keys", "list"}).out);
+  EXPECT_EQ(list["keys"][0]["requests_per_minute"], 3);
+  EXPECT_EQ(list["keys"][1]["max_requests"], 2);
+  EXPECT_EQ(house.cli({"keys", "update", one["id"]}).code, 2);
+  EXPECT_EQ(house.cli({"keys", "update", one["id"], "--max-requests", "-1"}).code, 2);
+  EXPECT_EQ(house.cli({"keys", "update", "key_none", "--max-requests", "1"}).code, 3);
+  EXPECT_EQ(house.stop(), 0);
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ struct Mirror {
     if (coin()) r.alias = word();
     if (coin()) r.route_key = random();
     r.canary = coin() ? big() : 0;
+    if (coin()) r.api_key = word();
     core::PayloadRow& p = s.insert.payload;
     p.sampling = {real(), i32(), real(), real(), random(), coin(),
                   i32(),  i32(), real(), real(), real(),   coin() ? word() : ""};

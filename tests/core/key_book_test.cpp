@@ -1,0 +1,222 @@
+// Goal: a key never has more requests that have not ended, nor more accepted in any minute, than it
+// may; refusals carry the time to come again, at which one more is let in; a repeat counts once and
+// is never refused; a restart forgets nothing. Method: events by hand on a machine's bench; random
+// arrivals against a list of all that were accepted; a second machine booted from the rows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <random>
+
+#include "tests/core/bench_machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr PeerId kWorker = 101;
+
+struct KeyLimits : testing::Test {
+  Bench bench;
+
+  void SetUp() override {
+    bench.boot();
+    bench.add_model();
+  }
+  static wire::Submit with_key(wire::Submit submit, std::optional<std::int64_t> at_once,
+                               std::optional<std::int64_t> a_minute, const char* key = "key_a") {
+    submit.api_key = key;
+    submit.key_max_requests = at_once;
+    submit.key_requests_per_minute = a_minute;
+    return submit;
+  }
+  wire::Submit limited(const std::string& id, std::optional<std::int64_t> at_once,
+                       std::optional<std::int64_t> a_minute, const char* key = "key_a") {
+    return with_key(bench.submission(id), at_once, a_minute, key);
+  }
+  bool accepted() const { return bench.messages<wire::Accepted>().size() == 1; }
+  wire::Refusal refusal() const {
+    const auto refused = bench.messages<wire::Refused>();
+    EXPECT_EQ(refused.size(), 1u);
+    return refused.empty() ? wire::Refusal() : refused[0].refusal;
+  }
+};
+
+TEST_F(KeyLimits, NotMoreAtOnceThanAllowed) {
+  bench.connect_worker(kWorker, "w0");
+  bench.make_ready(kWorker);
+  for (const char* id : {"r1", "r2"}) {
+    bench.submit(limited(id, 2, {}));
+    ASSERT_TRUE(accepted());
+    EXPECT_FALSE(bench.messages<wire::Accepted>()[0].key.has_value()) << "no such limit";
+  }
+  bench.submit(limited("r3", 2, {}));
+  EXPECT_EQ(refusal().code, Errc::kRateLimited);
+  EXPECT_EQ(refusal().needed, 3);
+  EXPECT_EQ(refusal().largest, 2);
+  EXPECT_GT(refusal().retry_after_ms, 0);
+  bench.submit(limited("other", 2, {}, "key_b"));
+  EXPECT_TRUE(accepted()) << "another key";
+  bench.submit(bench.submission("none"));
+  EXPECT_TRUE(accepted()) << "no key";
+  bench.submit(limited("r4", 3, {}));
+  EXPECT_TRUE(accepted()) << "the limit that comes with the request counts";
+  for (const char* id : {"r1", "r2", "r4"}) {
+    bench.step(FromClient{Bench::kClient, wire::Cancel{1, id, {}}});
+    EXPECT_EQ(bench.state(id), RequestState::kCancelled);
+  }
+  bench.submit(limited("r5", 1, {}));
+  EXPECT_TRUE(accepted()) << "what has ended counts no more";
+  bench.submit(limited("r6", 1, {}));
+  EXPECT_EQ(refusal().code, Errc::kRateLimited);
+}
+
+TEST_F(KeyLimits, NotMoreAMinuteThanAllowed) {
+  bench.submit(limited("r1", {}, 2));
+  ASSERT_TRUE(accepted());
+  const auto first = bench.messages<wire::Accepted>()[0].key;
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->limit, 2);
+  EXPECT_EQ(first->left, 1);
+  EXPECT_GE(first->reset_ms, 60'000);
+  EXPECT_LE(first->reset_ms, 60'100);
+  bench.advance_ms(30'000);
+  bench.submit(limited("r2", {}, 2));
+  ASSERT_TRUE(accepted());
+  bench.advance_ms(1'000);
+  bench.submit(limited("r3", {}, 2));
+  const wire::Refusal over = refusal();
+  EXPECT_EQ(over.code, Errc::kRateLimited);
+  ASSERT_TRUE(over.key.has_value());
+  EXPECT_EQ(over.key->left, 0);
+  EXPECT_GE(over.retry_after_ms, 29'000);
+  EXPECT_LE(over.retry_after_ms, 29'100);
+  EXPECT_GE(over.key->reset_ms, 59'000);
+  // Refused ones do not count; the time that was said is enough.
+  bench.advance_ms(over.retry_after_ms);
+  bench.submit(limited("r3", {}, 2));
+  EXPECT_TRUE(accepted());
+  bench.submit(limited("r4", {}, 2));
+  EXPECT_EQ(refusal().code, Errc::kRateLimited);
+}
+
+TEST_F(KeyLimits, ARepeatCountsOnceAndIsNotRefused) {
+  wire::Submit submit = limited("r1", 1, 1);
+  submit.idem_key = "again";
+  bench.submit(submit);
+  ASSERT_TRUE(accepted());
+  submit.request_id = "r2";  // as a gateway that knows nothing of the first would
+  for (int i = 0; i < 3; ++i) {
+    bench.submit(submit);
+    ASSERT_TRUE(accepted());
+    EXPECT_TRUE(bench.messages<wire::Accepted>()[0].duplicate);
+    EXPECT_EQ(bench.messages<wire::Accepted>()[0].key->left, 0);
+  }
+  bench.submit(limited("r3", 1, 1));
+  EXPECT_EQ(refusal().code, Errc::kRateLimited);
+}
+
+TEST_F(KeyLimits, OfTwoThatAreTokenizedAtOnceOneGoesOn) {
+  std::vector<std::uint64_t> jobs;
+  for (const char* id : {"t1", "t2"}) {
+    bench.submit(with_key(bench.text_submission(id), 1, 5));
+    EXPECT_TRUE(bench.messages<wire::Refused>().empty());
+    for (const auto& m : bench.messages<wire::Prepare>(Bench::kHelper)) jobs.push_back(m.job);
+  }
+  ASSERT_EQ(jobs.size(), 2u);
+  for (const std::uint64_t job : jobs) {
+    wire::Prepared prepared;
+    prepared.job = job;
+    prepared.ok = true;
+    prepared.ids = {{1, 2, 3}};
+    bench.step(PreparedEvent{Bench::kHelper, prepared});
+    EXPECT_EQ(bench.messages<wire::Accepted>().size(), job == jobs[0] ? 1u : 0u);
+    EXPECT_EQ(bench.messages<wire::Refused>().size(), job == jobs[0] ? 0u : 1u);
+  }
+}
+
+TEST_F(KeyLimits, ARestartForgetsNothing) {
+  bench.submit(limited("r1", 3, 3));
+  bench.advance_ms(50'000);
+  bench.submit(limited("r2", 3, 3));
+  bench.step(FromClient{Bench::kClient, wire::Cancel{1, "r2", {}}});
+  Bench next;
+  next.now = {5'000'000, bench.now.wall_ms + 2'000};  // another monotonic clock
+  next.boot(bench.database(), 2);
+  next.submit(limited("r3", 2, 3));
+  ASSERT_EQ(next.messages<wire::Accepted>().size(), 1u) << "r1 and r2 in the minute, r1 lives";
+  EXPECT_EQ(next.messages<wire::Accepted>()[0].key->left, 0);
+  next.submit(limited("r4", 2, 3));
+  ASSERT_EQ(next.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(next.messages<wire::Refused>()[0].refusal.needed, 3);
+  next.submit(limited("r4", {}, 3));
+  ASSERT_EQ(next.messages<wire::Refused>().size(), 1u);
+  const std::int64_t wait_ms = next.messages<wire::Refused>()[0].refusal.retry_after_ms;
+  EXPECT_GE(wait_ms, 8'000);
+  EXPECT_LE(wait_ms, 8'100);
+  next.step(FromClient{Bench::kClient, wire::Cancel{1, "r1", {}}});
+  next.advance_ms(wait_ms);
+  next.submit(limited("r4", 2, 3));
+  EXPECT_EQ(next.messages<wire::Accepted>().size(), 1u);
+}
+
+TEST(KeyBook, AClockThatWentBackForgivesNothing) {
+  KeyBook book;
+  book.restore({{"key_a", 0, {2'000'000, 1'900'000}}}, {70'000'000, 1'950'000});
+  wire::Submit submit;
+  submit.api_key = "key_a";
+  submit.key_requests_per_minute = 2;
+  EXPECT_TRUE(book.refuse(submit, 70'000'000).has_value());
+  EXPECT_FALSE(book.refuse(submit, 80'100'000).has_value());
+}
+
+TEST(KeyBook, ALowerLimitCountsWhatWasLetInUnderTheHigherOne) {
+  KeyBook book;
+  wire::Submit submit;
+  submit.api_key = "key_a";
+  for (const std::int64_t at_us : {10'000'000, 20'000'000, 30'000'000}) {
+    book.accepted("key_a", at_us);
+  }
+  submit.key_requests_per_minute = 2;
+  EXPECT_EQ(book.refuse(submit, 30'000'000)->retry_after_ms, 50'100) << "two of three must leave";
+  submit.key_requests_per_minute = 1;
+  EXPECT_EQ(book.refuse(submit, 30'000'000)->retry_after_ms, 60'100) << "all must";
+}
+
+// No minute has more than the limit; whoever comes when he was told to is let in.
+TEST(KeyBook, RandomArrivals) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20; ++round) {
+    KeyBook book;
+    wire::Submit submit;
+    submit.api_key = "key_a";
+    submit.key_requests_per_minute = 1 + static_cast<std::int64_t>(random() % 40);
+    std::deque<std::int64_t> in;
+    std::int64_t now_us = static_cast<std::int64_t>(random() % 1'000'000);
+    for (int i = 0; i < 2'000; ++i) {
+      now_us += static_cast<std::int64_t>(random() % 3'000'000);
+      const auto refusal = book.refuse(submit, now_us);
+      const auto younger =
+          std::count_if(in.begin(), in.end(), [&](auto at) { return at > now_us - 60'000'000; });
+      if (refusal) {
+        const auto nearly =
+            std::count_if(in.begin(), in.end(), [&](auto at) { return at > now_us - 60'100'000; });
+        ASSERT_GE(nearly, *submit.key_requests_per_minute) << "refused for nothing";
+        if (random() % 2 == 0) continue;
+        now_us += refusal->retry_after_ms * 1000;
+        ASSERT_FALSE(book.refuse(submit, now_us).has_value());
+      } else {
+        ASSERT_LT(younger, *submit.key_requests_per_minute);
+      }
+      book.accepted("key_a", now_us);
+      book.ended("key_a");
+      in.push_back(now_us);
+      ASSERT_LE(book.standing(submit, now_us)->reset_ms, 60'100);
+    }
+    now_us += 61'000'000;
+    ASSERT_EQ(book.standing(submit, now_us)->left, *submit.key_requests_per_minute);
+    ASSERT_EQ(book.size(), 0u) << "a key that asks for nothing takes no memory";
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::core
