@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "control/gateway/await.h"
 #include "control/gateway/batches.h"
 #include "control/gateway/errors.h"
 #include "control/gateway/files.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/offline_call.h"
+#include "control/gateway/webhooks.h"
 #include "shared/base/clock.h"
 #include "shared/base/log.h"
 
@@ -28,15 +29,6 @@ constexpr const char* kExpired = "batch_expired";
 
 std::int64_t now_ms() {
   return system_clock().wall_ms();
-}
-
-/// The answer of an asynchronous call: this thread is a batch's own and may wait.
-template <class T, class Start>
-client::Answer<T> await(const Start& start) {
-  auto promise = std::make_shared<std::promise<client::Answer<T>>>();
-  auto future = promise->get_future();
-  start([promise](client::Answer<T> answer) { promise->set_value(std::move(answer)); });
-  return future.get();
 }
 
 }  // namespace
@@ -458,6 +450,12 @@ bool BatchWork::run() {
     if (!refresh()) return false;
   }
   if (!batch_ended(status())) return false;
+  // As long as the batch is open whoever comes next gets here again.
+  const json at = batch_.value(status() + "_at", json());
+  const std::int64_t ended_s = at.is_number_integer() ? at.get<std::int64_t>() : 0;
+  if (!put_deliveries(*context_.keeper, {"batch." + status(), id_, kept_.owner, ended_s * 1000})) {
+    return false;
+  }
   log::info("batch ended", {{"batch", id_}, {"status", status()}});
   (void)await<bool>(
       [&](auto done) { context_.keeper->remove(kOpenBatchKind, id_, "", std::move(done)); });

@@ -14,7 +14,7 @@ void answer(Context& context, const ExchangePtr& exchange, const std::string* do
   Response response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   response.headers.emplace_back("Cache-Control", "no-cache");
-  response.body = metrics_text(document, *context.http);
+  response.body = metrics_text(document, *context.http, *context.webhooks);
   exchange->respond(std::move(response));
 }
 

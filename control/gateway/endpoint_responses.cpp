@@ -13,6 +13,8 @@
 #include "control/gateway/response_stream.h"
 #include "control/gateway/sse.h"
 #include "control/gateway/tool_fields.h"
+#include "control/gateway/webhooks.h"
+#include "shared/client/webhook.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -215,8 +217,11 @@ void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
 
 /// It was refused: there is no such response.
 void forget(const TurnPtr& turn) {
-  turn->context.keeper->remove(kResponseKind, turn->id, turn->owner,
-                               [](const client::Answer<bool>&) {});
+  const auto done = [](const client::Answer<bool>&) {};
+  turn->context.keeper->remove(kResponseKind, turn->id, turn->owner, done);
+  if (turn->wish.background) {
+    turn->context.keeper->remove(kWatchKind, turn->id, turn->owner, done);
+  }
 }
 
 void submit(const TurnPtr& turn) {
@@ -252,6 +257,31 @@ void take_up(const TurnPtr& turn) {
               }));
 }
 
+/// Whether somebody wants to be told of its end is written down before it can come.
+void watch(const TurnPtr& turn) {
+  if (!turn->wish.background) return take_up(turn);
+  KeepList query;
+  query.kind = client::kWebhookKind;
+  query.limit = 1000;
+  turn->context.keeper->list(
+      query, on_strand<Keeper::Page>(turn->exchange, [turn](const Keeper::Page& page) {
+        if (!any_wants_responses(targets_of(page.objects), turn->owner)) return take_up(turn);
+        KeepChange change;
+        change.kind = kWatchKind;
+        change.id = turn->id;
+        change.owner = turn->owner;
+        change.version = 0;
+        change.body = "{}";
+        turn->context.keeper->put(change, [turn](client::Answer<Keeper::Put> answer) {
+          turn->exchange->post([turn, answer = std::move(answer)] {
+            const auto* failure = std::get_if<client::Failure>(&answer);
+            if (failure == nullptr || failure->code == Errc::kConflict) return take_up(turn);
+            turn->exchange->respond(error_response(*failure));
+          });
+        });
+      }));
+}
+
 /// The same POST made it before: its end may be all that is left.
 void meet_again(const TurnPtr& turn) {
   turn->context.keeper->get(
@@ -263,7 +293,7 @@ void meet_again(const TurnPtr& turn) {
         }
         const bool over = body.is_object() && body.contains("final") && !turn->wish.stream;
         if (over) return turn->exchange->respond(json_response(body["final"]));
-        take_up(turn);
+        watch(turn);
       }));
 }
 
@@ -295,7 +325,7 @@ void compose(const TurnPtr& turn) {
     turn->exchange->post([turn, answer = std::move(answer)] {
       const auto* failure = std::get_if<client::Failure>(&answer);
       turn->made = failure == nullptr;
-      if (turn->made) return take_up(turn);
+      if (turn->made) return watch(turn);
       if (failure->code != Errc::kConflict) {
         return turn->exchange->respond(error_response(*failure));
       }

@@ -9,6 +9,7 @@
 #include "control/gateway/options.h"
 #include "control/gateway/router.h"
 #include "control/gateway/server.h"
+#include "control/gateway/webhook_sender.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/version.h"
@@ -88,6 +89,7 @@ int run(int argc, char** argv) {
   context->history = history.get();
   auto batches = std::make_unique<BatchRunner>(*context);
   context->batches = batches.get();
+  auto webhooks = std::make_unique<WebhookSender>(*context);
 
   announce(*options, address);
   std::thread stopper([&signals, &server] {
@@ -98,6 +100,7 @@ int run(int argc, char** argv) {
   });
   (*server)->run(options->threads);
   stopper.join();
+  webhooks.reset();
   batches.reset();
   history.reset();
   return 0;

@@ -123,13 +123,27 @@ void add_own(std::vector<MetricFamily>& out, const HttpStats& http) {
   add_counter(out, "holdfast_http_sent_bytes_total", "Bytes of answers.", http.bytes_sent);
 }
 
+void add_webhooks(std::vector<MetricFamily>& out, const WebhookStats& webhooks) {
+  add_gauge(out, "holdfast_webhook_deliveries_waiting",
+            "Deliveries that are due or wait to be tried again, of all gateways.",
+            webhooks.waiting);
+  add_counter(out, "holdfast_webhook_deliveries_total",
+              "Deliveries that their target has taken from this gateway.", webhooks.delivered);
+  add_counter(out, "holdfast_webhook_failed_tries_total",
+              "Tries of this gateway that failed and are made again.", webhooks.tries_failed);
+  add_counter(out, "holdfast_webhook_given_up_total", "Deliveries that this gateway has given up.",
+              webhooks.given_up);
+}
+
 }  // namespace
 
-std::string metrics_text(const std::string* document, const HttpStats& http) {
+std::string metrics_text(const std::string* document, const HttpStats& http,
+                         const WebhookStats& webhooks) {
   std::vector<MetricFamily> families;
   const bool up = document != nullptr && read_document(*document, families);
   add_gauge(families, "holdfast_daemon_up", "1 if the daemon has answered this scrape.", up);
   add_own(families, http);
+  add_webhooks(families, webhooks);
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, families);
   return std::move(text).str();

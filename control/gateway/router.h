@@ -17,6 +17,7 @@
 #include "control/gateway/model_outputs.h"
 #include "control/gateway/params.h"
 #include "control/gateway/server.h"
+#include "control/gateway/webhook_stats.h"
 #include "shared/client/client.h"
 
 namespace holdfast::gateway {
@@ -44,6 +45,7 @@ struct Context {
   std::chrono::milliseconds metrics_time{1'000};  // for the daemon to answer /metrics
   std::chrono::milliseconds console_time{3'000};  // for the daemon to answer the console
   History* history = nullptr;                     // the console's plots
+  std::shared_ptr<WebhookStats> webhooks = std::make_shared<WebhookStats>();
 };
 
 /// The parts of the path that stood for {…} in the route, percent-decoded.

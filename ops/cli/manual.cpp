@@ -51,6 +51,15 @@ const Examples& serving_examples() {
        {{"holdfast keys update key_01m7… --requests-per-minute 60", ""},
         {"holdfast keys update key_01m7… --max-requests 0", "takes the limit away"}}},
       {"keys revoke", {{"holdfast keys revoke key_01m7…", ""}}},
+      {"webhooks create",
+       {{"holdfast webhooks create https://example.com/hooks --tenant shop", ""},
+        {"holdfast webhooks create http://127.0.0.1:9000/ --private --events batch.completed",
+         ""}}},
+      {"webhooks list", {{"holdfast webhooks list", ""}}},
+      {"webhooks delete", {{"holdfast webhooks delete wh_01m7…", ""}}},
+      {"webhooks secret", {{"holdfast webhooks secret wh_01m7…", "rotate it"}}},
+      {"webhooks deliveries", {{"holdfast webhooks deliveries", ""}}},
+      {"webhooks retry", {{"holdfast webhooks retry msg_8a1f…", ""}}},
   };
   return examples;
 }

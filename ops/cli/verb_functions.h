@@ -24,6 +24,13 @@ int keys_create(const Call& call);
 int keys_list(const Call& call);
 int keys_update(const Call& call);
 int keys_revoke(const Call& call);
+// webhooks.cpp
+int webhooks_create(const Call& call);
+int webhooks_list(const Call& call);
+int webhooks_delete(const Call& call);
+int webhooks_secret(const Call& call);
+int webhooks_deliveries(const Call& call);
+int webhooks_retry(const Call& call);
 int queue_pause(const Call& call);
 int queue_resume(const Call& call);
 int workers_list(const Call& call);

@@ -296,6 +296,12 @@ const std::vector<Verb>& request_verbs() {
       {"queue stats", "what waits and what runs", {}, &queue_stats},
       {"queue pause", "accept, but start nothing new", {}, &queue_pause},
       {"queue resume", "start work again", {}, &queue_resume},
+  };
+  return table;
+}
+
+const std::vector<Verb>& gateway_verbs() {
+  static const std::vector<Verb> table = {
       {"keys create",
        "a key for the gateway; it is printed once",
        {{"NAME", kText, "what it is for", false},
@@ -316,6 +322,30 @@ const std::vector<Verb>& request_verbs() {
        "from now on (a second at most) it is refused",
        {{"ID", kText, "of keys list", false}},
        &keys_revoke},
+      {"webhooks create",
+       "tell an address of the ends of batches and background responses; prints its secret once",
+       {{"URL", kText, "https://HOST[:PORT]/PATH", false},
+        {"--events", kText, "response.completed,batch.failed,… (default: all)"},
+        {"--tenant", kText, "of this tenant alone (default: of all)"},
+        {"--private", kSwitch, "it may be of this machine or a private network, and plain HTTP"}},
+       &webhooks_create},
+      {"webhooks list", "all of them", {}, &webhooks_list},
+      {"webhooks delete",
+       "tell it nothing any more",
+       {{"ID", kText, "of webhooks list", false}},
+       &webhooks_delete},
+      {"webhooks secret",
+       "a new secret, printed once; the old one is signed with for another day",
+       {{"ID", kText, "of webhooks list", false}},
+       &webhooks_secret},
+      {"webhooks deliveries",
+       "what waits, and what came of the others in a week",
+       {},
+       &webhooks_deliveries},
+      {"webhooks retry",
+       "send it now, once more from the beginning",
+       {{"ID", kText, "of webhooks deliveries", false}},
+       &webhooks_retry},
   };
   return table;
 }
@@ -391,6 +421,7 @@ std::vector<Verb> make_table() {
        &workers_resume},
   };
   table.insert(table.end(), request_verbs().begin(), request_verbs().end());
+  table.insert(table.end(), gateway_verbs().begin(), gateway_verbs().end());
   const std::vector<Verb>& more = config_and_database_verbs();
   table.insert(table.end(), more.begin(), more.end());
   const std::vector<Verb>& tools = tool_verbs();
@@ -431,6 +462,7 @@ const char* group_help(const std::string& group) {
   if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";
   if (group == "keys") return "keys of the gateway: create, list, update, revoke";
+  if (group == "webhooks") return "webhooks: create, list, delete, secret, deliveries, retry";
   if (group == "db") return "the database: check, backup, restore, stats";
   if (group == "config")
     return "configuration: list, get, set, unset, explain, history, diff, rollback";

@@ -1,0 +1,248 @@
+#include "control/gateway/webhook_sender.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "control/gateway/await.h"
+#include "control/gateway/response_body.h"
+#include "control/gateway/webhook_post.h"
+#include "shared/base/clock.h"
+#include "shared/base/crash_point.h"
+#include "shared/base/log.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::int64_t kPage = 100;
+constexpr std::int64_t kLookMax = 10'000;  // of one kind in one round
+constexpr std::int64_t kAgeMaxMs = 72 * 3'600'000;
+constexpr std::int64_t kUnknownMs = 3'600'000;
+constexpr int kGone = 410;
+// As Standard Webhooks proposes: some tries within minutes, then for two days.
+constexpr std::int64_t kPausesMs[] = {1'000,      5'000,      30'000,    120'000,
+                                      600'000,    1'800'000,  7'200'000, 18'000'000,
+                                      36'000'000, 50'400'000, 72'000'000};
+
+std::int64_t now_ms() {
+  return system_clock().wall_ms();
+}
+
+/// Not everybody at the same moment: up to a tenth later.
+std::int64_t spread(std::int64_t ms) {
+  thread_local std::minstd_rand random(std::random_device{}());
+  return ms + static_cast<std::int64_t>(random() % static_cast<unsigned>(ms / 10 + 1));
+}
+
+/// Pages of a kind, until `visit` says false.
+template <class Visit>
+void each(Keeper& keeper, const char* kind, bool newest_first, const Visit& visit) {
+  KeepList query;
+  query.kind = kind;
+  query.newest_first = newest_first;
+  query.limit = kPage;
+  for (std::int64_t seen = 0; seen < kLookMax; seen += kPage) {
+    const auto answer =
+        await<Keeper::Page>([&](auto done) { keeper.list(query, std::move(done)); });
+    const auto* page = std::get_if<Keeper::Page>(&answer);
+    if (page == nullptr || !visit(page->objects) || !page->more) return;
+    query.from = page->objects.back().seq;
+  }
+}
+
+std::vector<Header> signed_headers(const WebhookTarget& target, const std::string& id,
+                                   const std::string& payload) {
+  const std::int64_t now = now_ms();
+  std::string signatures;
+  for (const WebhookTarget::Secret& secret : target.secrets) {
+    if (secret.until_ms > 0 && secret.until_ms <= now) continue;
+    const auto one = client::sign_webhook(secret.secret, id, now / 1000, payload);
+    if (one) signatures += (signatures.empty() ? "" : " ") + *one;
+  }
+  return {{"webhook-id", id},
+          {"webhook-timestamp", std::to_string(now / 1000)},
+          {"webhook-signature", signatures}};
+}
+
+}  // namespace
+
+std::optional<std::int64_t> webhook_pause_ms(std::int64_t attempts) {
+  if (attempts < 1 || attempts > std::ssize(kPausesMs)) return std::nullopt;
+  return kPausesMs[attempts - 1];
+}
+
+WebhookSender::WebhookSender(Context& context, WebhookSenderOptions options)
+    : context_(context), options_(options) {
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this, i] { run(i); });
+}
+
+WebhookSender::~WebhookSender() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+bool WebhookSender::stopping() {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+/// False: it is time to stop.
+bool WebhookSender::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::milliseconds(options_.look_ms), [&] { return stopping_; });
+  return !stopping_;
+}
+
+void WebhookSender::run(int number) {
+  std::int64_t all_ms = 0;
+  while (wait()) {
+    if (number == 0) watch_responses();
+    const bool all = now_ms() - all_ms >= options_.look_at_all_ms;
+    if (all) all_ms = now_ms();
+    deliver_due(all);
+  }
+}
+
+void WebhookSender::watch_responses() {
+  each(*context_.keeper, kWatchKind, false, [&](const std::vector<Kept>& watches) {
+    for (const Kept& watch : watches) {
+      if (stopping()) return false;
+      look_at(watch);
+    }
+    return true;
+  });
+}
+
+/// Tells of a response that has ended, and is done with it.
+void WebhookSender::look_at(const Kept& watch) {
+  const auto answer = await<wire::RequestInfo>(
+      [&](auto done) { context_.client.status_async(watch.id, std::move(done)); });
+  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+    // Its POST may be on its way; one that never came, or was refused, has no end.
+    const bool never = failure->code == Errc::kNotFound && now_ms() - watch.created_ms > kUnknownMs;
+    if (!never) return;
+  } else {
+    const auto& info = std::get<wire::RequestInfo>(answer);
+    if (!wire::is_terminal(info.state)) return;
+    const WebhookEvent event{"response." + response_status(info), watch.id, watch.owner,
+                             info.finished_ms};
+    if (!put_deliveries(*context_.keeper, event)) return;
+  }
+  (void)await<bool>(
+      [&](auto done) { context_.keeper->remove(kWatchKind, watch.id, "", std::move(done)); });
+}
+
+/// New ones are the newest; those that wait for another try are anywhere.
+void WebhookSender::deliver_due(bool all) {
+  std::optional<std::vector<WebhookTarget>> targets;
+  std::int64_t waiting = 0;
+  bool whole = all;
+  each(*context_.keeper, client::kDueKind, !all, [&](const std::vector<Kept>& list) {
+    waiting += std::ssize(list);
+    for (const Kept& due : list) {
+      const json body = json::parse(due.body, nullptr, false);
+      const std::int64_t now = now_ms();
+      if (!body.is_object() || body.value("next_ms", std::int64_t{0}) > now ||
+          body.value("lease_ms", std::int64_t{0}) > now) {
+        continue;
+      }
+      whole = whole && !stopping();
+      if (stopping()) return false;
+      if (!targets) targets = read_targets(*context_.keeper);
+      if (!targets) return false;
+      deliver(due, *targets);
+    }
+    return all;
+  });
+  if (whole) context_.webhooks->waiting = waiting;
+}
+
+/// False: another sender was quicker.
+bool WebhookSender::put_due(const Kept& due, const json& body) {
+  KeepChange change;
+  change.kind = client::kDueKind;
+  change.id = due.id;
+  change.version = due.version;
+  change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto put =
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+  return std::holds_alternative<Keeper::Put>(put);
+}
+
+/// It is told, or never will be: kept for a while, for people.
+void WebhookSender::end(const Kept& due, json body, const char* state) {
+  body["state"] = state;
+  body["ended_ms"] = now_ms();
+  KeepChange change;
+  change.kind = client::kDoneKind;
+  change.id = due.id;
+  change.owner = due.owner;
+  change.expires_ms = now_ms() + options_.keep_done_ms;
+  change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto put =
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+  if (!std::holds_alternative<Keeper::Put>(put)) return;  // its lease ends: it is sent again
+  (void)await<bool>(
+      [&](auto done) { context_.keeper->remove(client::kDueKind, due.id, "", std::move(done)); });
+}
+
+void WebhookSender::deliver(const Kept& due, const std::vector<WebhookTarget>& targets) {
+  json body = json::parse(due.body, nullptr, false);
+  body["lease_ms"] = now_ms() + options_.lease_ms;
+  if (!put_due(due, body)) return;
+  Kept leased = due;
+  ++leased.version;
+  const std::string webhook = body.value("webhook", "");
+  const auto target = std::find_if(targets.begin(), targets.end(),
+                                   [&](const WebhookTarget& t) { return t.id == webhook; });
+  if (target == targets.end()) {
+    body["last"] = "the webhook was deleted";
+    return end(leased, std::move(body), "failed");
+  }
+  WebhookPost post;
+  post.may_be_private = target->may_be_private;
+  post.body = body.value("payload", "");
+  post.stopping = [this] { return stopping(); };
+  post.headers = signed_headers(*target, due.id, post.body);
+  WebhookAnswer answer;
+  if (auto url = client::parse_webhook_url(target->url)) {
+    post.url = std::move(*url);
+    answer = send_webhook(post);
+  } else {
+    answer.error = url.error().what;
+  }
+  crash_point(CrashPoint::kGatewayHookSent);
+  body["lease_ms"] = 0;
+  if (answer.status == 0 && stopping()) {  // broken off by us: whoever comes next tries
+    (void)put_due(leased, body);
+    return;
+  }
+  const std::int64_t attempts = body.value("attempts", std::int64_t{0}) + 1;
+  body["attempts"] = attempts;
+  body["last"] = answer.status != 0 ? std::to_string(answer.status) : answer.error;
+  if (answer.status >= 200 && answer.status < 300) {
+    ++context_.webhooks->delivered;
+    return end(leased, std::move(body), "delivered");
+  }
+  const auto pause = webhook_pause_ms(attempts);
+  log::warn("webhook not delivered", {{"delivery", due.id},
+                                      {"webhook", webhook},
+                                      {"attempt", attempts},
+                                      {"why", body["last"].get<std::string>()}});
+  if (answer.status == kGone || !pause || now_ms() - due.created_ms > kAgeMaxMs) {
+    ++context_.webhooks->given_up;
+    return end(leased, std::move(body), "failed");
+  }
+  ++context_.webhooks->tries_failed;
+  body["next_ms"] = now_ms() + spread(*pause);
+  (void)put_due(leased, body);
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,16 @@
+#pragma once
+// What the webhooks of this gateway came to. Counted by its senders, read by /metrics.
+
+#include <atomic>
+#include <cstdint>
+
+namespace holdfast::gateway {
+
+struct WebhookStats {
+  std::atomic<std::uint64_t> delivered{0};
+  std::atomic<std::uint64_t> tries_failed{0};  // that are tried again
+  std::atomic<std::uint64_t> given_up{0};
+  std::atomic<std::int64_t> waiting{0};  // in the database, as they were last listed
+};
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,45 @@
+#pragma once
+// Somebody who is told by webhooks: a small HTTP server on loopback that keeps what it hears and
+// answers as the test says.
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace holdfast::process {
+
+class WebhookTarget {
+ public:
+  struct Heard {
+    std::map<std::string, std::string> headers;  // names in lower case
+    std::string path;
+    std::string body;
+  };
+  /// Port 0: any.
+  explicit WebhookTarget(int port = 0);
+  ~WebhookTarget();
+  WebhookTarget(const WebhookTarget&) = delete;
+
+  int port() const { return port_; }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/hook"; }
+  /// The status of each answer from now on.
+  void answer(int status) { status_ = status; }
+  /// All that came so far, once there are `count` of them; fewer when the patience is over.
+  std::vector<Heard> wait_for(std::size_t count, int patience_s = 60);
+
+ private:
+  void run();
+  void serve(int fd);
+  int listener_ = -1;
+  int port_ = 0;
+  std::atomic<int> status_{200};
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::vector<Heard> heard_;
+  std::thread thread_;
+};
+
+}  // namespace holdfast::process
