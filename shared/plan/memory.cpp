@@ -58,11 +58,18 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const std::int64_t group = shape.kv_heads > 0 ? shape.heads / shape.kv_heads : 1;
   const Bytes attention =
       Bytes(std::max<std::int64_t>(32, group)) * (2 * head_pad + 4) + Bytes(128 * head_pad + 576);
-  const Bytes thread =
-      Bytes(32'768) + batch * std::max<std::int64_t>(128, head_pad) + x * 5 + attention;
+  // Rows as whole numbers of 15 bits: 96 bytes for each 32 of them.
+  const std::int64_t widest = std::max({shape.width, shape.heads * shape.head_dim,
+                                        shape.experts > 0 ? shape.shared_ff : shape.ff,
+                                        shape.experts > 0 ? shape.expert_ff : std::int64_t{0}});
+  const Bytes blocks = (Bytes(to_multiple(widest, 32) / 32) + 1) * 24;
+  const std::int64_t slots_of_row =
+      shape.experts > 0 ? std::max<std::int64_t>(1, shape.experts_used) : 1;
+  const Bytes thread = Bytes(32'768) + batch * std::max<std::int64_t>(128, head_pad) + x * 5 +
+                       blocks * 4 + attention;
   const Bytes tables = Bytes(load.context) * shape.rope_dims * shape.rope_tables;
-  Bytes floats = batch * (x * 2 + q + a + f) + rows * (x + to_multiple(shape.vocab, 16)) +
-                 thread * std::max(threads, 1) + tables;
+  Bytes floats = batch * (x * 2 + q + a + f + blocks * slots_of_row) +
+                 rows * (x + to_multiple(shape.vocab, 16)) + thread * std::max(threads, 1) + tables;
   if (shape.qk_norm_row) floats = floats + batch * (shape.kv_heads * head_pad + 16);
   if (shape.experts > 0) {
     const Bytes slot = x + Bytes(to_multiple(shape.expert_ff, 32) + 16 + 4);

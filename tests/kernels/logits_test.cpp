@@ -1,7 +1,8 @@
 // Goal: every weight type and architecture computes what other implementations compute, and every
 // family, batch split, thread count and neighbour gives the same bits.
 // Method: the small models of the conformance data; their expected logits come from the dequantised
-// weights in float32, so float32 activations must agree closely (README there).
+// weights in float32 (README there). Activations of 15 bits must agree within a tenth of what the
+// project allows, float types as closely as float32 does.
 
 #include <gtest/gtest.h>
 
@@ -99,6 +100,13 @@ double relative_error(const std::vector<float>& all, const Case& c) {
   return std::sqrt(error / norm);
 }
 
+bool quantised(const Case& c) {
+  for (const gguf::TensorInfo& tensor : c.file->tensors()) {
+    if (gguf::type_traits(tensor.type)->block_elements > 1) return true;
+  }
+  return false;
+}
+
 std::vector<std::string> case_names() {
   std::vector<std::string> names;
   if (!fs::exists(logits_dir())) return names;
@@ -118,7 +126,8 @@ TEST(Logits, AgreeWithOtherImplementationsForEveryTypeAndArchitecture) {
     ASSERT_NE(executor, nullptr) << name;
     const double error =
         relative_error(run_chunks(*executor, c, 64, static_cast<std::int32_t>(c.tokens.size())), c);
-    const double allowed = name.rfind("qwen3", 0) == 0 ? 2e-3 : 2e-5;
+    double allowed = quantised(c) ? 1e-3 : 2e-5;
+    if (name.rfind("qwen3", 0) == 0) allowed = 2e-3;
     EXPECT_LT(error, allowed) << name << " with " << executor->class_prefix();
     std::printf("%-16s %.2e\n", name.c_str(), error);
   }

@@ -1,8 +1,9 @@
 // Goal: products are right for every weight type, and their bits depend on the weight row and the
 // activation row alone.
 // Method: against a float64 sum of the reference weights, within the bound of a chain of K rounded
-// steps; bit for bit between families, row counts, panel ranges and neighbours. Shapes with partial
-// panels, padded groups of rows and (float types) K that is no multiple of anything.
+// steps and of what activations of 15 bits leave out; bit for bit between families, row counts,
+// panel ranges and neighbours. Shapes with partial panels, padded groups of rows and (float types)
+// K that is no multiple of anything.
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,10 @@ std::vector<const Kernels*> all_kernels() {
   std::vector<const Kernels*> out;
   for (const std::string& name : runnable_families()) out.push_back(select_family(name).value());
   return out;
+}
+
+bool is_quantised(const TestMatrix& m) {
+  return layout_of(m.packed.format).has_d;
 }
 
 struct Product {
@@ -37,6 +42,17 @@ Product multiply(const Kernels& kernels, const TestMatrix& m, const std::vector<
   args.p1 = p1;
   args.x = x.data();
   args.x_stride = x_stride;
+  const std::int64_t padded = round_up(m.cols, kActivationBlock);
+  std::vector<ActivationBlock> q;
+  if (is_quantised(m)) {
+    args.x = nullptr;  // whatever it needs is in the blocks
+    args.q_stride = padded / kActivationBlock + 1;
+    q.resize(static_cast<std::size_t>(rows * args.q_stride));
+    for (std::int64_t i = 0; i < rows; ++i) {
+      kernels.quantize(x.data() + i * x_stride, padded, q.data() + i * args.q_stride);
+    }
+    args.q = q.data();
+  }
   args.rows = rows;
   args.y = out.y.data();
   args.y_stride = out.stride;
@@ -63,6 +79,15 @@ void expect_close(const TestMatrix& m, const std::vector<float>& x, std::int64_t
     for (std::int64_t k = 0; k < m.cols; ++k) largest = std::max(largest, std::fabs(double{w[k]}));
     for (std::int64_t i = 0; i < rows; ++i) {
       double sum = 0, size = 0, inputs = 0;
+      double rounded = 0;  // at most half a step of each activation
+      for (std::int64_t k0 = 0; is_quantised(m) && k0 < m.cols; k0 += kActivationBlock) {
+        double most = 0, weights = 0;
+        for (std::int64_t k = k0; k < k0 + kActivationBlock; ++k) {
+          most = std::max(most, std::fabs(double{x[static_cast<std::size_t>(i * x_stride + k)]}));
+          weights += std::fabs(double{w[k]});
+        }
+        rounded += (0.5 / kActivationMax + 4 * kEps) * most * weights;
+      }
       for (std::int64_t k = 0; k < m.cols; ++k) {
         const double v = x[static_cast<std::size_t>(i * x_stride + k)];
         sum += v * w[k];
@@ -70,8 +95,8 @@ void expect_close(const TestMatrix& m, const std::vector<float>& x, std::int64_t
         inputs += std::fabs(v);
       }
       // A chain of K steps, and weights that may differ by an ulp of the largest.
-      const double allowed =
-          static_cast<double>(m.cols + 4) * kEps * size + 4 * kEps * largest * inputs + 1e-37;
+      const double allowed = static_cast<double>(m.cols + 4) * kEps * size +
+                             4 * kEps * largest * inputs + rounded + 1e-29;
       const float y = got.y[static_cast<std::size_t>(i * got.stride + column_of(m.packed, r))];
       ASSERT_NEAR(y, sum, allowed) << "row " << r << " input " << i;
     }
@@ -133,6 +158,97 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
               << gguf::type_traits(type)->name << " " << kernels->name << " rows " << rows
               << " row " << i;
         }
+      }
+    }
+  }
+}
+
+// Activations and scales that are whole: nothing rounds, so the product is the exact sum.
+TEST(Matmul, WholeNumbersAreMultipliedExactly) {
+  for (const gguf::TensorType type : {gguf::TensorType::kQ4_0, gguf::TensorType::kQ8_0,
+                                      gguf::TensorType::kQ6_K, gguf::TensorType::kIQ4_NL}) {
+    TestMatrix m = random_matrix(type, 32, 256, 32, 21);
+    for (std::size_t at = 0; at < m.file.size(); at += gguf::type_traits(type)->block_bytes) {
+      for (const int offset : half_offsets(type)) {
+        const std::uint16_t one = gguf::float_to_half(1);
+        std::memcpy(m.file.data() + at + offset, &one, 2);
+      }
+    }
+    for (std::int64_t r = 0; r < m.rows; ++r) {
+      ASSERT_TRUE(gguf::dequantize_row(type,
+                                       m.file.data() + static_cast<std::size_t>(r) * m.row_bytes,
+                                       m.floats.data() + r * m.cols, 256)
+                      .has_value());
+    }
+    ASSERT_EQ(pack_panels(m.packed, type, m.file.data(), m.row_bytes, 0, m.packed.panels), -1);
+    std::mt19937 random(22);
+    std::vector<float> x(12 * 272);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      // The largest of each 32 is 16256, so the scale is 1; few others are large.
+      x[i] =
+          i % 32 == 5 ? kActivationMax : static_cast<float>(static_cast<int>(random() % 61) - 30);
+    }
+    for (const Kernels* kernels : all_kernels()) {
+      const Product got = multiply(*kernels, m, x, 272, 12, 0, m.packed.panels);
+      for (std::int64_t i = 0; i < 12; ++i) {
+        for (std::int64_t r = 0; r < 32; ++r) {
+          double sum = 0, size = 0;
+          for (std::int64_t k = 0; k < 256; ++k) {
+            const double term = double{x[static_cast<std::size_t>(i * 272 + k)]} *
+                                m.floats[static_cast<std::size_t>(r * 256 + k)];
+            sum += term, size += std::fabs(term);
+          }
+          if (size >= 0x1p24) continue;  // a float cannot hold every partial sum
+          ASSERT_EQ(got.y[static_cast<std::size_t>(i * 32 + r)], sum)
+              << gguf::type_traits(type)->name << " " << kernels->name << " " << i << "," << r;
+        }
+      }
+    }
+  }
+}
+
+TEST(Quantize, KeepsFifteenBitsAndSumsThem) {
+  std::vector<float> x = random_rows(1, 512, 512, 31);
+  x[40] = 1e30f;
+  for (int i = 64; i < 96; ++i) x[static_cast<std::size_t>(i)] = 0;
+  for (int i = 96; i < 128; ++i) x[static_cast<std::size_t>(i)] = 0x1p-120f;
+  std::vector<ActivationBlock> first;
+  for (const Kernels* kernels : all_kernels()) {
+    std::vector<ActivationBlock> q(16);
+    kernels->quantize(x.data(), 512, q.data());
+    for (std::size_t b = 0; b < 16; ++b) {
+      std::int32_t sums[2] = {};
+      for (std::size_t k = 0; k < 32; ++k) {
+        const int whole = 128 * q[b].high[k] + q[b].low[k];
+        const double value = x[32 * b + k];
+        sums[k / 16] += whole;
+        EXPECT_LE(std::abs(whole), static_cast<int>(kActivationMax));
+        if (b == 3) continue;  // too small for its inverse: nothing is left
+        EXPECT_LE(std::fabs(value - double{q[b].scale} * whole), 0.5001 * double{q[b].scale})
+            << kernels->name << " " << b << "," << k;
+      }
+      EXPECT_EQ(q[b].whole_half_sum[0], sums[0]);
+      EXPECT_EQ(q[b].whole_half_sum[1], sums[1]);
+      EXPECT_EQ(q[b].whole_sum, sums[0] + sums[1]);
+      EXPECT_EQ(q[b].sum, q[b].scale * static_cast<float>(sums[0] + sums[1]));
+      EXPECT_EQ(q[b].half_sum[1], q[b].scale * static_cast<float>(sums[1]));
+    }
+    EXPECT_EQ(q[2].scale, 0.0f);
+    EXPECT_EQ(q[3].scale, 0.0f);
+    if (first.empty()) first = q;
+    EXPECT_EQ(std::memcmp(first.data(), q.data(), 16 * sizeof q[0]), 0) << kernels->name;
+  }
+}
+
+TEST(Quantize, WhatIsNotFiniteMakesEveryProductNaN) {
+  const TestMatrix m = random_matrix(gguf::TensorType::kQ4_K, 32, 256, 32, 41);
+  for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+    std::vector<float> x = random_rows(12, 256, 272, 42);
+    x[3 * 272 + 77] = bad;
+    for (const Kernels* kernels : all_kernels()) {
+      const Product got = multiply(*kernels, m, x, 272, 12, 0, m.packed.panels);
+      for (std::int64_t i = 0; i < 12; ++i) {
+        EXPECT_EQ(kernels->all_finite(got.y.data() + i * got.stride, 32), i != 3);
       }
     }
   }

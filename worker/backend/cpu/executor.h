@@ -15,7 +15,7 @@
 namespace holdfast::cpu {
 
 /// Changed whenever the bits of any family change on any model (DESIGN: kernels-rev).
-inline constexpr char kKernelsRev[] = "r1";
+inline constexpr char kKernelsRev[] = "r2";
 
 /// Rows up to this many are normalised by every thread for itself, which saves a barrier.
 inline constexpr std::int64_t kPrivateRows = 4;
@@ -35,6 +35,7 @@ struct PackedOp {
   Activate activate = Activate::kSilu;
   bool more = false;  // what forward.cpp does plainly: by the functions of forward_more.cpp
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
+  std::int64_t quantised = 0;  // floats of a row, if a product of it wants whole numbers
   std::int32_t rope = -1;
   std::int64_t window = 0;
   float scale = 1, cap = 0;
@@ -44,6 +45,14 @@ struct PackedOp {
 struct RopeTable {
   float* cos = nullptr;
   float* sin = nullptr;
+};
+
+/// Rows that a product takes: floats, and the same as whole numbers where weights are quantised.
+struct Operand {
+  const float* x = nullptr;  // [rows][x_stride]
+  std::int64_t x_stride = 0;
+  const ActivationBlock* q = nullptr;  // [rows][CpuExecutor::block_stride_]
+  std::int64_t rows = 0;
 };
 
 /// What kRoute leaves for the experts' operations. A slot is a row of the batch at one of its
@@ -72,9 +81,10 @@ struct Embedding {
 
 /// Memory of one thread.
 struct WorkerScratch {
-  float* unpack = nullptr;  // kUnpackFloats
-  float* tile = nullptr;    // [batch][tile_cols]
-  float* rows = nullptr;    // [kPrivateRows][x_stride]
+  float* unpack = nullptr;            // kUnpackFloats
+  float* tile = nullptr;              // [batch][tile_cols]
+  float* rows = nullptr;              // [kPrivateRows][x_stride]
+  ActivationBlock* blocks = nullptr;  // [kPrivateRows][block_stride]
   float* attention = nullptr;
   float* row = nullptr;  // one embedding row
 };
@@ -114,9 +124,10 @@ class CpuExecutor final : public backend::Executor {
   void run_worker(int worker);
   void run_op(const PackedOp& op, int worker);
   void embed(int worker);
-  const float* normed(const PackedOp& op, const float* x, std::int64_t rows, int worker);
+  Operand operand(const PackedOp& op, const float* x, std::int64_t stride, std::int64_t rows,
+                  int worker);
   void qkv(const PackedOp& op, int worker);
-  void qkv_head(const PackedOp& op, int which, std::int64_t head, const float* h, int worker);
+  void qkv_head(const PackedOp& op, int which, std::int64_t head, const Operand& h, int worker);
   void finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
                    std::int64_t stride);
   void attend(const PackedOp& op, int worker);
@@ -141,11 +152,12 @@ class CpuExecutor final : public backend::Executor {
   void route(const PackedOp& op, int worker);
   void choose(std::int64_t row, float* scratch);
   void group_slots();
+  std::int64_t slots() const;
+  Operand part(const Operand& all, std::int64_t first, std::int64_t rows) const;
   void expert_gate_up(const PackedOp& op, int worker);
   void expert_down(const PackedOp& op, int worker);
   std::uint8_t* page_of(std::int32_t layer, bool value, std::int64_t head) const;
-  MatmulArgs product(const PackedMatrix& w, const float* x, std::int64_t stride, std::int64_t rows,
-                     int worker) const;
+  MatmulArgs product(const PackedMatrix& w, const Operand& x, int worker) const;
   template <class F>
   void for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker, F f);
 
@@ -170,6 +182,7 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t x_stride_ = 0, a_stride_ = 0, f_stride_ = 0, q_stride_ = 0, logit_stride_ = 0;
   std::int64_t k_stride_ = 0, e_stride_ = 0;
   std::int64_t tile_cols_ = 0;
+  std::int64_t block_stride_ = 0;                  // blocks from row to row
   std::int64_t page_bytes_ = 0, layer_bytes_ = 0;  // of k or of v
   std::int64_t pairs_ = 0;
   RopeTable rope_tables_[2];
@@ -184,8 +197,9 @@ class CpuExecutor final : public backend::Executor {
   float* e_ = nullptr;  // [batch * used][e_stride]: f of the experts
   float* k_ = nullptr;  // [batch][k_stride]: keys that wait for their norm
   Routing routing_;
-  float* wanted_ = nullptr;  // [logit_rows][x_stride]: rows of x that want logits
-  float* logits_ = nullptr;  // [logit_rows][logit_stride], compacted to vocab at the end
+  ActivationBlock* blocks_ = nullptr;  // [batch, or batch * used][block_stride]
+  float* wanted_ = nullptr;            // [logit_rows][x_stride]: rows of x that want logits
+  float* logits_ = nullptr;            // [logit_rows][logit_stride], compacted to vocab at the end
   std::vector<WorkerScratch> workers_;
 
   // The running batch; capacity is reserved at load.

@@ -31,6 +31,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   for (std::int64_t i = share.first; i < share.last; ++i) {
     float* h = h_ + i * x_stride_;
     norm_row(op, x_ + i * x_stride_, h);
+    if (op.quantised > 0) kernels_.quantize(h, op.quantised, blocks_ + i * block_stride_);
     if (op.gate == nullptr) continue;
     double sum = 0;
     for (std::int64_t j = 0; j < shape_.width; ++j) {
@@ -39,7 +40,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     routing_.gate[i] = sigmoid(kernels_, sum);
   }
   pool_.barrier();
-  MatmulArgs args = product(op.matrix[0], h_, x_stride_, rows, worker);
+  MatmulArgs args = product(op.matrix[0], {h_, x_stride_, blocks_, rows}, worker);
   args.y_stride = routing_.stride;
   for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     args.p0 = p0;
@@ -54,8 +55,8 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   pool_.barrier();
   if (worker == 0) group_slots();
   pool_.barrier();
-  const Share slots = share_of(rows * shape_.experts_used, worker, pool_.size());
-  for (std::int64_t s = slots.first; s < slots.last; ++s) {
+  const Share own = share_of(slots(), worker, pool_.size());
+  for (std::int64_t s = own.first; s < own.last; ++s) {
     std::memcpy(routing_.rows + s * x_stride_,
                 h_ + static_cast<std::int64_t>(routing_.slot_row[s]) * x_stride_,
                 static_cast<std::size_t>(x_stride_) * sizeof(float));
@@ -111,19 +112,32 @@ void CpuExecutor::group_slots() {
   r.first[0] = 0;
 }
 
+std::int64_t CpuExecutor::slots() const {
+  return static_cast<std::int64_t>(tokens_.size()) * shape_.experts_used;
+}
+
+/// `rows` of an operand's rows from `first` on.
+Operand CpuExecutor::part(const Operand& all, std::int64_t first, std::int64_t rows) const {
+  Operand r = all;
+  r.x += first * all.x_stride;
+  if (r.q != nullptr) r.q += first * block_stride_;
+  r.rows = rows;
+  return r;
+}
+
 void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
   const std::int64_t panels = op.matrix[0].group_panels;
   const std::int64_t per = expert_pieces(panels, routing_.groups, pool_.size());
   const std::int64_t pieces = (panels + per - 1) / per;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
+  const Operand all = operand(op, routing_.rows, x_stride_, slots(), worker);
   for_tiles(routing_.groups * pieces, 1, op, worker, [&](std::int64_t item, std::int64_t) {
     const std::int32_t expert = routing_.group[item / pieces];
     const std::int64_t first = routing_.first[expert];
     const std::int64_t rows = routing_.first[expert + 1] - first;
     const std::int64_t p0 = item % pieces * per;
     const std::int64_t p1 = std::min(p0 + per, panels);
-    MatmulArgs args =
-        product(op.matrix[0], routing_.rows + first * x_stride_, x_stride_, rows, worker);
+    MatmulArgs args = product(op.matrix[0], part(all, first, rows), worker);
     args.p0 = expert * panels + p0;
     args.p1 = expert * panels + p1;
     float* f = e_ + first * e_stride_ + p0 * kLanes;
@@ -143,26 +157,27 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
 void CpuExecutor::expert_down(const PackedOp& op, int worker) {
   const std::int64_t panels = op.matrix[0].group_panels;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
-  for_tiles(
-      panels, piece_panels(panels, pool_.size()), op, worker,
-      [&](std::int64_t p0, std::int64_t p1) {
-        for (std::int32_t g = 0; g < routing_.groups; ++g) {
-          const std::int32_t expert = routing_.group[g];
-          const std::int64_t first = routing_.first[expert];
-          const std::int64_t rows = routing_.first[expert + 1] - first;
-          MatmulArgs args = product(op.matrix[0], e_ + first * e_stride_, e_stride_, rows, worker);
-          args.p0 = expert * panels + p0;
-          args.p1 = expert * panels + p1;
-          args.y = tile;
-          args.y_stride = tile_cols_;
-          kernels_.matmul(args);
-          for (std::int64_t i = 0; i < rows; ++i) {
-            float* x = x_ + routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
-            kernels_.add_scaled(x, tile + i * tile_cols_,
-                                op.scale * routing_.slot_weight[first + i], (p1 - p0) * kLanes);
-          }
-        }
-      });
+  const Operand all = operand(op, e_, e_stride_, slots(), worker);
+  for_tiles(panels, piece_panels(panels, pool_.size()), op, worker,
+            [&](std::int64_t p0, std::int64_t p1) {
+              for (std::int32_t g = 0; g < routing_.groups; ++g) {
+                const std::int32_t expert = routing_.group[g];
+                const std::int64_t first = routing_.first[expert];
+                const std::int64_t rows = routing_.first[expert + 1] - first;
+                MatmulArgs args = product(op.matrix[0], part(all, first, rows), worker);
+                args.p0 = expert * panels + p0;
+                args.p1 = expert * panels + p1;
+                args.y = tile;
+                args.y_stride = tile_cols_;
+                kernels_.matmul(args);
+                for (std::int64_t i = 0; i < rows; ++i) {
+                  float* x = x_ + routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
+                  kernels_.add_scaled(x, tile + i * tile_cols_,
+                                      op.scale * routing_.slot_weight[first + i],
+                                      (p1 - p0) * kLanes);
+                }
+              }
+            });
 }
 
 }  // namespace holdfast::cpu

@@ -63,6 +63,7 @@ std::vector<Family> families() {
                 {"AVX512DQ", bit(seven.ebx, 17)},
                 {"AVX512BW", bit(seven.ebx, 30)},
                 {"AVX512VL", bit(seven.ebx, 31)},
+                {"AVX512_VNNI", bit(seven.ecx, 11)},
                 {"ZMM state of the system", (state & 0xe6) == 0xe6}})},
       {"avx2", &avx2_kernels, missing({fma, f16c, avx2, ymm})},
       {"scalar", &scalar_kernels, ""},

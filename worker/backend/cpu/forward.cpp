@@ -176,32 +176,36 @@ void CpuExecutor::embed(int worker) {
   }
 }
 
-/// The norm of every row. Few rows: each thread has its own copy, which is cheaper than a barrier.
-const float* CpuExecutor::normed(const PackedOp& op, const float* x, std::int64_t rows,
-                                 int worker) {
-  if (op.norm == nullptr) return op.from_h ? h_ : x;
-  if (rows <= kPrivateRows) {
-    float* out = workers_[static_cast<std::size_t>(worker)].rows;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      norm_row(op, x + i * x_stride_, out + i * x_stride_);
-    }
-    return out;
-  }
-  const Share share = share_of(rows, worker, pool_.size());
+/// The rows of a product: the operation's norm of x, or x as it is, also as whole numbers where its
+/// weights are quantised. Few rows: each thread has its own copy, which is cheaper than a barrier.
+Operand CpuExecutor::operand(const PackedOp& op, const float* x, std::int64_t stride,
+                             std::int64_t rows, int worker) {
+  const WorkerScratch& own = workers_[static_cast<std::size_t>(worker)];
+  const bool alone = rows <= kPrivateRows;
+  const bool norm = op.norm != nullptr;
+  const bool whole = op.quantised > 0;
+  float* h = alone ? own.rows : h_;
+  ActivationBlock* q = alone ? own.blocks : blocks_;
+  if (!norm && op.from_h) x = h_;
+  const Share share = alone ? Share{0, rows} : share_of(rows, worker, pool_.size());
   for (std::int64_t i = share.first; i < share.last; ++i) {
-    norm_row(op, x + i * x_stride_, h_ + i * x_stride_);
+    if (norm) norm_row(op, x + i * stride, h + i * stride);
+    if (whole) {
+      kernels_.quantize((norm ? h : x) + i * stride, op.quantised, q + i * block_stride_);
+    }
   }
-  pool_.barrier();
-  return h_;
+  if (!alone && (norm || whole)) pool_.barrier();
+  return {norm ? h : x, stride, whole ? q : nullptr, rows};
 }
 
-MatmulArgs CpuExecutor::product(const PackedMatrix& w, const float* x, std::int64_t stride,
-                                std::int64_t rows, int worker) const {
+MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int worker) const {
   MatmulArgs args;
   args.w = &w;
-  args.x = x;
-  args.x_stride = stride;
-  args.rows = rows;
+  args.x = x.x;
+  args.x_stride = x.x_stride;
+  args.q = x.q;
+  args.q_stride = block_stride_;
+  args.rows = x.rows;
   args.scratch = workers_[static_cast<std::size_t>(worker)].unpack;
   return args;
 }
@@ -213,7 +217,7 @@ std::uint8_t* CpuExecutor::page_of(std::int32_t layer, bool value, std::int64_t 
 
 void CpuExecutor::qkv(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const float* h = normed(op, x_, rows, worker);
+  const Operand h = operand(op, x_, x_stride_, rows, worker);
   const std::int64_t heads = shape_.heads + 2 * shape_.kv_heads;
   for_tiles(heads, 1, op, worker, [&](std::int64_t first, std::int64_t) {
     const std::int64_t after_q = first - shape_.heads;
@@ -226,10 +230,9 @@ void CpuExecutor::qkv(const PackedOp& op, int worker) {
 }
 
 /// One head of q (0), k (1) or v (2): product, bias, norm, rotation, and its way into the pages.
-void CpuExecutor::qkv_head(const PackedOp& op, int which, std::int64_t head, const float* h,
+void CpuExecutor::qkv_head(const PackedOp& op, int which, std::int64_t head, const Operand& h,
                            int worker) {
-  const auto rows = static_cast<std::int64_t>(tokens_.size());
-  MatmulArgs args = product(op.matrix[which], h, x_stride_, rows, worker);
+  MatmulArgs args = product(op.matrix[which], h, worker);
   args.p0 = head * head_pad_ / kLanes;
   args.p1 = (head + 1) * head_pad_ / kLanes;
   args.y = which == 0 ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
@@ -302,7 +305,7 @@ void CpuExecutor::attend(const PackedOp& op, int worker) {
 void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker) {
   if (op.more) return product_more(op, x, stride, worker);
   const auto rows = static_cast<std::int64_t>(tokens_.size());
-  MatmulArgs args = product(op.matrix[0], x, stride, rows, worker);
+  MatmulArgs args = product(op.matrix[0], operand(op, x, stride, rows, worker), worker);
   args.y = workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = tile_cols_;
   for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
@@ -320,9 +323,9 @@ void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t s
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
   if (op.more) return gate_up_more(op, worker);
   const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const float* h = normed(op, x_, rows, worker);
+  const Operand h = operand(op, x_, x_stride_, rows, worker);
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
-  MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
+  MatmulArgs args = product(op.matrix[0], h, worker);
   for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
             [&](std::int64_t p0, std::int64_t p1) {
               args.p0 = p0;
@@ -353,8 +356,8 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
   }
   pool_.barrier();
   finish_hidden(op, worker);
-  const float* h = normed(op, wanted_, rows, worker);
-  MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
+  const Operand h = operand(op, wanted_, x_stride_, rows, worker);
+  MatmulArgs args = product(op.matrix[0], h, worker);
   args.y_stride = logit_stride_;
   for_tiles(
       op.matrix[0].panels, 8 * kTilePanels, op, worker, [&](std::int64_t p0, std::int64_t p1) {

@@ -85,7 +85,7 @@ void CpuExecutor::norm_qk(const PackedOp& op, int worker) {
 void CpuExecutor::product_more(const PackedOp& op, const float* x, std::int64_t stride,
                                int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
-  MatmulArgs args = product(op.matrix[0], x, stride, rows, worker);
+  MatmulArgs args = product(op.matrix[0], operand(op, x, stride, rows, worker), worker);
   args.y = workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = tile_cols_;
   for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
@@ -111,10 +111,10 @@ void CpuExecutor::product_more(const PackedOp& op, const float* x, std::int64_t 
 /// kNormGateUp with biases, without a gate, or with another activation.
 void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const float* h = normed(op, x_, rows, worker);
+  const Operand h = operand(op, x_, x_stride_, rows, worker);
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   const bool gated = op.matrix[1].panels > 0;
-  MatmulArgs args = product(op.matrix[0], h, x_stride_, rows, worker);
+  MatmulArgs args = product(op.matrix[0], h, worker);
   for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
             [&](std::int64_t p0, std::int64_t p1) {
               const std::int64_t n = (p1 - p0) * kLanes;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "worker/backend/cpu/activations.h"
 #include "worker/backend/cpu/layout.h"
 
 namespace holdfast::cpu {
@@ -22,14 +23,17 @@ inline constexpr int kTileK = 256;                 // k that it unpacks at once
 inline constexpr std::int64_t kUnpackFloats =
     static_cast<std::int64_t>(kTilePanels) * kTileK * kLanes;
 
-/// One matrix product: y[m][ (p - p0) * 16 + lane ] for panels [p0, p1), each output a chain of
-/// fused multiply-adds over k in order from +0.
+/// One matrix product: y[m][ (p - p0) * 16 + lane ] for panels [p0, p1). With weights of 16 or 32
+/// bits each output is a chain of fused multiply-adds with the floats of `x` over k in order from
+/// +0; with quantised ones it is what dots.inc says, with `q`.
 struct MatmulArgs {
   const PackedMatrix* w = nullptr;
   std::int64_t p0 = 0;
   std::int64_t p1 = 0;
   const float* x = nullptr;  // [rows][x_stride]
   std::int64_t x_stride = 0;
+  const ActivationBlock* q = nullptr;  // [rows][q_stride]
+  std::int64_t q_stride = 0;
   std::int64_t rows = 0;
   float* y = nullptr;  // [rows][y_stride], column 0 is panel p0
   std::int64_t y_stride = 0;
@@ -80,6 +84,8 @@ struct RopeRow {
 struct Kernels {
   const char* name;
   void (*matmul)(const MatmulArgs& args);
+  /// A row for products with quantised weights: n floats, a multiple of 32, to n / 32 blocks.
+  void (*quantize)(const float* x, std::int64_t n, ActivationBlock* out);
   /// out[cols] of one row.
   void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);
   /// out = x / sqrt(mean(x^2) + eps) * w; all zero-padded to 16.

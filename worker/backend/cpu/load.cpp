@@ -124,6 +124,9 @@ class Loader {
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);
     to_.pairs_ = s.rope_dims / 2;
+    const std::int64_t widest = std::max({s.width, s.heads * s.head_dim, dense_ff(s),
+                                          s.experts > 0 ? s.expert_ff : std::int64_t{0}});
+    to_.block_stride_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
   }
 
   Result<void> place(Carver& carver) {
@@ -143,6 +146,11 @@ class Loader {
       packed.scale = static_cast<float>(op.scale);
       packed.cap = static_cast<float>(op.cap);
       HF_CHECKED(place_op(op, packed, carver));
+      for (const PackedMatrix& m : packed.matrix) {
+        if (m.panels > 0 && layout_of(m.format).has_d) {
+          packed.quantised = round_up(m.cols, kActivationBlock);
+        }
+      }
       to_.ops_.push_back(packed);
     }
     return place_embedding(carver);
@@ -347,6 +355,11 @@ class Loader {
     return {};
   }
 
+  ActivationBlock* blocks(Carver& c, std::int64_t rows) const {
+    const auto n = static_cast<std::size_t>(rows * to_.block_stride_);
+    return reinterpret_cast<ActivationBlock*>(c.bytes(n * sizeof(ActivationBlock)));
+  }
+
   void carve_scratch(Carver& c) {
     const backend::Limits& l = to_.limits_;
     const std::int64_t batch = l.batch_tokens;
@@ -356,6 +369,8 @@ class Loader {
     to_.q_ = c.floats(batch * to_.q_stride_);
     to_.a_ = c.floats(batch * to_.a_stride_);
     to_.f_ = c.floats(batch * to_.f_stride_);
+    const std::int64_t slots = batch * std::max<std::int64_t>(1, to_.shape_.experts_used);
+    to_.blocks_ = blocks(c, std::max(slots, logit_rows));
     to_.wanted_ = c.floats(logit_rows * to_.x_stride_);
     to_.logits_ = c.floats(logit_rows * to_.logit_stride_);
     const std::int64_t queries =
@@ -364,6 +379,7 @@ class Loader {
       w.unpack = c.floats(kUnpackFloats);
       w.tile = c.floats(batch * to_.tile_cols_);
       w.rows = c.floats(kPrivateRows * to_.x_stride_);
+      w.blocks = blocks(c, kPrivateRows);
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
       w.row = c.floats(to_.x_stride_);
     }

@@ -23,7 +23,9 @@ void place_unit(const Layout& l, std::uint8_t* block, int unit, int lane,
   std::uint8_t* low = block + low_offset(l);
   std::uint8_t* high = block + high_offset(l);
   if (l.low_bits == 8) {
-    for (int j = 0; j < kUnit; ++j) low[(unit * kUnit + j) * kLanes + lane] = code[j];
+    for (int half = 0; half < 2; ++half) {
+      std::memcpy(low + ((unit * 2 + half) * kLanes + lane) * 4, code + 4 * half, 4);
+    }
     return;
   }
   for (int half = 0; half < 2; ++half) {

@@ -152,6 +152,105 @@ HF_INLINE V code_float(I a, Table) {
   if constexpr (n + bits == 32) return to_float(shr<n>(a));
   return to_float(and_int(shr<n>(a), (1u << bits) - 1));
 }
+HF_INLINE I zero_int() {
+  return {_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+HF_INLINE void store_int(void* p, I a) {
+  __m256i* at = static_cast<__m256i*>(p);
+  _mm256_storeu_si256(at, a.lo);
+  _mm256_storeu_si256(at + 1, a.hi);
+}
+HF_INLINE I round_int(V v) {
+  return {_mm256_cvtps_epi32(v.lo), _mm256_cvtps_epi32(v.hi)};
+}
+HF_INLINE void store_bytes(std::int8_t* p, I a) {
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xd8);
+  const __m128i bytes =
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
+/// The bytes 0 and 2, or 1 and 3, of each lane as signed words.
+HF_INLINE I even_words(I a) {
+  return {_mm256_srai_epi16(_mm256_slli_epi16(a.lo, 8), 8),
+          _mm256_srai_epi16(_mm256_slli_epi16(a.hi, 8), 8)};
+}
+HF_INLINE I odd_words(I a) {
+  return {_mm256_srai_epi16(a.lo, 8), _mm256_srai_epi16(a.hi, 8)};
+}
+/// 16 words 128 * high + low, the middle two of each four swapped.
+HF_INLINE void pair_words(const std::int8_t* high, const std::int8_t* low, std::int16_t* out) {
+  const __m256i h = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(high)));
+  const __m256i l = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low)));
+  const __m256i order = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+  const __m256i words = _mm256_add_epi16(_mm256_slli_epi16(h, 7), l);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_shuffle_epi8(words, order));
+}
+HF_INLINE I two_words(const std::int16_t* p) {
+  int two = 0;
+  __builtin_memcpy(&two, p, 4);
+  const __m256i v = _mm256_set1_epi32(two);
+  return {v, v};
+}
+/// The value, made now: sums of integers would be turned into trees, whose leaves do not fit into
+/// the registers.
+HF_INLINE I settled(I a) {
+  __asm__("" : "+x"(a.lo), "+x"(a.hi));
+  return a;
+}
+HF_INLINE I add_pairs(I t, I a, I b) {
+  return settled({_mm256_add_epi32(t.lo, _mm256_madd_epi16(a.lo, b.lo)),
+                  _mm256_add_epi32(t.hi, _mm256_madd_epi16(a.hi, b.hi))});
+}
+HF_INLINE std::int32_t lane_sum_int(I a) {
+  alignas(32) std::int32_t n[8];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(n), _mm256_add_epi32(a.lo, a.hi));
+  return n[0] + n[1] + n[2] + n[3] + n[4] + n[5] + n[6] + n[7];
+}
+// Two products of bytes are added in 16 bits (VPMADDUBSW), so codes of few bits can be summed there
+// for a while; signed ones go as magnitude and sign.
+inline constexpr int kSignedBias = 0;
+#define HF_DOTS_BY_WORDS 1
+inline constexpr int kDotPanels = 2;
+inline constexpr int kDotRows = 5;
+template <int bits>
+inline constexpr int kDotRun = bits <= 4   ? 8
+                               : bits == 5 ? 4
+                               : bits == 6 ? 2
+                                           : 1;
+HF_INLINE I signed_codes(I a) {
+  return a;
+}
+HF_INLINE I look_up_bytes(const std::uint8_t* table, I codes) {
+  const __m256i values = _mm256_load_si256(reinterpret_cast<const __m256i*>(table));
+  return {_mm256_shuffle_epi8(values, codes.lo), _mm256_shuffle_epi8(values, codes.hi)};
+}
+HF_INLINE I four_bytes(const std::int8_t* p) {
+  int four = 0;
+  __builtin_memcpy(&four, p, 4);
+  const __m256i v = _mm256_set1_epi32(four);
+  return {v, v};
+}
+HF_INLINE I dot_begin(I) {
+  return zero_int();
+}
+template <int bits>
+HF_INLINE I dot_step(I part, I codes, I x) {
+  if constexpr (bits == 8) {
+    return settled(
+        {_mm256_add_epi16(part.lo, _mm256_maddubs_epi16(_mm256_abs_epi8(codes.lo),
+                                                        _mm256_sign_epi8(x.lo, codes.lo))),
+         _mm256_add_epi16(part.hi, _mm256_maddubs_epi16(_mm256_abs_epi8(codes.hi),
+                                                        _mm256_sign_epi8(x.hi, codes.hi)))});
+  }
+  return settled({_mm256_add_epi16(part.lo, _mm256_maddubs_epi16(codes.lo, x.lo)),
+                  _mm256_add_epi16(part.hi, _mm256_maddubs_epi16(codes.hi, x.hi))});
+}
+HF_INLINE I dot_end(I t, I part) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {_mm256_add_epi32(t.lo, _mm256_madd_epi16(part.lo, ones)),
+          _mm256_add_epi32(t.hi, _mm256_madd_epi16(part.hi, ones))};
+}
 HF_INLINE I widen(const std::uint8_t* p) {
   const __m128i* low = reinterpret_cast<const __m128i*>(p);
   const __m128i* high = reinterpret_cast<const __m128i*>(p + 8);

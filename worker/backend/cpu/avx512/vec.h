@@ -136,6 +136,52 @@ HF_INLINE V code_float(I a, Table t) {
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(a, pick));
   }
 }
+HF_INLINE V to_float(I a) {
+  return _mm512_cvtepi32_ps(a);
+}
+HF_INLINE I zero_int() {
+  return _mm512_setzero_si512();
+}
+HF_INLINE void store_int(void* p, I a) {
+  _mm512_storeu_si512(p, a);
+}
+HF_INLINE I round_int(V v) {
+  return _mm512_cvtps_epi32(v);
+}
+HF_INLINE void store_bytes(std::int8_t* p, I a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a));
+}
+HF_INLINE std::int32_t lane_sum_int(I a) {
+  return _mm512_reduce_add_epi32(a);
+}
+inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
+#define HF_DOTS_BY_WORDS 0
+inline constexpr int kDotPanels = 4;
+inline constexpr int kDotRows = 6;
+inline constexpr int kDotWide = 2;
+template <int bits>
+inline constexpr int kDotRun = 8;
+HF_INLINE I signed_codes(I a) {
+  return _mm512_xor_si512(a, set1_int(0x80808080u));
+}
+HF_INLINE I look_up_bytes(const std::uint8_t* table, I codes) {
+  return _mm512_shuffle_epi8(_mm512_load_si512(table), codes);
+}
+HF_INLINE I four_bytes(const std::int8_t* p) {
+  int four = 0;
+  __builtin_memcpy(&four, p, 4);
+  return _mm512_set1_epi32(four);
+}
+HF_INLINE I dot_begin(I t) {
+  return t;
+}
+template <int bits>
+HF_INLINE I dot_step(I part, I codes, I x) {
+  return _mm512_dpbusd_epi32(part, codes, x);
+}
+HF_INLINE I dot_end(I, I part) {
+  return part;
+}
 HF_INLINE __m128i load_bytes(const std::uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }

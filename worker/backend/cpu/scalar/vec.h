@@ -108,6 +108,9 @@ HF_INLINE I add_int(const I& a, const I& b) {
 HF_INLINE I sub_int(const I& a, const I& b) {
   return each_int([&](int i) { return a.u[i] - b.u[i]; });
 }
+HF_INLINE I and_int(const I& a, std::uint32_t m) {
+  return each_int([&](int i) { return a.u[i] & m; });
+}
 template <int n>
 HF_INLINE I shl(const I& a) {
   return each_int([&](int i) { return a.u[i] << n; });
@@ -160,6 +163,81 @@ HF_INLINE V low_nibbles(const std::uint8_t* p) {
 }
 HF_INLINE V high_nibbles(const std::uint8_t* p) {
   return each([=](int i) { return static_cast<float>(p[i] >> 4); });
+}
+
+HF_INLINE V to_float(const I& a) {
+  return each([&](int i) { return static_cast<float>(static_cast<std::int32_t>(a.u[i])); });
+}
+HF_INLINE I zero_int() {
+  return {};
+}
+HF_INLINE void store_int(void* p, const I& a) {
+  std::memcpy(p, a.u, sizeof a.u);
+}
+/// To the nearest whole number, ties to even; |v| < 2^22.
+HF_INLINE I round_int(const V& v) {
+  return each_int([&](int i) {
+    const float shifted = v.f[i] + 0x1.8p23f;
+    std::uint32_t u = 0;
+    std::memcpy(&u, &shifted, 4);
+    return u - 0x4b400000u;
+  });
+}
+/// The low byte of each lane.
+HF_INLINE void store_bytes(std::int8_t* p, const I& a) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.u[i]);
+}
+HF_INLINE std::int32_t lane_sum_int(const I& a) {
+  std::int32_t sum = 0;
+  for (int i = 0; i < 16; ++i) sum += static_cast<std::int32_t>(a.u[i]);
+  return sum;
+}
+// Dot products of bytes, four k in each lane. `t` is a sum in 32 bits, `part` what goes on from it
+// in whatever form the family adds up fastest, for at most kDotRun steps.
+inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
+#define HF_DOTS_BY_WORDS 0
+inline constexpr int kDotPanels = 1;
+inline constexpr int kDotRows = 2;
+inline constexpr int kDotWide = 1;
+template <int bits>
+inline constexpr int kDotRun = 8;
+HF_INLINE I signed_codes(const I& a) {
+  return a;
+}
+/// table[each byte]; bytes are below 16.
+HF_INLINE I look_up_bytes(const std::uint8_t* table, const I& codes) {
+  return each_int([&](int i) {
+    std::uint32_t out = 0;
+    for (int b = 0; b < 32; b += 8) {
+      out |= static_cast<std::uint32_t>(table[codes.u[i] >> b & 15]) << b;
+    }
+    return out;
+  });
+}
+/// Four bytes in every lane.
+HF_INLINE I four_bytes(const std::int8_t* p) {
+  std::uint32_t four = 0;
+  std::memcpy(&four, p, 4);
+  return set1_int(four);
+}
+HF_INLINE I dot_begin(const I& t) {
+  return t;
+}
+template <int bits>
+HF_INLINE I dot_step(const I& part, const I& codes, const I& x) {
+  return each_int([&](int i) {
+    std::int32_t sum = static_cast<std::int32_t>(part.u[i]);
+    for (int b = 0; b < 32; b += 8) {
+      const std::uint32_t byte = codes.u[i] >> b & 255;
+      const std::int32_t code =
+          bits == 8 ? static_cast<std::int8_t>(byte) : static_cast<std::int32_t>(byte);
+      sum += code * static_cast<std::int8_t>(x.u[i] >> b & 255);
+    }
+    return static_cast<std::uint32_t>(sum);
+  });
+}
+HF_INLINE I dot_end(const I&, const I& part) {
+  return part;
 }
 
 HF_INLINE float half_to_float(std::uint16_t h) {
