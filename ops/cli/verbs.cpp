@@ -13,7 +13,7 @@ using enum Kind;
 using enum Source;
 
 constexpr const char* kKvTypes = "f32 f16 bf16 int8";
-constexpr const char* kFamilies = "scalar avx2 avx512";
+constexpr const char* kFamilies = "scalar avx2 avx512 amx amx-emulated";
 constexpr const char* kPriorities = "interactive normal batch";
 constexpr const char* kStates = "queued running succeeded failed cancelled expired quarantined";
 
@@ -44,7 +44,8 @@ const Verb kServe = {
      {"--engine", kText, "model, or fake for tests of everything around the engine", true, kNothing,
       "model fake"},
      {"--engine-options", kText, "JSON for the fake engine"},
-     {"--kernels", kText, "force a kernel family: scalar, avx2, avx512", true, kNothing, kFamilies},
+     {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx", true, kNothing,
+      kFamilies},
      {"--config", kList, "NAME=VALUE of a knob (see config list); may be repeated", true,
       kAssignment},
      {"--config-file", kText, "file with NAME = VALUE lines (default STATE/holdfast.conf)", true,
@@ -79,7 +80,8 @@ const Verb kModelsAdd = {
      {"--slots", kInteger, "sequences at once"},
      {"--kv-type", kText, "type of the KV cache: f32, f16, bf16 or int8 (default f16)", true,
       kNothing, kKvTypes},
-     {"--options", kText, "JSON for the fake engine"},
+     {"--options", kText,
+      "JSON for the engine: {\"prefix_cache\":false,\"drafts\":0}, or the fake one's"},
      {"--load", kSwitch, "load it now and wait until it is ready"}},
     &models_add};
 
@@ -155,8 +157,9 @@ const Verb kSynth = {
 const Argument kThreads = {"-t,--threads", kInteger, "compute threads (default: the cores)"};
 const Argument kDevice = {"--device", kText,    "cpu or opencl:N (default cpu)",
                           true,       kNothing, "cpu opencl:0"};
-const Argument kKernels = {"--kernels", kText,    "force a kernel family: scalar, avx2, avx512",
-                           true,        kNothing, kFamilies};
+const Argument kKernels = {
+    "--kernels", kText,    "force a kernel family: scalar, avx2, avx512, amx",
+    true,        kNothing, kFamilies};
 const Argument kKvType = {
     "--kv-type", kText,    "type of the KV cache: f32, f16, bf16 or int8 (default f16)",
     true,        kNothing, kKvTypes};

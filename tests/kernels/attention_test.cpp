@@ -19,15 +19,38 @@ constexpr std::int32_t kPages = 12;
 /// One kv head's keys and values of a sequence, and its queries.
 struct Sequence {
   std::int32_t head_dim, head_pad, group, n;
-  bool half;
-  std::vector<float> q, k, v;  // q [n][group * head_pad]; k, v [n][head_pad]
+  KvType kv;
+  std::vector<float> q, k, v;             // q [n][group * head_pad]; k, v [n][head_pad]
+  std::vector<float> stored_k, stored_v;  // as pages hold them
 };
 
-Sequence random_sequence(std::int32_t head_dim, std::int32_t group, std::int32_t n, bool half) {
-  Sequence s{head_dim, static_cast<std::int32_t>(round_up(head_dim, 16)), group, n, half, {}, {},
-             {}};
+/// Rows of `n` floats as pages of a type hold them.
+std::vector<float> as_stored(std::vector<float> x, std::size_t n, KvType kv) {
+  for (std::size_t at = 0; at < x.size(); at += n) {
+    float most = 0;
+    for (std::size_t i = at; i < at + n; ++i) most = std::max(most, std::fabs(x[i]));
+    for (std::size_t i = at; i < at + n; ++i) {
+      if (kv == KvType::kF16) x[i] = gguf::half_to_float(gguf::float_to_half(x[i]));
+      if (kv == KvType::kBF16) x[i] = gguf::bf16_to_float(gguf::float_to_bf16(x[i]));
+      if (kv == KvType::kInt8) x[i] = std::nearbyint(x[i] * (127.0f / most)) * (most / 127.0f);
+    }
+  }
+  return x;
+}
+
+constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kInt8};
+
+Sequence random_sequence(std::int32_t head_dim, std::int32_t group, std::int32_t n, KvType kv) {
+  Sequence s;
+  s.head_dim = head_dim;
+  s.head_pad = static_cast<std::int32_t>(round_up(head_dim, 16));
+  s.group = group;
+  s.n = n;
+  s.kv = kv;
   s.k = random_rows(n, head_dim, s.head_pad, 31);
   s.v = random_rows(n, head_dim, s.head_pad, 32);
+  s.stored_k = as_stored(s.k, static_cast<std::size_t>(s.head_pad), kv);
+  s.stored_v = as_stored(s.v, static_cast<std::size_t>(s.head_pad), kv);
   for (std::int32_t g = 0; g < group; ++g) {
     const std::vector<float> q =
         random_rows(n, head_dim, s.head_pad, 40 + static_cast<std::uint32_t>(g));
@@ -48,15 +71,15 @@ struct Pool {
 
 Pool fill_pool(const Kernels& kernels, const Sequence& s, std::int32_t first_page) {
   Pool pool;
-  pool.page_bytes = static_cast<std::int64_t>(s.head_pad) * kPageTokens * (s.half ? 2 : 4);
+  pool.page_bytes = head_page_bytes(s.kv, s.head_pad);
   pool.k.assign(static_cast<std::size_t>(pool.page_bytes * kPages), 0xff);
   pool.v.assign(static_cast<std::size_t>(pool.page_bytes * kPages), 0xff);
   for (std::int32_t p = 0; p < kPages; ++p) pool.table.push_back((p * 5 + first_page) % kPages);
   for (std::int32_t t = 0; t < s.n; ++t) {
     const std::int64_t at = pool.table[static_cast<std::size_t>(t / kPageTokens)] * pool.page_bytes;
     const auto slot = static_cast<std::int32_t>(t % kPageTokens);
-    kernels.store_key(s.k.data() + t * s.head_pad, s.head_dim, slot, s.half, pool.k.data() + at);
-    kernels.store_value(s.v.data() + t * s.head_pad, s.head_pad, slot, s.half, pool.v.data() + at);
+    kernels.store_key(s.k.data() + t * s.head_pad, s.head_dim, slot, s.kv, pool.k.data() + at);
+    kernels.store_value(s.v.data() + t * s.head_pad, s.head_pad, slot, s.kv, pool.v.data() + at);
   }
   return pool;
 }
@@ -79,7 +102,7 @@ std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool&
     args.v = pool.v.data();
     args.page_bytes = pool.page_bytes;
     args.pages = pool.table.data();
-    args.half = s.half;
+    args.kv = s.kv;
     args.q_stride = static_cast<std::int64_t>(s.group) * s.head_pad;
     args.q = s.q.data() + at * args.q_stride;
     args.out_stride = static_cast<std::int64_t>(s.group) * s.head_dim;
@@ -106,9 +129,6 @@ std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool&
 /// Softmax attention of one query in float64.
 std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int32_t g,
                                     const Ranged& ranged = {}) {
-  const auto value = [&](float f) {
-    return static_cast<double>(s.half ? gguf::half_to_float(gguf::float_to_half(f)) : f);
-  };
   const auto window = static_cast<std::size_t>(ranged.window);
   std::vector<double> score(static_cast<std::size_t>(ranged.all ? s.n : t + 1));
   const std::size_t first = window > 0 && static_cast<std::size_t>(t) + 1 > window
@@ -119,7 +139,8 @@ std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int3
     for (std::int32_t d = 0; d < s.head_dim; ++d) {
       score[j] +=
           static_cast<double>(s.q[static_cast<std::size_t>((t * s.group + g) * s.head_pad + d)]) *
-          value(s.k[j * static_cast<std::size_t>(s.head_pad) + static_cast<std::size_t>(d)]);
+          static_cast<double>(
+              s.stored_k[j * static_cast<std::size_t>(s.head_pad) + static_cast<std::size_t>(d)]);
     }
     score[j] /= std::sqrt(static_cast<double>(s.head_dim));
     if (ranged.cap > 0) {
@@ -134,7 +155,8 @@ std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int3
   std::vector<double> out(static_cast<std::size_t>(s.head_dim));
   for (std::size_t j = 0; j < score.size(); ++j) {
     for (std::size_t d = 0; d < out.size(); ++d) {
-      out[d] += score[j] / sum * value(s.v[j * static_cast<std::size_t>(s.head_pad) + d]);
+      out[d] += score[j] / sum *
+                static_cast<double>(s.stored_v[j * static_cast<std::size_t>(s.head_pad) + d]);
     }
   }
   return out;
@@ -142,8 +164,9 @@ std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int3
 
 TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
   const Kernels& kernels = *select_family("").value();
-  for (const std::int32_t head_dim : {16, 40, 64, 80, 128}) {
-    const Sequence s = random_sequence(head_dim, 3, 600, head_dim != 64);
+  std::size_t next = 0;
+  for (const std::int32_t head_dim : {16, 40, 64, 80, 128, 64, 40}) {
+    const Sequence s = random_sequence(head_dim, 3, 600, kTypes[next++ % 4]);
     const std::vector<float> out = attend(kernels, s, fill_pool(kernels, s, 1), 10);
     for (const std::int32_t t : {0, 1, 62, 63, 64, 65, 127, 128, 511, 512, 513, 599}) {
       for (std::int32_t g = 0; g < s.group; ++g) {
@@ -158,9 +181,10 @@ TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
 }
 
 TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
+  std::size_t next = 0;
   for (const std::int32_t head_dim : {40, 64}) {
-    for (const std::int32_t group : {1, 4, 7}) {
-      const Sequence s = random_sequence(head_dim, group, 530, head_dim == 64);
+    for (const std::int32_t group : {1, 4, 4, 7}) {
+      const Sequence s = random_sequence(head_dim, group, 530, kTypes[next++ % 4]);
       std::vector<float> first;
       for (const std::string& name : runnable_families()) {
         const Kernels& kernels = *select_family(name).value();
@@ -183,7 +207,8 @@ constexpr Ranged kRanged[] = {{1, false, 0},   {40, false, 0},  {64, false, 0.7f
 TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsAndWithoutAMask) {
   const Kernels& kernels = *select_family("").value();
   for (const std::int32_t head_dim : {40, 64}) {
-    const Sequence s = random_sequence(head_dim, 3, 600, head_dim == 64);
+    const Sequence s =
+        random_sequence(head_dim, 3, 600, head_dim == 64 ? KvType::kF16 : KvType::kInt8);
     for (const Ranged& ranged : kRanged) {
       const auto out = attend(kernels, s, fill_pool(kernels, s, 1), 10, &ranged);
       for (const std::int32_t t : {0, 1, 39, 40, 63, 64, 65, 127, 300, 511, 512, 513, 551, 599}) {
@@ -200,7 +225,7 @@ TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsAndWithoutAMask) {
 
 TEST(RangedAttention, BitsDependOnNeitherChunkNorFamily) {
   for (const Ranged& ranged : kRanged) {
-    const Sequence s = random_sequence(40, 4, 530, true);
+    const Sequence s = random_sequence(40, 4, 530, KvType::kF16);
     std::vector<float> first;
     for (const std::string& name : runnable_families()) {
       const Kernels& kernels = *select_family(name).value();
@@ -216,7 +241,7 @@ TEST(RangedAttention, BitsDependOnNeitherChunkNorFamily) {
 }
 
 TEST(RangedAttention, WithoutAnyRangeItIsThePlainOne) {
-  const Sequence s = random_sequence(64, 2, 530, true);
+  const Sequence s = random_sequence(64, 2, 530, KvType::kBF16);
   const Ranged none;
   for (const std::string& name : runnable_families()) {
     const Kernels& kernels = *select_family(name).value();

@@ -54,9 +54,10 @@ std::uint64_t products_hash(const Kernels& kernels, Format first, Format last) {
     }
     std::vector<float> x(3 * 272), y(3 * 32);
     for (float& v : x) v = in.number();
-    std::vector<ActivationBlock> q(3 * 9);
-    for (int i = 0; i < 3; ++i) kernels.quantize(x.data() + i * 272, 256, q.data() + i * 9);
-    kernels.matmul({&m, 0, 2, x.data(), 272, q.data(), 9, 3, y.data(), 32, scratch.floats()});
+    const std::int64_t stride = 9 * kernels.block_bytes;
+    std::vector<std::uint8_t> q(static_cast<std::size_t>(3 * stride));
+    for (int i = 0; i < 3; ++i) kernels.quantize(x.data() + i * 272, 256, q.data() + i * stride);
+    kernels.matmul({&m, 0, 2, x.data(), 272, q.data(), stride, 3, y.data(), 32, scratch.floats()});
     EXPECT_TRUE(kernels.all_finite(y.data(), 96)) << f;  // else the hash would mean little
     all = all * 31 + hash_of(y);
   }

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "tests/kernels/random_matrix.h"
 #include "worker/backend/cpu/family.h"
@@ -18,11 +19,15 @@ namespace {
 std::vector<const Kernels*> all_kernels() {
   std::vector<const Kernels*> out;
   for (const std::string& name : runnable_families()) out.push_back(select_family(name).value());
+  const auto emulated = select_family("amx-emulated");
+  if (emulated.has_value()) out.push_back(*emulated);
   return out;
 }
 
-bool is_quantised(const TestMatrix& m) {
-  return layout_of(m.packed.format).has_d;
+std::vector<const Kernels*> int15_kernels() {
+  std::vector<const Kernels*> out = all_kernels();
+  std::erase_if(out, [](const Kernels* k) { return std::string_view(k->numerics) != "int15"; });
+  return out;
 }
 
 struct Product {
@@ -43,10 +48,10 @@ Product multiply(const Kernels& kernels, const TestMatrix& m, const std::vector<
   args.x = x.data();
   args.x_stride = x_stride;
   const std::int64_t padded = round_up(m.cols, kActivationBlock);
-  std::vector<ActivationBlock> q;
-  if (is_quantised(m)) {
+  std::vector<std::uint8_t> q;
+  if (kernels.takes_quantized(m.packed.format)) {
     args.x = nullptr;  // whatever it needs is in the blocks
-    args.q_stride = padded / kActivationBlock + 1;
+    args.q_stride = (padded / kActivationBlock + 1) * kernels.block_bytes;
     q.resize(static_cast<std::size_t>(rows * args.q_stride));
     for (std::int64_t i = 0; i < rows; ++i) {
       kernels.quantize(x.data() + i * x_stride, padded, q.data() + i * args.q_stride);
@@ -70,8 +75,8 @@ std::int64_t column_of(const PackedMatrix& p, std::int64_t r) {
   return r / p.group_rows * p.group_panels * kLanes + r % p.group_rows;
 }
 
-void expect_close(const TestMatrix& m, const std::vector<float>& x, std::int64_t x_stride,
-                  std::int64_t rows, const Product& got) {
+void expect_close(const Kernels& kernels, const TestMatrix& m, const std::vector<float>& x,
+                  std::int64_t x_stride, std::int64_t rows, const Product& got) {
   constexpr double kEps = 0x1p-24;
   for (std::int64_t r = 0; r < m.rows; ++r) {
     const float* w = m.floats.data() + r * m.cols;
@@ -80,7 +85,8 @@ void expect_close(const TestMatrix& m, const std::vector<float>& x, std::int64_t
     for (std::int64_t i = 0; i < rows; ++i) {
       double sum = 0, size = 0, inputs = 0;
       double rounded = 0;  // at most half a step of each activation
-      for (std::int64_t k0 = 0; is_quantised(m) && k0 < m.cols; k0 += kActivationBlock) {
+      const bool whole = kernels.takes_quantized(m.packed.format);
+      for (std::int64_t k0 = 0; whole && k0 < m.cols; k0 += kActivationBlock) {
         double most = 0, weights = 0;
         for (std::int64_t k = k0; k < k0 + kActivationBlock; ++k) {
           most = std::max(most, std::fabs(double{x[static_cast<std::size_t>(i * x_stride + k)]}));
@@ -94,6 +100,8 @@ void expect_close(const TestMatrix& m, const std::vector<float>& x, std::int64_t
         size += std::fabs(v * w[k]);
         inputs += std::fabs(v);
       }
+      // Weight and activation as bfloat16.
+      if (whole && std::string_view(kernels.numerics) == "bf16") rounded = 0x1.02p-8 * size;
       // A chain of K steps, and weights that may differ by an ulp of the largest.
       const double allowed = static_cast<double>(m.cols + 4) * kEps * size +
                              4 * kEps * largest * inputs + rounded + 1e-29;
@@ -112,7 +120,7 @@ TEST(Matmul, EveryTypeAgreesWithFloat64) {
     for (const Kernels* kernels : all_kernels()) {
       for (const std::int64_t rows : {1, 13}) {
         SCOPED_TRACE(std::string(gguf::type_traits(type)->name) + " " + kernels->name);
-        expect_close(m, x, stride, rows,
+        expect_close(*kernels, m, x, stride, rows,
                      multiply(*kernels, m, x, stride, rows, 0, m.packed.panels));
       }
     }
@@ -126,7 +134,7 @@ TEST(Matmul, GroupsOfRowsArePaddedEachWithZeroRows) {
     const std::vector<float> x = random_rows(6, 512, 528, 10);
     for (const Kernels* kernels : all_kernels()) {
       const Product got = multiply(*kernels, m, x, 528, 6, 0, 9);
-      expect_close(m, x, 528, 6, got);
+      expect_close(*kernels, m, x, 528, 6, got);
       for (std::int64_t pad = 40; pad < 48; ++pad) {
         EXPECT_EQ(got.y[static_cast<std::size_t>(5 * got.stride + pad)], 0.0f);
       }
@@ -141,11 +149,14 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
     const TestMatrix m = random_matrix(type, 187, cols, 187, 11);
     const std::int64_t stride = round_up(cols, kSpan) + 16;
     const std::vector<float> x = random_rows(64, cols, stride, 12);
-    const Kernels& best = *all_kernels().front();
-    const Product all = multiply(best, m, x, stride, 64, 0, m.packed.panels);
+    std::map<std::string_view, Product> first;  // by numeric class
     for (const Kernels* kernels : all_kernels()) {
       const bool slow = kernels == &scalar_kernels();
-      for (const std::int64_t rows : {1, 2, 3, 4, 5, 8, 9, 16, 33, 64}) {
+      if (first.count(kernels->numerics) == 0) {
+        first[kernels->numerics] = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels);
+      }
+      const Product& all = first[kernels->numerics];
+      for (const std::int64_t rows : {1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64}) {
         if (slow && rows != 1 && rows != 9) continue;
         const std::int64_t panels = rows % 2 == 0 ? m.packed.panels : m.packed.panels - 3;
         const std::int64_t p0 = rows % 3;
@@ -158,6 +169,56 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
               << gguf::type_traits(type)->name << " " << kernels->name << " rows " << rows
               << " row " << i;
         }
+      }
+    }
+  }
+}
+
+std::uint32_t bfloat_bits(float f) {  // to the nearest even; no subnormals and NaNs here
+  std::uint32_t u = 0;
+  std::memcpy(&u, &f, 4);
+  return (u + 0x7fff + (u >> 16 & 1)) & 0xffff0000u;
+}
+float as_bfloat(float f) {
+  const std::uint32_t u = bfloat_bits(f);
+  std::memcpy(&f, &u, 4);
+  return f;
+}
+
+// What amx/tiles.h says of a product of tiles, said once more in plain floats; more k than one
+// chunk, so that sums wait in y.
+TEST(Matmul, TilesAreTwoChainsForEachThirtyTwo) {
+  const auto found = select_family("amx-emulated");
+  if (!found.has_value()) GTEST_SKIP() << found.error().what;
+  for (const gguf::TensorType type :
+       {gguf::TensorType::kQ4_K, gguf::TensorType::kQ8_0, gguf::TensorType::kBF16}) {
+    constexpr std::int64_t kCols = 2304;
+    const TestMatrix m = random_matrix(type, 40, kCols, 40, 51);
+    std::vector<float> x = random_rows(35, kCols, kCols + 16, 52);
+    for (float& v : x) v = std::fabs(v) < 0x1p-60f ? 0 : v;
+    std::vector<const Kernels*> families = {*found};
+    const auto real = select_family("amx");
+    if (real.has_value()) families.push_back(*real);
+    for (const Kernels* kernels : families) {
+      const Product got = multiply(*kernels, m, x, kCols + 16, 35, 0, m.packed.panels);
+      const Product one = multiply(*kernels, m, x, kCols + 16, 1, 0, m.packed.panels);
+      std::vector<float> w(kCols);
+      for (const std::int64_t r : {0, 17, 39}) {
+        kernels->unpack_row(m.packed, r, w.data());
+        for (const std::int64_t i : {0, 15, 16, 34}) {
+          float acc = 0;
+          for (std::int64_t k0 = 0; k0 < kCols; k0 += 32) {
+            float chain[2] = {0, 0};
+            for (std::int64_t k = k0; k < k0 + 32; ++k) {
+              chain[k % 2] = std::fmaf(as_bfloat(x[static_cast<std::size_t>(i * (kCols + 16) + k)]),
+                                       as_bfloat(w[static_cast<std::size_t>(k)]), chain[k % 2]);
+            }
+            acc += chain[0] + chain[1];
+          }
+          EXPECT_EQ(got.y[static_cast<std::size_t>(i * got.stride + r)], acc)
+              << gguf::type_traits(type)->name << " " << kernels->name << " " << i << "," << r;
+        }
+        EXPECT_EQ(one.y[static_cast<std::size_t>(r)], got.y[static_cast<std::size_t>(r)]);
       }
     }
   }
@@ -188,7 +249,7 @@ TEST(Matmul, WholeNumbersAreMultipliedExactly) {
       x[i] =
           i % 32 == 5 ? kActivationMax : static_cast<float>(static_cast<int>(random() % 61) - 30);
     }
-    for (const Kernels* kernels : all_kernels()) {
+    for (const Kernels* kernels : int15_kernels()) {
       const Product got = multiply(*kernels, m, x, 272, 12, 0, m.packed.panels);
       for (std::int64_t i = 0; i < 12; ++i) {
         for (std::int64_t r = 0; r < 32; ++r) {
@@ -213,9 +274,9 @@ TEST(Quantize, KeepsFifteenBitsAndSumsThem) {
   for (int i = 64; i < 96; ++i) x[static_cast<std::size_t>(i)] = 0;
   for (int i = 96; i < 128; ++i) x[static_cast<std::size_t>(i)] = 0x1p-120f;
   std::vector<ActivationBlock> first;
-  for (const Kernels* kernels : all_kernels()) {
+  for (const Kernels* kernels : int15_kernels()) {
     std::vector<ActivationBlock> q(16);
-    kernels->quantize(x.data(), 512, q.data());
+    kernels->quantize(x.data(), 512, reinterpret_cast<std::uint8_t*>(q.data()));
     for (std::size_t b = 0; b < 16; ++b) {
       std::int32_t sums[2] = {};
       for (std::size_t k = 0; k < 32; ++k) {

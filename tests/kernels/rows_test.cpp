@@ -155,12 +155,54 @@ TEST(StoreKv, RoundsToNearestEvenHalfInEveryFamily) {
   const auto n = static_cast<std::int32_t>(v.size());
   for (const Kernels* kernels : all_kernels()) {
     std::vector<std::uint16_t> values(v.size()), keys(v.size() * kPageTokens);
-    kernels->store_value(v.data(), n, 0, true, reinterpret_cast<std::uint8_t*>(values.data()));
-    kernels->store_key(v.data(), n, 0, true, reinterpret_cast<std::uint8_t*>(keys.data()));
+    kernels->store_value(v.data(), n, 0, KvType::kF16,
+                         reinterpret_cast<std::uint8_t*>(values.data()));
+    kernels->store_key(v.data(), n, 0, KvType::kF16, reinterpret_cast<std::uint8_t*>(keys.data()));
     for (std::size_t i = 0; i < v.size(); ++i) {
       ASSERT_EQ(values[i], gguf::float_to_half(v[i])) << kernels->name << " " << v[i];
       ASSERT_EQ(keys[i * kPageTokens], values[i]) << kernels->name << " " << v[i];
     }
+  }
+}
+
+TEST(StoreKv, OfEightBitsHasAScaleForEachTokenAndSaysWhatIsNoNumber) {
+  constexpr std::int64_t kPad = 80, kDim = 72;
+  std::vector<float> v(kPad, 0.0f);
+  for (std::size_t i = 0; i < kDim; ++i) v[i] = 0.01f * static_cast<float>(i) - 0.3f;
+  for (const Kernels* kernels : all_kernels()) {
+    std::vector<std::uint8_t> page(static_cast<std::size_t>(head_page_bytes(KvType::kInt8, kPad)));
+    kernels->store_value(v.data(), kPad, 5, KvType::kInt8, page.data());
+    float scale = 0;
+    std::memcpy(&scale, page.data() + kPad * kPageTokens + 4 * 5, 4);
+    EXPECT_EQ(scale, v[71] / 127.0f) << kernels->name;
+    for (std::size_t i = 0; i < kPad; ++i) {
+      const auto code = static_cast<std::int8_t>(page[5 * kPad + i]);
+      EXPECT_EQ(code, std::nearbyint(v[i] * (127.0f / v[71]))) << kernels->name << " " << i;
+    }
+    for (const float bad : {std::nanf(""), INFINITY}) {
+      std::vector<float> broken = v;
+      broken[40] = bad;
+      kernels->store_key(broken.data(), kDim, 63, KvType::kInt8, page.data());
+      std::memcpy(&scale, page.data() + kPad * kPageTokens + 4 * 63, 4);
+      EXPECT_TRUE(std::isnan(scale)) << kernels->name;
+    }
+  }
+}
+
+TEST(StoreKv, OfBFloatRoundsToNearestEven) {
+  std::vector<float> v;
+  for (std::uint32_t i = 0; i < 0xffff0000u; i += 0x7fff0) {
+    float f = 0;
+    std::memcpy(&f, &i, 4);
+    if (std::isfinite(f)) v.push_back(f);
+  }
+  while (v.size() % 16 != 0) v.push_back(0);
+  for (const Kernels* kernels : all_kernels()) {
+    std::vector<std::uint16_t> values(v.size());
+    kernels->store_value(v.data(), static_cast<std::int32_t>(v.size()), 0, KvType::kBF16,
+                         reinterpret_cast<std::uint8_t*>(values.data()));
+    for (std::size_t i = 0; i < v.size(); ++i)
+      ASSERT_EQ(values[i], gguf::float_to_bf16(v[i])) << v[i];
   }
 }
 

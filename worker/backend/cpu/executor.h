@@ -51,7 +51,8 @@ struct RopeTable {
 struct Operand {
   const float* x = nullptr;  // [rows][x_stride]
   std::int64_t x_stride = 0;
-  const ActivationBlock* q = nullptr;  // [rows][CpuExecutor::block_stride_]
+  const std::uint8_t* q = nullptr;  // [rows], q_stride bytes apart
+  std::int64_t q_stride = 0;
   std::int64_t rows = 0;
 };
 
@@ -81,10 +82,10 @@ struct Embedding {
 
 /// Memory of one thread.
 struct WorkerScratch {
-  float* unpack = nullptr;            // kUnpackFloats
-  float* tile = nullptr;              // [batch][tile_cols]
-  float* rows = nullptr;              // [kPrivateRows][x_stride]
-  ActivationBlock* blocks = nullptr;  // [kPrivateRows][block_stride]
+  float* unpack = nullptr;         // kUnpackFloats
+  float* tile = nullptr;           // [batch][tile_cols]
+  float* rows = nullptr;           // [kPrivateRows][x_stride]
+  std::uint8_t* blocks = nullptr;  // [kPrivateRows][row_blocks]
   float* attention = nullptr;
   float* row = nullptr;  // one embedding row
 };
@@ -153,7 +154,7 @@ class CpuExecutor final : public backend::Executor {
   void choose(std::int64_t row, float* scratch);
   void group_slots();
   std::int64_t slots() const;
-  Operand part(const Operand& all, std::int64_t first, std::int64_t rows) const;
+  static Operand part(const Operand& all, std::int64_t first, std::int64_t rows);
   void expert_gate_up(const PackedOp& op, int worker);
   void expert_down(const PackedOp& op, int worker);
   std::uint8_t* page_of(std::int32_t layer, bool value, std::int64_t head) const;
@@ -165,7 +166,7 @@ class CpuExecutor final : public backend::Executor {
   plan::ModelShape shape_;
   backend::Limits limits_;
   ThreadPool pool_;
-  bool half_ = true;
+  KvType kv_type_ = KvType::kF16;
 
   std::vector<PackedOp> ops_;
   Embedding embedding_;
@@ -182,7 +183,7 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t x_stride_ = 0, a_stride_ = 0, f_stride_ = 0, q_stride_ = 0, logit_stride_ = 0;
   std::int64_t k_stride_ = 0, e_stride_ = 0;
   std::int64_t tile_cols_ = 0;
-  std::int64_t block_stride_ = 0;                  // blocks from row to row
+  std::int64_t row_blocks_ = 0;  // blocks from row to row of a product's whole numbers
   std::int64_t page_bytes_ = 0, layer_bytes_ = 0;  // of k or of v
   std::int64_t pairs_ = 0;
   RopeTable rope_tables_[2];
@@ -197,9 +198,9 @@ class CpuExecutor final : public backend::Executor {
   float* e_ = nullptr;  // [batch * used][e_stride]: f of the experts
   float* k_ = nullptr;  // [batch][k_stride]: keys that wait for their norm
   Routing routing_;
-  ActivationBlock* blocks_ = nullptr;  // [batch, or batch * used][block_stride]
-  float* wanted_ = nullptr;            // [logit_rows][x_stride]: rows of x that want logits
-  float* logits_ = nullptr;            // [logit_rows][logit_stride], compacted to vocab at the end
+  std::uint8_t* blocks_ = nullptr;  // [batch, or batch * used][row_blocks]
+  float* wanted_ = nullptr;         // [logit_rows][x_stride]: rows of x that want logits
+  float* logits_ = nullptr;         // [logit_rows][logit_stride], compacted to vocab at the end
   std::vector<WorkerScratch> workers_;
 
   // The running batch; capacity is reserved at load.

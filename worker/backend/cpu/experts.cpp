@@ -28,10 +28,11 @@ float sigmoid(const Kernels& kernels, double x) {
 void CpuExecutor::route(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   const Share share = share_of(rows, worker, pool_.size());
+  const std::int64_t q_stride = row_blocks_ * kernels_.block_bytes;
   for (std::int64_t i = share.first; i < share.last; ++i) {
     float* h = h_ + i * x_stride_;
     norm_row(op, x_ + i * x_stride_, h);
-    if (op.quantised > 0) kernels_.quantize(h, op.quantised, blocks_ + i * block_stride_);
+    if (op.quantised > 0) kernels_.quantize(h, op.quantised, blocks_ + i * q_stride);
     if (op.gate == nullptr) continue;
     double sum = 0;
     for (std::int64_t j = 0; j < shape_.width; ++j) {
@@ -40,7 +41,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     routing_.gate[i] = sigmoid(kernels_, sum);
   }
   pool_.barrier();
-  MatmulArgs args = product(op.matrix[0], {h_, x_stride_, blocks_, rows}, worker);
+  MatmulArgs args = product(op.matrix[0], {h_, x_stride_, blocks_, q_stride, rows}, worker);
   args.y_stride = routing_.stride;
   for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     args.p0 = p0;
@@ -117,10 +118,10 @@ std::int64_t CpuExecutor::slots() const {
 }
 
 /// `rows` of an operand's rows from `first` on.
-Operand CpuExecutor::part(const Operand& all, std::int64_t first, std::int64_t rows) const {
+Operand CpuExecutor::part(const Operand& all, std::int64_t first, std::int64_t rows) {
   Operand r = all;
   r.x += first * all.x_stride;
-  if (r.q != nullptr) r.q += first * block_stride_;
+  if (r.q != nullptr) r.q += first * all.q_stride;
   r.rows = rows;
   return r;
 }

@@ -1,8 +1,15 @@
 #include "worker/backend/cpu/family.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
 
 namespace holdfast::cpu {
 namespace {
@@ -11,9 +18,9 @@ struct Cpuid {
   std::uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-Cpuid cpuid(std::uint32_t leaf) {
+Cpuid cpuid(std::uint32_t leaf, std::uint32_t part = 0) {
   Cpuid r;
-  if (__get_cpuid_count(leaf, 0, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) return {};
+  if (__get_cpuid_count(leaf, part, &r.eax, &r.ebx, &r.ecx, &r.edx) == 0) return {};
   return r;
 }
 
@@ -24,6 +31,8 @@ std::uint64_t saved_state(const Cpuid& one) {
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return static_cast<std::uint64_t>(high) << 32 | low;
 }
+
+constexpr std::string_view kEmulated = "amx-emulated";  // never chosen, only forced
 
 struct Need {
   const char* name;
@@ -38,8 +47,64 @@ std::string missing(std::initializer_list<Need> needs) {
   return out;
 }
 
+/// The system lets a process have tiles only when it asks; all its threads then do.
+bool may_use_tiles() {
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool granted = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+  return granted;
+}
+
+/// A product through `kernels`: bits of made-up numbers for formats with and without scales,
+/// batches of either kind.
+std::vector<float> trial_product(const Kernels& kernels, Format format, std::int64_t rows) {
+  PackedMatrix m = packed_geometry(format, 48, 256, 48);
+  std::vector<std::uint8_t> weights(m.bytes() + 64), scratch(kUnpackFloats * sizeof(float) + 64);
+  const auto aligned = [](std::vector<std::uint8_t>& v) {
+    void* at = v.data();
+    std::size_t room = v.size();
+    return static_cast<std::uint8_t*>(std::align(64, v.size() - 64, at, room));
+  };
+  m.data = aligned(weights);
+  std::uint32_t state = 1;
+  const auto next = [&] { return state = state * 1664525u + 1013904223u, state >> 8; };
+  for (std::size_t i = 0; i < m.bytes(); ++i) {
+    // Exponents of halves and of bfloat16s stay small, so that nothing overflows.
+    m.data[i] = static_cast<std::uint8_t>(next() & (i % 2 == 1 ? 0xbf : 0xff));
+    if (i % 2 == 1 && format == Format::kBF16)
+      m.data[i] = static_cast<std::uint8_t>(0x3c | (next() & 0x83));
+  }
+  std::vector<float> x(static_cast<std::size_t>(rows) * 256),
+      y(static_cast<std::size_t>(rows) * 48);
+  for (float& v : x) v = static_cast<float>(static_cast<int>(next() & 0xffff) - 0x8000) * 0x1p-14f;
+  std::vector<std::uint8_t> q(static_cast<std::size_t>(rows) * 8 * sizeof(ActivationBlock));
+  const std::int64_t stride = 8 * kernels.block_bytes;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    kernels.quantize(x.data() + i * 256, 256, q.data() + i * stride);
+  }
+  kernels.matmul({&m, 0, 3, x.data(), 256, q.data(), stride, rows, y.data(), 48,
+                  reinterpret_cast<float*>(aligned(scratch))});
+  return y;
+}
+
+/// Whether tiles round as this program counts on: streams are bound to these bits.
+bool tiles_agree() {
+  static const bool agree = [] {
+    for (const Format format : {Format::kQ4_K, Format::kQ8_0, Format::kBF16}) {
+      for (const std::int64_t rows : {1, 5, 16, 17, 39}) {
+        const auto real = trial_product(amx_kernels(), format, rows);
+        const auto expected = trial_product(amx_emulated_kernels(), format, rows);
+        if (std::memcmp(real.data(), expected.data(), real.size() * sizeof(float)) != 0) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }();
+  return agree;
+}
+
 struct Family {
-  const char* name;
+  std::string_view name;
   const Kernels& (*kernels)();
   std::string lacks;  // empty: runs here
 };
@@ -53,29 +118,48 @@ std::vector<Family> families() {
   const Need f16c = {"F16C", bit(one.ecx, 29)};
   const Need avx2 = {"AVX2", bit(seven.ebx, 5)};
   const Need ymm = {"YMM state of the system", (state & 6) == 6};
-  return {
-      {"avx512", &avx512_kernels,
-       missing({fma,
-                f16c,
-                avx2,
-                ymm,
-                {"AVX512F", bit(seven.ebx, 16)},
-                {"AVX512DQ", bit(seven.ebx, 17)},
-                {"AVX512BW", bit(seven.ebx, 30)},
-                {"AVX512VL", bit(seven.ebx, 31)},
-                {"AVX512_VNNI", bit(seven.ecx, 11)},
-                {"ZMM state of the system", (state & 0xe6) == 0xe6}})},
+  const std::string avx512 = missing({fma,
+                                      f16c,
+                                      avx2,
+                                      ymm,
+                                      {"AVX512F", bit(seven.ebx, 16)},
+                                      {"AVX512DQ", bit(seven.ebx, 17)},
+                                      {"AVX512BW", bit(seven.ebx, 30)},
+                                      {"AVX512VL", bit(seven.ebx, 31)},
+                                      {"AVX512_VNNI", bit(seven.ecx, 11)},
+                                      {"ZMM state of the system", (state & 0xe6) == 0xe6}});
+  std::string amx = missing({{"AVX512_BF16", bit(cpuid(7, 1).eax, 5)},
+                             {"AMX-TILE", bit(seven.edx, 24)},
+                             {"AMX-BF16", bit(seven.edx, 22)},
+                             {"tile state of the system", (state & 0x60000) == 0x60000}});
+  if (!avx512.empty()) amx = avx512 + (amx.empty() ? "" : ", " + amx);
+  if (amx.empty()) {
+    amx = missing({{"the system's permission to use tiles", may_use_tiles()}});
+    if (amx.empty()) amx = missing({{"tiles that round as expected", tiles_agree()}});
+  }
+  std::vector<Family> all = {
+      {"amx", &amx_kernels, amx},
+      {"avx512", &avx512_kernels, avx512},
       {"avx2", &avx2_kernels, missing({fma, f16c, avx2, ymm})},
       {"scalar", &scalar_kernels, ""},
+      {kEmulated, &amx_emulated_kernels, avx512},
   };
+  // HOLDFAST_KERNELS puts a family first, for whoever does not force another one.
+  const char* first = std::getenv("HOLDFAST_KERNELS");
+  std::stable_partition(all.begin(), all.end(), [&](const Family& family) {
+    return first != nullptr && family.name == first;
+  });
+  return all;
 }
 
 }  // namespace
 
 std::vector<std::string> runnable_families() {
   std::vector<std::string> out;
-  for (const Family& family : families()) {
-    if (family.lacks.empty()) out.emplace_back(family.name);
+  const std::vector<Family> all = families();
+  for (const Family& family : all) {
+    const bool wished = family.name != kEmulated || &family == &all.front();
+    if (family.lacks.empty() && wished) out.emplace_back(family.name);
   }
   return out;
 }
@@ -89,7 +173,7 @@ Result<const Kernels*> select_family(std::string_view forced) {
     if (family.lacks.empty()) return &family.kernels();
     if (!forced.empty()) return fail("this processor lacks " + family.lacks);
   }
-  return fail("no such family; expected avx512, avx2 or scalar");
+  return fail("no such family; expected amx, avx512, avx2, scalar or amx-emulated");
 }
 
 }  // namespace holdfast::cpu

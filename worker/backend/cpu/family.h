@@ -10,7 +10,9 @@
 
 namespace holdfast::cpu {
 
-/// Best first, "scalar" always last. From CPUID and the register state that the system saves.
+/// Best first, "scalar" always last. From CPUID, the register state that the system saves, and for
+/// amx a trial. Not "amx-emulated", which only select_family knows. The environment's
+/// HOLDFAST_KERNELS puts the family that it names first.
 std::vector<std::string> runnable_families();
 
 /// The forced family, or the best one for "". kUnsupported: unknown, or what the processor lacks.

@@ -185,17 +185,18 @@ Operand CpuExecutor::operand(const PackedOp& op, const float* x, std::int64_t st
   const bool norm = op.norm != nullptr;
   const bool whole = op.quantised > 0;
   float* h = alone ? own.rows : h_;
-  ActivationBlock* q = alone ? own.blocks : blocks_;
+  std::uint8_t* q = alone ? own.blocks : blocks_;
+  const std::int64_t q_stride = row_blocks_ * kernels_.block_bytes;
   if (!norm && op.from_h) x = h_;
   const Share share = alone ? Share{0, rows} : share_of(rows, worker, pool_.size());
   for (std::int64_t i = share.first; i < share.last; ++i) {
     if (norm) norm_row(op, x + i * stride, h + i * stride);
     if (whole) {
-      kernels_.quantize((norm ? h : x) + i * stride, op.quantised, q + i * block_stride_);
+      kernels_.quantize((norm ? h : x) + i * stride, op.quantised, q + i * q_stride);
     }
   }
   if (!alone && (norm || whole)) pool_.barrier();
-  return {norm ? h : x, stride, whole ? q : nullptr, rows};
+  return {norm ? h : x, stride, whole ? q : nullptr, q_stride, rows};
 }
 
 MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int worker) const {
@@ -204,7 +205,7 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int wor
   args.x = x.x;
   args.x_stride = x.x_stride;
   args.q = x.q;
-  args.q_stride = block_stride_;
+  args.q_stride = x.q_stride;
   args.rows = x.rows;
   args.scratch = workers_[static_cast<std::size_t>(worker)].unpack;
   return args;
@@ -279,7 +280,7 @@ void CpuExecutor::attend(const PackedOp& op, int worker) {
     args.v = page_of(op.layer, true, head);
     args.page_bytes = page_bytes_;
     args.pages = (*segments_)[static_cast<std::size_t>(run.segment)].pages;
-    args.half = half_;
+    args.kv = kv_type_;
     args.q = q_ + run.first * q_stride_ + head * group * head_pad_;
     args.q_stride = q_stride_;
     args.out = a_ + run.first * a_stride_ + head * group * shape_.head_dim;

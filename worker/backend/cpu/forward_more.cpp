@@ -55,9 +55,9 @@ void CpuExecutor::store(const PackedOp& op, int which, std::int64_t head, const 
   std::uint8_t* at = page_of(op.layer, which == 2, head) + page * page_bytes_;
   const auto slot = static_cast<std::int32_t>(token.position % kPageTokens);
   if (which == 1) {
-    kernels_.store_key(values, static_cast<std::int32_t>(shape_.head_dim), slot, half_, at);
+    kernels_.store_key(values, static_cast<std::int32_t>(shape_.head_dim), slot, kv_type_, at);
   } else {
-    kernels_.store_value(values, static_cast<std::int32_t>(head_pad_), slot, half_, at);
+    kernels_.store_value(values, static_cast<std::int32_t>(head_pad_), slot, kv_type_, at);
   }
 }
 

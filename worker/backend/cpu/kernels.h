@@ -1,7 +1,8 @@
 #pragma once
-// The kernels of one instruction set behind function pointers. All families are compiled from the
-// same sources (matmul.inc, attention.inc, rows.inc) over a 16-lane vector type, so they perform
-// the same operations in the same order: their results are equal bit for bit.
+// The kernels of one instruction set behind function pointers. Families are compiled from the same
+// sources (matmul.inc, dots.inc, attention.inc, rows.inc) over a 16-lane vector type, so they
+// perform the same operations in the same order: their results are equal bit for bit. Only amx
+// differs, in its products: it is a numeric class of its own.
 //
 // Thread rule: every function is pure apart from its outputs; callers give threads disjoint ones.
 // Activation rows are zero-padded to a multiple of 32 floats.
@@ -25,14 +26,15 @@ inline constexpr std::int64_t kUnpackFloats =
 
 /// One matrix product: y[m][ (p - p0) * 16 + lane ] for panels [p0, p1). With weights of 16 or 32
 /// bits each output is a chain of fused multiply-adds with the floats of `x` over k in order from
-/// +0; with quantised ones it is what dots.inc says, with `q`.
+/// +0; with quantised ones it is what dots.inc says, with `q`. The family amx multiplies as
+/// amx/products.inc says.
 struct MatmulArgs {
   const PackedMatrix* w = nullptr;
   std::int64_t p0 = 0;
   std::int64_t p1 = 0;
   const float* x = nullptr;  // [rows][x_stride]
   std::int64_t x_stride = 0;
-  const ActivationBlock* q = nullptr;  // [rows][q_stride]
+  const std::uint8_t* q = nullptr;  // rows from `quantize`, q_stride bytes apart
   std::int64_t q_stride = 0;
   std::int64_t rows = 0;
   float* y = nullptr;  // [rows][y_stride], column 0 is panel p0
@@ -40,13 +42,25 @@ struct MatmulArgs {
   float* scratch = nullptr;  // kUnpackFloats, 64-byte aligned
 };
 
+inline constexpr std::int64_t kHeadDimMost = 1024;
+
+/// How keys and values lie in pages (kv.inc).
+enum class KvType : std::uint8_t { kF32, kF16, kBF16, kInt8 };
+
+/// Bytes of one head's keys or values in a page.
+constexpr std::int64_t head_page_bytes(KvType type, std::int64_t head_pad) {
+  return kPageTokens * (type == KvType::kF32    ? 4 * head_pad
+                        : type == KvType::kInt8 ? head_pad + 4
+                                                : 2 * head_pad);
+}
+
 /// Attention of `tokens` consecutive tokens for the `group` query heads of one kv head.
 struct AttentionArgs {
   const std::uint8_t* k = nullptr;  // this layer's and head's part of page 0: [head_dim][64]
   const std::uint8_t* v = nullptr;  // [64][head_pad]
   std::int64_t page_bytes = 0;      // from page to page, both for k and v
   const std::int32_t* pages = nullptr;
-  bool half = false;
+  KvType kv = KvType::kF32;
   const float* q = nullptr;  // [tokens][q_stride], heads head_pad apart
   std::int64_t q_stride = 0;
   float* out = nullptr;  // [tokens][out_stride], heads head_dim apart
@@ -83,9 +97,13 @@ struct RopeRow {
 
 struct Kernels {
   const char* name;
+  const char* numerics;  // families with the same one here have the same bits: "int15" or "bf16"
   void (*matmul)(const MatmulArgs& args);
-  /// A row for products with quantised weights: n floats, a multiple of 32, to n / 32 blocks.
-  void (*quantize)(const float* x, std::int64_t n, ActivationBlock* out);
+  /// Whether products with such weights take `q` in place of `x`.
+  bool (*takes_quantized)(Format format);
+  /// A row of n floats, a multiple of 32, for them: n / 32 blocks of block_bytes.
+  void (*quantize)(const float* x, std::int64_t n, std::uint8_t* out);
+  std::int64_t block_bytes;  // at most sizeof(ActivationBlock)
   /// out[cols] of one row.
   void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);
   /// out = x / sqrt(mean(x^2) + eps) * w; all zero-padded to 16.
@@ -96,9 +114,9 @@ struct Kernels {
   void (*silu_mul)(float* gate, const float* up, std::int64_t n);
   void (*rope)(float* head, const RopeRow& row);
   /// One token of one head into its page: k_page[d][slot], v_page[slot][d].
-  void (*store_key)(const float* k, std::int32_t head_dim, std::int32_t slot, bool half,
+  void (*store_key)(const float* k, std::int32_t head_dim, std::int32_t slot, KvType type,
                     std::uint8_t* k_page);
-  void (*store_value)(const float* v, std::int32_t head_pad, std::int32_t slot, bool half,
+  void (*store_value)(const float* v, std::int32_t head_pad, std::int32_t slot, KvType type,
                       std::uint8_t* v_page);
   void (*attention)(const AttentionArgs& args);
   /// e^x, the only one that attention and silu use; in place of tests' eyes.
@@ -126,5 +144,7 @@ struct Kernels {
 const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
+const Kernels& amx_kernels();
+const Kernels& amx_emulated_kernels();
 
 }  // namespace holdfast::cpu

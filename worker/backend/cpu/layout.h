@@ -5,10 +5,10 @@
 // A panel is a run of blocks along k. A block holds, in this order (16 = one entry per lane):
 //   d[16] half (of MXFP4 bfloat16, of NVFP4 one for each group) | m[16] half (if has_m) |
 //   scale[groups][16] byte | minimum[groups][16] byte | low plane | high plane
-// Low plane, by bits: 32, 16, 8: [k][16]. 4: a dword per lane for 8 k (k = i at bits 8i, k = 4 + i
-// at bits 8i + 4, i < 4). 2: a dword per lane for 16 k, see crumb_shift(). High plane, 1 bit: a
-// dword per lane for 32 k; 2 bits: for 16 k. Within a dword byte i belongs to k = i (mod 4), so
-// four codes fall out of one shift, one mask and byte picks.
+// Low plane, by bits: 32, 16: [k][16]. 8: a dword per lane for 4 k. 4: a dword per lane for 8 k (k
+// = i at bits 8i, k = 4 + i at bits 8i + 4, i < 4). 2: a dword per lane for 16 k, see
+// crumb_shift(). High plane, 1 bit: a dword per lane for 32 k; 2 bits: for 16 k. Within a dword
+// byte i belongs to k = i (mod 4), so four codes fall out of one shift, one mask and byte picks.
 
 #include <cstddef>
 #include <cstdint>

@@ -126,7 +126,7 @@ class Loader {
     to_.pairs_ = s.rope_dims / 2;
     const std::int64_t widest = std::max({s.width, s.heads * s.head_dim, dense_ff(s),
                                           s.experts > 0 ? s.expert_ff : std::int64_t{0}});
-    to_.block_stride_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
+    to_.row_blocks_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
   }
 
   Result<void> place(Carver& carver) {
@@ -147,7 +147,7 @@ class Loader {
       packed.cap = static_cast<float>(op.cap);
       HF_CHECKED(place_op(op, packed, carver));
       for (const PackedMatrix& m : packed.matrix) {
-        if (m.panels > 0 && layout_of(m.format).has_d) {
+        if (m.panels > 0 && to_.kernels_.takes_quantized(m.format)) {
           packed.quantised = round_up(m.cols, kActivationBlock);
         }
       }
@@ -345,8 +345,7 @@ class Loader {
 
   Result<void> take_kv() {
     const backend::Limits& l = to_.limits_;
-    const std::int64_t element = to_.half_ ? 2 : 4;
-    to_.page_bytes_ = to_.shape_.kv_heads * to_.head_pad_ * kPageTokens * element;
+    to_.page_bytes_ = to_.shape_.kv_heads * head_page_bytes(to_.kv_type_, to_.head_pad_);
     to_.layer_bytes_ = to_.page_bytes_ * l.pages;
     const std::int64_t layers = to_.shape_.causal ? to_.shape_.layers : 1;
     HF_TRY(to_.kv_, Region::take(static_cast<std::size_t>(2 * layers * to_.layer_bytes_), "KV"));
@@ -355,9 +354,9 @@ class Loader {
     return {};
   }
 
-  ActivationBlock* blocks(Carver& c, std::int64_t rows) const {
-    const auto n = static_cast<std::size_t>(rows * to_.block_stride_);
-    return reinterpret_cast<ActivationBlock*>(c.bytes(n * sizeof(ActivationBlock)));
+  /// As many bytes whatever the family needs: the planner does not know which one it will be.
+  std::uint8_t* blocks(Carver& c, std::int64_t rows) const {
+    return c.bytes(static_cast<std::size_t>(rows * to_.row_blocks_) * sizeof(ActivationBlock));
   }
 
   void carve_scratch(Carver& c) {
@@ -455,6 +454,14 @@ class Loader {
 
 namespace {
 
+std::optional<KvType> kv_type_of(std::string_view name) {
+  if (name == "f32") return KvType::kF32;
+  if (name == "f16") return KvType::kF16;
+  if (name == "bf16") return KvType::kBF16;
+  if (name == "int8") return KvType::kInt8;
+  return std::nullopt;
+}
+
 Result<void> check_limits(const model::Program& program, const backend::LoadOptions& options) {
   const backend::Limits& l = options.limits;
   const auto refuse_limit = [](const std::string& what) {
@@ -464,13 +471,14 @@ Result<void> check_limits(const model::Program& program, const backend::LoadOpti
     return refuse_limit("context, pages, batch_tokens and batch_segments must be positive");
   }
   if (options.threads < 1) return refuse_limit("threads must be at least 1");
-  if (l.kv_type != "f16" && l.kv_type != "f32") {
+  if (!kv_type_of(l.kv_type)) {
     return Error{Errc::kUnsupported,
-                 "load cpu: kv type " + l.kv_type + ": not built; expected f16 or f32"};
+                 "load cpu: kv type " + l.kv_type + ": expected f32, f16, bf16 or int8"};
   }
   const plan::ModelShape& s = program.shape;
-  bool fits = !program.ops.empty() && s.head_dim > 0 && s.kv_heads > 0 &&
-              s.heads % s.kv_heads == 0 && s.rope_dims <= s.head_dim && program.ropes.size() <= 2;
+  bool fits = !program.ops.empty() && s.head_dim > 0 && s.head_dim <= kHeadDimMost &&
+              s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.rope_dims <= s.head_dim &&
+              program.ropes.size() <= 2;
   for (const model::Rope& rope : program.ropes) {
     fits = fits && static_cast<std::int64_t>(rope.inv_freq.size()) == s.rope_dims / 2;
   }
@@ -488,7 +496,7 @@ CpuExecutor::CpuExecutor(const model::Program& program, const backend::LoadOptio
       shape_(program.shape),
       limits_(options.limits),
       pool_(options.threads),
-      half_(options.limits.kv_type == "f16") {}
+      kv_type_(*kv_type_of(options.limits.kv_type)) {}
 
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::load(const model::Program& program,
                                                        const backend::LoadOptions& options) {

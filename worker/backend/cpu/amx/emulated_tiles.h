@@ -1,0 +1,76 @@
+#pragma once
+// What tiles.h does, by other instructions: the reference of the family amx, for tests on any
+// machine and for the check at start. Include inside a target region with AVX-512, behind
+// avx512/vec.h.
+
+namespace holdfast::cpu::amx {
+
+using avx512::I;
+using avx512::V;
+
+class EmulatedTiles {
+ public:
+  void configure(int first, int second) {
+    const int rows[8] = {first, first, second, second, first, second, 16, 16};
+    for (int i = 0; i < 8; ++i) rows_[i] = rows[i];
+  }
+  template <int tile>
+  void zero() {
+    std::memset(bytes_[tile], 0, sizeof bytes_[tile]);
+  }
+  template <int tile>
+  void load(const void* from, std::int64_t stride) {
+    for (int r = 0; r < rows_[tile]; ++r) {
+      std::memcpy(bytes_[tile][r], static_cast<const std::uint8_t*>(from) + r * stride, 64);
+    }
+  }
+  template <int tile>
+  void store(void* to, std::int64_t stride) {
+    for (int r = 0; r < rows_[tile]; ++r) {
+      std::memcpy(static_cast<std::uint8_t*>(to) + r * stride, bytes_[tile][r], 64);
+    }
+  }
+  template <int c, int a, int b>
+  void multiply() {
+    constexpr unsigned kFlushSubnormals = 0x9fc0;  // MXCSR: inputs and results, no traps
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(kFlushSubnormals);
+    for (int m = 0; m < rows_[a]; ++m) {
+      V even = avx512::zero();
+      V odd = avx512::zero();
+      for (int pair = 0; pair < 16; ++pair) {
+        std::uint32_t two = 0;
+        std::memcpy(&two, bytes_[a][m] + 4 * pair, 4);
+        const I weights = avx512::load_int(bytes_[b][pair]);
+        even = avx512::fma(avx512::floats(avx512::set1_int(two << 16)),
+                           avx512::floats(avx512::shl<16>(weights)), even);
+        odd = avx512::fma(avx512::floats(avx512::set1_int(two & 0xffff0000u)),
+                          avx512::floats(avx512::and_int(weights, 0xffff0000u)), odd);
+      }
+      float* sums = reinterpret_cast<float*>(bytes_[c][m]);
+      avx512::store(sums, avx512::add(avx512::load(sums), avx512::add(even, odd)));
+    }
+    _mm_setcsr(before);
+  }
+  static I round(V low, V high) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(round_half(low)), round_half(high), 1);
+  }
+
+ private:
+  static __m256i round_half(V v) {
+    const I u = avx512::bits(v);
+    const I up = avx512::add_int(avx512::set1_int(0x7fff), avx512::and_int(avx512::shr<16>(u), 1));
+    const I rounded = avx512::shr<16>(avx512::add_int(u, up));
+    const I sign = avx512::shl<15>(avx512::shr<31>(u));
+    const I quiet = _mm512_or_si512(avx512::shr<16>(u), avx512::set1_int(0x40));
+    const __mmask16 tiny = _mm512_testn_epi32_mask(u, avx512::set1_int(0x7f800000));
+    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    I r = _mm512_mask_mov_epi32(rounded, tiny, sign);
+    r = _mm512_mask_mov_epi32(r, nan, quiet);
+    return _mm512_cvtepi32_epi16(r);
+  }
+  alignas(64) std::uint8_t bytes_[8][16][64] = {};
+  int rows_[8] = {};
+};
+
+}  // namespace holdfast::cpu::amx

@@ -1,0 +1,58 @@
+// The amx family: products through the tiles of AMX, everything else as avx512.
+// Everything after the includes is compiled for it, so nothing that other units share (inline
+// functions, templates of the library) may be defined below them.
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "worker/backend/cpu/kernels.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(                                                               \
+    __attribute__((                                                                         \
+        target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c"))), \
+    apply_to = function)
+#else
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++'s own AVX-512 headers
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c")
+#endif
+
+#include "worker/backend/cpu/avx512/vec.h"
+
+#include "worker/backend/cpu/amx/tiles.h"
+
+namespace holdfast::cpu::amx {
+namespace {
+using namespace avx512;
+using Tiles = HardTiles;
+#include "worker/backend/cpu/reader.inc"
+
+#include "worker/backend/cpu/amx/products.inc"
+}  // namespace
+}  // namespace holdfast::cpu::amx
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+// Reached by every machine: it must not use the family's instructions.
+#pragma GCC reset_options
+#endif
+
+namespace holdfast::cpu {
+const Kernels& amx_kernels() {
+  static const Kernels kernels = [] {
+    Kernels k = avx512_kernels();
+    k.name = "amx";
+    k.numerics = "bf16";
+    k.matmul = &amx::matmul;
+    k.takes_quantized = &amx::takes_quantized;
+    k.quantize = &amx::quantize;
+    k.block_bytes = kActivationBlock * 2;
+    return k;
+  }();
+  return kernels;
+}
+}  // namespace holdfast::cpu
