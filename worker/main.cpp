@@ -105,6 +105,7 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::Li
   options.model_sha = load.model_sha;
   options.progress = progress;
   if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options, fake);
+  HF_CHECKED(hf::engine::read_options(load.options, options));
   HF_CHECKED(hf::worker::check_model_file(load));
   return hf::engine::open_engine(load.path, options);
 }

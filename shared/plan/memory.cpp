@@ -54,7 +54,7 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes f = to_multiple(shape.experts > 0 ? shape.shared_ff : shape.ff, 32) + 16;
   const Bytes q = shape.heads * head_pad + 16;
   const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
-  const Bytes rows = load.slots;
+  const Bytes rows = Bytes(load.slots) + kDraftRows;
   const std::int64_t group = shape.kv_heads > 0 ? shape.heads / shape.kv_heads : 1;
   const Bytes attention =
       Bytes(std::max<std::int64_t>(32, group)) * (2 * head_pad + 4) + Bytes(128 * head_pad + 576);

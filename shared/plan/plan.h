@@ -68,6 +68,9 @@ Result<ModelShape> shape_from_json(std::string_view json);
 Result<std::string> tokenizer_blob(const gguf::File& file);
 
 inline constexpr std::int64_t kPageTokens = 64;
+/// Rows of logits beside one a slot: for tokens that are guessed and verified
+/// (worker/engine/draft.h).
+inline constexpr std::int32_t kDraftRows = 7;
 
 /// What a load is asked to hold. 0 = default.
 struct LoadWish {
@@ -85,15 +88,17 @@ struct LoadWish {
 ///   weights = the file's in panels of 16 rows (see packed.h): about its size; a tied embedding
 ///             is held once.
 ///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad)
-///   scratch = 4 x (batch x (2 x + q + a + f) + rows (2 x + logits)
-///             + threads x (32768 + batch x tile + 5 x + attention) + 2 context x rope_dims / 2)
-///             batch = prefill_chunk + slots, rows = slots; head_pad = head_dim to 16; x, a, f =
-///             width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16;
-///             logits = vocab to 16; tile = max(128, head_pad);
-///             attention = max(32, group) x (2 head_pad + 4) + 128 head_pad + 576
-///             With experts: f is that of the shared expert, and 4 x batch x (used x (x + ff of an
-///             expert to 32 + 20) + experts to 16 + 1) more. With a norm over all heads of a key:
-///             4 x batch x (kv_heads x head_pad + 16). Two tables where windows rotate otherwise.
+///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
+///             + threads x (32768 + batch x tile + 5 x + 4 b + attention)
+///             + 2 context x rope_dims / 2)
+///             batch = prefill_chunk + slots, rows = slots + kDraftRows; b = 24 x (the widest of
+///             width, heads x head_dim and ff to 32, / 32, + 1); head_pad = head_dim to 16; x, a, f
+///             = width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16; logits
+///             = vocab to 16; tile = max(128, head_pad); attention = max(32, group) x (2 head_pad +
+///             4) + 128 head_pad + 576 With experts: f is that of the shared expert, b of a batch
+///             row is taken `used` times, and 4 x batch x (used x (x + ff of an expert to 32 + 20)
+///             + experts to 16 + 1) more. With a norm over all heads of a key: 4 x batch x
+///             (kv_heads x head_pad + 16). Two tables where windows rotate otherwise.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.

@@ -94,7 +94,7 @@ TEST(Engine, PreemptionTakesLowestClassThenYoungest) {
   for (std::size_t i = 0; i < 3; ++i) {  // one page each at first, four at the end
     SequenceSpec s;
     s.key = i;
-    s.prompt.assign(50, 3);
+    s.prompt.assign(50, 3 + static_cast<TokenId>(i));
     s.max_tokens = 200;
     s.sampling.ignore_eos = true;
     s.priority = i == 0 ? 2 : 1;

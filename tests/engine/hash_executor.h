@@ -20,11 +20,12 @@ struct HashCall {
 struct HashLog {
   std::vector<HashCall> calls;
   TokenId nan_after = -1;    // a row whose last token is this one is NaN
-  TokenId error_after = -1;  // forward fails if a segment that wants logits ends with this one
+  std::int64_t period = 0;   // > 0: mostly the token so many places back comes again
+  TokenId error_after = -1;  // forward fails where the logits behind this one are wanted
 };
 
-/// CHECKs every limit, that live segments share no page, and reads nothing but what was written
-/// through the page tables (pages start as garbage).
+/// CHECKs every limit, that live segments share no page that one of them writes, and reads nothing
+/// but what was written through the page tables (pages start as garbage).
 std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& config,
                                                       std::shared_ptr<HashLog> log);
 

@@ -60,6 +60,8 @@ struct Usage {
   std::uint64_t steps = 0;
   std::uint64_t tokens = 0;  // generated
   std::uint64_t prefill_tokens = 0;
+  std::uint64_t drafts = 0;  // guessed tokens that were computed, and of these the right ones
+  std::uint64_t drafts_right = 0;
   std::uint64_t preemptions = 0;
   std::uint64_t allocations = 0;  // device + engine allocations since the process started
 };
@@ -103,10 +105,16 @@ struct EngineOptions {
   std::int32_t prefill_chunk_busy = 0;  // the same while others decode: bounds their gap; 0 = 128
   std::int32_t logit_rows =
       0;  // rows of logits in one forward; 0 = slots (compute_logits: more is faster)
-  std::string model_sha;  // enters the numerics class
+  bool prefix_cache = true;  // pages of known beginnings are shared
+  std::int32_t drafts = -1;  // guessed tokens in one step at most; -1 = as many as there may be
+  std::string model_sha;     // enters the numerics class
   std::function<void(double)> progress;
   images::Client* images = nullptr;  // keeps packed weights, outlives the engine; null: nobody
 };
+
+/// The model's own options, as `models add --options JSON` gave them: {"prefix_cache": bool,
+/// "drafts": 0 to 7}; others are left to other engines. kInvalidRequest for another type or range.
+Result<void> read_options(std::string_view options_json, EngineOptions& options);
 
 /// Opens the file, builds the program, loads it on the device, warms up with one prefill and one
 /// decode. The tokenizer is optional (a file without one cannot match stop strings: kUnsupported

@@ -39,7 +39,7 @@ backend::Limits limits_for(const ModelEngineConfig& c, const std::string& kv_typ
   l.pages = c.pages;
   l.batch_tokens = std::max(c.prefill_chunk, c.prefill_chunk_busy) + c.slots;
   l.batch_segments = c.slots;
-  l.logit_rows = std::max(c.logit_rows, c.slots);
+  l.logit_rows = std::max(c.logit_rows, c.slots + c.drafts);
   l.kv_type = kv_type;
   return l;
 }
@@ -49,11 +49,13 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
       chunk_max_(std::max(config_.prefill_chunk, config_.prefill_chunk_busy)),
       executor_(std::move(executor)),
       pool_(config_.pages),
+      cache_(pool_),
       sampler_(config_.vocab, end_ids(config_.vocabulary, config_.vocab)),
       slots_(static_cast<std::size_t>(config_.slots)) {
   CHECK(config_.slots > 0 && config_.pages > 0 && config_.context > 0 && config_.vocab > 0);
   CHECK(config_.prefill_chunk > 0 && config_.prefill_chunk_busy > 0);
-  config_.logit_rows = std::max(config_.logit_rows, config_.slots);
+  CHECK(config_.drafts >= 0 && config_.drafts <= kDraftsMax);
+  config_.logit_rows = std::max(config_.logit_rows, config_.slots + config_.drafts);
   const std::size_t pages = static_cast<std::size_t>(pages_for(config_.context));
   for (Slot& slot : slots_) {
     slot.tokens.reserve(static_cast<std::size_t>(config_.context));
@@ -232,9 +234,9 @@ void ModelEngine::set_prefill_chunk(std::int32_t tokens, std::int32_t tokens_bus
 }
 
 void ModelEngine::release(Slot& slot) {
-  for (const std::int32_t page : slot.pages) pool_.give(page);
-  slot.pages.clear();
+  give_pages(slot);
   slot.tokens.clear();
+  slot.drafter.restart();
   slot.state = State::kFree;
   slot.rule = EndRule();
   slot.grammar.reset();
@@ -251,7 +253,7 @@ void ModelEngine::release(Slot& slot) {
   slot.probe.reset();
   slot.pooler.reset();
   slot.probe_next = 0;
-  slot.prompt_n = slot.computed = 0;
+  slot.prompt_n = 0;
   slot.choice = 0;
   slot.paused = false;
   slot.finish = wire::FinishReason::kNone;
@@ -281,7 +283,7 @@ Usage ModelEngine::usage() const {
   Usage u = usage_;
   u.running = static_cast<std::int32_t>(std::count_if(
       slots_.begin(), slots_.end(), [](const Slot& s) { return s.state != State::kFree; }));
-  u.pages_used = pool_.used();
+  u.pages_used = pool_.total() - available();  // what the cache alone holds is free for the asking
   u.allocations += executor_->allocations();
   return u;
 }
@@ -335,7 +337,9 @@ const std::vector<Produced>& ModelEngine::step() {
 void ModelEngine::run() {
   ++usage_.steps;
   const auto vocab = static_cast<std::int64_t>(config_.vocab);
-  const auto all = executor_->forward(segments_);
+  auto all = executor_->forward(segments_);
+  // A guess may lead where the text never goes, and where numbers are no longer finite.
+  if (!all.has_value() && drop_drafts()) all = executor_->forward(segments_);
   if (all.has_value()) {
     const float* rows = all.value();
     std::int32_t first = 0;
@@ -364,10 +368,29 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
   if (slot.pending() > 1 || slot.generated() == 0) {
     usage_.prefill_tokens += static_cast<std::uint64_t>(segment.n);
   }
-  slot.computed += segment.n;
+  slot.computed += segment.n - planned.drafts;
   if (slot.pooler) return advance_embedding(slot, segment, first);
   if (slot.probe) return advance_probe(slot, segment, rows);
+  keep_prefix(slot);
   if (slot.pending() == 0) sample(slot, rows);
+  if (planned.drafts > 0) take_guessed(planned, rows);
+}
+
+/// Goes on over the rows behind guesses as long as those are what was picked.
+void ModelEngine::take_guessed(const Planned& planned, const float* rows) {
+  Slot& slot = *planned.slot;
+  const SequenceKey key = slot.key;
+  std::int32_t right = 0;
+  while (right < planned.drafts && slot.state == State::kRunning && slot.key == key &&
+         slot.tokens.back() == planned.segment.tokens[right + 1]) {
+    ++right;
+    ++slot.computed;
+    keep_prefix(slot);
+    sample(slot, rows + right * static_cast<std::int64_t>(config_.vocab));
+  }
+  usage_.drafts += static_cast<std::uint64_t>(planned.drafts);
+  usage_.drafts_right += static_cast<std::uint64_t>(right);
+  if (slot.state == State::kRunning && slot.key == key) slot.drafter.learn(planned.drafts, right);
 }
 
 void ModelEngine::fail(Slot& slot, const Error& error) {

@@ -11,6 +11,14 @@
 //                                        running sequence, or can get them from lower priorities
 // Preempting gives the pages back; prompt and generated tokens are prefilled again later, and a
 // token that was produced is never sampled again.
+//
+// Full pages stay known to a cache (prefix_cache.h) for sequences that begin alike. A newcomer that
+// begins as another one whose prefill is under way waits for those pages.
+//
+// Where few sequences decode, one may be given guessed tokens behind its last one (draft.h): the
+// forward pass gives the logits behind each, and sampling goes on over them as long as it picks
+// what was guessed. Rows have the same bits with and without neighbours, so guesses change no
+// token.
 
 #include <functional>
 #include <memory>
@@ -18,16 +26,23 @@
 #include <vector>
 
 #include "shared/grammar/matcher.h"
+#include "shared/plan/plan.h"
 #include "worker/backend/backend.h"
 #include "worker/engine/banned.h"
+#include "worker/engine/draft.h"
 #include "worker/engine/embedding.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/grammar_loader.h"
 #include "worker/engine/page_pool.h"
+#include "worker/engine/prefix_cache.h"
 #include "worker/engine/sampler.h"
 
 namespace holdfast::engine {
+
+/// Guessed tokens of one step. With the sequences that decode they are at most one row more: beyond
+/// that a row is no longer nearly free.
+inline constexpr std::int32_t kDraftsMax = plan::kDraftRows;
 
 struct ModelEngineConfig {
   std::int32_t vocab = 0;
@@ -44,6 +59,8 @@ struct ModelEngineConfig {
   std::string model_sha;
   std::string numerics_class;
   GrammarCompile compile_grammar;  // empty: grammar::compile
+  bool prefix_cache = true;
+  std::int32_t drafts = kDraftsMax;  // guessed tokens in one step at most; 0: none
 };
 
 /// The limits that an Executor for this configuration must be loaded with.
@@ -106,6 +123,8 @@ class ModelEngine final : public Engine {
     std::int64_t prompt_n = 0;
     std::int64_t computed = 0;        // positions [0, computed) are in the pages
     std::vector<std::int32_t> pages;  // capacity of a whole context
+    std::int32_t kept = 0;            // of these, how many the cache knows
+    Drafter drafter;
     std::uint64_t age = 0;
     bool paused = false;
     wire::FinishReason finish = wire::FinishReason::kNone;
@@ -117,6 +136,7 @@ class ModelEngine final : public Engine {
   struct Planned {
     Slot* slot;
     backend::Segment segment;
+    std::int32_t drafts = 0;  // last tokens of the segment that are guesses
   };
 
   Slot* find(SequenceKey key);
@@ -135,11 +155,21 @@ class ModelEngine final : public Engine {
   Slot* victim(const Slot& slot);
   void preempt(Slot& slot);
   bool grow(Slot& slot, std::int64_t positions);
+  std::int32_t available() const { return pool_.free() + cache_.evictable(); }
+  std::int32_t take_page();
+  void give_pages(Slot& slot);
+  bool shares_prefix(const Slot& slot) const;
+  void find_prefix(Slot& slot);
+  void keep_prefix(Slot& slot);
+  bool waits_for_prefix(const Slot& slot) const;
+  void add_drafts(Slot& slot);
+  bool drop_drafts();
   void add_segment(Slot& slot, std::int64_t n);
   std::int32_t probe_rows(const Slot& slot, std::int64_t& n) const;
   bool ranks_before(const Slot& a, const Slot& b) const;
 
   void run();
+  void take_guessed(const Planned& planned, const float* rows);
   void collect(const Planned& planned, const float* rows, std::int32_t first);
   void fail(Slot& slot, const Error& error);
   bool fill_input(Slot& slot, SampleInput& in);
@@ -154,6 +184,7 @@ class ModelEngine final : public Engine {
   const std::int32_t chunk_max_;  // what the executor was loaded for
   std::unique_ptr<backend::Executor> executor_;
   PagePool pool_;
+  PrefixCache cache_;
   Sampler sampler_;
   std::shared_ptr<const grammar::TokenTable> table_;  // null without a tokenizer
   std::unique_ptr<GrammarLoader> grammars_;           // the same
@@ -171,6 +202,7 @@ class ModelEngine final : public Engine {
   std::vector<Produced> produced_;
   std::int64_t budget_ = 0;     // prefill tokens left in this step
   std::int32_t rows_left_ = 0;  // rows that this step may still give to probes
+  std::int32_t drafts_left_ = 0;
   std::uint64_t ages_ = 0;
   Usage usage_;
 };

@@ -1,5 +1,7 @@
 // From a file to an engine that has already run once.
 
+#include <nlohmann/json.hpp>
+
 #include "shared/base/log.h"
 #include "shared/hf/folder.h"
 #include "shared/plan/plan.h"
@@ -36,7 +38,7 @@ Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
 
 Result<void> check_options(const EngineOptions& o, const std::string& path) {
   if (o.threads >= 1 && o.context >= 0 && o.slots >= 0 && o.pages >= 0 && o.prefill_chunk >= 0 &&
-      o.prefill_chunk_busy >= 0 && o.logit_rows >= 0) {
+      o.prefill_chunk_busy >= 0 && o.logit_rows >= 0 && o.drafts <= kDraftsMax) {
     return {};
   }
   return Error{
@@ -62,6 +64,8 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   c.prefill_chunk = static_cast<std::int32_t>(envelope.prefill_chunk);
   c.prefill_chunk_busy =
       o.prefill_chunk_busy > 0 ? o.prefill_chunk_busy : std::min(kBusyChunk, c.prefill_chunk);
+  c.prefix_cache = o.prefix_cache;
+  if (o.drafts >= 0) c.drafts = o.drafts;
   c.logit_rows = std::max(o.logit_rows, c.slots);
   c.width = shape.width;
   c.causal = shape.causal;
@@ -79,6 +83,27 @@ std::string plan_name(const model::Program& program, std::int64_t context) {
 }
 
 }  // namespace
+
+Result<void> read_options(std::string_view options_json, EngineOptions& options) {
+  if (options_json.empty()) return {};
+  const auto json = nlohmann::json::parse(options_json, nullptr, false);
+  const auto refuse = [](const std::string& what) {
+    return Error{Errc::kInvalidRequest, "model options: " + what};
+  };
+  if (!json.is_object()) return refuse("expected a JSON object");
+  if (const auto at = json.find("prefix_cache"); at != json.end()) {
+    if (!at->is_boolean()) return refuse("prefix_cache: expected true or false");
+    options.prefix_cache = at->get<bool>();
+  }
+  if (const auto at = json.find("drafts"); at != json.end()) {
+    const auto n = at->is_number_integer() ? at->get<std::int64_t>() : -1;
+    if (n < 0 || n > kDraftsMax) {
+      return refuse("drafts: expected a number from 0 to " + std::to_string(kDraftsMax));
+    }
+    options.drafts = static_cast<std::int32_t>(n);
+  }
+  return {};
+}
 
 Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const EngineOptions& options) {
   HF_CHECKED(check_options(options, path));

@@ -21,6 +21,7 @@ class PagePool {
   std::int32_t total() const { return static_cast<std::int32_t>(holders_.size()); }
   std::int32_t free() const { return static_cast<std::int32_t>(free_.size()); }
   std::int32_t used() const { return total() - free(); }
+  std::int32_t holders(std::int32_t page) const { return holders_[static_cast<std::size_t>(page)]; }
 
   /// A page that nobody holds, or -1.
   std::int32_t take() {

@@ -14,22 +14,23 @@ void ModelEngine::plan() {
   planned_.clear();
   segments_.clear();
   order_.clear();
-  bool decoding = false;
+  std::int32_t decoding = 0;
   for (Slot& slot : slots_) {
     if (slot.state == State::kFree || slot.grammar != nullptr) continue;
     order_.push_back(&slot);
-    decoding |= slot.state == State::kRunning && !slot.paused && slot.pending() == 1;
+    decoding += slot.state == State::kRunning && !slot.paused && slot.pending() == 1;
   }
   std::sort(order_.begin(), order_.end(),
             [&](const Slot* a, const Slot* b) { return ranks_before(*a, *b); });
-  budget_ = decoding ? config_.prefill_chunk_busy : config_.prefill_chunk;
+  budget_ = decoding > 0 ? config_.prefill_chunk_busy : config_.prefill_chunk;
   // Each sequence may want one row; what is over goes to probes that want more.
   rows_left_ = config_.logit_rows - static_cast<std::int32_t>(order_.size());
+  drafts_left_ = std::min({config_.drafts, plan::kDraftRows + 1 - decoding, rows_left_});
   bool may_admit = true;  // a sequence that waits for pages is not overtaken
   for (Slot* slot : order_) {
     if (slot->paused) continue;
     if (slot->state == State::kWaiting) {
-      if (!may_admit || budget_ == 0) continue;
+      if (!may_admit || budget_ == 0 || waits_for_prefix(*slot)) continue;
       may_admit = admit(*slot);
       if (!may_admit) continue;
     }
@@ -42,6 +43,7 @@ bool ModelEngine::plan_running(Slot& slot) {
   if (slot.pending() == 1) {
     if (!grow(slot, slot.length())) return false;
     add_segment(slot, 1);
+    add_drafts(slot);
     return true;
   }
   CHECK(pages_for(slot.length()) <= static_cast<std::int32_t>(slot.pages.size()));
@@ -49,6 +51,56 @@ bool ModelEngine::plan_running(Slot& slot) {
   // An encoder's text is computed at once; a whole step's budget is enough for any.
   if (n > 0 && (config_.causal || n == slot.pending())) add_segment(slot, n);
   return true;
+}
+
+bool ModelEngine::shares_prefix(const Slot& slot) const {
+  return config_.prefix_cache && config_.causal && !slot.pooler && !slot.probe;
+}
+
+/// Pages of its beginning that are known. Its last token is computed all the same: its logits are
+/// wanted.
+void ModelEngine::find_prefix(Slot& slot) {
+  if (!shares_prefix(slot) || !slot.pages.empty()) return;
+  cache_.find(slot.tokens, static_cast<std::int32_t>((slot.length() - 1) / plan::kPageTokens),
+              slot.pages);
+  slot.kept = static_cast<std::int32_t>(slot.pages.size());
+  slot.computed = slot.kept * plan::kPageTokens;
+}
+
+/// Tells the cache of pages that have become full. A page of the same content that another one made
+/// meanwhile takes the place of its own.
+void ModelEngine::keep_prefix(Slot& slot) {
+  if (!shares_prefix(slot)) return;
+  while ((slot.kept + 1) * plan::kPageTokens <= slot.computed) {
+    const auto at = static_cast<std::size_t>(slot.kept);
+    const auto tokens =
+        std::span<const TokenId>(slot.tokens).subspan(at * plan::kPageTokens, plan::kPageTokens);
+    const std::int32_t page =
+        cache_.keep(tokens, at == 0 ? -1 : slot.pages[at - 1], slot.pages[at]);
+    if (page != slot.pages[at]) {
+      pool_.share(page);
+      pool_.give(slot.pages[at]);
+      slot.pages[at] = page;
+    }
+    ++slot.kept;
+  }
+}
+
+/// Whether one that ranks before it is about to make pages that it could share.
+bool ModelEngine::waits_for_prefix(const Slot& slot) const {
+  if (!shares_prefix(slot)) return false;
+  const auto most = static_cast<std::int32_t>((slot.length() - 1) / plan::kPageTokens);
+  for (const Slot* other : order_) {
+    if (other == &slot || other->state != State::kRunning || other->paused) continue;
+    if (!shares_prefix(*other) || other->pending() <= 1 || ranks_before(slot, *other)) continue;
+    const auto same = std::mismatch(slot.tokens.begin(), slot.tokens.end(), other->tokens.begin(),
+                                    other->tokens.end());
+    const auto common =
+        static_cast<std::int32_t>((same.first - slot.tokens.begin()) / plan::kPageTokens);
+    const std::int32_t shared = std::min(common, most);
+    if (shared > other->kept && cache_.known(slot.tokens, shared) < shared) return true;
+  }
+  return false;
 }
 
 /// Pages for all tokens of a waiting sequence at once, so that its prefill is never stuck half-way.
@@ -61,9 +113,16 @@ bool ModelEngine::admit(Slot& slot) {
     kept += other->priority <= slot.priority;
   }
   // One spare page for each running sequence: without it they would preempt the newcomer at once.
-  const std::int32_t needed = pages_for(slot.length());
-  const auto with_spare = [&](std::int32_t n) { return std::min(needed + n, pool_.total()); };
-  if (pool_.free() < with_spare(running) && !make_room(slot, with_spare(kept))) return false;
+  find_prefix(slot);
+  const auto found = static_cast<std::int32_t>(slot.pages.size());
+  const std::int32_t needed = pages_for(slot.length()) - found;
+  const auto with_spare = [&](std::int32_t n) {
+    return std::min(needed + n, pool_.total() - found);
+  };
+  if (available() < with_spare(running) && !make_room(slot, with_spare(kept))) {
+    give_pages(slot);
+    return false;
+  }
   slot.state = State::kRunning;
   CHECK(grow(slot, slot.length()));
   return true;
@@ -71,7 +130,7 @@ bool ModelEngine::admit(Slot& slot) {
 
 /// Preempts for a newcomer: sequences of a lower class; if nothing else runs, paused ones too.
 bool ModelEngine::make_room(const Slot& slot, std::int32_t needed) {
-  std::int32_t obtainable = pool_.free();
+  std::int32_t obtainable = available();
   const bool alone = std::none_of(order_.begin(), order_.end(), [](const Slot* other) {
     return other->state == State::kRunning && !other->paused;
   });
@@ -83,10 +142,10 @@ bool ModelEngine::make_room(const Slot& slot, std::int32_t needed) {
     if (yields(*other)) obtainable += static_cast<std::int32_t>(other->pages.size());
   }
   if (obtainable < needed) return false;
-  for (auto it = order_.rbegin(); it != order_.rend() && pool_.free() < needed; ++it) {
+  for (auto it = order_.rbegin(); it != order_.rend() && available() < needed; ++it) {
     if (yields(**it)) preempt(**it);
   }
-  return pool_.free() >= needed;
+  return available() >= needed;
 }
 
 /// Who gives way to `slot`: of those ranking after it the last one, else the last paused one.
@@ -102,23 +161,33 @@ ModelEngine::Slot* ModelEngine::victim(const Slot& slot) {
 }
 
 void ModelEngine::preempt(Slot& slot) {
-  for (const std::int32_t page : slot.pages) pool_.give(page);
-  slot.pages.clear();
-  slot.computed = 0;
+  give_pages(slot);
   slot.state = State::kWaiting;
   ++usage_.preemptions;
 }
 
+void ModelEngine::give_pages(Slot& slot) {
+  for (const std::int32_t page : slot.pages) pool_.give(page);
+  slot.pages.clear();
+  slot.kept = 0;
+  slot.computed = 0;
+}
+
+std::int32_t ModelEngine::take_page() {
+  const std::int32_t page = pool_.take();
+  return page < 0 && cache_.evict() ? pool_.take() : page;
+}
+
 bool ModelEngine::grow(Slot& slot, std::int64_t positions) {
   while (static_cast<std::int32_t>(slot.pages.size()) < pages_for(positions)) {
-    std::int32_t page = pool_.take();
-    if (page < 0) {
+    std::int32_t page = take_page();
+    while (page < 0) {  // a victim may share its pages with others
       Slot* other = victim(slot);
       if (other == nullptr) return false;
       preempt(*other);
-      page = pool_.take();
+      page = take_page();
     }
-    CHECK(page >= 0 && slot.pages.size() < slot.pages.capacity());
+    CHECK(slot.pages.size() < slot.pages.capacity());
     slot.pages.push_back(page);
   }
   return true;
@@ -154,6 +223,41 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   s.pages = slot.pages.data();
   planned_.push_back({&slot, s});
   segments_.push_back(s);
+}
+
+/// Guesses behind the last token of a sequence that decodes, in pages that it has.
+void ModelEngine::add_drafts(Slot& slot) {
+  const bool plain = !slot.probe && !slot.pooler && slot.replayed_n == slot.replayed.size();
+  const std::int64_t room =
+      std::min<std::int64_t>(static_cast<std::int64_t>(slot.pages.size()) * plan::kPageTokens,
+                             slot.prompt_n + slot.generated_max) -
+      slot.length();
+  const std::int64_t most = std::min<std::int64_t>({drafts_left_, budget_, room});
+  if (!plain || most <= 0) return;
+  const std::span<const TokenId> guessed = slot.drafter.guess(slot.tokens, most);
+  if (guessed.size() < 2) return;  // the last token alone
+  const auto drafts = static_cast<std::int32_t>(guessed.size()) - 1;
+  drafts_left_ -= drafts;
+  budget_ -= drafts;
+  rows_left_ -= drafts;
+  Planned& planned = planned_.back();
+  planned.drafts = drafts;
+  planned.segment.tokens = guessed.data();
+  planned.segment.n = planned.segment.n_logits = 1 + drafts;
+  segments_.back() = planned.segment;
+}
+
+/// Takes the guesses out of what is planned. False if there were none.
+bool ModelEngine::drop_drafts() {
+  bool any = false;
+  for (std::size_t i = 0; i < planned_.size(); ++i) {
+    any |= planned_[i].drafts > 0;
+    if (planned_[i].drafts == 0) continue;
+    planned_[i].drafts = 0;
+    planned_[i].segment.n = planned_[i].segment.n_logits = 1;
+    segments_[i] = planned_[i].segment;
+  }
+  return any;
 }
 
 }  // namespace holdfast::engine

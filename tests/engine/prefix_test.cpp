@@ -1,0 +1,304 @@
+// Goal: sequences that begin alike compute their beginning once, and guesses make steps fewer; both
+// change no token, and leave no page behind. Method: the device double of engine_test, whose logits
+// read the whole prefix back through the page tables: a page of other content changes every token
+// after it; the same specs without cache and guesses are the truth.
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/hash_executor.h"
+
+namespace holdfast::engine {
+namespace {
+
+struct Ran {
+  std::vector<Outcome> outcomes;
+  Usage usage;
+};
+
+Ran run(const ModelEngineConfig& config, const std::vector<SequenceSpec>& specs,
+        std::int64_t period = 0, bool one_by_one = false) {
+  TestEngine t(config);
+  t.log->period = period;
+  Ran ran;
+  ran.outcomes.resize(specs.size());
+  std::size_t next = 0;
+  for (int steps = 0; steps < 100'000; ++steps) {
+    while (next < specs.size() && (!one_by_one || t.engine->idle())) {
+      if (!t.engine->add(specs[next]).has_value()) break;
+      ++next;
+    }
+    if (t.engine->idle()) break;
+    gather(t.engine->step(), specs[0].key, ran.outcomes);
+  }
+  EXPECT_TRUE(t.engine->idle());
+  ran.usage = t.engine->usage();
+  EXPECT_EQ(ran.usage.pages_used, 0);
+  return ran;
+}
+
+ModelEngineConfig plain_config() {
+  ModelEngineConfig config = test_config();
+  config.prefix_cache = false;
+  config.drafts = 0;
+  return config;
+}
+
+/// Sequences that begin with the same `common` tokens.
+std::vector<SequenceSpec> alike(std::size_t n, std::size_t common) {
+  std::vector<SequenceSpec> specs;
+  for (std::size_t i = 0; i < n; ++i) {
+    SequenceSpec spec = varied_spec(100 + i, i);
+    spec.prompt.resize(std::min<std::size_t>(spec.prompt.size(), 40));
+    std::vector<TokenId> begin;
+    for (std::size_t k = 0; k < common; ++k) begin.push_back(static_cast<TokenId>(2 + k * 7 % 90));
+    spec.prompt.insert(spec.prompt.begin(), begin.begin(), begin.end());
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+TEST(Prefix, IsComputedOnceByThoseWhoComeTogetherOrLater) {
+  constexpr std::size_t kCommon = 150;  // two whole pages
+  for (const bool one_by_one : {false, true}) {
+    const auto specs = alike(12, kCommon);
+    ModelEngineConfig config = plain_config();
+    config.prefill_chunk = config.prefill_chunk_busy = 1'000;  // all could begin in one step
+    const Ran expected = run(config, specs, 0, one_by_one);
+    config.prefix_cache = true;
+    const Ran ran = run(config, specs, 0, one_by_one);
+    EXPECT_EQ(ran.outcomes, expected.outcomes);
+    const std::uint64_t saved = expected.usage.prefill_tokens - ran.usage.prefill_tokens;
+    EXPECT_EQ(saved, 11u * 128u) << one_by_one;
+  }
+}
+
+TEST(Prefix, OfAConversationGoesOnWhereItEnded) {
+  ModelEngineConfig config = plain_config();
+  config.prefix_cache = true;
+  TestEngine t(config);
+  SequenceSpec spec;
+  spec.key = 1;
+  spec.max_tokens = 60;
+  spec.sampling.ignore_eos = true;
+  for (TokenId id = 0; id < 50; ++id) spec.prompt.push_back(id + 2);
+  std::uint64_t before = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    std::vector<Outcome> out(1);
+    ASSERT_TRUE(t.engine->add(spec).has_value());
+    while (!t.engine->idle()) gather(t.engine->step(), 1, out);
+    EXPECT_EQ(out[0], run_alone(spec, plain_config())) << turn;
+    const std::uint64_t computed = t.engine->usage().prefill_tokens - before;
+    before += computed;
+    // What was there is all whole pages of prompt and answer but the answer's last token.
+    const std::size_t known = turn == 0 ? 0 : (spec.prompt.size() - 12) / 64 * 64;
+    EXPECT_EQ(computed, spec.prompt.size() - known) << turn;
+    spec.prompt.insert(spec.prompt.end(), out[0].ids.begin(), out[0].ids.end());
+    for (int i = 0; i < 11; ++i) spec.prompt.push_back(3);
+  }
+}
+
+TEST(Prefix, OfWholePagesIsComputedAgainToItsLastPage) {
+  ModelEngineConfig config = plain_config();
+  config.prefix_cache = true;
+  TestEngine t(config);
+  SequenceSpec spec = varied_spec(1, 1);
+  spec.prompt.assign(128, 7);
+  for (const std::uint64_t computed : {128u, 128u + 64u}) {
+    std::vector<Outcome> out(1);
+    ASSERT_TRUE(t.engine->add(spec).has_value());
+    while (!t.engine->idle()) gather(t.engine->step(), 1, out);
+    EXPECT_EQ(out[0], run_alone(spec, plain_config()));
+    EXPECT_EQ(t.engine->usage().prefill_tokens, computed);
+  }
+}
+
+TEST(Prefix, OfASequenceThatWasCancelledIsKnownAsFarAsItWasComputed) {
+  ModelEngineConfig config = plain_config();
+  config.prefix_cache = true;
+  config.prefill_chunk = 70;
+  for (int steps = 0; steps < 4; ++steps) {
+    TestEngine t(config);
+    SequenceSpec spec = varied_spec(1, 1);
+    spec.prompt.clear();
+    for (TokenId i = 0; i < 250; ++i) spec.prompt.push_back(2 + i * i % 91);
+    ASSERT_TRUE(t.engine->add(spec).has_value());
+    for (int i = 0; i < steps; ++i) t.engine->step();
+    t.engine->cancel(1);
+    std::vector<Outcome> out(1);
+    ASSERT_TRUE(t.engine->add(spec).has_value());
+    while (!t.engine->idle()) gather(t.engine->step(), 1, out);
+    EXPECT_EQ(out[0], run_alone(spec, plain_config())) << steps;
+  }
+}
+
+/// Holders of pages come and go at random; what the cache says of a page is what was written there.
+TEST(PrefixCache, SaysOfAPageWhatItHolds) {
+  constexpr std::size_t kPage = 64;
+  std::uint32_t state = 1;
+  const auto draw = [&](std::uint32_t n) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+  };
+  PagePool pool(12);
+  PrefixCache cache(pool);
+  std::vector<std::vector<TokenId>> content(12);  // of each page: all tokens up to its end
+  struct Holder {
+    std::vector<std::int32_t> pages;
+  };
+  std::vector<Holder> holders;
+  int found_pages = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    if (!holders.empty() && (holders.size() == 3 || draw(3) == 0)) {
+      const std::size_t at = draw(static_cast<std::uint32_t>(holders.size()));
+      for (const std::int32_t page : holders[at].pages) pool.give(page);
+      holders.erase(holders.begin() + static_cast<std::ptrdiff_t>(at));
+      continue;
+    }
+    // Few letters, a page each: many sequences share beginnings, and middles behind others.
+    std::vector<TokenId> tokens;
+    for (std::uint32_t p = 0, n = 1 + draw(4); p < n; ++p) {
+      tokens.insert(tokens.end(), kPage, static_cast<TokenId>(draw(3)));
+    }
+    const auto pages = static_cast<std::int32_t>(tokens.size() / kPage);
+    Holder holder;
+    const std::int32_t known = cache.known(tokens, pages);
+    cache.find(tokens, pages, holder.pages);
+    ASSERT_EQ(static_cast<std::int32_t>(holder.pages.size()), known);
+    const auto up_to = [&](std::size_t page) {
+      return std::vector<TokenId>(tokens.begin(),
+                                  tokens.begin() + static_cast<std::ptrdiff_t>((page + 1) * kPage));
+    };
+    for (std::size_t p = 0; p < holder.pages.size(); ++p) {
+      ASSERT_EQ(content[static_cast<std::size_t>(holder.pages[p])], up_to(p)) << round;
+      ++found_pages;
+    }
+    const std::int32_t could = pool.free() + cache.evictable();
+    for (std::size_t p = holder.pages.size(); p < static_cast<std::size_t>(pages); ++p) {
+      std::int32_t page = pool.take();
+      if (page < 0 && cache.evict()) page = pool.take();
+      if (page < 0) {
+        EXPECT_LT(could, pages - known);
+        break;
+      }
+      content[static_cast<std::size_t>(page)] = up_to(p);
+      const auto last = std::span<const TokenId>(tokens).subspan(p * kPage, kPage);
+      EXPECT_EQ(cache.keep(last, p == 0 ? -1 : holder.pages.back(), page), page);
+      holder.pages.push_back(page);
+    }
+    holders.push_back(std::move(holder));
+  }
+  EXPECT_GT(found_pages, 5'000);
+  for (const Holder& holder : holders) {
+    for (const std::int32_t page : holder.pages) pool.give(page);
+  }
+  EXPECT_EQ(pool.free() + cache.evictable(), 12);
+  cache.clear();
+  EXPECT_EQ(pool.free(), 12);
+}
+
+TEST(Prefix, GivesWayToOthersAndChangesNothingUnderPressure) {
+  std::vector<SequenceSpec> specs;
+  for (std::size_t common : {70, 130, 200}) {
+    for (SequenceSpec& spec : alike(12, common)) {
+      spec.key = 100 + specs.size();
+      spec.prompt[0] = static_cast<TokenId>(common % 90);
+      specs.push_back(std::move(spec));
+    }
+  }
+  const Ran expected = run(plain_config(), specs);
+  for (const std::int32_t pages : {6, 7, 9, 14}) {
+    ModelEngineConfig config = test_config();
+    config.pages = pages;
+    const Ran ran = run(config, specs);
+    EXPECT_EQ(ran.outcomes, expected.outcomes) << pages;
+  }
+}
+
+TEST(Drafts, ChangeNoTokenAndSaveSteps) {
+  std::vector<SequenceSpec> specs;
+  for (std::size_t i = 0; i < 24; ++i) specs.push_back(varied_spec(100 + i, i));
+  for (const std::int64_t period : {0, 4, 9}) {
+    for (const bool one_by_one : {false, true}) {
+      const Ran expected = run(plain_config(), specs, period, one_by_one);
+      ModelEngineConfig config = plain_config();
+      config.drafts = kDraftsMax;
+      const Ran ran = run(config, specs, period, one_by_one);
+      EXPECT_EQ(ran.outcomes, expected.outcomes) << period;
+      EXPECT_EQ(ran.usage.tokens, expected.usage.tokens);
+      EXPECT_LE(ran.usage.drafts_right, ran.usage.drafts);
+      if (period == 0) continue;
+      EXPECT_GT(ran.usage.drafts_right, 50u) << one_by_one;
+      EXPECT_LT(ran.usage.steps, expected.usage.steps);
+    }
+  }
+}
+
+TEST(Drafts, AreLeftOutWhereTheirNumbersAreNotFinite) {
+  // Each repeats itself, and one of the tokens that come again ends it.
+  std::vector<SequenceSpec> specs;
+  for (std::size_t i = 0; i < 6; ++i) {
+    SequenceSpec spec = varied_spec(100 + i, i);
+    spec.max_tokens = 60;
+    spec.sampling.ignore_eos = true;
+    spec.stops.clear();
+    spec.prompt.clear();
+    for (std::size_t k = 0; k < 21 + i; ++k) {
+      spec.prompt.push_back(static_cast<TokenId>(40 + (k + i) % 5));
+    }
+    specs.push_back(std::move(spec));
+  }
+  for (const TokenId bad : {40, 42, 44}) {
+    ModelEngineConfig config = plain_config();
+    const auto ran_with = [&](std::int32_t drafts) {
+      config.drafts = drafts;
+      TestEngine t(config);
+      t.log->period = 5;
+      t.log->error_after = bad;
+      std::vector<Outcome> out(specs.size());
+      for (const SequenceSpec& spec : specs) EXPECT_TRUE(t.engine->add(spec).has_value());
+      while (!t.engine->idle()) gather(t.engine->step(), specs[0].key, out);
+      return out;
+    };
+    EXPECT_EQ(ran_with(kDraftsMax), ran_with(0)) << bad;
+  }
+}
+
+TEST(ModelOptions, AreReadOrRefused) {
+  EngineOptions options;
+  EXPECT_TRUE(read_options("", options).has_value());
+  EXPECT_TRUE(
+      read_options(R"({"prefix_cache":false,"drafts":3,"step_us":5})", options).has_value());
+  EXPECT_FALSE(options.prefix_cache);
+  EXPECT_EQ(options.drafts, 3);
+  for (const char* bad : {"[]", "{", R"({"drafts":8})", R"({"drafts":-1})", R"({"drafts":1.5})",
+                          R"({"prefix_cache":1})"}) {
+    const auto refused = read_options(bad, options);
+    ASSERT_FALSE(refused.has_value()) << bad;
+    EXPECT_EQ(refused.error().code, Errc::kInvalidRequest);
+  }
+}
+
+TEST(Drafts, GetRarerWhileTheyAreWrong) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < 400; ++i) tokens.push_back(i % 5);
+  Drafter drafter;
+  int guesses = 0;
+  for (int i = 0; i < 300; ++i) {
+    const auto guessed = drafter.guess(tokens, 7);
+    if (guessed.empty()) continue;
+    ++guesses;
+    drafter.learn(static_cast<std::int32_t>(guessed.size()) - 1, 0);
+  }
+  EXPECT_LT(guesses, 15);
+  drafter.restart();
+  for (int i = 0; i < 3; ++i) {
+    const auto guessed = drafter.guess(tokens, 7);
+    ASSERT_EQ(guessed.size(), i == 0 ? 4u : 8u);
+    for (std::size_t k = 1; k < guessed.size(); ++k) EXPECT_EQ(guessed[k], (399 + k) % 5);
+    drafter.learn(static_cast<std::int32_t>(guessed.size()) - 1,
+                  static_cast<std::int32_t>(guessed.size()) - 1);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::engine

@@ -1,0 +1,84 @@
+// Goal: on the real kernels too, known prefixes and guesses change no token: the bits of a row are
+// those of a batch of one. Method: the demo model, for each KV type and class of kernels that runs
+// here; conversations that repeat themselves, greedy and sampled, together and one by one.
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "worker/backend/cpu/family.h"
+#include "worker/engine/engine.h"
+
+namespace holdfast::engine {
+namespace {
+
+constexpr std::int32_t kSequences = 6;
+
+std::unique_ptr<Engine> open(const std::string& kernels, const std::string& kv, bool shared) {
+  EngineOptions options;
+  options.kernels = kernels;
+  options.kv_type = kv;
+  options.context = 384;
+  options.slots = kSequences;
+  options.threads = 2;
+  options.prefill_chunk = 96;
+  options.prefix_cache = shared;
+  if (!shared) options.drafts = 0;
+  auto engine = open_engine(HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf", options);
+  CHECK_MSG(engine.has_value(), engine.has_value() ? "" : engine.error().what.c_str());
+  return std::move(engine).value();
+}
+
+SequenceSpec spec_of(SequenceKey key) {
+  SequenceSpec spec;
+  spec.key = key;
+  spec.max_tokens = 110;
+  spec.sampling.ignore_eos = true;
+  spec.sampling.temperature = key % 2 == 0 ? 0.0 : 0.7;
+  spec.sampling.seed = 40 + key;
+  for (TokenId i = 0; i < 140; ++i) spec.prompt.push_back(300 + i % 23);  // two pages in common
+  for (TokenId i = 0; i < 9; ++i)
+    spec.prompt.push_back(310 + static_cast<TokenId>(key) % 3 + i % 4);
+  return spec;
+}
+
+std::map<SequenceKey, std::vector<TokenId>> generate(Engine& engine, bool together) {
+  std::map<SequenceKey, std::vector<TokenId>> out;
+  for (SequenceKey key = 1; key <= kSequences; ++key) {
+    EXPECT_TRUE(engine.add(spec_of(key)).has_value());
+    while (!engine.idle() && (!together || key == kSequences)) {
+      for (const Produced& p : engine.step()) {
+        EXPECT_EQ(p.error.what, "");
+        out[p.key].insert(out[p.key].end(), p.ids.begin(), p.ids.end());
+      }
+    }
+  }
+  return out;
+}
+
+TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
+  std::vector<std::string> families = {""};
+  if (cpu::select_family("amx-emulated").has_value()) families.emplace_back("amx-emulated");
+  for (const std::string& kernels : families) {
+    for (const char* kv : {"f16", "bf16", "int8", "f32"}) {
+      const bool slow = !kernels.empty() && std::string_view(kv) != "f16";
+      if (slow) continue;
+      const auto plain = open(kernels, kv, false);
+      const auto expected = generate(*plain, false);
+      ASSERT_EQ(expected.size(), static_cast<std::size_t>(kSequences));
+      for (const auto& [key, ids] : expected) ASSERT_EQ(ids.size(), 110u) << key;
+      EXPECT_EQ(generate(*plain, true), expected) << kernels << " " << kv;
+      const auto shared = open(kernels, kv, true);
+      for (const bool together : {false, true}) {
+        EXPECT_EQ(generate(*shared, together), expected) << kernels << " " << kv << together;
+      }
+      const Usage usage = shared->usage();
+      EXPECT_GT(usage.drafts_right, 100u) << kernels << " " << kv;
+      EXPECT_LT(usage.prefill_tokens, plain->usage().prefill_tokens / 2);
+      EXPECT_EQ(usage.pages_used, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::engine

@@ -1,0 +1,122 @@
+#include "worker/engine/prefix_cache.h"
+
+#include <algorithm>
+
+#include "shared/plan/plan.h"
+
+namespace holdfast::engine {
+
+namespace {
+
+constexpr auto kPage = static_cast<std::size_t>(plan::kPageTokens);
+
+}  // namespace
+
+PrefixCache::PrefixCache(PagePool& pool)
+    : pool_(pool),
+      entries_(static_cast<std::size_t>(pool.total())),
+      tokens_(static_cast<std::size_t>(pool.total()) * kPage),
+      buckets_(static_cast<std::size_t>(pool.total()) * 2 + 1, -1) {}
+
+std::span<const PrefixCache::TokenId> PrefixCache::tokens_of(std::int32_t page) const {
+  return std::span(tokens_).subspan(static_cast<std::size_t>(page) * kPage, kPage);
+}
+
+std::size_t PrefixCache::bucket(std::span<const TokenId> tokens, std::int32_t parent) const {
+  std::uint64_t h = 1469598103934665603u ^ static_cast<std::uint32_t>(parent);
+  for (const TokenId id : tokens) h = (h ^ static_cast<std::uint32_t>(id)) * 1099511628211u;
+  return static_cast<std::size_t>((h ^ h >> 32) % buckets_.size());
+}
+
+std::int32_t PrefixCache::look_up(std::span<const TokenId> tokens, std::int32_t parent) const {
+  std::int32_t page = buckets_[bucket(tokens, parent)];
+  for (; page >= 0; page = entries_[static_cast<std::size_t>(page)].next) {
+    const Entry& entry = entries_[static_cast<std::size_t>(page)];
+    if (entry.parent == parent && std::ranges::equal(tokens_of(page), tokens)) break;
+  }
+  return page;
+}
+
+void PrefixCache::find(std::span<const TokenId> tokens, std::int32_t most,
+                       std::vector<std::int32_t>& out) {
+  ++now_;
+  std::int32_t parent = -1;
+  for (std::int32_t i = 0; i < most; ++i) {
+    const std::int32_t page =
+        look_up(tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
+    if (page < 0) return;
+    pool_.share(page);
+    entries_[static_cast<std::size_t>(page)].last_use = now_;
+    out.push_back(page);
+    parent = page;
+  }
+}
+
+std::int32_t PrefixCache::known(std::span<const TokenId> tokens, std::int32_t most) const {
+  std::int32_t parent = -1;
+  for (std::int32_t i = 0; i < most; ++i) {
+    parent = look_up(tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
+    if (parent < 0) return i;
+  }
+  return most;
+}
+
+std::int32_t PrefixCache::keep(std::span<const TokenId> tokens, std::int32_t parent,
+                               std::int32_t page) {
+  CHECK(tokens.size() == kPage);
+  CHECK(parent < 0 || entries_[static_cast<std::size_t>(parent)].used);
+  const std::int32_t known = look_up(tokens, parent);
+  if (known >= 0) {
+    entries_[static_cast<std::size_t>(known)].last_use = ++now_;
+    return known;
+  }
+  Entry& entry = entries_[static_cast<std::size_t>(page)];
+  CHECK(!entry.used);
+  pool_.share(page);
+  std::ranges::copy(tokens, tokens_.begin() + page * static_cast<std::int64_t>(kPage));
+  std::int32_t& first = buckets_[bucket(tokens, parent)];
+  entry = {true, parent, first, 0, ++now_};
+  first = page;
+  if (parent >= 0) ++entries_[static_cast<std::size_t>(parent)].children;
+  return page;
+}
+
+void PrefixCache::remove(std::int32_t page) {
+  Entry& entry = entries_[static_cast<std::size_t>(page)];
+  std::int32_t* link = &buckets_[bucket(tokens_of(page), entry.parent)];
+  while (*link != page) link = &entries_[static_cast<std::size_t>(*link)].next;
+  *link = entry.next;
+  if (entry.parent >= 0) --entries_[static_cast<std::size_t>(entry.parent)].children;
+  entry = {};
+  pool_.give(page);
+}
+
+bool PrefixCache::evict() {
+  std::int32_t oldest = -1;
+  for (std::int32_t page = 0; page < pool_.total(); ++page) {
+    const Entry& entry = entries_[static_cast<std::size_t>(page)];
+    if (!entry.used || entry.children > 0 || pool_.holders(page) > 1) continue;
+    if (oldest < 0 || entry.last_use < entries_[static_cast<std::size_t>(oldest)].last_use) {
+      oldest = page;
+    }
+  }
+  if (oldest < 0) return false;
+  remove(oldest);
+  return true;
+}
+
+std::int32_t PrefixCache::evictable() const {
+  // Whoever holds a page holds its parents, so the children of a page of the cache alone are too.
+  std::int32_t n = 0;
+  for (std::int32_t page = 0; page < pool_.total(); ++page) {
+    n += entries_[static_cast<std::size_t>(page)].used && pool_.holders(page) == 1;
+  }
+  return n;
+}
+
+void PrefixCache::clear() {
+  while (evict()) {
+  }
+}
+
+}  // namespace holdfast::engine
