@@ -167,6 +167,8 @@ Result<Bench> run_bench(const BenchCall& call) {
   options.slots = call.streams;
   options.context = std::max(call.prompt_tokens, call.decode_tokens) + 8;
   options.prefill_chunk = call.prefill_chunk;
+  options.prefix_cache = false;  // the cost of a token, not of one that is known or guessed
+  options.drafts = 0;
   Bench out;
   const double start = seconds_now();
   HF_TRY(const auto engine, open(call.engine, options));
