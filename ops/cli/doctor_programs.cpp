@@ -24,7 +24,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int kSqliteAtLeast = 3'038'000;  // STRICT tables, RETURNING, -wal in read-only
-constexpr long kArchReqXcompPerm = 0x1023, kXfeatureTileData = 18;
 
 /// The first line that `program --version` prints; empty if it does not end with 0.
 std::string version_of(const std::string& program) {
@@ -115,10 +114,9 @@ void check_processor(Patient& p) {
   const std::vector<std::string> families = cpu::runnable_families();
   const std::string flags = cpu_flags(p);
   std::string extra;
-  if (flags.find(" amx_int8 ") != std::string::npos) {
-    const bool allowed = syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureTileData) == 0;
-    extra = std::string("; it has AMX, ") + (allowed ? "" : "which the kernel does not permit, ") +
-            "and this build no kernels for that";
+  const auto amx = cpu::select_family("amx");
+  if (flags.find(" amx_tile ") != std::string::npos && !amx) {
+    extra = "; its AMX is not used: " + amx.error().what;
   }
   const std::string found = "kernels " + families.front() + extra;
   if (families.front() == "scalar") {
