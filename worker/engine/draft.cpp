@@ -47,7 +47,7 @@ void Drafter::learn(std::int32_t guessed, std::int32_t right) {
     return;
   }
   misses_ = 0;
-  // 1, 3 and 7 guesses are 2, 4 and 8 rows: what the kernels multiply at once.
+  // 1, 3 and 7 guesses are 2, 4 and 8 rows, which the kernels take in whole tiles.
   length_ = right == guessed ? std::min(kLong, 2 * length_ + 1) : std::max(kShort, length_ / 2);
 }
 
