@@ -187,6 +187,11 @@ TEST(Logits, SameBitsForEveryFamilyChunkThreadCount) {
         compare(family, 1, 9, 14);
         continue;
       }
+      if (family == "amx-emulated") {  // slow too, and a class of its own
+        compare(family, 2, 33, n);
+        compare(family, 1, 5, std::min(n, 40));
+        continue;
+      }
       for (const std::int32_t chunk : {1, 2, 3, 5, 33, 128}) compare(family, 1, chunk, n);
       for (const std::int32_t chunk : {7, 64}) compare(family, 2, chunk, n);
     }
