@@ -88,7 +88,7 @@ void expect_close(const Kernels& kernels, const TestMatrix& m, const std::vector
       const bool whole = kernels.takes_quantized(m.packed.format);
       for (std::int64_t k0 = 0; whole && k0 < m.cols; k0 += kActivationBlock) {
         double most = 0, weights = 0;
-        for (std::int64_t k = k0; k < k0 + kActivationBlock; ++k) {
+        for (std::int64_t k = k0; k < std::min(k0 + kActivationBlock, m.cols); ++k) {
           most = std::max(most, std::fabs(double{x[static_cast<std::size_t>(i * x_stride + k)]}));
           weights += std::fabs(double{w[k]});
         }
