@@ -114,9 +114,4 @@ std::int32_t PrefixCache::evictable() const {
   return n;
 }
 
-void PrefixCache::clear() {
-  while (evict()) {
-  }
-}
-
 }  // namespace holdfast::engine

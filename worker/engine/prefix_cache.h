@@ -33,7 +33,6 @@ class PrefixCache {
   bool evict();
   /// Pages that evict() could give back, one after the other.
   std::int32_t evictable() const;
-  void clear();  // evicts all that nobody else holds
 
  private:
   struct Entry {

@@ -40,18 +40,11 @@ using Tiles = EmulatedTiles;
 #pragma GCC reset_options
 #endif
 
+#include "worker/backend/cpu/amx/table.inc"
+
 namespace holdfast::cpu {
 const Kernels& amx_emulated_kernels() {
-  static const Kernels kernels = [] {
-    Kernels k = avx512_kernels();
-    k.name = "amx-emulated";
-    k.numerics = "bf16";
-    k.matmul = &amx::matmul;
-    k.takes_quantized = &amx::takes_quantized;
-    k.quantize = &amx::quantize;
-    k.block_bytes = kActivationBlock * 2;
-    return k;
-  }();
+  static const Kernels kernels = amx::make_table("amx-emulated");
   return kernels;
 }
 }  // namespace holdfast::cpu
