@@ -26,6 +26,7 @@ std::optional<std::string> check_sampling(const wire::Sampling& s) {
   if (!in(s.min_p, 0, 1)) return "min_p: expected 0 to 1";
   if (s.min_tokens < 0) return "min_tokens: expected 0 or more";
   if (s.logprobs < -1 || s.logprobs > 64) return "logprobs: expected -1 to 64";
+  if (s.prompt_logprobs < -1 || s.prompt_logprobs > 64) return "prompt_logprobs: expected -1 to 64";
   if (!in(s.repetition_penalty, 0.0001f, 100))
     return "repetition_penalty: expected above 0, to 100";
   if (!in(s.presence_penalty, -100, 100)) return "presence_penalty: expected -100 to 100";
@@ -82,6 +83,21 @@ std::optional<wire::Refusal> check_counts(const wire::Submit& submit, const Conf
 }
 
 }  // namespace
+
+std::optional<wire::Refusal> check_scores(const wire::Submit& submit,
+                                          const std::vector<std::int64_t>& prompt_tokens,
+                                          const Config& config) {
+  const std::int32_t top = submit.sampling.prompt_logprobs;
+  if (top < 0) return std::nullopt;
+  std::int64_t bytes = 0;
+  for (const std::int64_t tokens : prompt_tokens) {
+    bytes += submit.n * prompt_score_bytes(tokens, top);
+  }
+  if (bytes <= config.request_score_bytes_max) return std::nullopt;
+  return refuse_over(Errc::kInvalidRequest,
+                     std::to_string(bytes) + " bytes of log-probabilities of the prompt",
+                     "request.max_score_bytes", bytes, config.request_score_bytes_max);
+}
 
 std::int64_t payload_bytes(const wire::Submit& submit) {
   std::size_t bytes = submit.meta.size();

@@ -36,6 +36,16 @@ ContextVerdict admit_context(const std::vector<std::int64_t>& prompt_tokens,
                              std::optional<std::int64_t> max_tokens, std::int64_t context,
                              std::int64_t pool_tokens, const TokenBounds& bounds = {});
 
+/// Bytes of the log-probabilities of a prompt with so many alternatives of each token, before they
+/// are made text (shared/wire/prompt_scores.h).
+constexpr std::int64_t prompt_score_bytes(std::int64_t tokens, std::int32_t top) {
+  return tokens * (12 + 8 * std::int64_t{top});
+}
+/// kInvalidRequest if the log-probabilities of its prompts are more bytes than a request may have.
+std::optional<wire::Refusal> check_scores(const wire::Submit& submit,
+                                          const std::vector<std::int64_t>& prompt_tokens,
+                                          const Config& config);
+
 /// How much there may be at once of one subject. 0 = no bound.
 struct Bounds {
   std::int64_t requests = 0;

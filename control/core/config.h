@@ -46,6 +46,7 @@ struct Config {
   std::int64_t request_max_prompt_tokens = 0;
   std::int64_t request_max_output_tokens = 0;
   std::int64_t request_max_bytes = 0;
+  std::int64_t request_score_bytes_max = 4 << 20;
   std::int64_t terminal_cache = 1024;
   std::int64_t adoption_window_ms = 1500;
   std::int64_t reconnect_ms = 3000;

@@ -46,6 +46,10 @@ constexpr std::array kKnobs = {
          false},
     Knob{"request.max_bytes", &Config::request_max_bytes, 0, 1LL << 32, "bytes",
          "prompts and meta of one request; 0 = what a message holds", false},
+    Knob{"request.max_score_bytes", &Config::request_score_bytes_max, 0, 16 << 20, "bytes",
+         "log-probabilities of the prompts of one request: 12 + 8 N a token and choice, where N "
+         "alternatives are asked for",
+         false},
     Knob{"requests.ended_in_memory", &Config::terminal_cache, 1, 1'000'000, "requests",
          "ended requests that are answered without reading the database", false},
     Knob{"workers.adoption_window_ms", &Config::adoption_window_ms, 0, 60'000, "ms",

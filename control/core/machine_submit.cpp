@@ -315,7 +315,8 @@ std::optional<wire::Refusal> Machine::refuse_kind(const SubmitEvent& event, cons
                                           "\" is an encoder: it makes vectors, no text; ask for "
                                           "embeddings");
   }
-  if (submit.n == 1 && submit.stops.empty() && !submit.echo && submit.sampling.logprobs < 0) {
+  if (submit.n == 1 && submit.stops.empty() && !submit.echo && submit.sampling.logprobs < 0 &&
+      submit.sampling.prompt_logprobs < 0) {
     return std::nullopt;
   }
   return refuse(
@@ -346,7 +347,8 @@ std::optional<wire::Refusal> Machine::refuse_prompts(const SubmitEvent& event, c
   ContextVerdict verdict = admit_context(prompt_tokens, wanted, model.row.context,
                                          std::int64_t{model.row.pages} * kPageTokens, bounds);
   max_tokens = tokenized.embedding ? 1 : verdict.max_tokens;
-  return std::move(verdict.refusal);
+  if (verdict.refusal) return std::move(verdict.refusal);
+  return check_scores(event.submit, prompt_tokens, config_);
 }
 
 /// The request as it will be stored, without its choices.
@@ -413,12 +415,13 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
   for (const auto& prompt : tokenized.ids) {
     request.prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
   }
+  const bool nothing_to_do = indexes_at_most(request) == 0;
   InsertRequest insert;
   for (std::int32_t c = 0; c < submit.n * static_cast<std::int32_t>(tokenized.ids.size()); ++c) {
     Choice choice;
     choice.row.choice = c;
     choice.row.prompt = c / submit.n;
-    if (max_tokens == 0) {
+    if (nothing_to_do) {
       choice.row.finish = FinishReason::kLength;
       choice.phase = ChoicePhase::kEnded;
     }
@@ -441,7 +444,7 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
     stats_.model(in.row.model).prompt_tokens += static_cast<std::uint64_t>(tokens);
   }
   count_accepted(in);
-  if (max_tokens == 0) {
+  if (nothing_to_do) {
     finish_request_if_done(in);
   } else {
     for (Choice& choice : in.choices) enqueue(in, choice);

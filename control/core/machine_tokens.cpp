@@ -165,7 +165,7 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
   chunk.start = planted(Bug::kChunkStartWrong) ? event.start : choice.row.next_index;
   chunk.ids.assign(event.ids.begin() + skip, event.ids.end());
   FinishReason finish = event.finish;
-  const std::int64_t room = request.row.max_tokens - choice.row.next_index;
+  const std::int64_t room = indexes_at_most(request) - choice.row.next_index;
   if (static_cast<std::int64_t>(chunk.ids.size()) >= room) {
     // The limit is the daemon's promise as well as the worker's.
     chunk.ids.resize(static_cast<std::size_t>(std::max<std::int64_t>(room, 0)));

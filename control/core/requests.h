@@ -33,7 +33,7 @@ struct Choice {
   std::int64_t started_us = 0;
   std::int64_t first_token_us = 0;  // when its token 0 came to this process; 0 = it did not
   std::int64_t last_token_us = 0;   // when its newest token came to this process; 0 = none did
-  bool resumed = false;            // was dispatched before
+  bool resumed = false;             // was dispatched before
 };
 
 struct Request {
@@ -57,6 +57,10 @@ struct Request {
   bool terminal() const { return wire::is_terminal(row.state); }
   std::int32_t open_choices() const;
 };
+
+/// Indexes that a choice may fill: its tokens, or the one that stands for scores of the prompt
+/// alone.
+std::int64_t indexes_at_most(const Request& request);
 
 /// KV pages that this choice comes to need at most.
 std::int64_t pages_at_most(const Request& request, const Choice& choice);

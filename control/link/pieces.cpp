@@ -3,13 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/log.h"
+#include "shared/wire/prompt_scores.h"
 
 namespace holdfast::link {
 namespace {
 
 /// The sampler knows alternatives by their ids alone: each [id, logprob] of "top" gets its bytes,
 /// [id, logprob, [byte, …]], where the vocabulary has any for it.
-std::string with_bytes(const std::string& extra, const text::PieceTable& pieces) {
+std::string with_bytes(std::string extra, const text::PieceTable& pieces) {
   auto log = nlohmann::json::parse(extra, nullptr, false);
   if (!log.is_object() || !log.contains("top") || !log["top"].is_array()) return extra;
   for (nlohmann::json& entry : log["top"]) {
@@ -20,6 +21,26 @@ std::string with_bytes(const std::string& extra, const text::PieceTable& pieces)
     entry.push_back(std::vector<std::uint8_t>(piece.begin(), piece.end()));
   }
   return log.dump();
+}
+
+/// The same for the tokens of a prompt and their alternatives.
+void add_pieces(wire::PromptScores& scores, const text::PieceTable& pieces) {
+  const auto add = [&](text::TokenId id) {
+    const auto [at, is_new] = scores.pieces.try_emplace(id);
+    if (!is_new) return;
+    at->second.bytes = token_bytes(pieces, id);
+    at->second.control = pieces.is_control(id);
+  };
+  for (const text::TokenId id : scores.ids) add(id);
+  for (const auto& alternative : scores.alternatives) add(alternative.id);
+}
+
+/// `extra` of a token, with all that the vocabulary can say of the ids in it.
+std::string dressed(std::string extra, const text::PieceTable& pieces) {
+  auto scores = wire::take_prompt_scores(extra);
+  if (!scores) return with_bytes(std::move(extra), pieces);
+  add_pieces(*scores, pieces);
+  return wire::with_prompt_scores(with_bytes(std::move(extra), pieces), *scores);
 }
 
 }  // namespace
@@ -52,7 +73,7 @@ void PieceCache::fill(const std::string& model_sha, wire::Event& event) {
     if (pieces != nullptr) event.bytes += pieces->piece(event.ids[i]);
     event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
     if (pieces != nullptr && i < event.extra.size() && !event.extra[i].empty()) {
-      event.extra[i] = with_bytes(event.extra[i], *pieces);
+      event.extra[i] = dressed(std::move(event.extra[i]), *pieces);
     }
     if (pieces == nullptr || !pieces->is_control(event.ids[i])) continue;
     event.special.resize(event.ids.size());

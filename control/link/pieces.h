@@ -21,8 +21,8 @@ inline std::string_view token_bytes(const text::PieceTable& pieces, text::TokenI
 class PieceCache {
  public:
   explicit PieceCache(store::Store& store) : store_(store) {}
-  /// Fills bytes and ends from ids, and those of the alternatives in `extra`. A model without a
-  /// tokenizer has empty pieces.
+  /// Fills bytes and ends from ids, and those of the alternatives and of the prompt's scores in
+  /// `extra`. A model without a tokenizer has empty pieces.
   void fill(const std::string& model_sha, wire::Event& event);
   /// The file was registered again.
   void forget(const std::string& model_sha) { tables_.erase(model_sha); }

@@ -121,6 +121,7 @@ std::string encode_params(const core::PayloadRow& payload) {
   json.number(",\"min_p\":", s.min_p);
   json.number(",\"min_tokens\":", s.min_tokens);
   json.number(",\"presence_penalty\":", s.presence_penalty);
+  if (s.prompt_logprobs >= 0) json.number(",\"prompt_logprobs\":", s.prompt_logprobs);
   json.number(",\"repetition_penalty\":", s.repetition_penalty);
   json.number(",\"seed\":", s.seed);
   json.raw(",\"stops\":");
@@ -134,8 +135,9 @@ std::string encode_params(const core::PayloadRow& payload) {
 
 namespace {
 
-/// Reads what encode_params writes for a request without stops and extra: a start with many queued
-/// requests spends most of its time here. False for anything else; then the JSON parser decides.
+/// Reads what encode_params writes for a request without stops, extra and prompt_logprobs: a start
+/// with many queued requests spends most of its time here. False for anything else; then the JSON
+/// parser decides.
 class PlainParams {
  public:
   explicit PlainParams(std::string_view text) : at_(text.data()), end_(at_ + text.size()) {}
@@ -194,6 +196,7 @@ Result<Params> decode_params(std::string_view text) {
     s.ignore_eos = j.at("ignore_eos").get<bool>();
     s.min_tokens = j.at("min_tokens").get<std::int32_t>();
     s.logprobs = j.at("logprobs").get<std::int32_t>();
+    s.prompt_logprobs = j.value("prompt_logprobs", s.prompt_logprobs);
     s.repetition_penalty = j.at("repetition_penalty").get<float>();
     s.presence_penalty = j.at("presence_penalty").get<float>();
     s.frequency_penalty = j.at("frequency_penalty").get<float>();

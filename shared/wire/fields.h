@@ -98,6 +98,7 @@ void fields(V& v, Like<Sampling> auto& m) {
   v("presence_penalty", m.presence_penalty);
   v("frequency_penalty", m.frequency_penalty);
   v("extra", m.extra);
+  v("prompt_logprobs", m.prompt_logprobs);
 }
 template <class V>
 void fields(V& v, Like<Prompt> auto& m) {

@@ -19,6 +19,8 @@ namespace holdfast::wire {
 using TokenId = std::int32_t;
 /// Stands for the vector of an embedding (vector_text.h). No vocabulary has it: its piece is empty.
 inline constexpr TokenId kVectorToken = -1;
+/// Stands for the log-probabilities of a prompt (prompt_scores.h) where no token was asked for.
+inline constexpr TokenId kScoresToken = -2;
 
 /// Orders the attempts of a request: a later fence always compares greater, also over daemon
 /// restarts (the boot epoch is raised, durably, before the first socket is bound).
@@ -42,6 +44,7 @@ struct Sampling {
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
   std::string extra;  // JSON object: further fields (logit_bias, grammar: shared/grammar/request.h)
+  std::int32_t prompt_logprobs = -1;  // as logprobs, of the prompt's tokens
 };
 
 /// What a client asks for. Exactly one of `text`, `ids`, `messages_json` is set.

@@ -67,6 +67,7 @@ TEST_F(EmbeddingMachine, WhatIsForTextAloneIsRefused) {
   refuses([](wire::Submit& s) { s.stops = {"x"}; });
   refuses([](wire::Submit& s) { s.echo = true; });
   refuses([](wire::Submit& s) { s.sampling.logprobs = 0; });
+  refuses([](wire::Submit& s) { s.sampling.prompt_logprobs = 0; });
   prepare(bench.text_submission("long"), true, {std::vector<TokenId>(65, 3)});
   EXPECT_EQ(refused().code, Errc::kContextExceeded);
 }

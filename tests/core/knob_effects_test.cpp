@@ -140,6 +140,13 @@ std::int64_t largest_output(Rig& rig) {
 std::int64_t largest_bytes(Rig& rig) {  // beside the 16 of the prompt
   return 16 + largest_meta(rig);
 }
+std::int64_t largest_scores(Rig& rig) {  // 4 tokens of prompt, n times
+  const auto score = [](wire::Submit& s, std::int64_t n) {
+    s.n = static_cast<std::int32_t>(n);
+    s.sampling.prompt_logprobs = 1;
+  };
+  return 4 * 20 * largest(rig, score);
+}
 
 // ---- streams and memory of what has ended
 
@@ -490,6 +497,7 @@ const std::vector<Row>& rows() {
       {"request.max_prompt_tokens", 5, 5, 150, 150, largest_prompt},
       {"request.max_output_tokens", 5, 5, 150, 150, largest_output},
       {"request.max_bytes", 20, 20, 200, 200, largest_bytes},
+      {"request.max_score_bytes", 200, 160, 800, 800, largest_scores},
       {"requests.ended_in_memory", 1, 1, 4, 4, known_after_five},
       {"workers.adoption_window_ms", 100, 100, 9000, 9000, adoption_takes},
       {"workers.reconnect_ms", 50, 50, 7000, 7000, lost_worker_keeps_its_load},

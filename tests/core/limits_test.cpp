@@ -45,6 +45,8 @@ std::vector<Over> over_a_bound_of_one() {
       {"tenant.t.max_pages=2", Errc::kContextExceeded, 3, 2, prompt(128)},
       {"model.m.max_pages=1", Errc::kContextExceeded, 2, 1, output(100)},
       {"request.max_bytes=15", Errc::kInvalidRequest, 16, 15, no_change},
+      {"request.max_score_bytes=79", Errc::kInvalidRequest, 80, 79,
+       [](wire::Submit& s) { s.sampling.prompt_logprobs = 1; }},
       {"request.max_meta_bytes=1", Errc::kInvalidRequest, 2, 1,
        [](wire::Submit& s) { s.meta = "ab"; }},
       {"request.max_prompts=1", Errc::kInvalidRequest, 2, 1,

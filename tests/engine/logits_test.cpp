@@ -38,6 +38,18 @@ TEST(Logits, RowsDoNotDependOnHowTheyAreReached) {
   }
 }
 
+TEST(Logits, RowsAreEnoughBesideNeighboursThatAreGivenGuesses) {
+  const auto tokens = tokens_of(300);
+  std::vector<std::int64_t> positions;
+  for (std::int64_t i = 0; i < 300; ++i) positions.push_back(i);
+  TestEngine truth;
+  TestEngine t;
+  truth.log->period = t.log->period = 5;  // what neighbours make repeats itself
+  const auto expected = compute_logits(*truth.engine, tokens, positions, {}).value();
+  EXPECT_EQ(compute_logits(*t.engine, tokens, positions, {64, 5, false}).value(), expected);
+  EXPECT_GT(t.engine->usage().drafts, 0u);
+}
+
 TEST(Logits, PositionsInAnyOrderAndTwice) {
   const auto tokens = tokens_of(200);
   TestEngine t;

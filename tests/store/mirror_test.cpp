@@ -44,6 +44,7 @@ std::string text_of(const wire::Sampling& s) {
   t.add("min_tokens", s.min_tokens).add("logprobs", s.logprobs);
   t.add("repetition", s.repetition_penalty).add("presence", s.presence_penalty);
   t.add("frequency", s.frequency_penalty).add("extra", s.extra);
+  t.add("prompt_logprobs", s.prompt_logprobs);
   return t.out.str();
 }
 
@@ -125,6 +126,7 @@ struct Mirror {
     core::PayloadRow& p = s.insert.payload;
     p.sampling = {real(), i32(), real(), real(), random(), coin(),
                   i32(),  i32(), real(), real(), real(),   coin() ? word() : ""};
+    if (coin()) p.sampling.prompt_logprobs = static_cast<std::int32_t>(draw(0, 64));
     for (std::int64_t i = draw(0, 2); i > 0; --i) p.stops.push_back(bytes() + "x");
     p.echo = coin();
     p.meta = coin() ? word() : "";

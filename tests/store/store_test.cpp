@@ -399,7 +399,8 @@ TEST(Store, ASmallLogIsMovedWhenNothingElseIsToDo) {
 }
 
 TEST(Store, ParametersSurviveBothReaders) {
-  // Without stops and extra a reader of our own is used, else the JSON parser: both must agree.
+  // Without stops, extra and scores of the prompt a reader of our own is used, else the JSON
+  // parser: both must agree.
   core::PayloadRow payload;
   wire::Sampling& s = payload.sampling;
   s = {0.1f, 40, 0.95f, 0.05f, 0xFFFF'FFFF'FFFF'FFFEULL, true, 3, 5, 1.1f, -0.3f, 1e-7f, ""};
@@ -408,14 +409,16 @@ TEST(Store, ParametersSurviveBothReaders) {
     return a.temperature == b.temperature && a.top_k == b.top_k && a.top_p == b.top_p &&
            a.min_p == b.min_p && a.seed == b.seed && a.ignore_eos == b.ignore_eos &&
            a.min_tokens == b.min_tokens && a.logprobs == b.logprobs &&
-           a.repetition_penalty == b.repetition_penalty && a.extra == b.extra &&
-           a.presence_penalty == b.presence_penalty && a.frequency_penalty == b.frequency_penalty;
+           a.prompt_logprobs == b.prompt_logprobs && a.repetition_penalty == b.repetition_penalty &&
+           a.extra == b.extra && a.presence_penalty == b.presence_penalty &&
+           a.frequency_penalty == b.frequency_penalty;
   };
   for (const std::vector<std::string>& stops :
        {std::vector<std::string>{}, std::vector<std::string>{"a\"b", "\n"}}) {
     payload.stops = stops;
     for (const char* extra : {"", "{\"logit_bias\":{}}"}) {
       s.extra = extra;
+      s.prompt_logprobs = s.prompt_logprobs == 4 ? -1 : 4;
       const Params back = decode_params(encode_params(payload)).value();
       EXPECT_TRUE(same(back.sampling, s));
       EXPECT_EQ(back.stops, stops);

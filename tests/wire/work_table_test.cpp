@@ -81,6 +81,28 @@ TEST_F(Table, SendsEachTokenOnceAndFreesWhatIsAcknowledged) {
   EXPECT_TRUE(table.empty());
 }
 
+TEST_F(Table, AMessageIsNotMuchLongerThanItsExtraMayBe) {
+  constexpr std::size_t kBytes = 5 << 20;
+  std::vector<engine::SequenceKey> keys;
+  for (std::int32_t choice = 0; choice < 4; ++choice) {
+    wire::Dispatch d = dispatch(1);
+    d.choice = choice;
+    start(d);
+    keys.push_back(key);
+  }
+  for (const engine::SequenceKey each : keys) {
+    engine::Produced p = produced(each, 0, {10});
+    p.extra = {std::string(kBytes, 'x')};
+    table.produced(p);
+  }
+  std::vector<std::size_t> events;
+  for (wire::Tokens sent = send(); !sent.events.empty(); sent = send()) {
+    events.push_back(sent.events.size());
+    for (const wire::TokenEvent& event : sent.events) EXPECT_EQ(event.extra[0].size(), kBytes);
+  }
+  EXPECT_EQ(events, (std::vector<std::size_t>{2, 2}));
+}
+
 TEST_F(Table, FinishWithoutATokenIsSent) {
   start(dispatch(1, {7}));
   table.produced(produced(key, 1, {8}));

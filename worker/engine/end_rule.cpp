@@ -40,6 +40,8 @@ Result<void> check_sampling(const SequenceSpec& spec) {
   if (!in_range(s.min_p, 0.0f, 1.0f)) return bad("min_p", "0 to 1");
   if (s.min_tokens < 0) return bad("min_tokens", "0 or more");
   if (s.logprobs < -1 || s.logprobs > 1000) return bad("logprobs", "-1 (off) to 1000");
+  if (s.prompt_logprobs < -1 || s.prompt_logprobs > 1000)
+    return bad("prompt_logprobs", "-1 (off) to 1000");
   if (!in_range(s.repetition_penalty, 0.01f, 100.0f))
     return bad("repetition_penalty", "0.01 to 100");
   if (!in_range(s.presence_penalty, -100.0f, 100.0f)) return bad("presence_penalty", "-100 to 100");
@@ -79,6 +81,10 @@ std::int32_t pages_for(std::int64_t n) {
   return static_cast<std::int32_t>((n + plan::kPageTokens - 1) / plan::kPageTokens);
 }
 
+bool wants_scores(const SequenceSpec& spec) {
+  return spec.sampling.prompt_logprobs >= 0 && spec.committed.empty();
+}
+
 std::int64_t generated_max(const SequenceSpec& spec, std::int64_t context) {
   return std::min(spec.max_tokens, context - static_cast<std::int64_t>(spec.prompt.size()));
 }
@@ -107,7 +113,8 @@ Result<void> check_spec(const SequenceSpec& spec, const Vocabulary& vocabulary, 
                       std::to_string(most));
   }
   // The last token of a choice is never fed back, so it needs no KV row.
-  const std::int32_t needed = most > 0 ? pages_for(prompt + most - 1) : 0;
+  const std::int64_t computed = most > 0 ? prompt + most - 1 : wants_scores(spec) ? prompt : 0;
+  const std::int32_t needed = pages_for(computed);
   if (needed > pages_total) {
     return refuse(Errc::kMemoryExhausted, spec,
                   "needs " + std::to_string(needed) + " KV pages, the pool has " +

@@ -49,6 +49,9 @@ class EndRule {
 Result<void> check_spec(const SequenceSpec& spec, const Vocabulary& vocabulary, std::int32_t vocab,
                         std::int64_t context, std::int32_t pages_total);
 
+/// Whether log-probabilities of its prompt are wanted: they came with the first committed token.
+bool wants_scores(const SequenceSpec& spec);
+
 /// Generated tokens at most: max_tokens, or less where the context ends before.
 std::int64_t generated_max(const SequenceSpec& spec, std::int64_t context);
 

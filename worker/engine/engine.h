@@ -73,8 +73,10 @@ class Engine {
   /// kContextExceeded / kMemoryExhausted (can never fit), kConflict (key in use), kRateLimited (no
   /// free slot now), kInvalidRequest (token id out of range, parameters out of range),
   /// kUnsupported (the model is an encoder: it makes vectors, no text).
-  /// A spec whose sampling.extra asks for an embedding ends with one Produced that has it. A
-  /// grammar is compiled beside the steps; one that cannot be ends the sequence with kError.
+  /// A spec whose sampling.extra asks for an embedding ends with one Produced that has it. With
+  /// sampling.prompt_logprobs the first token's extra has the prompt's scores
+  /// (wire/prompt_scores.h); with max_tokens 0 they come as kScoresToken. A grammar is compiled
+  /// beside the steps; one that cannot be ends the sequence with kError.
   virtual Result<void> add(SequenceSpec spec) = 0;
   /// As add(), for a vector: runs beside the others, in chunks where the model has a causal mask,
   /// and ends with one Produced. The vector's bits depend on its tokens and the spec alone.

@@ -13,6 +13,7 @@
 #include "shared/grammar/request.h"
 #include "shared/plan/plan.h"
 #include "shared/sampling/extra.h"
+#include "shared/wire/prompt_scores.h"
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/fake_options.h"
@@ -81,7 +82,7 @@ class FakeEngine final : public Engine {
     FakeSequence s;
     s.rule = EndRule(&vocabulary_, spec.stops, generated_max(spec, options_.context),
                      spec.sampling.ignore_eos);
-    s.finish = s.rule.start();
+    s.finish = wants_scores(spec) ? wire::FinishReason::kNone : s.rule.start();
     s.age = ++ages_;
     s.embeds = extra.embedding.has_value();
     if (s.embeds && !spec.committed.empty()) s.finish = wire::FinishReason::kStop;
@@ -146,6 +147,7 @@ class FakeEngine final : public Engine {
   void sample(FakeSequence& s);
   TokenId token_of(const FakeSequence& s) const;
   std::vector<float> vector_of(const FakeSequence& s) const;
+  wire::PromptScores scores_of(const FakeSequence& s) const;
 
   FakeOptions options_;
   Vocabulary vocabulary_;
@@ -209,7 +211,37 @@ std::vector<float> FakeEngine::vector_of(const FakeSequence& s) const {
   return vector;
 }
 
+/// The same for the same prompt; those of a token depend on the tokens up to it alone.
+wire::PromptScores FakeEngine::scores_of(const FakeSequence& s) const {
+  wire::PromptScores scores;
+  scores.ids = s.spec.prompt;
+  scores.top = std::min(s.spec.sampling.prompt_logprobs, options_.vocab);
+  std::uint64_t hash = 0;
+  const auto vocab = static_cast<std::uint64_t>(options_.vocab);
+  for (std::size_t i = 0; i < scores.ids.size(); ++i) {
+    hash = mix(hash, static_cast<std::uint64_t>(scores.ids[i]));
+    if (i == 0) continue;
+    const auto logprob = -static_cast<float>(hash % 1'000'000) / 65'536;
+    scores.scores.push_back({logprob, static_cast<std::int32_t>(hash % vocab) + 1});
+    for (std::int32_t k = 0; k < scores.top; ++k) {
+      const auto id = static_cast<TokenId>((hash + static_cast<std::uint64_t>(k)) % vocab);
+      scores.alternatives.push_back({id, -static_cast<float>(k + 1) / 8});
+    }
+  }
+  return scores;
+}
+
 void FakeEngine::sample(FakeSequence& s) {
+  const bool first = wants_scores(s.spec) && s.generated == 0;
+  if (first && s.spec.max_tokens == 0) {
+    Produced p;
+    p.key = s.spec.key;
+    p.ids.push_back(wire::kScoresToken);
+    p.extra.push_back(wire::with_prompt_scores("", scores_of(s)));
+    s.finish = p.finish = wire::FinishReason::kLength;
+    produced_.push_back(std::move(p));
+    return;
+  }
   if (s.embeds) {
     Produced p;
     p.key = s.spec.key;
@@ -233,6 +265,9 @@ void FakeEngine::sample(FakeSequence& s) {
     p.ids.push_back(id);
     s.finish = p.finish = s.rule.feed(id);
     if (s.spec.sampling.logprobs >= 0) p.extra.emplace_back("{\"logprob\":0,\"top\":[]}");
+    if (first) {
+      p.extra = {wire::with_prompt_scores(p.extra.empty() ? "" : p.extra[0], scores_of(s))};
+    }
     s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
     ++s.generated;
     ++s.length;

@@ -176,7 +176,8 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
   slot->finishes = request && request->finish && extra.mirostat == 0;  // ingress refuses both
   slot->rule = EndRule(&config_.vocabulary, std::move(spec.stops), slot->generated_max, ignore_eos);
   if (request) slot->grammar = grammars_->start(*request);
-  slot->finish = slot->rule.start();
+  const bool scores = wants_scores(spec);
+  slot->finish = scores ? wire::FinishReason::kNone : slot->rule.start();
   for (const TokenId id : spec.committed) {  // the choice may have ended with what was committed
     if (slot->finish != wire::FinishReason::kNone) break;
     slot->finish = slot->rule.feed(id);
@@ -191,6 +192,7 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
   }
   slot->prompt_n = static_cast<std::int64_t>(spec.prompt.size());
   slot->sampling = std::move(spec.sampling);
+  if (scores) want_scores(*slot);
   slot->choice = spec.choice;
   slot->priority = spec.priority;
   return {};
@@ -252,6 +254,7 @@ void ModelEngine::release(Slot& slot) {
   slot.replayed_n = 0;
   slot.probe.reset();
   slot.pooler.reset();
+  slot.scores.reset();
   slot.probe_next = 0;
   slot.prompt_n = 0;
   slot.choice = 0;
@@ -372,7 +375,13 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
   if (slot.pooler) return advance_embedding(slot, segment, first);
   if (slot.probe) return advance_probe(slot, segment, rows);
   keep_prefix(slot);
-  if (slot.pending() == 0) sample(slot, rows);
+  if (slot.scores && !take_scores(slot, segment, rows)) return;
+  if (slot.pending() == 0) {
+    if (slot.generated_max == 0) return give_scores(slot);
+    // Behind the rows of its prompt, if those were wanted.
+    const std::int64_t before = segment.n_logits - 1 - planned.drafts;
+    sample(slot, rows + before * static_cast<std::int64_t>(config_.vocab));
+  }
   if (planned.drafts > 0) take_guessed(planned, rows);
 }
 
@@ -485,6 +494,7 @@ void ModelEngine::sample(Slot& slot, const float* row) {
   if (slot.sampling.logprobs >= 0) {
     p.extra.push_back(sampler_.logprobs_json(row, *id, slot.sampling.logprobs));
   }
+  if (slot.scores) p.extra = {scores_into(slot, p.extra.empty() ? "" : std::move(p.extra[0]))};
   p.finish = slot.rule.feed(*id);
   ++usage_.tokens;
   CHECK(slot.tokens.size() < slot.tokens.capacity());  // the end rule knows the context

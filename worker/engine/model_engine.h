@@ -118,8 +118,11 @@ class ModelEngine final : public Engine {
     std::int64_t generated_max = 0;
     std::unique_ptr<Probe> probe;
     std::unique_ptr<Pooler> pooler;  // null: no embedding
-    std::size_t probe_next = 0;      // of probe->positions
-    std::vector<TokenId> tokens;     // prompt, then generated; capacity context
+    // Of the prompt's tokens but the first, as far as they are known, also when its pages are given
+    // back in between. Null: not wanted, or given.
+    std::unique_ptr<wire::PromptScores> scores;
+    std::size_t probe_next = 0;   // of probe->positions
+    std::vector<TokenId> tokens;  // prompt, then generated; capacity context
     std::int64_t prompt_n = 0;
     std::int64_t computed = 0;        // positions [0, computed) are in the pages
     std::vector<std::int32_t> pages;  // capacity of a whole context
@@ -132,6 +135,7 @@ class ModelEngine final : public Engine {
     std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
     std::int64_t generated() const { return length() - prompt_n; }
     std::int64_t pending() const { return length() - computed; }
+    std::int64_t scored() const { return static_cast<std::int64_t>(scores->scores.size()); }
   };
   struct Planned {
     Slot* slot;
@@ -159,6 +163,7 @@ class ModelEngine final : public Engine {
   std::int32_t take_page();
   void give_pages(Slot& slot);
   bool shares_prefix(const Slot& slot) const;
+  std::int32_t prefix_pages(const Slot& slot) const;
   void find_prefix(Slot& slot);
   void keep_prefix(Slot& slot);
   bool waits_for_prefix(const Slot& slot) const;
@@ -166,12 +171,18 @@ class ModelEngine final : public Engine {
   bool drop_drafts();
   void add_segment(Slot& slot, std::int64_t n);
   std::int32_t probe_rows(const Slot& slot, std::int64_t& n) const;
+  std::int32_t score_rows(const Slot& slot, std::int64_t& n) const;
+  std::int32_t rows_wanted(const Slot& slot, std::int64_t& n) const;
   bool ranks_before(const Slot& a, const Slot& b) const;
 
   void run();
   void take_guessed(const Planned& planned, const float* rows);
   void collect(const Planned& planned, const float* rows, std::int32_t first);
   void fail(Slot& slot, const Error& error);
+  void want_scores(Slot& slot);
+  bool take_scores(Slot& slot, const backend::Segment& segment, const float* rows);
+  std::string scores_into(Slot& slot, std::string extra);
+  void give_scores(Slot& slot);
   bool fill_input(Slot& slot, SampleInput& in);
   void sample(Slot& slot, const float* row);
   std::optional<TokenId> in_time(Slot& slot, const float* row, SampleInput& in, TokenId picked);
@@ -201,7 +212,7 @@ class ModelEngine final : public Engine {
   std::vector<backend::Segment> single_;
   std::vector<Produced> produced_;
   std::int64_t budget_ = 0;     // prefill tokens left in this step
-  std::int32_t rows_left_ = 0;  // rows that this step may still give to probes
+  std::int32_t rows_left_ = 0;  // rows that this step may still give beside one a sequence
   std::int32_t drafts_left_ = 0;
   std::uint64_t ages_ = 0;
   Usage usage_;

@@ -45,6 +45,14 @@ bool has_step(const SamplingExtra* extra, sampling::Step step) {
          std::find(extra->order.begin(), extra->order.end(), step) != extra->order.end();
 }
 
+/// Place of `id` in the total order, from 1.
+std::int32_t rank_of(const float* x, std::int32_t n, TokenId id) {
+  std::int32_t before = 0;
+  for (std::int32_t i = 0; i < id; ++i) before += x[i] >= x[id] ? 1 : 0;
+  for (std::int32_t i = id + 1; i < n; ++i) before += x[i] > x[id] ? 1 : 0;
+  return before + 1;
+}
+
 void append_number(std::string& out, double v) {
   char buffer[40];
   const auto r = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(v));
@@ -266,6 +274,17 @@ std::string Sampler::logprobs_json(const float* logits, TokenId id, std::int32_t
     }
   }
   return out + "]}";
+}
+
+void Sampler::score(const float* logits, TokenId id, wire::PromptScores& scores) {
+  const double lse = log_sum_exp(logits);
+  const auto logprob = [&](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - lse);
+  };
+  scores.scores.push_back({logprob(logits[id]), rank_of(logits, vocab_, id)});
+  if (scores.top == 0) return;
+  select(logits, scores.top);
+  for (const Candidate& c : candidates_) scores.alternatives.push_back({c.id, logprob(c.logit)});
 }
 
 }  // namespace holdfast::engine

@@ -29,6 +29,7 @@
 
 #include "shared/base/result.h"
 #include "shared/sampling/extra.h"
+#include "shared/wire/prompt_scores.h"
 #include "worker/engine/chain.h"
 #include "worker/engine/dry.h"
 #include "worker/engine/engine.h"
@@ -67,6 +68,9 @@ class Sampler {
   /// {"logprob":x,"top":[[id,lp],…]} of the unmodified logits (natural logarithm), `top` in the
   /// total order. Wants finite logits.
   std::string logprobs_json(const float* logits, TokenId id, std::int32_t top);
+  /// Adds what a row of finite logits says of the token that came next: as logprobs_json, with its
+  /// rank in the total order and the first scores.top of that.
+  void score(const float* logits, TokenId id, wire::PromptScores& scores);
   /// log sum e^logit of a row of finite logits.
   double log_sum_exp(const float* logits);
 

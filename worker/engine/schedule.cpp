@@ -23,9 +23,10 @@ void ModelEngine::plan() {
   std::sort(order_.begin(), order_.end(),
             [&](const Slot* a, const Slot* b) { return ranks_before(*a, *b); });
   budget_ = decoding > 0 ? config_.prefill_chunk_busy : config_.prefill_chunk;
-  // Each sequence may want one row; what is over goes to probes that want more.
+  // Each sequence may want one row; what is over goes to those that want more of their prompt.
   rows_left_ = config_.logit_rows - static_cast<std::int32_t>(order_.size());
   drafts_left_ = std::min({config_.drafts, plan::kDraftRows + 1 - decoding, rows_left_});
+  if (decoding == 0) drafts_left_ = 0;  // all rows to those that want their prompt's
   bool may_admit = true;  // a sequence that waits for pages is not overtaken
   for (Slot* slot : order_) {
     if (slot->paused) continue;
@@ -57,12 +58,17 @@ bool ModelEngine::shares_prefix(const Slot& slot) const {
   return config_.prefix_cache && config_.causal && !slot.pooler && !slot.probe;
 }
 
-/// Pages of its beginning that are known. Its last token is computed all the same: its logits are
-/// wanted.
+/// Pages of its beginning that others may have computed. Its last token is computed all the same:
+/// its logits are wanted, and so are those of all tokens that have no score yet.
+std::int32_t ModelEngine::prefix_pages(const Slot& slot) const {
+  const std::int64_t most = slot.scores ? slot.scored() : slot.length() - 1;
+  return static_cast<std::int32_t>(most / plan::kPageTokens);
+}
+
+/// Those of them that are known.
 void ModelEngine::find_prefix(Slot& slot) {
   if (!shares_prefix(slot) || !slot.pages.empty()) return;
-  cache_.find(slot.tokens, static_cast<std::int32_t>((slot.length() - 1) / plan::kPageTokens),
-              slot.pages);
+  cache_.find(slot.tokens, prefix_pages(slot), slot.pages);
   slot.kept = static_cast<std::int32_t>(slot.pages.size());
   slot.computed = slot.kept * plan::kPageTokens;
 }
@@ -89,7 +95,7 @@ void ModelEngine::keep_prefix(Slot& slot) {
 /// Whether one that ranks before it is about to make pages that it could share.
 bool ModelEngine::waits_for_prefix(const Slot& slot) const {
   if (!shares_prefix(slot)) return false;
-  const auto most = static_cast<std::int32_t>((slot.length() - 1) / plan::kPageTokens);
+  const std::int32_t most = prefix_pages(slot);
   for (const Slot* other : order_) {
     if (other == &slot || other->state != State::kRunning || other->paused) continue;
     if (!shares_prefix(*other) || other->pending() <= 1 || ranks_before(slot, *other)) continue;
@@ -208,13 +214,29 @@ std::int32_t ModelEngine::probe_rows(const Slot& slot, std::int64_t& n) const {
   return static_cast<std::int32_t>(slot.computed + n - first);
 }
 
+/// As probe_rows, for all of the prompt: row p is behind token p and foretells the next one; the
+/// last one is for sampling. What is set aside for guesses of others is left to them.
+std::int32_t ModelEngine::score_rows(const Slot& slot, std::int64_t& n) const {
+  const std::int64_t first = slot.scored();
+  if (first >= slot.computed + n) return 0;
+  const std::int32_t spare = std::max(0, rows_left_ - std::max(0, drafts_left_));
+  n = std::min(n, first + 1 + spare - slot.computed);
+  return static_cast<std::int32_t>(slot.computed + n - first);
+}
+
+/// Of the next n tokens of a sequence; n may become less.
+std::int32_t ModelEngine::rows_wanted(const Slot& slot, std::int64_t& n) const {
+  if (slot.pooler) return 0;
+  if (slot.probe) return probe_rows(slot, n);
+  if (slot.scores) return score_rows(slot, n);
+  return slot.computed + n == slot.length() ? 1 : 0;
+}
+
 void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   const bool decode = slot.pending() == 1;
   backend::Segment s;
   s.hidden = slot.pooler != nullptr;
-  s.n_logits = slot.probe                                           ? probe_rows(slot, n)
-               : !slot.pooler && slot.computed + n == slot.length() ? 1
-                                                                    : 0;
+  s.n_logits = rows_wanted(slot, n);
   rows_left_ -= std::max(s.n_logits - 1, 0);
   if (!decode) budget_ -= n;
   s.tokens = slot.tokens.data() + slot.computed;
@@ -227,12 +249,13 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
 
 /// Guesses behind the last token of a sequence that decodes, in pages that it has.
 void ModelEngine::add_drafts(Slot& slot) {
-  const bool plain = !slot.probe && !slot.pooler && slot.replayed_n == slot.replayed.size();
+  const bool plain =
+      !slot.probe && !slot.pooler && !slot.scores && slot.replayed_n == slot.replayed.size();
   const std::int64_t room =
       std::min<std::int64_t>(static_cast<std::int64_t>(slot.pages.size()) * plan::kPageTokens,
                              slot.prompt_n + slot.generated_max) -
       slot.length();
-  const std::int64_t most = std::min<std::int64_t>({drafts_left_, budget_, room});
+  const std::int64_t most = std::min<std::int64_t>({drafts_left_, rows_left_, budget_, room});
   if (!plain || most <= 0) return;
   const std::span<const TokenId> guessed = slot.drafter.guess(slot.tokens, most);
   if (guessed.size() < 2) return;  // the last token alone

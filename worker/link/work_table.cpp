@@ -8,6 +8,9 @@
 namespace holdfast::worker {
 namespace {
 
+/// At which a message is sent without more: scores of prompts can be long.
+constexpr std::size_t kExtraBytesMax = 8 << 20;
+
 /// Trying again elsewhere or later can help. Everything else would come back for ever: it ends the
 /// choice with its error.
 bool is_passing(Errc code) {
@@ -196,8 +199,9 @@ void WorkTable::forget(std::map<Name, Item>::iterator it) {
 wire::Tokens WorkTable::unsent(std::size_t tokens_max) const {
   wire::Tokens out;
   std::size_t tokens = 0;
+  std::size_t extra_bytes = 0;
   for (const auto& [name, item] : items_) {
-    if (!item.adopted || tokens >= tokens_max) continue;
+    if (!item.adopted || tokens >= tokens_max || extra_bytes >= kExtraBytesMax) continue;
     if (item.sent_upto == item.next() && (!item.finished() || item.finish_sent)) continue;
     wire::TokenEvent event;
     event.request_id = name.first;
@@ -212,6 +216,7 @@ wire::Tokens WorkTable::unsent(std::size_t tokens_max) const {
     if (!item.extra.empty()) {
       const auto extra = item.extra.begin() + skip;
       event.extra.assign(extra, extra + n);
+      for (const std::string& text : event.extra) extra_bytes += text.size();
     }
     if (item.sent_upto + n == item.next() && item.finished()) {
       event.finish = item.finish;
