@@ -15,12 +15,12 @@ void append(Delta& to, Delta&& from) {
   from = {};
 }
 
+}  // namespace
+
 std::int64_t count_characters(std::string_view bytes) {
   return std::count_if(bytes.begin(), bytes.end(),
                        [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
-
-}  // namespace
 
 std::string clean_utf8(std::string_view bytes) {
   text::Releaser releaser;
@@ -52,12 +52,13 @@ bool ChoiceText::holds() const {
   return !copy.finish().empty();
 }
 
-void ChoiceText::take(std::string_view bytes, const std::string* extra, Delta* out) {
+void ChoiceText::take(wire::TokenId id, std::string_view bytes, const std::string* extra,
+                      Delta* out) {
   std::string text = releaser_.feed(bytes);
   const bool is_new = considered_ >= seen_;
   ++considered_;
   if (is_new) out->text += text;
-  if (!keep_logs_) return;
+  if (!keep_logs_ || id == wire::kScoresToken) return;
   if (is_new) out->logs.push_back({std::string(bytes), characters_, extra ? *extra : ""});
   characters_ += count_characters(bytes);
 }
@@ -73,7 +74,7 @@ Delta ChoiceText::feed(const wire::Event& event, bool hold_last) {
     const std::size_t begin =
         i == 0 ? 0
                : std::min<std::size_t>(i - 1 < event.ends.size() ? event.ends[i - 1] : size, end);
-    take(std::string_view(event.bytes).substr(begin, end - begin),
+    take(event.ids[i], std::string_view(event.bytes).substr(begin, end - begin),
          i < event.extra.size() ? &event.extra[i] : nullptr, &waiting_);
   }
   if (hold_last && holds()) {

@@ -53,7 +53,7 @@ class ChoiceText {
   bool holds() const;
 
  private:
-  void take(std::string_view bytes, const std::string* extra, Delta* out);
+  void take(wire::TokenId id, std::string_view bytes, const std::string* extra, Delta* out);
 
   text::Releaser releaser_;
   std::int64_t seen_;
@@ -63,6 +63,9 @@ class ChoiceText {
   std::int64_t characters_ = 0;
   Delta waiting_;  // of the last token
 };
+
+/// Code points that begin in `bytes`.
+std::int64_t count_characters(std::string_view bytes);
 
 /// `bytes` with everything that is not UTF-8 replaced by U+FFFD.
 std::string clean_utf8(std::string_view bytes);

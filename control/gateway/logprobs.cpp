@@ -1,5 +1,7 @@
 #include "control/gateway/logprobs.h"
 
+#include <algorithm>
+#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -61,11 +63,47 @@ json chat_logprobs(const std::vector<TokenLog>& logs) {
   return out;
 }
 
-json completion_logprobs(const std::vector<TokenLog>& logs) {
+/// Printed with the digits that the float needs, as those of the other tokens are.
+double number_of(float logprob) {
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, logprob).ptr;
+  double number = 0;
+  std::from_chars(text, end, number);
+  return number;
+}
+
+std::string piece_of(const wire::PromptScores& scores, wire::TokenId id) {
+  const auto found = scores.pieces.find(id);
+  return found == scores.pieces.end() || found->second.bytes.empty()
+             ? "token_id:" + std::to_string(id)
+             : clean_utf8(found->second.bytes);
+}
+
+void append_prompt(const EchoLog& echo, json& out) {
+  const wire::PromptScores& scores = *echo.scores;
+  const std::vector<std::int64_t> offsets = prompt_offsets(echo.text, scores);
+  for (std::size_t i = 0; i < scores.ids.size(); ++i) {
+    out["tokens"].push_back(piece_of(scores, scores.ids[i]));
+    out["text_offset"].push_back(offsets[i]);
+    out["token_logprobs"].push_back(i == 0 ? json()
+                                           : json(number_of(scores.scores[i - 1].logprob)));
+    json top;  // null for the first
+    for (std::int32_t k = 0; i > 0 && k < std::min(echo.top, scores.top); ++k) {
+      const auto& [id, logprob] = scores.top_of(i)[k];
+      top.emplace(piece_of(scores, id), number_of(logprob));
+    }
+    if (i > 0 && top.is_null()) top = json::object();
+    out["top_logprobs"].push_back(std::move(top));
+  }
+}
+
+json completion_logprobs(const std::vector<TokenLog>& logs, const EchoLog& echo) {
   json out;
   for (const char* name : {"tokens", "token_logprobs", "top_logprobs", "text_offset"}) {
     out[name] = json::array();
   }
+  if (echo.scores != nullptr) append_prompt(echo, out);
+  const std::int64_t before = count_characters(echo.text);
   for (const TokenLog& log : logs) {
     const json extra = json::parse(log.extra, nullptr, false);
     out["tokens"].push_back(clean_utf8(log.bytes));
@@ -74,7 +112,7 @@ json completion_logprobs(const std::vector<TokenLog>& logs) {
     // Two tokens can have one text: the more likely one comes first.
     for (auto& [bytes, logprob] : top_of(extra)) top.emplace(clean_utf8(bytes), std::move(logprob));
     out["top_logprobs"].push_back(std::move(top));
-    out["text_offset"].push_back(log.offset);
+    out["text_offset"].push_back(before + log.offset);
   }
   return out;
 }
@@ -91,8 +129,50 @@ double mean_logprob(const std::vector<TokenLog>& logs) {
                       : sum / static_cast<double>(logs.size());
 }
 
-std::string logprobs_json(Api api, const std::vector<TokenLog>& logs) {
-  const json out = api == Api::kChat ? chat_logprobs(logs) : completion_logprobs(logs);
+std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::PromptScores& scores) {
+  constexpr std::size_t kFar = 64;  // bytes that tokens without a name of their own may stand for
+  std::vector<std::int64_t> offsets;
+  std::size_t at = 0;
+  std::int64_t characters = 0;
+  const auto go_to = [&](std::size_t to) {
+    characters += count_characters(text.substr(at, to - at));
+    at = to;
+  };
+  for (const wire::TokenId id : scores.ids) {
+    const auto piece = scores.pieces.find(id);
+    std::string_view bytes = piece == scores.pieces.end() ? "" : piece->second.bytes;
+    // SentencePiece puts a space in front of a text.
+    if (bytes.starts_with(' ') && !text.substr(at).starts_with(bytes)) bytes.remove_prefix(1);
+    const bool whole = text.substr(at).starts_with(bytes);
+    const std::size_t found = whole ? at : text.substr(0, at + kFar + bytes.size()).find(bytes, at);
+    const bool control = piece != scores.pieces.end() && piece->second.control;
+    if (!control && found != std::string_view::npos) go_to(found);
+    offsets.push_back(characters);
+    if (whole || !control) go_to(std::min(text.size(), at + bytes.size()));
+  }
+  return offsets;
+}
+
+std::string prompt_logprobs_json(const wire::PromptScores& scores, std::int32_t top) {
+  json out = json::array();
+  for (std::size_t i = 0; i < scores.ids.size(); ++i) {
+    json entry;  // null for the first
+    const auto add = [&](wire::TokenId id, float logprob, std::int32_t rank) {
+      entry.emplace(std::to_string(id), json{{"logprob", number_of(logprob)},
+                                             {"rank", rank},
+                                             {"decoded_token", piece_of(scores, id)}});
+    };
+    if (i > 0) add(scores.ids[i], scores.scores[i - 1].logprob, scores.scores[i - 1].rank);
+    for (std::int32_t k = 0; i > 0 && k < std::min(top, scores.top); ++k) {
+      add(scores.top_of(i)[k].id, scores.top_of(i)[k].logprob, k + 1);
+    }
+    out.push_back(std::move(entry));
+  }
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string logprobs_json(Api api, const std::vector<TokenLog>& logs, const EchoLog& echo) {
+  const json out = api == Api::kChat ? chat_logprobs(logs) : completion_logprobs(logs, echo);
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

@@ -2,17 +2,35 @@
 // Log-probabilities in OpenAI's two shapes.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "control/gateway/choice_text.h"
 #include "control/gateway/shape.h"
+#include "shared/wire/prompt_scores.h"
 
 namespace holdfast::gateway {
 
-/// The value of "logprobs". TokenLog::extra is what the worker's sampler makes, with the bytes of
-/// the alternatives added by the daemon: {"logprob": x, "top": [[id, y, [byte, …]], …]}. What is
-/// missing in it is null or absent in the answer; an alternative without bytes is "token_id:7".
-std::string logprobs_json(Api api, const std::vector<TokenLog>& logs);
+/// The prompt that a completion repeats.
+struct EchoLog {
+  std::string_view text;                       // offsets are counted from its beginning
+  const wire::PromptScores* scores = nullptr;  // null: not in this part of the answer
+  std::int32_t top = 0;                        // alternatives that were asked for
+};
+
+/// The value of "logprobs"; `echo` is for completions. TokenLog::extra is what the worker's sampler
+/// makes, with the bytes of the alternatives added by the daemon: {"logprob": x, "top": [[id, y,
+/// [byte, …]], …]}. What is missing in it is null or absent in the answer; an alternative without
+/// bytes is "token_id:7".
+std::string logprobs_json(Api api, const std::vector<TokenLog>& logs, const EchoLog& echo = {});
+
+/// vLLM's "prompt_logprobs": of each token {id: {logprob, rank, decoded_token}} of itself and the
+/// first `top`; null for the first one.
+std::string prompt_logprobs_json(const wire::PromptScores& scores, std::int32_t top);
+
+/// Characters of `text` before each token of the prompt. A token that is not of the text (one that
+/// was put in front) has no width; where a tokenizer changed the text it is a near guess.
+std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::PromptScores& scores);
 
 /// Of all tokens; that of a text without any is the least.
 double mean_logprob(const std::vector<TokenLog>& logs);

@@ -115,6 +115,20 @@ void read_common(Fields& fields, Generation* out) {
   fields.integer("total_timeout_ms", 0, kTimeoutMsMax, &submit.total_timeout_ms);
 }
 
+/// vLLM's field; there too it is for answers in one document.
+void read_prompt_logprobs(Fields& fields, Generation* out) {
+  std::int64_t top = 0;
+  if (!fields.integer("prompt_logprobs", 0, 20, &top)) return;
+  if (out->shape.stream) {
+    return fields.fail("prompt_logprobs",
+                       "cannot be streamed; /v1/completions streams them with "
+                       "'echo': true and 'logprobs'");
+  }
+  out->shape.prompt_logprobs = static_cast<int>(top);
+  std::int32_t& asked = out->submit.sampling.prompt_logprobs;
+  asked = std::max(asked, static_cast<std::int32_t>(top));
+}
+
 /// What the endpoints that make text know.
 void read_generation(Fields& fields, const ParamLimits& limits, Generation* out) {
   wire::Submit& submit = out->submit;
@@ -125,6 +139,7 @@ void read_generation(Fields& fields, const ParamLimits& limits, Generation* out)
   std::int64_t n = 1;
   fields.integer("n", 1, limits.n, &n);
   submit.n = static_cast<std::int32_t>(n);
+  read_prompt_logprobs(fields, out);
 }
 
 /// The best n of so many: they are compared by their log-probabilities.
@@ -338,10 +353,14 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
   fields.boolean("add_special_tokens", &submit.add_special);
   std::int64_t value = 16;
   fields.integer("max_tokens", 0, kTokensMax, &value);
-  if (value == 0 && !submit.echo) fields.fail("max_tokens", "may be 0 only with 'echo': true");
+  if (value == 0 && !submit.echo && submit.sampling.prompt_logprobs < 0) {
+    fields.fail("max_tokens", "may be 0 only with 'echo': true or 'prompt_logprobs'");
+  }
   submit.max_tokens = value;
   if (fields.integer("logprobs", 0, 20, &value)) {
     submit.sampling.logprobs = static_cast<std::int32_t>(value);
+    std::int32_t& of_prompt = submit.sampling.prompt_logprobs;
+    if (submit.echo) of_prompt = std::max(of_prompt, submit.sampling.logprobs);
   }
   read_best_of(fields, limits, out);
   return finish(fields, limits, out, error);

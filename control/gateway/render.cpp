@@ -90,6 +90,21 @@ std::string with_calls(std::string finish, const ChatText& text) {
   return finish == "stop" && text.calls() > 0 ? "tool_calls" : std::move(finish);
 }
 
+/// Those of the prompt, which come with the first token.
+void take_scores(const wire::Event& event, std::optional<wire::PromptScores>& scores) {
+  if (event.start > 0 || event.extra.empty()) return;
+  scores = wire::read_prompt_scores(event.extra[0]);
+}
+
+/// The value of "logprobs" of a part of an answer; `scores`: of the prompt, if that is in it.
+std::string logs_json(Api api, const wire::RequestInfo& info, int choice,
+                      const std::vector<TokenLog>& logs, const wire::PromptScores* scores) {
+  const bool echoes = info.echo && info.sampling.logprobs >= 0;
+  const std::string prompt = echoes ? prompt_text(info, choice) : std::string();
+  const EchoLog echo{prompt, echoes ? scores : nullptr, info.sampling.logprobs};
+  return logs.empty() && echo.scores == nullptr ? "null" : logprobs_json(api, logs, echo);
+}
+
 }  // namespace
 
 std::string call_id(const std::string& request_id, int choice, int call) {
@@ -127,7 +142,9 @@ std::string usage_json(const wire::RequestInfo& info) {
   std::int64_t prompt = 0;
   std::int64_t completion = 0;
   for (const std::int64_t n : info.prompt_tokens) prompt += n;
-  for (const wire::ChoiceInfo& c : info.choices) completion += c.next_index;
+  // With max_tokens 0 what comes is no token.
+  for (const wire::ChoiceInfo& c : info.choices)
+    completion += info.max_tokens == 0 ? 0 : c.next_index;
   return "{\"prompt_tokens\":" + std::to_string(prompt) +
          ",\"completion_tokens\":" + std::to_string(completion) +
          ",\"total_tokens\":" + std::to_string(prompt + completion) + "}";
@@ -175,6 +192,7 @@ StreamRenderer::StreamRenderer(const Shape& shape, wire::RequestInfo info,
   texts_ = make_texts(shape_, info_, seen_);
   seen_.resize(texts_.size(), 0);
   echoed_.resize(texts_.size(), false);
+  scores_.resize(texts_.size());
 }
 
 std::string StreamRenderer::id() const {
@@ -218,7 +236,8 @@ std::string StreamRenderer::choice_json(int choice, const ChatDelta& delta, bool
     append_json_string(out, delta.out.content);
   }
   out += ",\"logprobs\":";
-  out += delta.logs.empty() ? "null" : logprobs_json(shape_.api, delta.logs);
+  const auto& scores = scores_[static_cast<std::size_t>(choice)];
+  out += logs_json(shape_.api, info_, choice, delta.logs, scores ? &*scores : nullptr);
   out += ",\"finish_reason\":";
   if (finish.empty()) {
     out += "null}";
@@ -229,12 +248,14 @@ std::string StreamRenderer::choice_json(int choice, const ChatDelta& delta, bool
   return out;
 }
 
-/// The prompt goes out with the first token's text: index 0 means that it was not sent yet.
-std::string StreamRenderer::echo_text(int choice) {
+/// The prompt goes out with the first token's text: index 0 means that it was not sent yet. Whether
+/// it is put in front of this one.
+bool StreamRenderer::add_echo(int choice, ChatDelta& delta) {
   const auto c = static_cast<std::size_t>(choice);
-  if (echoed_[c] || seen_[c] > 0 || (resumed_ && echo_only())) return {};
+  if (echoed_[c] || seen_[c] > 0 || (resumed_ && echo_only())) return false;
   echoed_[c] = true;
-  return prompt_text(info_, choice);
+  delta.out.content.insert(0, prompt_text(info_, choice));
+  return true;
 }
 
 std::string StreamRenderer::open() {
@@ -256,10 +277,14 @@ std::string StreamRenderer::on_event(const wire::Event& event) {
                {{"request", event.request_id}, {"choice", event.choice}, {"start", event.start}});
     return {};
   }
+  if (seen_[c] == 0) take_scores(event, scores_[c]);
   ChatDelta delta = texts_[c].feed(event, true);
-  if (texts_[c].shown() > seen_[c]) delta.out.content.insert(0, echo_text(event.choice));
+  const bool echoes = texts_[c].shown() > seen_[c] && add_echo(event.choice, delta);
   std::string out;
-  if (!delta.empty()) append_event(out, id(), chunk(choice_json(event.choice, delta, false, "")));
+  if (!delta.empty() || (echoes && scores_[c])) {
+    append_event(out, id(), chunk(choice_json(event.choice, delta, false, "")));
+  }
+  if (echoes) scores_[c].reset();
   return out;
 }
 
@@ -270,7 +295,7 @@ std::string StreamRenderer::on_fin(const wire::RequestInfo& info) {
   for (int c = 0; c < choices(); ++c) {
     const auto i = static_cast<std::size_t>(c);
     ChatDelta delta = texts_[i].finish();
-    delta.out.content.insert(0, echo_text(c));
+    add_echo(c, delta);
     const std::string finish = with_calls(finish_word(info_, c), texts_[i]);
     if (finish == "error") {
       if (!delta.empty()) append_event(out, id(), chunk(choice_json(c, delta, false, "")));
@@ -309,6 +334,7 @@ Collector::Collector(const Shape& shape, wire::RequestInfo info)
 void Collector::on_event(const wire::Event& event) {
   const auto c = static_cast<std::size_t>(event.choice);
   if (event.choice < 0 || c >= texts_.size()) return;
+  take_scores(event, parts_[c].scores);
   parts_[c].add(texts_[c].feed(event, false));
 }
 
@@ -363,6 +389,15 @@ std::vector<std::size_t> Collector::shown() const {
   return best;
 }
 
+/// vLLM's member with the scores of the prompt: of each choice of a completion, of a chat's whole
+/// answer. Empty unless it was asked for.
+std::string Collector::prompt_member(std::size_t c) const {
+  if (shape_.prompt_logprobs < 0) return {};
+  const auto& scores = parts_[c].scores;
+  return ",\"prompt_logprobs\":" +
+         (scores ? prompt_logprobs_json(*scores, shape_.prompt_logprobs) : "null");
+}
+
 std::string Collector::choice_json(int index, std::size_t c, const std::string& finish) const {
   const int choice = static_cast<int>(c);
   const std::string text = prompt_text(info_, choice) + parts_[c].content;
@@ -373,8 +408,12 @@ std::string Collector::choice_json(int index, std::size_t c, const std::string& 
     out += ",\"text\":";
     append_json_string(out, text);
   }
-  const bool logs = !parts_[c].logs.empty() && !shape_.hide_logs;
-  out += ",\"logprobs\":" + (logs ? logprobs_json(shape_.api, parts_[c].logs) : "null");
+  const Part& part = parts_[c];
+  out += ",\"logprobs\":";
+  out += shape_.hide_logs ? "null"
+                          : logs_json(shape_.api, info_, choice, part.logs,
+                                      part.scores ? &*part.scores : nullptr);
+  if (shape_.api != Api::kChat) out += prompt_member(c);
   out += ",\"finish_reason\":";
   append_json_string(out, finish);
   return out + "}";
@@ -400,8 +439,10 @@ Response Collector::on_fin(const wire::RequestInfo& info) {
     ++index;
   }
   Response response;
-  response.body = common_members(shape_, info_, false) + "[" + choices +
-                  "],\"usage\":" + usage_json(info_) + "}";
+  response.body =
+      common_members(shape_, info_, false) + "[" + choices + "],\"usage\":" + usage_json(info_);
+  if (shape_.api == Api::kChat) response.body += prompt_member(0);
+  response.body += "}";
   return response;
 }
 

@@ -2,6 +2,7 @@
 // Answers in OpenAI's shapes: a stream of chunks, or one document. No sockets: strings.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "control/gateway/http_types.h"
 #include "control/gateway/shape.h"
 #include "shared/wire/messages.h"
+#include "shared/wire/prompt_scores.h"
 
 namespace holdfast::gateway {
 
@@ -49,8 +51,11 @@ class StreamRenderer final : public EventWriter {
   std::string choice_json(int choice, const ChatDelta& delta, bool role,
                           const std::string& finish) const;
   std::string delta_json(int choice, const chat::OutputDelta& delta, bool role) const;
-  std::string echo_text(int choice);
-  bool echo_only() const { return info_.echo && info_.max_tokens == 0; }
+  bool add_echo(int choice, ChatDelta& delta);
+  /// Nothing comes of its worker.
+  bool echo_only() const {
+    return info_.echo && info_.max_tokens == 0 && info_.sampling.prompt_logprobs < 0;
+  }
 
   Shape shape_;
   wire::RequestInfo info_;
@@ -58,6 +63,7 @@ class StreamRenderer final : public EventWriter {
   bool resumed_;  // the client came back with an id
   std::vector<ChatText> texts_;
   std::vector<bool> echoed_;
+  std::vector<std::optional<wire::PromptScores>> scores_;  // until they went out with the prompt
 };
 
 /// An answer in one document.
@@ -83,9 +89,11 @@ class Collector final : public WholeAnswer {
   wire::RequestInfo info_;
   std::string message_json(int choice, const std::string& text) const;
   std::string choice_json(int index, std::size_t c, const std::string& finish) const;
+  std::string prompt_member(std::size_t c) const;
   std::vector<std::size_t> shown() const;
   std::vector<ChatText> texts_;
   struct Part {  // of one choice
+    std::optional<wire::PromptScores> scores;
     std::string content;
     std::string reasoning;
     std::vector<chat::CallDelta> calls;

@@ -63,6 +63,7 @@ std::string encode_shape(const Shape& shape) {
   if (shape.tools) out["tools"] = true;
   if (shape.keep > 0) out["keep"] = shape.keep;
   if (shape.hide_logs) out["hide_logs"] = true;
+  if (shape.prompt_logprobs >= 0) out["prompt_logprobs"] = shape.prompt_logprobs;
   if (shape.base64) out["base64"] = true;
   if (shape.dimensions > 0) out["dimensions"] = shape.dimensions;
   if (!shape.normalize) out["as_computed"] = true;
@@ -96,6 +97,7 @@ Shape decode_shape(const std::string& meta) {
   shape.tools = flag("tools");
   shape.keep = static_cast<int>(count("keep", 0));
   shape.hide_logs = flag("hide_logs");
+  shape.prompt_logprobs = static_cast<int>(count("prompt_logprobs", -1));
   shape.base64 = flag("base64");
   shape.dimensions = count("dimensions", 0);
   shape.normalize = !flag("as_computed");

@@ -61,6 +61,9 @@ wire::Submit make_submit(const Call& call, const std::string& model, bool chat) 
   submit.sampling.temperature = static_cast<float>(call.real("temperature", 1.0));
   submit.seed_given = call.has("seed");
   submit.sampling.seed = static_cast<std::uint64_t>(call.integer("seed"));
+  if (call.has("prompt-logprobs")) {
+    submit.sampling.prompt_logprobs = static_cast<std::int32_t>(call.integer("prompt-logprobs"));
+  }
   submit.stops = call.list("stop");
   submit.priority = wire::PriorityClass::kInteractive;
   return submit;

@@ -41,6 +41,9 @@ class Printer {
     out_[choice].ids.insert(out_[choice].ids.end(), event.ids.begin(), event.ids.end());
     const bool vector = event.ids.size() == 1 && event.ids[0] == wire::kVectorToken;
     if (vector && event.extra.size() == 1) out_[choice].vector = event.extra[0];
+    if (event.start == 0 && !event.extra.empty()) {
+      out_[choice].scores = wire::read_prompt_scores(event.extra[0]);
+    }
   }
   std::vector<StreamedChoice> finish() {
     for (std::size_t i = 0; i < out_.size(); ++i) {
@@ -63,6 +66,31 @@ class Printer {
   std::vector<text::Releaser> releasers_;
 };
 
+nlohmann::json token_json(const wire::PromptScores& scores, wire::TokenId id) {
+  const auto piece = scores.pieces.find(id);
+  return {{"id", id}, {"text", piece == scores.pieces.end() ? "" : piece->second.bytes}};
+}
+
+/// Of each token of the prompt; nothing foretells the first.
+nlohmann::json scores_json(const wire::PromptScores& scores) {
+  nlohmann::json out = nlohmann::json::array();
+  for (std::size_t i = 0; i < scores.ids.size(); ++i) {
+    nlohmann::json token = token_json(scores, scores.ids[i]);
+    if (i > 0) {
+      token["logprob"] = scores.scores[i - 1].logprob;
+      token["rank"] = scores.scores[i - 1].rank;
+      token["top"] = nlohmann::json::array();
+    }
+    for (std::int32_t k = 0; i > 0 && k < scores.top; ++k) {
+      nlohmann::json other = token_json(scores, scores.top_of(i)[k].id);
+      other["logprob"] = scores.top_of(i)[k].logprob;
+      token["top"].push_back(std::move(other));
+    }
+    out.push_back(std::move(token));
+  }
+  return out;
+}
+
 }  // namespace
 
 client::Answer<Streamed> follow(client::Client& client, const wire::RequestInfo& info, bool print) {
@@ -81,6 +109,7 @@ std::string streamed_json(const Streamed& streamed) {
     if (!streamed.choices[i].vector.empty()) {
       choice["embedding"] = wire::read_vector(streamed.choices[i].vector);
     }
+    if (streamed.choices[i].scores) choice["prompt"] = scores_json(*streamed.choices[i].scores);
     if (i < streamed.info.choices.size()) {
       const wire::ChoiceInfo& end = streamed.info.choices[i];
       choice["finish"] = wire::finish_name(end.finish);

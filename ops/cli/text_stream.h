@@ -1,11 +1,13 @@
 #pragma once
 // Follows a request and turns its tokens into text: `run`, `requests tail`.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/cli/call.h"
 #include "shared/client/client.h"
+#include "shared/wire/prompt_scores.h"
 
 namespace holdfast::cli {
 
@@ -13,6 +15,7 @@ struct StreamedChoice {
   std::string text;
   std::vector<wire::TokenId> ids;
   std::string vector;  // of an embedding: wire::vector_text
+  std::optional<wire::PromptScores> scores;
 };
 
 struct Streamed {

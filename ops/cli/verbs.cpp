@@ -67,6 +67,8 @@ const Verb kRun = {
      {"--temperature", kReal, "0 is greedy (default 1)"},
      {"--seed", kInteger, "fixes the random numbers (default: drawn and stored)"},
      {"--stop", kList, "end before this text; may be repeated"},
+     {"--prompt-logprobs", kInteger,
+      "with --json: log-probability of each token of the prompt, and of so many alternatives"},
      {"--raw", kSwitch, "the prompt as it is"},
      {"--chat", kSwitch, "the prompt as a user's message (default if the model has a template)"}},
     &run_prompt};

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/sse.h"
+#include "shared/wire/prompt_scores.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test {
@@ -179,6 +180,73 @@ TEST(Api, Logprobs) {
   EXPECT_EQ(content[2]["top_logprobs"][0],
             json::parse(R"({"token":"x","logprob":-2,"bytes":[120]})"));
   EXPECT_EQ(content[2]["top_logprobs"][1]["bytes"], json::parse("[195]"));
+}
+
+/// Of the prompt BOS "a" "é" " b", the second character in two tokens.
+std::string scored_extra(const std::string& extra) {
+  wire::PromptScores scores;
+  scores.top = 2;
+  scores.ids = {1, 10, 11, 12, 13};
+  scores.scores = {{-0.1F, 1}, {-2.5F, 3}, {-0.25F, 1}, {-4.0F, 9}};
+  scores.alternatives = {{10, -0.1F},  {12, -3.0F}, {10, -1.0F}, {13, -1.5F},
+                         {12, -0.25F}, {7, -2.0F},  {13, -0.5F}, {10, -0.75F}};
+  scores.pieces = {{1, {"<s>", true}},    {10, {"a", false}},  {11, {"\xc3", false}},
+                   {12, {"\xa9", false}}, {13, {" b", false}}, {7, {"", true}}};
+  return wire::with_prompt_scores(extra, scores);
+}
+
+TEST(Api, EchoedPromptsHaveTheirLogprobs) {
+  Gateway gateway;
+  gateway.client.script.pieces = {{"x", "é", "y"}};
+  gateway.client.script.extra = {scored_extra(R"({"logprob":-0.5,"top":[[3,-0.5,[120]]]})"),
+                                 R"({"logprob":-1,"top":[]})", R"({"logprob":-2,"top":[]})"};
+  const std::string asked = R"({"model":"m","prompt":"aé b","echo":true,"logprobs":1)";
+  const json body = json::parse(gateway.ask(post(kCompletions, asked + "}")).body);
+  EXPECT_EQ(body["choices"][0]["text"], "aé bxéy");
+  const json logs = body["choices"][0]["logprobs"];
+  EXPECT_EQ(logs["tokens"], json::parse(R"(["<s>","a","\ufffd","\ufffd"," b","x","é","y"])"));
+  EXPECT_EQ(logs["token_logprobs"].dump(), "[null,-0.1,-2.5,-0.25,-4.0,-0.5,-1,-2]");
+  EXPECT_EQ(logs["text_offset"], json::parse("[0,0,1,2,2,4,5,6]"));
+  EXPECT_EQ(logs["top_logprobs"].dump(),
+            R"([null,{"a":-0.1},{"a":-1.0},{"�":-0.25},{" b":-0.5},{"x":-0.5},{},{}])");
+  EXPECT_FALSE(body["choices"][0].contains("prompt_logprobs"));
+
+  const auto events =
+      parse_events(gateway.ask(post(kCompletions, asked + R"(,"stream":true})")).body);
+  EXPECT_EQ(text_of(events, 0), "aé bxéy");
+  json together;
+  for (const SseEvent& event : events) {
+    if (event.data == "[DONE]") continue;
+    const json part = json::parse(event.data)["choices"][0]["logprobs"];
+    for (const auto& [name, values] : part.items()) {
+      for (const json& value : values) together[name].push_back(value);
+    }
+  }
+  EXPECT_EQ(together, logs);
+}
+
+TEST(Api, ScoresOfThePromptAsVllmHasThem) {
+  Gateway gateway;
+  gateway.client.script.pieces = {{"x"}};
+  gateway.client.script.extra = {scored_extra("")};
+  const json body = json::parse(
+      gateway.ask(post(kCompletions, R"({"model":"m","prompt":"aé b","prompt_logprobs":1,"n":2})"))
+          .body);
+  for (int c = 0; c < 2; ++c) {
+    const json& list = body["choices"][c]["prompt_logprobs"];
+    ASSERT_EQ(list.size(), 5u) << body.dump();
+    EXPECT_TRUE(list[0].is_null());
+    EXPECT_EQ(list[1], json::parse(R"({"10":{"logprob":-0.1,"rank":1,"decoded_token":"a"}})"));
+    EXPECT_EQ(list[4], json::parse(R"({"13":{"logprob":-4.0,"rank":9,"decoded_token":" b"}})"))
+        << "its own place, not that in the list";
+    EXPECT_EQ(list[2], json::parse(R"({"11":{"logprob":-2.5,"rank":3,"decoded_token":"\ufffd"},
+                                       "10":{"logprob":-1.0,"rank":1,"decoded_token":"a"}})"));
+    EXPECT_TRUE(body["choices"][c]["logprobs"].is_null());
+  }
+  const json talk = json::parse(gateway.ask(post(kChats, kChat + R"(,"prompt_logprobs":2})")).body);
+  EXPECT_EQ(talk["prompt_logprobs"][3]["7"],
+            json::parse(R"({"logprob":-2.0,"rank":2,"decoded_token":"token_id:7"})"));
+  EXPECT_FALSE(talk["choices"][0].contains("prompt_logprobs"));
 }
 
 TEST(Api, RefusalsKeepTheirNumbers) {

@@ -79,6 +79,28 @@ TEST(Params, ReadsEverySamplingField) {
   EXPECT_TRUE(out.generation.ignored.empty());
 }
 
+TEST(Params, AskForScoresOfThePrompt) {
+  const auto asked = [](const char* fields) {
+    const Outcome out = completion(R"({"model":"m","prompt":"a",)" + std::string(fields) + "}");
+    EXPECT_TRUE(out.ok) << out.error.message;
+    return std::pair(out.generation.submit.sampling.prompt_logprobs,
+                     out.generation.shape.prompt_logprobs);
+  };
+  using Pair = std::pair<std::int32_t, int>;
+  EXPECT_EQ(asked(R"("logprobs":2)"), Pair(-1, -1));
+  EXPECT_EQ(asked(R"("echo":true)"), Pair(-1, -1));
+  EXPECT_EQ(asked(R"("echo":true,"logprobs":2,"stream":true)"), Pair(2, -1));
+  EXPECT_EQ(asked(R"("echo":true,"n":1,"best_of":3)"), Pair(-1, -1)) << "for the choice alone";
+  EXPECT_EQ(asked(R"("prompt_logprobs":0)"), Pair(0, 0));
+  EXPECT_EQ(asked(R"("prompt_logprobs":3,"echo":true,"logprobs":1)"), Pair(3, 3));
+  EXPECT_EQ(asked(R"("prompt_logprobs":1,"echo":true,"logprobs":4)"), Pair(4, 1));
+  EXPECT_EQ(asked(R"("prompt_logprobs":1,"max_tokens":0)"), Pair(1, 1));
+  const Outcome talk =
+      chat(R"({"model":"m","messages":[{"role":"user","content":"a"}],"prompt_logprobs":5})");
+  EXPECT_EQ(talk.generation.submit.sampling.prompt_logprobs, 5);
+  EXPECT_EQ(decode_shape(encode_shape(talk.generation.shape)).prompt_logprobs, 5);
+}
+
 TEST(Params, TakesPromptsInAllFourForms) {
   EXPECT_EQ(completion(R"({"model":"m","prompt":[1,2,3]})").generation.submit.prompts[0].ids,
             (std::vector<wire::TokenId>{1, 2, 3}));
@@ -103,6 +125,9 @@ TEST(Params, NamesTheWrongParameter) {
       {R"({"model":"m","prompt":[[1],[]]})", "prompt"},
       {R"({"model":"m","prompt":"a","max_tokens":0})", "max_tokens"},
       {R"({"model":"m","prompt":"a","max_tokens":-1})", "max_tokens"},
+      {R"({"model":"m","prompt":"a","prompt_logprobs":-1})", "prompt_logprobs"},
+      {R"({"model":"m","prompt":"a","prompt_logprobs":21})", "prompt_logprobs"},
+      {R"({"model":"m","prompt":"a","prompt_logprobs":1,"stream":true})", "prompt_logprobs"},
       {R"({"model":"m","prompt":"a","max_tokens":1.5})", "max_tokens"},
       {R"({"model":"m","prompt":"a","max_tokens":"5"})", "max_tokens"},
       {R"({"model":"m","prompt":"a","max_tokens":18446744073709551615})", "max_tokens"},

@@ -31,6 +31,7 @@ struct Case {
   Shape shape;
   wire::RequestInfo info;                        // as at the end
   std::vector<std::vector<std::string>> pieces;  // per choice
+  std::vector<std::string> first_extra;          // per choice, of its first token; or empty
 };
 
 /// Text over a small alphabet, so that stop strings begin often, cut into tokens at random bytes.
@@ -99,6 +100,20 @@ Case random_case(unsigned seed) {
   return out;
 }
 
+/// n tokens of a choice from `start` on.
+wire::Event event_of(const Case& c, std::size_t choice, std::size_t start, std::size_t n) {
+  wire::Event event;
+  event.choice = static_cast<std::int32_t>(choice);
+  event.start = static_cast<std::int64_t>(start);
+  for (std::size_t k = start; k < start + n; ++k) {
+    event.ids.push_back(c.info.max_tokens == 0 ? wire::kScoresToken : 1);
+    event.bytes += c.pieces[choice][k];
+    event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
+    if (!c.first_extra.empty()) event.extra.push_back(k == 0 ? c.first_extra[choice] : "");
+  }
+  return event;
+}
+
 /// A whole stream, its events cut by `random`.
 std::string run(const Case& c, std::vector<std::int64_t> seen, Random& random) {
   StreamRenderer renderer(c.shape, c.info, std::move(seen));
@@ -112,16 +127,8 @@ std::string run(const Case& c, std::vector<std::int64_t> seen, Random& random) {
     if (open.empty()) break;
     const std::size_t i = open[pick(random, open.size())];
     const std::size_t n = 1 + pick(random, std::min<std::size_t>(4, c.pieces[i].size() - next[i]));
-    wire::Event event;
-    event.choice = static_cast<std::int32_t>(i);
-    event.start = static_cast<std::int64_t>(next[i]);
-    for (std::size_t k = next[i]; k < next[i] + n; ++k) {
-      event.ids.push_back(1);
-      event.bytes += c.pieces[i][k];
-      event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
-    }
+    out += renderer.on_event(event_of(c, i, next[i], n));
     next[i] += n;
-    out += renderer.on_event(event);
   }
   return out + renderer.on_fin(c.info);
 }
@@ -252,6 +259,68 @@ TEST(Resume, EchoAloneComesOnceWithOneId) {
   EXPECT_EQ(text_of(events, 1), "two");
   const auto again = parse_events(run(c, parse_event_id(events[0].id)->shown, random));
   EXPECT_EQ(text_of(again, 0) + text_of(again, 1), "");
+}
+
+/// A text of 3 tokens and scores of its prompt, or the scores alone.
+Case scored_case(bool alone) {
+  Case c;
+  c.shape.choices = 2;
+  c.info.request_id = "r";
+  c.info.echo = true;
+  c.info.max_tokens = alone ? 0 : 3;
+  c.info.sampling.logprobs = c.info.sampling.prompt_logprobs = 0;
+  c.info.prompt_text = {"ab", "cd"};
+  c.info.state = wire::RequestState::kSucceeded;
+  for (std::int32_t i = 0; i < 2; ++i) {
+    wire::PromptScores scores;
+    scores.ids = {1, 2};
+    scores.scores = {{-1.0F - static_cast<float>(i), 1}};
+    scores.pieces = {{1, {i == 0 ? "a" : "c", false}}, {2, {i == 0 ? "b" : "d", false}}};
+    c.info.choices.push_back({i, i, alone ? 1 : 3, wire::FinishReason::kLength, "", ""});
+    c.pieces.push_back(alone ? std::vector<std::string>{""}
+                             : std::vector<std::string>{"S", "TO", "é"});
+    c.first_extra.push_back(wire::with_prompt_scores(alone ? "" : R"({"logprob":-9})", scores));
+  }
+  c.info.stops = {"STOP"};  // the first token is held back until the third has come
+  return c;
+}
+
+TEST(Resume, ScoresOfAPromptComeOnceWhereverTheStreamIsCut) {
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    const Case c = scored_case(seed % 2 == 0);
+    const std::size_t tokens = seed % 2 == 0 ? 2 : 5;
+    Random random(seed);
+    const auto events = parse_events(run(c, {}, random));
+    EXPECT_EQ(text_of(events, 0), seed % 2 == 0 ? "ab" : "abSTOé");
+    EXPECT_EQ(text_of(events, 1), seed % 2 == 0 ? "cd" : "cdSTOé");
+    EXPECT_EQ(count_logs(events), 2 * tokens);
+    for (std::size_t at = 0; at < events.size(); ++at) {
+      const std::vector<SseEvent> before(events.begin(),
+                                         events.begin() + static_cast<long>(at) + 1);
+      const auto after = parse_events(run(c, parse_event_id(events[at].id)->shown, random));
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(text_of(before, i) + text_of(after, i), text_of(events, i)) << seed << " " << at;
+      }
+      EXPECT_EQ(count_logs(before) + count_logs(after), 2 * tokens) << seed << " " << at;
+    }
+  }
+}
+
+TEST(Resume, ScoresAloneAreNoTokenOfTheAnswer) {
+  const Case c = scored_case(true);
+  Random random(1);
+  const auto events = parse_events(run(c, {}, random));
+  EXPECT_EQ(events.back().id, "r.1,1");
+  Collector collector(c.shape, c.info);
+  for (std::int32_t i = 0; i < 2; ++i)
+    collector.on_event(event_of(c, static_cast<std::size_t>(i), 0, 1));
+  const json body = json::parse(collector.on_fin(c.info).body);
+  EXPECT_EQ(body["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(body["choices"][1]["text"], "cd");
+  EXPECT_EQ(body["choices"][1]["finish_reason"], "length");
+  EXPECT_EQ(body["choices"][1]["logprobs"],
+            json::parse(R"({"tokens":["c","d"],"token_logprobs":[null,-2.0],
+                            "top_logprobs":[null,{}],"text_offset":[0,1]})"));
 }
 
 TEST(Resume, WholeAnswersHaveTheSameText) {
