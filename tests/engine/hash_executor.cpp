@@ -30,6 +30,7 @@ class HashExecutor final : public backend::Executor {
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
     check(segments);
+    last_ = segments;
     for (const backend::Segment& s : segments) {
       for (std::int32_t i = 0; i < s.n; ++i) cell(s, s.start + i) = s.tokens[i];
     }
@@ -48,6 +49,22 @@ class HashExecutor final : public backend::Executor {
         out += static_cast<std::size_t>(vocab_);
       }
     }
+    return logits_.data();
+  }
+  Result<const float*> more_logits(std::int32_t first, std::int32_t n) override {
+    CHECK(n > 0 && n <= limits_.logit_rows);
+    std::fill(logits_.begin(), logits_.end(), -777.0f);  // what forward gave is gone
+    std::int32_t given = 0;
+    for (const backend::Segment& s : last_) {
+      for (std::int32_t i = 0; i < s.n; ++i, --first) {
+        if (first > 0 || given == n) continue;
+        if (s.tokens[i] == log_->error_after) {
+          return Error{Errc::kNumericsNan, "more logits: segment is not finite"};
+        }
+        row(s, s.start + i, logits_.data() + given++ * vocab_);
+      }
+    }
+    CHECK(given == n);
     return logits_.data();
   }
   const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
@@ -112,7 +129,8 @@ class HashExecutor final : public backend::Executor {
   std::shared_ptr<HashLog> log_;
   std::vector<TokenId> memory_;
   std::vector<float> logits_;
-  std::vector<float> hidden_;  // [tokens][kHashWidth]
+  std::vector<backend::Segment> last_;  // of the last forward; the engine keeps what they point to
+  std::vector<float> hidden_;           // [tokens][kHashWidth]
 };
 
 class LetterTokenizer final : public text::Tokenizer {

@@ -133,9 +133,15 @@ TEST(PromptScores, ChangeNoTokenAndComeWithTheFirst) {
 
 TEST(PromptScores, DoNotDependOnChunksNeighboursPagesOrGuesses) {
   const auto specs = mixed(40, 2);
+  const std::int64_t period = 4;  // texts repeat themselves, so that there are guesses
   std::vector<Outcome> expected;
-  for (const SequenceSpec& spec : specs) expected.push_back(run_alone(spec));
+  for (const SequenceSpec& spec : specs) {
+    TestEngine t;
+    t.log->period = period;
+    expected.push_back(run_together(t, {spec})[0]);
+  }
   std::uint64_t preemptions = 0;
+  std::uint64_t guesses = 0;
   for (const std::int32_t chunk : {1, 5, 64, 512}) {
     for (const std::int32_t pages : {5, 6, 30}) {
       for (const std::int32_t rows : {0, 40}) {
@@ -145,46 +151,28 @@ TEST(PromptScores, DoNotDependOnChunksNeighboursPagesOrGuesses) {
         config.pages = pages;
         config.logit_rows = rows;
         TestEngine t(config);
+        t.log->period = period;
         expect_same(run_together(t, specs), expected,
                     std::to_string(chunk) + "/" + std::to_string(pages));
         preemptions += t.engine->usage().preemptions;
+        guesses += t.engine->usage().drafts_right;
       }
     }
   }
   EXPECT_GT(preemptions, 10u);
+  EXPECT_GT(guesses, 100u);
 }
 
-TEST(PromptScores, LeaveGuessesToTheOthers) {
-  // Behind a long prompt that is scored ranks one that repeats itself, and so is given guesses.
-  SequenceSpec first = scored(varied_spec(100, 3), 2);
-  first.prompt.assign(250, 9);
-  first.priority = 0;
-  SequenceSpec repeats;
-  repeats.key = 101;
-  repeats.prompt.assign(40, 7);
-  repeats.max_tokens = 200;
-  repeats.sampling.ignore_eos = true;
-  const auto with_period = [](TestEngine& t) { t.log->period = 5; };
-  TestEngine alone;
-  with_period(alone);
-  SequenceSpec only = repeats;
-  only.key = 0;
-  const Outcome expected = run_together(alone, {only})[0];
-  TestEngine t;
-  with_period(t);
-  std::vector<Outcome> out(2);
-  ASSERT_TRUE(t.engine->add(repeats).has_value());
-  for (int i = 0; i < 30; ++i) gather(t.engine->step(), 100, out);  // it repeats itself by now
-  ASSERT_TRUE(t.engine->add(first).has_value());
-  const std::size_t before = out[1].ids.size();
-  std::size_t steps = 0;
-  for (; out[0].ids.empty() && out[1].finish == FinishReason::kNone; ++steps) {
-    gather(t.engine->step(), 100, out);
-  }
-  EXPECT_GT(10 * (out[1].ids.size() - before), 14 * steps) << "tokens in 10 steps";
-  while (!t.engine->idle()) gather(t.engine->step(), 100, out);
-  EXPECT_EQ(out[1], expected);
-  ASSERT_TRUE(scores_of(out[0]).has_value());
+TEST(PromptScores, TakeTheStepsOfThePromptAlone) {
+  SequenceSpec spec = varied_spec(1, 3);
+  spec.prompt.assign(300, 9);
+  spec.max_tokens = 1;
+  const auto steps = [](const SequenceSpec& one) {
+    TestEngine t;
+    run_together(t, {one});
+    return t.engine->usage().steps;
+  };
+  EXPECT_EQ(steps(scored(spec, 2)), steps(spec));
 }
 
 TEST(PromptScores, AreComputedThoughThePromptIsKnown) {

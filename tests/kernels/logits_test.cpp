@@ -223,6 +223,36 @@ TEST(Executor, NeighboursChangeNoBitsAndForwardTakesNoMemory) {
   EXPECT_EQ(executor->allocations(), before);
 }
 
+TEST(Executor, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
+  const auto names = case_names();
+  if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
+  const std::int32_t mine[] = {1, 4, 5}, other[] = {0, 2, 3};
+  for (const std::string& name : names) {
+    const Case c = load_case(name);
+    const std::size_t vocab = c.logits[0].size();
+    const auto n = std::min<std::int32_t>(static_cast<std::int32_t>(c.tokens.size()), 40);
+    for (const std::string& family : all_families()) {
+      if (family == "scalar") continue;  // slow; the executor is the same
+      const auto executor = open(c, family, 2, "f16");
+      const std::vector<float> expected = run_chunks(*executor, c, n, n);
+      const std::vector<backend::Segment> both = {{c.tokens.data(), 5, 0, other, 1},
+                                                  {c.tokens.data(), n, 0, mine, 0}};
+      ASSERT_TRUE(executor->forward(both).has_value());
+      const std::uint64_t before = executor->allocations();
+      for (std::int32_t at = 0, rows = 1; at < n; at += rows, rows += 7) {
+        rows = std::min(rows, n - at);
+        const auto more = executor->more_logits(5 + at, rows);
+        ASSERT_TRUE(more.has_value());
+        EXPECT_EQ(std::memcmp(*more, expected.data() + static_cast<std::size_t>(at) * vocab,
+                              static_cast<std::size_t>(rows) * vocab * sizeof(float)),
+                  0)
+            << name << " " << executor->class_prefix() << " at " << at;
+      }
+      EXPECT_EQ(executor->allocations(), before);
+    }
+  }
+}
+
 TEST(Executor, RefusesWhatItCannotRunAndSaysWhy) {
   const auto names = case_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();

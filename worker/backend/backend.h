@@ -52,6 +52,11 @@ class Executor {
   /// valid until the next forward. The bits of a row depend only on the tokens before it in its own
   /// sequence. Errors: kNumericsNan (a result is not finite; `what` names the segment).
   virtual Result<const float*> forward(const std::vector<Segment>& segments) = 0;
+  /// Logits of tokens [first, first + n) of the last forward's batch (segments in order), in the
+  /// place of those that it gave: [n][vocab]. So rows of a whole chunk need room for a few; their
+  /// bits are those that forward() would have given. n is at most Limits::logit_rows; not for
+  /// segments that want `hidden`. Errors as forward's.
+  virtual Result<const float*> more_logits(std::int32_t first, std::int32_t n) = 0;
   /// What the last layer gave for token `i` of the batch (segments in order), behind the output
   /// norm if there is one: [width], valid until the next forward. Only of segments that want it.
   virtual const float* hidden(std::int32_t i) const = 0;

@@ -344,12 +344,15 @@ void ModelEngine::run() {
   // A guess may lead where the text never goes, and where numbers are no longer finite.
   if (!all.has_value() && drop_drafts()) all = executor_->forward(segments_);
   if (all.has_value()) {
-    const float* rows = all.value();
-    std::int32_t first = 0;
-    for (const Planned& planned : planned_) {
-      collect(planned, rows, first);
-      first += planned.segment.n;
-      rows += planned.segment.n_logits * vocab;
+    // First who has rows here, then who asks for more: those take their place.
+    for (const bool scores : {false, true}) {
+      const float* rows = all.value();
+      std::int32_t first = 0;
+      for (const Planned& planned : planned_) {
+        if (planned.scores == scores) collect(planned, rows, first);
+        first += planned.segment.n;
+        rows += planned.segment.n_logits * vocab;
+      }
     }
     return;
   }
@@ -375,13 +378,8 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
   if (slot.pooler) return advance_embedding(slot, segment, first);
   if (slot.probe) return advance_probe(slot, segment, rows);
   keep_prefix(slot);
-  if (slot.scores && !take_scores(slot, segment, rows)) return;
-  if (slot.pending() == 0) {
-    if (slot.generated_max == 0) return give_scores(slot);
-    // Behind the rows of its prompt, if those were wanted.
-    const std::int64_t before = segment.n_logits - 1 - planned.drafts;
-    sample(slot, rows + before * static_cast<std::int64_t>(config_.vocab));
-  }
+  if (slot.scores) return advance_scores(slot, segment, first);
+  if (slot.pending() == 0) sample(slot, rows);
   if (planned.drafts > 0) take_guessed(planned, rows);
 }
 

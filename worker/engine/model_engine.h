@@ -140,6 +140,7 @@ class ModelEngine final : public Engine {
   struct Planned {
     Slot* slot;
     backend::Segment segment;
+    bool scores = false;      // its prompt is being scored
     std::int32_t drafts = 0;  // last tokens of the segment that are guesses
   };
 
@@ -171,7 +172,6 @@ class ModelEngine final : public Engine {
   bool drop_drafts();
   void add_segment(Slot& slot, std::int64_t n);
   std::int32_t probe_rows(const Slot& slot, std::int64_t& n) const;
-  std::int32_t score_rows(const Slot& slot, std::int64_t& n) const;
   std::int32_t rows_wanted(const Slot& slot, std::int64_t& n) const;
   bool ranks_before(const Slot& a, const Slot& b) const;
 
@@ -180,7 +180,8 @@ class ModelEngine final : public Engine {
   void collect(const Planned& planned, const float* rows, std::int32_t first);
   void fail(Slot& slot, const Error& error);
   void want_scores(Slot& slot);
-  bool take_scores(Slot& slot, const backend::Segment& segment, const float* rows);
+  void advance_scores(Slot& slot, const backend::Segment& segment, std::int32_t first);
+  bool take_row(Slot& slot, std::int64_t position, const float* row);
   std::string scores_into(Slot& slot, std::string extra);
   void give_scores(Slot& slot);
   bool fill_input(Slot& slot, SampleInput& in);
@@ -212,7 +213,7 @@ class ModelEngine final : public Engine {
   std::vector<backend::Segment> single_;
   std::vector<Produced> produced_;
   std::int64_t budget_ = 0;     // prefill tokens left in this step
-  std::int32_t rows_left_ = 0;  // rows that this step may still give beside one a sequence
+  std::int32_t rows_left_ = 0;  // rows that this step may still give to probes
   std::int32_t drafts_left_ = 0;
   std::uint64_t ages_ = 0;
   Usage usage_;

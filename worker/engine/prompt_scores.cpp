@@ -15,20 +15,37 @@ void ModelEngine::want_scores(Slot& slot) {
   slot.scores->alternatives.reserve(n * static_cast<std::size_t>(slot.scores->top));
 }
 
-/// `rows` are those behind the last tokens of the segment; what was scored before its pages were
-/// given back is not among them. False: the sequence has failed.
-bool ModelEngine::take_scores(Slot& slot, const backend::Segment& segment, const float* rows) {
-  const std::int64_t first = slot.computed - segment.n_logits;
-  const std::int64_t last = std::min(slot.computed, slot.prompt_n - 1);
-  for (std::int64_t p = first; p < last; ++p, rows += config_.vocab) {
-    CHECK(p == slot.scored());
-    if (!all_finite(rows, config_.vocab)) {
-      fail(slot, {Errc::kNumericsNan, "score the prompt: a logit behind its token " +
-                                          std::to_string(p) + " is not finite"});
-      return false;
+/// Asks for the row behind each token of the segment, in slices of as many as there is room for:
+/// each foretells the next token of the prompt, the last one is sampled from. What was scored
+/// before the pages were given back is not asked for again.
+void ModelEngine::advance_scores(Slot& slot, const backend::Segment& segment, std::int32_t first) {
+  const bool samples = slot.pending() == 0 && slot.generated_max > 0;
+  const std::int64_t end = samples ? slot.computed : std::min(slot.computed, slot.prompt_n - 1);
+  CHECK(segment.start <= slot.scored());
+  for (std::int64_t p = slot.scored(); p < end;) {
+    const auto n = static_cast<std::int32_t>(std::min<std::int64_t>(end - p, config_.logit_rows));
+    const auto rows =
+        executor_->more_logits(first + static_cast<std::int32_t>(p - segment.start), n);
+    if (!rows.has_value()) return fail(slot, rows.error());
+    for (const std::int64_t from = p; p < from + n; ++p) {
+      if (!take_row(slot, p, *rows + (p - from) * config_.vocab)) return;
     }
-    sampler_.score(rows, slot.tokens[static_cast<std::size_t>(p + 1)], *slot.scores);
   }
+  if (slot.pending() == 0 && !samples) give_scores(slot);
+}
+
+/// The row behind the token at `position`. False: the sequence has ended, or failed.
+bool ModelEngine::take_row(Slot& slot, std::int64_t position, const float* row) {
+  if (position == slot.prompt_n - 1) {
+    sample(slot, row);
+    return false;
+  }
+  if (!all_finite(row, config_.vocab)) {
+    fail(slot, {Errc::kNumericsNan, "score the prompt: a logit behind its token " +
+                                        std::to_string(position) + " is not finite"});
+    return false;
+  }
+  sampler_.score(row, slot.tokens[static_cast<std::size_t>(position + 1)], *slot.scores);
   return true;
 }
 

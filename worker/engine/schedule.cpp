@@ -23,10 +23,9 @@ void ModelEngine::plan() {
   std::sort(order_.begin(), order_.end(),
             [&](const Slot* a, const Slot* b) { return ranks_before(*a, *b); });
   budget_ = decoding > 0 ? config_.prefill_chunk_busy : config_.prefill_chunk;
-  // Each sequence may want one row; what is over goes to those that want more of their prompt.
+  // Each sequence may want one row; what is over goes to probes that want more.
   rows_left_ = config_.logit_rows - static_cast<std::int32_t>(order_.size());
   drafts_left_ = std::min({config_.drafts, plan::kDraftRows + 1 - decoding, rows_left_});
-  if (decoding == 0) drafts_left_ = 0;  // all rows to those that want their prompt's
   bool may_admit = true;  // a sequence that waits for pages is not overtaken
   for (Slot* slot : order_) {
     if (slot->paused) continue;
@@ -214,21 +213,11 @@ std::int32_t ModelEngine::probe_rows(const Slot& slot, std::int64_t& n) const {
   return static_cast<std::int32_t>(slot.computed + n - first);
 }
 
-/// As probe_rows, for all of the prompt: row p is behind token p and foretells the next one; the
-/// last one is for sampling. What is set aside for guesses of others is left to them.
-std::int32_t ModelEngine::score_rows(const Slot& slot, std::int64_t& n) const {
-  const std::int64_t first = slot.scored();
-  if (first >= slot.computed + n) return 0;
-  const std::int32_t spare = std::max(0, rows_left_ - std::max(0, drafts_left_));
-  n = std::min(n, first + 1 + spare - slot.computed);
-  return static_cast<std::int32_t>(slot.computed + n - first);
-}
-
-/// Of the next n tokens of a sequence; n may become less.
+/// Rows that the forward gives for the next n tokens of a sequence; n may become less. Those of a
+/// prompt that is scored are asked for behind it.
 std::int32_t ModelEngine::rows_wanted(const Slot& slot, std::int64_t& n) const {
-  if (slot.pooler) return 0;
   if (slot.probe) return probe_rows(slot, n);
-  if (slot.scores) return score_rows(slot, n);
+  if (slot.pooler || slot.scores) return 0;
   return slot.computed + n == slot.length() ? 1 : 0;
 }
 
@@ -243,7 +232,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   s.n = static_cast<std::int32_t>(n);
   s.start = slot.computed;
   s.pages = slot.pages.data();
-  planned_.push_back({&slot, s});
+  planned_.push_back({&slot, s, slot.scores != nullptr});
   segments_.push_back(s);
 }
 

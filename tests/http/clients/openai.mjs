@@ -146,6 +146,22 @@ test('n: every choice is the same streamed', limits, async () => {
   assert.equal(new Set(texts).size, 3);
 });
 
+test('completions: the prompt alone, as evaluation harnesses ask for it', limits, async () => {
+  const request = { model, prompt: [[5, 4, 3], [9, 8, 7, 6]], echo: true, max_tokens: 0,
+    logprobs: 1 };
+  const answer = await client.completions.create(request);
+  assert.equal(answer.usage.completion_tokens, 0);
+  assert.equal(answer.choices[1].finish_reason, 'length');
+  assert.equal(answer.choices[1].logprobs.tokens.length, 4);
+  const streamed = [[], []];
+  for await (const chunk of await client.completions.create({ ...request, stream: true })) {
+    for (const choice of chunk.choices) {
+      streamed[choice.index].push(...(choice.logprobs?.token_logprobs ?? []));
+    }
+  }
+  assert.deepEqual(streamed, answer.choices.map((choice) => choice.logprobs.token_logprobs));
+});
+
 test('completions: several prompts, echo, log probabilities', limits, async () => {
   const answer = await client.completions.create({ model, prompt: ['To be', 'Never'], echo: true,
     max_tokens: 4, logprobs: 2, ...sampling });
@@ -156,6 +172,13 @@ test('completions: several prompts, echo, log probabilities', limits, async () =
     assert.equal(logprobs.tokens.length, logprobs.token_logprobs.length);
     assert.equal(logprobs.text_offset.length, logprobs.tokens.length);
     assert.ok(text.endsWith(logprobs.tokens.slice(-4).join('')));
+    assert.ok(logprobs.tokens.length > 5, 'those of the prompt too');
+    assert.deepEqual([logprobs.token_logprobs[0], logprobs.top_logprobs[0]], [null, null]);
+    logprobs.tokens.forEach((token, i) => {
+      const offset = logprobs.text_offset[i];
+      if (i > 0) assert.equal(text.slice(offset, offset + token.length), token);
+      if (i > 0) assert.ok(logprobs.token_logprobs[i] < 0);
+    });
   }
   assert.equal(answer.usage.completion_tokens, 8);
 });

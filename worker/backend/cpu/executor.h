@@ -110,6 +110,7 @@ class CpuExecutor final : public backend::Executor {
                                                    const backend::LoadOptions& options);
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
   std::string class_prefix() const override;
@@ -122,6 +123,7 @@ class CpuExecutor final : public backend::Executor {
 
   // forward.cpp: one method an operation, run by every worker.
   void plan_batch(const std::vector<backend::Segment>& segments);
+  Result<const float*> given_logits();
   void run_worker(int worker);
   void run_op(const PackedOp& op, int worker);
   void embed(int worker);

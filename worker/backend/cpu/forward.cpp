@@ -85,6 +85,27 @@ Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& s
   plan_batch(segments);
   if (tokens_.empty()) return static_cast<const float*>(logits_);
   pool_.run([this](int worker) { run_worker(worker); });
+  return given_logits();
+}
+
+Result<const float*> CpuExecutor::more_logits(std::int32_t first, std::int32_t n) {
+  CHECK(n > 0 && n <= limits_.logit_rows);
+  CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
+  hidden_wanted_ = false;  // those rows are finished
+  logit_tokens_.clear();
+  for (std::int32_t i = first; i < first + n; ++i) logit_tokens_.push_back(i);
+  bad_token_.store(-1, std::memory_order_relaxed);
+  tickets_.back().store(0, std::memory_order_relaxed);
+  pool_.run([this](int worker) {
+    const FloatMode mode;
+    logits(ops_.back(), worker);  // the loader has seen that it is
+  });
+  note_progress();
+  return given_logits();
+}
+
+/// Of the tokens of logit_tokens_, row behind row; or what is wrong with them.
+Result<const float*> CpuExecutor::given_logits() {
   const std::int32_t bad = bad_token_.load(std::memory_order_relaxed);
   if (bad >= 0) {
     const Token& token = tokens_[static_cast<std::size_t>(bad)];
