@@ -65,10 +65,10 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
       event.end = std::min(limit, event.start + config.stream_chunk_tokens);
       // Ended requests keep no ids in memory, and extra (logprobs, vectors) is only in the
       // database.
-      const bool has_extra = request.sampling.logprobs >= 0 ||
-                             (request.sampling.prompt_logprobs >= 0 && event.start == 0);
-      if (static_cast<std::int64_t>(choice.ids.size()) >= event.end && !has_extra &&
-          choice.ids[0] != wire::kVectorToken) {
+      const bool scored = !planted(Bug::kScoresLeftOut) && event.start == 0 &&
+                          request.sampling.prompt_logprobs >= 0;
+      if (static_cast<std::int64_t>(choice.ids.size()) >= event.end && !scored &&
+          request.sampling.logprobs < 0 && choice.ids[0] != wire::kVectorToken) {
         event.ids.assign(choice.ids.begin() + event.start, choice.ids.begin() + event.end);
       }
       sub.next[c] = event.end;

@@ -60,8 +60,24 @@ const Answer& Auditor::answer(int wish, std::int32_t choice, int variant) {
   const Wish& w = wishes_[static_cast<std::size_t>(wish)];
   std::string name = kClasses[variant % 2];
   if (world_.swarm.aliases) name += kModelShas[variant / 2];
-  return answers_[key] =
-             reference_answer(w.submit.sampling.seed, choice, w.prompt, name, *w.submit.max_tokens);
+  Answer& made = answers_[key];
+  made = reference_answer(w.submit.sampling.seed, choice, w.prompt, name, *w.submit.max_tokens);
+  const bool scores = w.submit.sampling.prompt_logprobs >= 0;
+  if (scores && *w.submit.max_tokens == 0) made.ids = {wire::kScoresToken};
+  return made;
+}
+
+/// Scores of the prompt come with the first token of each choice, and with no other.
+void Auditor::check_scores(const Known& known, const wire::Event& m) {
+  const Wish& wish = wishes_[static_cast<std::size_t>(known.wish)];
+  for (std::size_t i = 0; i < m.ids.size(); ++i) {
+    const auto at = m.start + static_cast<std::int64_t>(i);
+    const bool wanted = at == 0 && wish.submit.sampling.prompt_logprobs >= 0;
+    const std::string got = i < m.extra.size() ? m.extra[i] : "";
+    if (got == (wanted ? reference_scores(wish.prompt) : "")) continue;
+    world_.fail("I2 " + place(m.request_id, m.choice, at) + " has the scores \"" + got + "\"" +
+                (wanted ? ", those of its prompt were wanted" : ", none were wanted"));
+  }
 }
 
 /// What is said of [start, start + ids) must be the reference, in one numerics class throughout.
@@ -195,6 +211,7 @@ void Auditor::on_event(const wire::Event& m) {
   Seen& seen = known->choices[static_cast<std::size_t>(m.choice)];
   const auto end = m.start + static_cast<std::int64_t>(m.ids.size());
   check_tokens(m.request_id, *known, m.choice, m.start, m.ids, "EVENT");
+  check_scores(*known, m);
   if (seen.frozen >= 0 && end > seen.frozen) {
     world_.fail("I9 " + place(m.request_id, m.choice, end - 1) +
                 " was sent after its cancel was answered with " + std::to_string(seen.frozen));

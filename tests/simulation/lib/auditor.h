@@ -113,6 +113,7 @@ class Auditor {
   void check_killer(const std::string& id, const Seen& seen);
   void check_quarantine(const std::string& id, const Known& known);
   void check_row(const RowsSeen::Request& row, bool power_failed);
+  void check_scores(const Known& known, const wire::Event& m);
   void check_tokens(const std::string& id, Known& known, std::int32_t choice, std::int64_t start,
                     const std::vector<wire::TokenId>& ids, const char* where);
   void look_for_lie(core::PeerId from, const wire::TokenEvent& event);

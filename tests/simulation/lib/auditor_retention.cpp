@@ -23,8 +23,9 @@ bool Auditor::can_have_ended(const Known& known) const {
   }
   const Wish& wish = wishes_[static_cast<std::size_t>(known.wish)];
   const wire::Submit& m = wish.submit;
+  const bool nothing_to_do = *m.max_tokens == 0 && m.sampling.prompt_logprobs < 0;
   if (wish.cancel_us >= 0 || m.on_disconnect == wire::OnDisconnect::kCancel ||
-      m.total_timeout_ms > 0 || m.queue_timeout_ms > 0 || *m.max_tokens == 0 || classes_may_go()) {
+      m.total_timeout_ms > 0 || m.queue_timeout_ms > 0 || nothing_to_do || classes_may_go()) {
     return true;
   }
   return std::all_of(known.choices.begin(), known.choices.end(),

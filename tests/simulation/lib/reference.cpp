@@ -46,4 +46,10 @@ Answer reference_answer(std::uint64_t seed, std::int32_t choice,
   return answer;
 }
 
+std::string reference_scores(const std::vector<wire::TokenId>& prompt) {
+  std::uint64_t hash = 2;
+  for (const wire::TokenId id : prompt) hash = mix(hash, static_cast<std::uint64_t>(id));
+  return "scores " + std::to_string(hash);
+}
+
 }  // namespace holdfast::simulation

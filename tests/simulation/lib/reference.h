@@ -35,4 +35,7 @@ Answer reference_answer(std::uint64_t seed, std::int32_t choice,
                         const std::vector<wire::TokenId>& prompt, const std::string& variant,
                         std::int64_t max_tokens);
 
+/// What is said of the prompt's own tokens, with the first one behind it.
+std::string reference_scores(const std::vector<wire::TokenId>& prompt);
+
 }  // namespace holdfast::simulation

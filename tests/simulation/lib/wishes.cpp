@@ -12,6 +12,7 @@ void draw_body(Wish& w, SimRandom& r, const Swarm& s) {
   if (r.chance(s.zero_tokens)) m.max_tokens = 0;
   m.sampling.seed = r.next();
   m.seed_given = true;
+  if (m.sampling.seed % 4 == 0) m.sampling.prompt_logprobs = 0;
   m.priority = static_cast<wire::PriorityClass>(r.below(3));
   m.body_hash = std::to_string(r.next());
   wire::Prompt prompt;

@@ -335,7 +335,11 @@ void WorkerNode::obey_orders() {
                           spec.max_tokens,
                           poison_of(spec.prompt),
                           false,
-                          false};
+                          false,
+                          {}};
+        if (spec.sampling.prompt_logprobs >= 0 && spec.committed.empty()) {
+          sequence.scores = reference_scores(spec.prompt);
+        }
         for (const core::TokenId id : spec.committed) sequence.stream.take(id);
         sequence.next = static_cast<std::int64_t>(spec.committed.size());
         sequences_.emplace(order.key, std::move(sequence));
@@ -374,11 +378,19 @@ bool WorkerNode::step_engine() {
       produced.ids.push_back(sequence.stream.next());
       ++sequence.next;
       ++world_.counts.tokens;
+    } else if (sequence.max_tokens == 0 && !sequence.scores.empty()) {
+      produced.ids.push_back(wire::kScoresToken);
+      ++sequence.next;
+    }
+    if (!sequence.scores.empty()) {
+      world_.hit(Fault::kPromptScored);
+      produced.extra = {std::exchange(sequence.scores, {})};
     }
     if (room && !over && sequence.model_sha == kBadModel &&
         world_.accident(world_.swarm.bad_model)) {
       world_.hit(Fault::kModelBroken);
       produced.ids.clear();
+      produced.extra.clear();
       produced.finish = wire::FinishReason::kError;
       produced.error = Error{Errc::kInternal, "the model is broken"};
     } else if (sequence.next > 0 && sequence.stream.ended()) {
@@ -448,6 +460,7 @@ void WorkerNode::bend(wire::TokenEvent& event) {
   if (!event.ids.empty() && world_.accident(s.gap)) {
     world_.hit(Fault::kGap);
     event.ids.erase(event.ids.begin());
+    if (!event.extra.empty()) event.extra.erase(event.extra.begin());
     ++event.start;
     return;
   }
@@ -456,6 +469,9 @@ void WorkerNode::bend(wire::TokenEvent& event) {
   const std::int64_t back = world_.random.between(1, std::min<std::int64_t>(event.start, 4));
   event.ids.insert(event.ids.begin(), said.begin() + (event.start - back),
                    said.begin() + event.start);
+  if (!event.extra.empty()) {
+    event.extra.insert(event.extra.begin(), static_cast<std::size_t>(back), std::string());
+  }
   event.start -= back;
   if (lies) {
     event.ids[0] = (event.ids[0] + 1) % 32'000;

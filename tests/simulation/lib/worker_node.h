@@ -47,6 +47,7 @@ class WorkerNode final : public Endpoint {
     std::int64_t max_tokens = 0;
     std::int64_t poison_at = -1;
     bool paused = false, ended = false;
+    std::string scores;  // of its prompt, for its first token; empty: not wanted
   };
   enum class Phase : std::uint8_t { kAlone, kGreeting, kWelcome };
 
