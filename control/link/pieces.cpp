@@ -25,11 +25,12 @@ std::string with_bytes(std::string extra, const text::PieceTable& pieces) {
 
 /// The same for the tokens of a prompt and their alternatives.
 void add_pieces(wire::PromptScores& scores, const text::PieceTable& pieces) {
+  // They are many, and mostly the same: half a million of a long prompt.
+  std::vector<bool> known(static_cast<std::size_t>(pieces.size()));
   const auto add = [&](text::TokenId id) {
-    const auto [at, is_new] = scores.pieces.try_emplace(id);
-    if (!is_new) return;
-    at->second.bytes = token_bytes(pieces, id);
-    at->second.control = pieces.is_control(id);
+    if (id < 0 || id >= pieces.size() || known[static_cast<std::size_t>(id)]) return;
+    known[static_cast<std::size_t>(id)] = true;
+    scores.pieces[id] = {std::string(token_bytes(pieces, id)), pieces.is_control(id)};
   };
   for (const text::TokenId id : scores.ids) add(id);
   for (const auto& alternative : scores.alternatives) add(alternative.id);
