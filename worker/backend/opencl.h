@@ -16,6 +16,7 @@ struct Found {
   std::string device;  // "opencl:0"
   std::string name;
   std::string driver;
+  bool gpu = false;                // else a processor, or something else
   std::uint64_t memory_bytes = 0;  // that loads may take; HOLDFAST_OPENCL_MEMORY lowers it
   std::uint64_t max_alloc_bytes = 0;
   std::string tier;       // the best that the device can: "t0" to "t3"

@@ -14,6 +14,7 @@ Result<std::vector<Found>> find_devices(bool measure) {
     found.device = "opencl:" + std::to_string(d.number);
     found.name = d.name;
     found.driver = d.driver;
+    found.gpu = d.gpu;
     found.memory_bytes = d.memory;
     found.max_alloc_bytes = d.max_alloc;
     found.unusable = d.unusable;

@@ -9,6 +9,7 @@
 
 #include "worker/backend/opencl/executor.h"
 #include "worker/backend/opencl/limits.h"
+#include "worker/backend/opencl/probe.h"
 #include "worker/backend/opencl/sources.h"
 
 namespace holdfast::opencl {
@@ -46,6 +47,10 @@ Result<void> check_options(const model::Program& program, const backend::LoadOpt
   }
   if (!kv_type_of(l.kv_type)) {
     return refuse(Errc::kUnsupported, "kv type " + l.kv_type + ": expected f32, f16, bf16 or int8");
+  }
+  if (!options.kernels.empty() && options.kernels != kTiers[kTierUsed]) {
+    return refuse(Errc::kUnsupported, "kernels " + options.kernels + ": expected " +
+                                          kTiers[kTierUsed] + ", the tier that is written");
   }
   const plan::ModelShape& s = program.shape;
   bool fits = !program.ops.empty() && s.head_dim > 0 && s.head_dim <= kHeadDimMost &&
@@ -410,7 +415,7 @@ std::string OpenclExecutor::class_prefix() const {
   for (char& c : machine) {
     if (c == '/' || c == ' ') c = '_';
   }
-  return "opencl/" + std::string("t0.") + machine + "/" + kKernelsRev;
+  return std::string("opencl/") + kTiers[kTierUsed] + "." + machine + "/" + kKernelsRev;
 }
 
 Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string_view device,
