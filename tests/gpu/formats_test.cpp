@@ -1,10 +1,12 @@
 // Goal: products and look-ups are right for every weight type, whatever its blocks hold.
 // Method: a program without layers whose embedding is its output, over blocks of random bytes: the
 // logits behind a token are that row times all rows, here in float64 over the reference's weights.
+// Weights and results that are not finite are typed errors.
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "tests/gpu/house.h"
 #include "tests/kernels/random_matrix.h"
@@ -63,6 +65,42 @@ TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
     single.chunk = 1;
     EXPECT_EQ(run_family(one->model, single), have) << gguf::type_traits(type)->name;
   }
+}
+
+/// The same with one weight of row 5 replaced.
+std::unique_ptr<OneMatrix> with_weight(float weight) {
+  auto one = one_matrix(gguf::TensorType::kF32);
+  std::memcpy(one->matrix.file.data() + 5 * one->matrix.row_bytes, &weight, sizeof weight);
+  return one;
+}
+
+TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
+  HF_NEEDS_DEVICE();
+  const auto one = with_weight(1e30f);  // times itself
+  RunOptions options = gpu::on_device();
+  const auto executor =
+      backend::load(options.device, one->model.program, load_options(one->model, options));
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  const std::int32_t pages[] = {0, 1}, fine = 4, bad = 5;
+  const auto rows = (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1}});
+  ASSERT_FALSE(rows.has_value());
+  EXPECT_EQ(rows.error().code, Errc::kNumericsNan);
+  EXPECT_NE(rows.error().what.find("segment 1, position 9"), std::string::npos)
+      << rows.error().what;
+  EXPECT_TRUE((*executor)->forward({{&fine, 1, 3, pages, 1}}).has_value());
+}
+
+TEST(GpuFormats, AWeightThatIsNotFiniteIsRefusedByName) {
+  HF_NEEDS_DEVICE();
+  const auto one = with_weight(INFINITY);
+  const RunOptions options = gpu::on_device();
+  const auto refused =
+      backend::load(options.device, one->model.program, load_options(one->model, options));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kFileInvalid);
+  EXPECT_NE(refused.error().what.find("token_embd.weight: holds a NaN or infinity in row 5"),
+            std::string::npos)
+      << refused.error().what;
 }
 
 }  // namespace
