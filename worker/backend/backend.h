@@ -51,7 +51,8 @@ class Executor {
   virtual ~Executor() = default;
   /// Runs the program over the segments. logits: [sum of n_logits][vocab] float32 in segment order;
   /// valid until the next forward. The bits of a row depend only on the tokens before it in its own
-  /// sequence. Errors: kNumericsNan (a result is not finite; `what` names the segment).
+  /// sequence. Errors: kNumericsNan (a result is not finite; `what` names the segment),
+  /// kModelFailed (the device failed: nothing that it holds counts any more).
   virtual Result<const float*> forward(const std::vector<Segment>& segments) = 0;
   /// What the last layer gave for token `i` of the batch (segments in order), behind the output
   /// norm if there is one: [width], valid until the next forward. Only of segments that want it.
