@@ -19,8 +19,8 @@ void expect_enough(const std::string& path, const std::string& name) {
   const plan::ModelShape shape = plan::read_shape(*file).value();
   plan::LoadWish wish;
   wish.context = 192;
-  wish.slots = 6;
-  wish.prefill_chunk = 160;
+  wish.slots = 80;
+  wish.prefill_chunk = 2000;
   const plan::Envelope envelope = plan::memory_envelope(shape, wish);
   engine::EngineOptions options;
   options.device = gpu::device();

@@ -46,7 +46,7 @@ TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
   HF_NEEDS_DEVICE();
   for (const gguf::TensorType type : cpu::kernel_types()) {
     const auto one = one_matrix(type);
-    const std::vector<float> have = run_family(one->model, gpu::on_device());
+    const std::vector<float> have = run_family(one->model, gpu::on_device_uncached());
     ASSERT_EQ(have.size(), static_cast<std::size_t>(kRows * kRows));
     for (std::int64_t a = 0; a < kRows; ++a) {
       for (std::int64_t b = 0; b < kRows; ++b) {
@@ -61,7 +61,7 @@ TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
             << gguf::type_traits(type)->name << " " << a << " " << b;
       }
     }
-    RunOptions single = gpu::on_device();
+    RunOptions single = gpu::on_device_uncached();
     single.chunk = 1;
     EXPECT_EQ(run_family(one->model, single), have) << gguf::type_traits(type)->name;
   }
@@ -77,7 +77,7 @@ std::unique_ptr<OneMatrix> with_weight(float weight) {
 TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
   HF_NEEDS_DEVICE();
   const auto one = with_weight(1e30f);  // times itself
-  RunOptions options = gpu::on_device();
+  RunOptions options = gpu::on_device_uncached();
   const auto executor =
       backend::load(options.device, one->model.program, load_options(one->model, options));
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
@@ -93,7 +93,7 @@ TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
 TEST(GpuFormats, AWeightThatIsNotFiniteIsRefusedByName) {
   HF_NEEDS_DEVICE();
   const auto one = with_weight(INFINITY);
-  const RunOptions options = gpu::on_device();
+  const RunOptions options = gpu::on_device_uncached();
   const auto refused =
       backend::load(options.device, one->model.program, load_options(one->model, options));
   ASSERT_FALSE(refused.has_value());

@@ -57,9 +57,14 @@ std::string cache_dir() {
   return HOLDFAST_BUILD_DIR "/gpu-cache";
 }
 
-RunOptions on_device() {
+RunOptions on_device_uncached() {
   RunOptions options;
   options.device = device();
+  return options;
+}
+
+RunOptions on_device() {
+  RunOptions options = on_device_uncached();
   options.cache_dir = cache_dir();
   return options;
 }

@@ -19,6 +19,9 @@ std::string cache_dir();
 
 /// Options for a run on device(), with the cache.
 RunOptions on_device();
+/// The same for kernels that few runs need: they are left to the driver's own cache (PoCL's is put
+/// into the build tree too), as PoCL compiles a second time for a binary.
+RunOptions on_device_uncached();
 
 struct ConformanceCase {
   FamilyModel model;  // with the case's tokens

@@ -33,10 +33,10 @@ TEST(GpuLogits, AgreeWithOtherImplementationsForEveryType) {
   if (names.empty()) GTEST_SKIP() << "no conformance data";
   for (const std::string& name : names) {
     const gpu::ConformanceCase c = gpu::conformance_case(name);
-    const std::vector<float> rows = run_family(c.model, gpu::on_device());
+    const std::vector<float> rows = run_family(c.model, gpu::on_device_uncached());
     const double error = gpu::relative_error(rows, c);
     EXPECT_LT(error, name.rfind("qwen3", 0) == 0 ? 2e-3 : 2e-5) << name;
-    RunOptions other = gpu::on_device();
+    RunOptions other = gpu::on_device_uncached();
     other.chunk = 7;  // the last chunk has 5 rows: one wide group and one row of the next
     other.neighbour = true;
     EXPECT_TRUE(same_bits(run_family(c.model, other), rows)) << name;
@@ -55,7 +55,7 @@ TEST(GpuLogits, SameBitsForChunksNeighboursAndDecodeWithEveryKvType) {
     RunOptions cpu;
     cpu.kv = kv;
     EXPECT_LT(reference::worst_error(all, rows_of(run_family(m, cpu), m)), 2e-3) << kv;
-    for (const std::int32_t chunk : {1, 5, 64}) {
+    for (const std::int32_t chunk : {1, 61}) {
       options.chunk = chunk;
       options.neighbour = chunk != 1;
       EXPECT_TRUE(same_bits(run_family(m, options), all)) << kv << " chunk " << chunk;
@@ -80,7 +80,7 @@ class GpuFamilies : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours) {
   HF_NEEDS_DEVICE();
-  for (const std::uint64_t seed : {0, 1, 4}) {
+  for (const std::uint64_t seed : {1, 4}) {  // 4: sizes that fill neither blocks nor panels
     const FamilyModel m = make_family(GetParam(), seed, 90);
     ASSERT_FALSE(m.tokens.empty()) << seed;
     reference::Model reference(*m.file, 91);
