@@ -7,9 +7,12 @@
 
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "tests/gpu/house.h"
+#include "tests/gpu/watched_api.h"
 #include "tests/kernels/random_matrix.h"
+#include "worker/backend/opencl/load.h"
 
 namespace holdfast {
 namespace {
@@ -64,6 +67,31 @@ TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
     RunOptions single = gpu::on_device_uncached();
     single.chunk = 1;
     EXPECT_EQ(run_family(one->model, single), have) << gguf::type_traits(type)->name;
+  }
+}
+
+// A GPU's items have one row each, a processor's have a panel. Types that share a format are left
+// out.
+TEST(GpuFormats, SameBitsWhateverAnItemAdds) {
+  HF_NEEDS_DEVICE();
+  std::set<cpu::Format> seen;
+  for (const gguf::TensorType type : cpu::kernel_types()) {
+    if (!seen.insert(*cpu::format_of(type)).second) continue;
+    const auto one = one_matrix(type);
+    RunOptions options = gpu::on_device_uncached();
+    options.chunk = 36;  // rows together, and one alone
+    std::vector<float> rows[2];
+    for (const cl_uint width : {1u, 16u}) {
+      gpu::watch().vector_width = width;
+      const auto executor =
+          opencl::load_with(gpu::watched_api(), options.device, one->model.program,
+                            load_options(one->model, options));
+      ASSERT_TRUE(executor.has_value()) << executor.error().what;
+      rows[width == 1 ? 0 : 1] = run_on(**executor, one->model, options);
+    }
+    gpu::watch() = {};
+    EXPECT_EQ(rows[0], rows[1]) << gguf::type_traits(type)->name;
+    EXPECT_FALSE(rows[0].empty());
   }
 }
 

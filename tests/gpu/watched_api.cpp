@@ -93,11 +93,12 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
 cl_int device_info(cl_device_id device, cl_device_info what, std::size_t bytes, void* value,
                    std::size_t* needed) {
   const cl_int status = real().clGetDeviceInfo(device, what, bytes, value, needed);
-  const auto smaller = [&](cl_device_info which, std::uint64_t to) {
+  const auto other = [&](cl_device_info which, auto to) {
     if (what == which && to != 0 && value != nullptr) std::memcpy(value, &to, sizeof to);
   };
-  smaller(CL_DEVICE_MAX_MEM_ALLOC_SIZE, watch().max_alloc);
-  smaller(CL_DEVICE_GLOBAL_MEM_SIZE, watch().memory);
+  other(CL_DEVICE_MAX_MEM_ALLOC_SIZE, watch().max_alloc);
+  other(CL_DEVICE_GLOBAL_MEM_SIZE, watch().memory);
+  other(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, watch().vector_width);
   return status;
 }
 

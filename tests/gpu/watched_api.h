@@ -16,6 +16,7 @@ struct Watch {
   cl_int fail_launches = CL_SUCCESS;  // what every launch of a kernel returns
   std::uint64_t max_alloc = 0;        // 0 = the device's own
   std::uint64_t memory = 0;
+  cl_uint vector_width = 0;  // floats that it adds at once
 };
 
 /// Of the only watched table. Not thread-safe.

@@ -31,7 +31,8 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
     const bool whole = from.slots || m.panels_each < m.panels;  // pieces are experts, not columns
     const std::int64_t panels = whole ? m.panels_each : piece.panels;
     const auto first = whole ? 0 : static_cast<std::int32_t>(piece.first_panel * kLanes);
-    const Grid grid = {panels, (from.rows + rows_each - 1) / rows_each, kLanes, kSlices};
+    const int items = station_->device().wide_lanes ? 1 : kLanes;
+    const Grid grid = {panels, (from.rows + rows_each - 1) / rows_each, items, kSlices};
     queue_.run(
         wide ? kernels.wide : kernels.one, grid, weights_.slab(piece), piece.at,
         static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),

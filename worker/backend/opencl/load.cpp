@@ -138,7 +138,8 @@ Result<void> Loader::make_kernels() {
 Result<void> Loader::make_product_kernels(cpu::Format format) {
   ProductKernels& k = to_.kernels_.product[static_cast<std::size_t>(format)];
   if (k.one.get() != nullptr) return {};
-  return make("product " + std::to_string(static_cast<int>(format)), product_source(format),
+  return make("product " + std::to_string(static_cast<int>(format)),
+              product_source(format, to_.station_->device().wide_lanes),
               {{"product_one", &k.one}, {"product_wide", &k.wide}, {"embed", &k.embed}});
 }
 

@@ -51,31 +51,25 @@ Result<void> DeviceMemory::check_room(std::uint64_t bytes, const std::string& wh
   return exhausted(bytes, what, "");
 }
 
-Result<Buffer> DeviceMemory::take(cl_command_queue queue, std::uint64_t bytes,
-                                  const std::string& what) {
+Error DeviceMemory::refused(cl_int status, std::uint64_t bytes, const std::string& what) const {
+  if (is_exhaustion(status)) {
+    return exhausted(bytes, what, ", and the driver says " + status_text(status));
+  }
+  return {Errc::kModelFailed,
+          "take device memory for " + what + " on " + device_.name + ": " + status_text(status)};
+}
+
+Result<Buffer> DeviceMemory::take_unfilled(std::uint64_t bytes, const std::string& what) {
   bytes = rounded(bytes);
   HF_CHECKED(check_room(bytes, what));
   if (bytes > device_.max_alloc) {
     return exhausted(bytes, what,
                      " but one buffer may have " + std::to_string(device_.max_alloc) + " only");
   }
-  const Api& api = *device_.api;
   cl_int status = CL_SUCCESS;
-  MemoryHandle handle(api,
-                      api.clCreateBuffer(context_, CL_MEM_READ_WRITE, bytes, nullptr, &status));
-  const cl_uint zero = 0;
-  if (status == CL_SUCCESS) {
-    status = api.clEnqueueFillBuffer(queue, handle.get(), &zero, sizeof zero, 0, bytes, 0, nullptr,
-                                     nullptr);
-  }
-  if (status == CL_SUCCESS) status = api.clFinish(queue);
-  if (is_exhaustion(status)) {
-    return exhausted(bytes, what, ", and the driver says " + status_text(status));
-  }
-  if (status != CL_SUCCESS) {
-    return Error{Errc::kModelFailed, "take device memory for " + what + " on " + device_.name +
-                                         ": " + status_text(status)};
-  }
+  MemoryHandle handle(*device_.api, device_.api->clCreateBuffer(context_, CL_MEM_READ_WRITE, bytes,
+                                                                nullptr, &status));
+  if (status != CL_SUCCESS) return refused(status, bytes, what);
   g_buffers.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   ++use_.taken;
@@ -83,6 +77,18 @@ Result<Buffer> DeviceMemory::take(cl_command_queue queue, std::uint64_t bytes,
   use_.bytes += bytes;
   use_.peak_bytes = std::max(use_.peak_bytes, use_.bytes);
   return Buffer(*this, std::move(handle), bytes);
+}
+
+Result<Buffer> DeviceMemory::take(cl_command_queue queue, std::uint64_t bytes,
+                                  const std::string& what) {
+  HF_TRY(Buffer buffer, take_unfilled(bytes, what));
+  const Api& api = *device_.api;
+  const cl_uint zero = 0;
+  cl_int status = api.clEnqueueFillBuffer(queue, buffer.get(), &zero, sizeof zero, 0,
+                                          buffer.bytes(), 0, nullptr, nullptr);
+  if (status == CL_SUCCESS) status = api.clFinish(queue);
+  if (status != CL_SUCCESS) return refused(status, bytes, what);
+  return buffer;
 }
 
 void DeviceMemory::give_back(std::uint64_t bytes) {

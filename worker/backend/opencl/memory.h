@@ -48,6 +48,10 @@ class DeviceMemory {
   /// and what the device does not have must be found out while loading. `queue` belongs to the
   /// context. kMemoryExhausted with needed and free bytes; kModelFailed: another refusal.
   Result<Buffer> take(cl_command_queue queue, std::uint64_t bytes, const std::string& what);
+  /// One without content, for who writes all of it at once. Errors the same.
+  Result<Buffer> take_unfilled(std::uint64_t bytes, const std::string& what);
+  /// What a driver's refusal of this memory is, now or when it was first used.
+  Error refused(cl_int status, std::uint64_t bytes, const std::string& what) const;
   /// kMemoryExhausted if so many bytes are not free, before anything is taken.
   Result<void> check_room(std::uint64_t bytes, const std::string& what) const;
 

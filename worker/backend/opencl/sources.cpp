@@ -29,8 +29,8 @@ std::string base() {
          kernel_text("math");
 }
 
-std::string table_text(cpu::Format format) {
-  std::string out = "__constant float kTable[16] = {";
+std::string table_text(cpu::Format format, bool wide_lanes) {
+  std::string out = wide_lanes ? "#define kTable (float16)(" : "__constant float kTable[16] = {";
   const float* values = cpu::table_of(format);
   char number[32];
   for (int i = 0; i < 16; ++i) {  // hexadecimal: exact
@@ -38,14 +38,14 @@ std::string table_text(cpu::Format format) {
                   static_cast<double>(values[i]));
     out += number;
   }
-  return out + "};\n";
+  return out + (wide_lanes ? ")\n" : "};\n");
 }
 
 }  // namespace
 
-std::string product_source(cpu::Format format) {
+std::string product_source(cpu::Format format, bool wide_lanes) {
   const cpu::Layout& l = cpu::layout_of(format);
-  std::string out = base();
+  std::string out = base() + define("WIDE_LANES", wide_lanes);
   out += define("BLOCK", l.block) + define("GROUP", l.group);
   out += define("BLOCK_BYTES", cpu::block_bytes(l));
   out += define("HAS_D", l.has_d) + define("HAS_M", l.has_m) + define("HAS_SCALE", l.has_scale);
@@ -56,7 +56,7 @@ std::string product_source(cpu::Format format) {
   out += define("PLAIN_BF16", format == cpu::Format::kBF16);
   out += define("SCALE_AT", cpu::scale_offset(l)) + define("MINIMUM_AT", cpu::minimum_offset(l));
   out += define("LOW_AT", cpu::low_offset(l)) + define("HIGH_AT", cpu::high_offset(l));
-  if (l.table) out += table_text(format);
+  if (l.table) out += table_text(format, wide_lanes);
   return out + kernel_text("weights") + kernel_text("product");
 }
 

@@ -9,7 +9,8 @@
 namespace holdfast::opencl {
 
 /// product_one, product_wide, embed for weights of this format.
-std::string product_source(cpu::Format format);
+/// `wide_lanes`: an item has all rows of a panel.
+std::string product_source(cpu::Format format, bool wide_lanes);
 /// finish_head, attention for pages of this type.
 std::string pages_source(cpu::KvType type);
 /// norm_rms, norm_layer, gather, rescale.

@@ -204,7 +204,7 @@ Result<void> Weights::upload(Station& station, Queue& queue, int threads,
                              const std::function<void(double)>& progress) {
   const std::uint64_t all = bytes();
   for (const std::uint64_t slab : slab_bytes_) {
-    HF_TRY(Buffer buffer, station.memory().take(queue.get(), slab, "weights"));
+    HF_TRY(Buffer buffer, station.memory().take_unfilled(slab, "weights"));
     slabs_.push_back(std::move(buffer));
   }
   const std::uint64_t vector_bytes = vector_values_.size() * sizeof(float);
@@ -218,11 +218,8 @@ Result<void> Weights::upload(Station& station, Queue& queue, int threads,
       if (progress) progress(static_cast<double>(done) / static_cast<double>(all));
     }));
   }
-  const cl_int status = queue.wait();
-  if (status != CL_SUCCESS) {
-    return Error{Errc::kModelFailed,
-                 "upload weights to " + station.device().name + ": " + status_text(status)};
-  }
+  const cl_int status = queue.wait();  // where the memory becomes real
+  if (status != CL_SUCCESS) return station.memory().refused(status, all, "weights");
   jobs_.clear();
   vector_values_ = {};
   return {};
