@@ -14,6 +14,7 @@
 #include "shared/base/log.h"
 #include "shared/base/version.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/opencl.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/fake_options.h"
 #include "worker/link/host.h"
@@ -29,6 +30,13 @@ constexpr char kUsage[] =
     "                       [--orphan-ms N] [--drain-ms N] [--heartbeat-timeout-ms N]\n"
     "                       [--step-watchdog-ms N] [--step-journal FILE]\n"
     "                       [--fake-device JSON]   (docs/fake-engine.md)\n";
+
+/// What loads need beside the link's options.
+struct Own {
+  hf::engine::FakeDevice fake;
+  std::string kernels;    // forced
+  std::string cache_dir;  // of kernels that were built for devices
+};
 
 hf::worker::Link* running_link = nullptr;  // for the signal handler
 
@@ -55,17 +63,19 @@ bool set_fake_device(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake,
 }
 
 /// False after a message on stderr.
-bool set_option(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake, const std::string& name,
+bool set_option(hf::worker::LinkOptions& o, Own& own, const std::string& name,
                 const std::string& value) {
-  if (name == "--fake-device" && set_fake_device(o, fake, value)) return true;
+  if (name == "--fake-device" && set_fake_device(o, own.fake, value)) return true;
   if (name == "--state") {
-    const std::string run = std::filesystem::absolute(value).string() + "/run";
+    const std::string state = std::filesystem::absolute(value).string();
+    const std::string run = state + "/run";
+    own.cache_dir = state + "/cache/opencl";
     if (o.endpoint.empty()) o.endpoint = "ipc://" + run + "/workers.sock";
     o.images_path = run + "/images.sock";
     return true;
   }
   if (name == "--device") return o.device = value, true;
-  if (name == "--kernels") return o.kernels = value, true;
+  if (name == "--kernels") return o.kernels = own.kernels = value, true;
   if (name == "--key") return o.worker_key = value, true;
   if (name == "--endpoint") return o.endpoint = value, true;
   if (name == "--step-journal") return o.journal_path = value, true;
@@ -88,14 +98,15 @@ bool set_option(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake, const 
 }
 
 hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::LinkOptions& link,
-                                                            const hf::engine::FakeDevice& fake,
+                                                            const Own& own,
                                                             const hf::wire::Load& load,
                                                             const hf::worker::Progress& progress,
                                                             hf::images::Client& images) {
   hf::engine::EngineOptions options;
   options.images = &images;
   options.device = link.device;
-  options.kernels = load.kernels.empty() ? link.kernels : load.kernels;
+  options.kernels = load.kernels.empty() ? own.kernels : load.kernels;
+  options.cache_dir = own.cache_dir;
   options.threads = load.threads > 0 ? std::min(load.threads, link.threads) : link.threads;
   options.context = load.context;
   options.slots = load.slots;
@@ -104,10 +115,32 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::Li
   options.prefill_chunk = load.prefill_chunk;
   options.model_sha = load.model_sha;
   options.progress = progress;
-  if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options, fake);
+  if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options, own.fake);
   HF_CHECKED(hf::engine::read_options(load.options, options));
   HF_CHECKED(hf::worker::check_model_file(load));
   return hf::engine::open_engine(load.path, options);
+}
+
+/// What HELLO says of the device: the family that runs, of an OpenCL device also why, and its own
+/// memory. One that is not there is told by the loads, which fail with the reason.
+void describe_device(hf::worker::LinkOptions& o, const Own& own) {
+  if (o.engine == "fake") {
+    char speed[32];
+    std::snprintf(speed, sizeof speed, "fake x%.3g", own.fake.speed);
+    o.kernels = own.fake.speed == 1 ? "fake" : speed;
+  } else if (o.kernels.empty() && o.device == "cpu") {
+    const std::vector<std::string> families = hf::backend::cpu_families();
+    if (!families.empty()) o.kernels = families.front();
+  } else if (o.device.rfind("opencl", 0) == 0) {
+    if (o.device == "opencl") o.device = "opencl:0";
+    const auto found = hf::opencl::find_devices(false);
+    if (!found) hf::log::warn("no device", {{"device", o.device}, {"reason", found.error().what}});
+    for (const hf::opencl::Found& f : found ? *found : std::vector<hf::opencl::Found>()) {
+      if (f.device != o.device) continue;
+      o.kernels = f.used_tier + " on " + f.name + ", driver " + f.driver + " (" + f.why + ")";
+      o.device_memory_bytes = static_cast<std::int64_t>(f.memory_bytes);
+    }
+  }
 }
 
 }  // namespace
@@ -117,27 +150,20 @@ int main(int argc, char** argv) {
   hf::arm_crash_points("worker");
   hf::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
   hf::worker::LinkOptions options;
-  hf::engine::FakeDevice fake;
+  Own own;
   options.ring_tokens = 4096;
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc || std::string(argv[i]) == "--help") return std::fputs(kUsage, stderr), 2;
-    if (!set_option(options, fake, argv[i], argv[i + 1])) return 2;
+    if (!set_option(options, own, argv[i], argv[i + 1])) return 2;
   }
   if (options.endpoint.empty() || options.threads < 1 || options.ring_tokens < 1) {
     return std::fputs(kUsage, stderr), 2;
   }
-  if (options.engine == "fake") {
-    char speed[32];
-    std::snprintf(speed, sizeof speed, "fake x%.3g", fake.speed);
-    options.kernels = fake.speed == 1 ? "fake" : speed;
-  } else if (options.kernels.empty() && options.device == "cpu") {
-    const std::vector<std::string> families = hf::backend::cpu_families();
-    if (!families.empty()) options.kernels = families.front();
-  }
+  describe_device(options, own);
   hf::images::Client images(options.images_path);
-  const auto factory = [options, fake, &images](const hf::wire::Load& load,
-                                                const hf::worker::Progress& progress) {
-    return open_engine(options, fake, load, progress, images);
+  const auto factory = [options, own, &images](const hf::wire::Load& load,
+                                               const hf::worker::Progress& progress) {
+    return open_engine(options, own, load, progress, images);
   };
   hf::crash_point(hf::CrashPoint::kWorkerStartBegin);
   hf::worker::Link link(options, factory);

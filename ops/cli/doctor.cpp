@@ -23,8 +23,8 @@ constexpr Check kChecks[] = {
     &check_disk_space, &check_sync_time,     &check_database,   &check_clock,
     &check_models,     &check_config,        &check_supervisor, &check_http_port,
     &check_open_files, &check_locked_memory, &check_memory,     &check_swap,
-    &check_huge_pages, &check_overcommit,    &check_processor,  &check_cores,
-    &check_sandbox,    &check_daemon,
+    &check_huge_pages, &check_overcommit,    &check_processor,  &check_devices,
+    &check_cores,      &check_sandbox,       &check_daemon,
 };
 
 constexpr const char* kNames[] = {"ok", "warn", "fail"};

@@ -77,6 +77,8 @@ void check_swap(Patient& patient);
 void check_huge_pages(Patient& patient);
 void check_overcommit(Patient& patient);
 void check_cores(Patient& patient);
+// doctor_devices.cpp
+void check_devices(Patient& patient);
 // doctor.cpp
 void check_daemon(Patient& patient);
 

@@ -28,6 +28,7 @@ engine::EngineOptions options_of(const EngineChoice& choice) {
   o.kernels = choice.kernels;
   o.threads = choice.threads;
   o.kv_type = choice.kv_type;
+  o.cache_dir = choice.cache_dir;
   o.progress = [](double done) { show("loading", done); };
   return o;
 }

@@ -16,6 +16,7 @@ struct EngineChoice {
   std::string kernels;  // empty = the best that runs here
   std::int32_t threads = 1;
   std::string kv_type = "f16";
+  std::string cache_dir;  // of kernels that were built for devices; empty = none
 };
 
 struct LogitsCall {

@@ -1,6 +1,7 @@
 // The verbs logits, perplexity and bench: arguments in, tables or JSON out.
 
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -18,6 +19,10 @@ EngineChoice engine_choice(const Call& call) {
   choice.device = call.text("device", "cpu");
   choice.kernels = call.text("kernels");
   choice.kv_type = call.text("kv-type", "f16");
+  // A state directory is only used where there is one: these verbs need none.
+  std::error_code failed;
+  const std::string state = std::filesystem::absolute(call.state_dir, failed).string();
+  if (std::filesystem::is_directory(state, failed)) choice.cache_dir = state + "/cache/opencl";
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   choice.threads =
       static_cast<std::int32_t>(call.integer("threads", std::max<std::int64_t>(cores, 1)));

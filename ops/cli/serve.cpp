@@ -228,6 +228,8 @@ std::string how_it_ended(const ChildExit& exit) {
   std::string text = exit.name + " (pid " + std::to_string(exit.pid) + ") ";
   if (exit.oom) return text + "was killed: the machine is out of memory";
   if (exit.signal == 0 && exit.status == kExitStuck) return text + "was stuck in a step and ended";
+  if (exit.signal == 0 && exit.status == kExitDeviceFailed)
+    return text + "lost its device and ended";
   if (exit.signal != 0) return text + "was killed by signal " + std::to_string(exit.signal);
   return text + "exited with status " + std::to_string(exit.status);
 }

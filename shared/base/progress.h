@@ -9,6 +9,9 @@ namespace holdfast {
 
 /// Exit status of a process that its own watchdog ended. Counts as a death by what was running.
 inline constexpr int kExitStuck = 86;
+/// Exit status of a worker whose device failed in a step. Counts against nobody: its requests go on
+/// elsewhere.
+inline constexpr int kExitDeviceFailed = 87;
 
 /// Any thread; cheap.
 void note_progress();

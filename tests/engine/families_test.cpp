@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -20,29 +19,13 @@ namespace {
 
 constexpr std::int32_t kTokens = 90;  // above the windows and the original context of 64
 
-/// Largest relative error of a row, each row by its own norm.
-double worst_error(const std::vector<float>& have, const reference::Rows& want) {
-  double worst = 0;
-  std::size_t at = 0;
-  for (const reference::Row& row : want) {
-    double error = 0, norm = 0;
-    for (const double v : row) {
-      const double d = static_cast<double>(have[at++]) - v;
-      error += d * d;
-      norm += v * v;
-    }
-    worst = std::max(worst, std::sqrt(error / norm));
-  }
-  return at == have.size() ? worst : 1e9;
-}
-
 double error_of(const FamilyModel& m, const RunOptions& options) {
   const std::int64_t context =
       options.context > 0 ? options.context : static_cast<std::int64_t>(m.tokens.size()) + 1;
   reference::Model reference(*m.file, context);
   const reference::Rows want =
       m.program.shape.causal ? reference.logits(m.tokens) : reference.hidden(m.tokens);
-  return worst_error(run_family(m, options), want);
+  return reference::worst_error(run_family(m, options), want);
 }
 
 class Families : public ::testing::TestWithParam<std::string> {};

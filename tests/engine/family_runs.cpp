@@ -42,10 +42,8 @@ FamilyModel make_family(const std::string& architecture, std::uint64_t seed, std
   return family_of(std::move(file).value(), n_tokens);
 }
 
-std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
+backend::LoadOptions load_options(const FamilyModel& m, const RunOptions& o) {
   const auto n = static_cast<std::int32_t>(m.tokens.size());
-  const bool causal = m.program.shape.causal;
-  const std::int32_t chunk = o.chunk > 0 && causal ? o.chunk : n;
   backend::LoadOptions load;
   load.limits.context = o.context > 0 ? o.context : n + 1;
   load.limits.pages = 3 * (n / 64 + 1);
@@ -55,9 +53,21 @@ std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
   load.limits.kv_type = o.kv;
   load.threads = o.threads;
   load.kernels = o.kernels;
-  auto executor = backend::load("cpu", m.program, load);
+  load.cache_dir = o.cache_dir;
+  return load;
+}
+
+std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
+  auto executor = backend::load(o.device, m.program, load_options(m, o));
   EXPECT_TRUE(executor.has_value()) << executor.error().what;
   if (!executor.has_value()) return {};
+  return run_on(**executor, m, o);
+}
+
+std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, const RunOptions& o) {
+  const auto n = static_cast<std::int32_t>(m.tokens.size());
+  const bool causal = m.program.shape.causal;
+  const std::int32_t chunk = o.chunk > 0 && causal ? o.chunk : n;
   std::vector<std::int32_t> mine, theirs;
   for (std::int32_t p = 0; p <= n / 64; ++p) {
     mine.push_back(3 * p + 1);
@@ -65,7 +75,7 @@ std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
   }
   std::vector<std::int32_t> other(m.tokens.rbegin(), m.tokens.rend());
   std::vector<float> out;
-  const std::uint64_t taken = (*executor)->allocations();
+  const std::uint64_t taken = executor.allocations();
   for (std::int32_t at = 0; at < n; at += chunk) {
     const std::int32_t now = std::min(chunk, n - at);
     std::vector<backend::Segment> segments;
@@ -75,16 +85,16 @@ std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
           {other.data() + (causal ? at : 0), before, causal ? at : 0, theirs.data(), 0, false});
     segments.push_back({m.tokens.data() + at, now, at, mine.data(), causal ? now : 0, false});
     for (backend::Segment& s : segments) s.hidden = !causal;
-    const auto rows = (*executor)->forward(segments);
+    const auto rows = executor.forward(segments);
     EXPECT_TRUE(rows.has_value()) << rows.error().what;
     if (!rows.has_value()) return {};
     if (causal) out.insert(out.end(), *rows, *rows + static_cast<std::size_t>(now) * m.columns());
     for (std::int32_t i = 0; i < now && !causal; ++i) {
-      const float* row = (*executor)->hidden((o.neighbour ? before : 0) + i);
+      const float* row = executor.hidden((o.neighbour ? before : 0) + i);
       out.insert(out.end(), row, row + m.width());
     }
   }
-  EXPECT_EQ((*executor)->allocations(), taken);
+  EXPECT_EQ(executor.allocations(), taken);
   return out;
 }
 

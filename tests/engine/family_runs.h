@@ -1,5 +1,5 @@
 #pragma once
-// Tiny random models of every architecture, run on the CPU backend for the tests of families.
+// Tiny random models of every architecture, run on a backend for the tests of families.
 
 #include <memory>
 #include <string>
@@ -23,6 +23,8 @@ FamilyModel make_family(const std::string& architecture, std::uint64_t seed, std
 FamilyModel family_of(std::shared_ptr<const gguf::File> file, std::int32_t n_tokens);
 
 struct RunOptions {
+  std::string device = "cpu";
+  std::string cache_dir;  // of built kernels
   std::string kernels;
   int threads = 1;
   std::int32_t chunk = 0;  // 0 = all at once
@@ -30,7 +32,11 @@ struct RunOptions {
   std::int64_t context = 0;  // 0 = enough for the tokens
   bool neighbour = false;    // another sequence in front of each chunk
 };
-/// Logits of every token, or an encoder's vectors.
+backend::LoadOptions load_options(const FamilyModel& m, const RunOptions& options);
+/// Logits of every token, or an encoder's vectors. The executor has load_options' limits.
+std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m,
+                          const RunOptions& options);
+/// The same on an executor of its own.
 std::vector<float> run_family(const FamilyModel& m, const RunOptions& options);
 
 }  // namespace holdfast

@@ -34,6 +34,22 @@ Row softmax(Row x) {
 
 }  // namespace
 
+double worst_error(const std::vector<float>& have, const Rows& want) {
+  if (want.empty() || have.size() != want.size() * want[0].size()) return 1e9;
+  double worst = 0;
+  std::size_t at = 0;
+  for (const Row& row : want) {
+    double error = 0, norm = 0;
+    for (const double v : row) {
+      const double d = static_cast<double>(have[at++]) - v;
+      error += d * d;
+      norm += v * v;
+    }
+    worst = std::max(worst, std::sqrt(error / norm));
+  }
+  return worst;
+}
+
 Model::Model(const gguf::File& file, std::int64_t context) : file_(file), context_(context) {
   arch_ = std::string(file.get_string("general.architecture").value());
   const auto whole = [&](const char* key, double fallback) {

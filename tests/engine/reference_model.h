@@ -16,6 +16,10 @@ namespace holdfast::reference {
 using Row = std::vector<double>;
 using Rows = std::vector<Row>;
 
+/// Largest relative error of a row, each row by its own norm. `have`: the rows one behind the
+/// other.
+double worst_error(const std::vector<float>& have, const Rows& want);
+
 class Model {
  public:
   /// `context` is what the model is loaded for: longrope chooses its factors by it.

@@ -267,7 +267,7 @@ TEST(Executor, RefusesWhatItCannotRunAndSaysWhy) {
   options.limits.kv_type = "q8";
   EXPECT_EQ(backend::load("cpu", c.program, options).error().code, Errc::kUnsupported);
   options.limits.kv_type = "f16";
-  EXPECT_EQ(backend::load("opencl:0", c.program, options).error().code, Errc::kUnsupported);
+  EXPECT_EQ(backend::load("opencl:999", c.program, options).error().code, Errc::kUnsupported);
   EXPECT_EQ(backend::load("abacus", c.program, options).error().code, Errc::kUnsupported);
   options.limits.pages = 1 << 30;
   options.limits.kv_type = "f32";

@@ -42,6 +42,7 @@ struct Memory {  // bytes, exactly what was taken
   std::uint64_t kv = 0;
   std::uint64_t scratch = 0;
   bool found_packed = false;  // the weights were kept from another process
+  bool on_device = false;     // it is a device's, not this process's
 };
 
 /// A model on a device. Not thread-safe: one engine thread drives it (it may use a pool inside).
@@ -50,7 +51,8 @@ class Executor {
   virtual ~Executor() = default;
   /// Runs the program over the segments. logits: [sum of n_logits][vocab] float32 in segment order;
   /// valid until the next forward. The bits of a row depend only on the tokens before it in its own
-  /// sequence. Errors: kNumericsNan (a result is not finite; `what` names the segment).
+  /// sequence. Errors: kNumericsNan (a result is not finite; `what` names the segment),
+  /// kModelFailed (the device failed: nothing that it holds counts any more).
   virtual Result<const float*> forward(const std::vector<Segment>& segments) = 0;
   /// Logits of tokens [first, first + n) of the last forward's batch (segments in order), in the
   /// place of those that it gave: [n][vocab]. So rows of a whole chunk need room for a few; their
@@ -74,11 +76,12 @@ struct LoadOptions {
   std::function<void(double)> progress;  // 0..1, may be empty
   images::Client* images = nullptr;      // who keeps packed weights, outlives the executor; or none
   std::string image_key;                 // names the model's content; empty: nothing is kept
+  std::string cache_dir;                 // folder of built kernels; empty: none is kept
 };
 
 /// "cpu": packs the weights for the kernel family and takes all memory. Errors: kUnsupported
 /// (forced family cannot run here, weight type unknown), kFileInvalid (NaN or infinity in a tensor:
-/// names it), kMemoryExhausted (needed and free bytes). `device`: "cpu"; "opencl:N" elsewhere.
+/// names it), kMemoryExhausted (needed and free bytes). "opencl:N": worker/backend/opencl.h.
 Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Program& program,
                                        const LoadOptions& options);
 

@@ -1,13 +1,40 @@
 #pragma once
-// Entry of the OpenCL backend. Without it in the build, opencl_absent.cpp answers.
+// Entry of the OpenCL backend. Where the build has no OpenCL headers, no_opencl/ answers.
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "worker/backend/backend.h"
 
 namespace holdfast::opencl {
 
+/// What a device says of itself and what was tried on it. docs/gpu.md explains the tiers.
+struct Found {
+  std::string device;  // "opencl:0"
+  std::string name;
+  std::string driver;
+  bool gpu = false;                // else a processor, or something else
+  std::uint64_t memory_bytes = 0;  // that loads may take; HOLDFAST_OPENCL_MEMORY lowers it
+  std::uint64_t max_alloc_bytes = 0;
+  std::string tier;       // the best that the device can: "t0" to "t3"
+  std::string used_tier;  // the best that there are kernels for
+  std::string why;        // what it has and what it lacks
+  double copy_gb_s = 0;   // read and written bytes of a copy on the device; 0 = not measured
+  std::string unusable;   // why nothing can be loaded on it; empty: it can
+};
+
+/// Every OpenCL device of this machine in the order of their numbers. `measure` also times a copy
+/// (some tenths of a second a device). kUnsupported: not built in, no loader, no device; says
+/// which.
+Result<std::vector<Found>> find_devices(bool measure);
+
+/// Packs the weights, builds the kernels or takes them from options.cache_dir, takes all memory.
+/// Errors: kUnsupported (no such device, or a weight type or shape without kernels), kFileInvalid
+/// (NaN or infinity in a tensor), kMemoryExhausted (needed and free bytes), kModelFailed (the
+/// device refused something else). `device`: "opencl" (the first one) or "opencl:N".
 Result<std::unique_ptr<backend::Executor>> load(std::string_view device,
                                                 const model::Program& program,
                                                 const backend::LoadOptions& options);

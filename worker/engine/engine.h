@@ -112,6 +112,7 @@ struct EngineOptions {
   std::string model_sha;     // enters the numerics class
   std::function<void(double)> progress;
   images::Client* images = nullptr;  // keeps packed weights, outlives the engine; null: nobody
+  std::string cache_dir;             // folder of kernels that were built for devices; empty: none
 };
 
 /// The model's own options, as `models add --options JSON` gave them: {"prefix_cache": bool,

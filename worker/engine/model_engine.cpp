@@ -302,6 +302,7 @@ wire::LoadedModel ModelEngine::describe() const {
   m.context = config_.context;
   const backend::Memory memory = executor_->memory();
   if (memory.found_packed) m.reason = "weights were packed already";
+  if (memory.on_device) m.memory.taken = -1;  // nothing of it is seen in this process
   m.memory.weights = static_cast<std::int64_t>(memory.weights);
   m.memory.kv = static_cast<std::int64_t>(memory.kv);
   m.memory.scratch = static_cast<std::int64_t>(memory.scratch);

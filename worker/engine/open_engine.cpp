@@ -127,6 +127,7 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const Engin
   load.progress = options.progress;
   load.images = options.images;
   load.image_key = options.model_sha;
+  load.cache_dir = options.cache_dir;
   HF_TRY(auto executor, backend::load(options.device, program, load));
   HF_CHECKED(warm_up(*executor, shape, config.context));
   const std::string sha = options.model_sha.empty() ? "-" : options.model_sha;

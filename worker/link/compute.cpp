@@ -1,6 +1,7 @@
 #include "worker/link/compute.h"
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -202,6 +203,7 @@ void Compute::step_one(const std::string& load_id, engine::Engine& engine) {
   step_since_us_.store(0, std::memory_order_relaxed);
   const double ms = static_cast<double>(system_clock().monotonic_us() - begin) / 1000.0;
   if (journal_ != nullptr) journal_->end();
+  end_with_device(load_id, produced);
   for (const engine::Produced& p : produced) {
     if (p.finish != wire::FinishReason::kNone) members.erase(p.key);
   }
@@ -211,6 +213,18 @@ void Compute::step_one(const std::string& load_id, engine::Engine& engine) {
   }
   if (produced.empty()) return;
   emit(ProducedBatch{produced});
+}
+
+/// A device that fails in a step fails no request: this process ends before anything of the step is
+/// told, and what it worked on goes on elsewhere.
+void Compute::end_with_device(const std::string& load_id,
+                              const std::vector<engine::Produced>& produced) {
+  for (const engine::Produced& p : produced) {
+    if (p.finish != wire::FinishReason::kError || p.error.code != Errc::kModelFailed) continue;
+    log::error("the device failed; ending the process",
+               {{"load", load_id}, {"reason", p.error.what}});
+    _exit(kExitDeviceFailed);
+  }
 }
 
 void Compute::publish_usage() {

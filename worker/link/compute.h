@@ -68,6 +68,8 @@ class Compute {
   void carry_out(Order& order);
   void step_all();
   void step_one(const std::string& load_id, engine::Engine& engine);
+  static void end_with_device(const std::string& load_id,
+                              const std::vector<engine::Produced>& produced);
   void emit(ComputeEvent event);
   void post_compute(Task task);
   void publish_usage();

@@ -246,12 +246,14 @@ void Link::on_compute_event(ComputeEvent& event) {
   }
 }
 
-/// A pretended device has what its loads leave of it.
+/// A device with memory of its own, or a pretended one, has what its loads leave of it.
 wire::MemoryReport Link::memory() const {
   wire::MemoryReport report = host_memory();
   if (options_.device_memory_bytes == 0) return report;
   report.total = report.free = options_.device_memory_bytes;
-  for (const auto& [id, model] : loads_) report.free -= model.memory.weights;
+  for (const auto& [id, model] : loads_) {
+    report.free -= model.memory.weights + model.memory.kv + model.memory.scratch;
+  }
   report.free = std::max<std::int64_t>(report.free, 0);
   return report;
 }

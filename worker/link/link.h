@@ -19,7 +19,7 @@ struct LinkOptions {
   std::string endpoint;  // "ipc://STATE/run/workers.sock"
   std::string worker_key;
   std::string device = "cpu";
-  std::int64_t device_memory_bytes = 0;  // 0 = what the machine has; a fake device says its own
+  std::int64_t device_memory_bytes = 0;  // 0 = what the machine has
   std::string kernels;                   // family in use, for HELLO
   std::string engine = "model";
   std::int32_t threads = 1;

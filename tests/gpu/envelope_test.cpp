@@ -1,0 +1,58 @@
+// Goal: what the daemon reserves for a load is enough for a device too.
+// Method: a tiny model of every architecture with wide batches, and the demo model, opened on the
+// device; each part of what was taken against the envelope, and the sum against what is reserved.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "ops/cli/synth_family.h"
+#include "tests/gpu/house.h"
+#include "worker/engine/engine.h"
+
+namespace holdfast {
+namespace {
+
+void expect_enough(const std::string& path, const std::string& name) {
+  const auto file = gguf::File::open(path).value();
+  const plan::ModelShape shape = plan::read_shape(*file).value();
+  plan::LoadWish wish;
+  wish.context = 192;
+  wish.slots = 80;
+  wish.prefill_chunk = 2000;
+  const plan::Envelope envelope = plan::memory_envelope(shape, wish);
+  engine::EngineOptions options;
+  options.device = gpu::device();
+  options.cache_dir = gpu::cache_dir();
+  options.context = wish.context;
+  options.slots = wish.slots;
+  options.prefill_chunk = static_cast<std::int32_t>(wish.prefill_chunk);
+  const auto engine = engine::open_engine(path, options);
+  ASSERT_TRUE(engine.has_value()) << name << " " << engine.error().what;
+  const wire::MemoryReport taken = (*engine)->describe().memory;
+  // Rows that are looked up lie in whole panels here: some KiB more than in the envelope.
+  EXPECT_LE(static_cast<std::uint64_t>(taken.weights), envelope.weights + (256 << 10)) << name;
+  EXPECT_LE(static_cast<std::uint64_t>(taken.kv), envelope.kv) << name;
+  EXPECT_LE(static_cast<std::uint64_t>(taken.scratch), envelope.scratch) << name;
+  EXPECT_LE(static_cast<std::uint64_t>(taken.weights + taken.kv + taken.scratch), envelope.total())
+      << name;
+  EXPECT_GT(taken.kv, 0) << name;
+  EXPECT_EQ(taken.taken, -1) << name;  // there is nothing to measure in this process
+}
+
+TEST(GpuEnvelope, IsEnoughForEveryArchitecture) {
+  HF_NEEDS_DEVICE();
+  expect_enough(HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf", "demo");
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            ("holdfast-gpu-envelope-" + std::to_string(::getpid()) + ".gguf"))
+                               .string();
+  for (const std::string& architecture : cli::synth_architectures()) {
+    ASSERT_TRUE(cli::synth_family(architecture, path, "q8_0", 2).has_value());
+    expect_enough(path, architecture);
+  }
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace holdfast

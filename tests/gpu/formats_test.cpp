@@ -1,0 +1,135 @@
+// Goal: products and look-ups are right for every weight type, whatever its blocks hold.
+// Method: a program without layers whose embedding is its output, over blocks of random bytes: the
+// logits behind a token are that row times all rows, here in float64 over the reference's weights.
+// Weights and results that are not finite are typed errors.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "tests/gpu/house.h"
+#include "tests/gpu/watched_api.h"
+#include "tests/kernels/random_matrix.h"
+#include "worker/backend/opencl/load.h"
+
+namespace holdfast {
+namespace {
+
+constexpr std::int64_t kRows = 37, kCols = 512;  // the last panel has 5 rows
+
+struct OneMatrix {
+  cpu::TestMatrix matrix;
+  gguf::TensorInfo tensor;
+  FamilyModel model;
+};
+
+std::unique_ptr<OneMatrix> one_matrix(gguf::TensorType type) {
+  auto one = std::make_unique<OneMatrix>();
+  one->matrix = cpu::random_matrix(type, kRows, kCols, kRows, 3);
+  one->tensor.name = "token_embd.weight";
+  one->tensor.type = type;
+  one->tensor.data = std::as_bytes(std::span(one->matrix.file));
+  plan::ModelShape& shape = one->model.program.shape;
+  shape.layers = shape.heads = shape.kv_heads = 1;
+  shape.head_dim = 16;
+  shape.width = kCols;
+  shape.vocab = kRows;
+  model::Op embed, logits;
+  embed.w[0] = {&one->tensor, kRows, kCols, 0, 1};
+  logits.kind = model::OpKind::kNormLogits;
+  logits.w[1] = embed.w[0];
+  one->model.program.ops = {embed, logits};
+  for (std::int32_t i = 0; i < kRows; ++i) one->model.tokens.push_back(i);
+  return one;
+}
+
+TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
+  HF_NEEDS_DEVICE();
+  for (const gguf::TensorType type : cpu::kernel_types()) {
+    const auto one = one_matrix(type);
+    const std::vector<float> have = run_family(one->model, gpu::on_device_uncached());
+    ASSERT_EQ(have.size(), static_cast<std::size_t>(kRows * kRows));
+    for (std::int64_t a = 0; a < kRows; ++a) {
+      for (std::int64_t b = 0; b < kRows; ++b) {
+        double sum = 0, size = 0;
+        for (std::int64_t k = 0; k < kCols; ++k) {
+          const double term = static_cast<double>(one->matrix.floats[a * kCols + k]) *
+                              static_cast<double>(one->matrix.floats[b * kCols + k]);
+          sum += term;
+          size += std::abs(term);
+        }
+        ASSERT_NEAR(have[static_cast<std::size_t>(a * kRows + b)], sum, 2e-6 * size + 1e-30)
+            << gguf::type_traits(type)->name << " " << a << " " << b;
+      }
+    }
+    RunOptions single = gpu::on_device_uncached();
+    single.chunk = 1;
+    EXPECT_EQ(run_family(one->model, single), have) << gguf::type_traits(type)->name;
+  }
+}
+
+// A GPU's items have one row each, a processor's have a panel. Types that share a format are left
+// out.
+TEST(GpuFormats, SameBitsWhateverAnItemAdds) {
+  HF_NEEDS_DEVICE();
+  std::set<cpu::Format> seen;
+  for (const gguf::TensorType type : cpu::kernel_types()) {
+    if (!seen.insert(*cpu::format_of(type)).second) continue;
+    const auto one = one_matrix(type);
+    RunOptions options = gpu::on_device_uncached();
+    options.chunk = 36;  // rows together, and one alone
+    std::vector<float> rows[2];
+    for (const cl_uint width : {1u, 16u}) {
+      gpu::watch().vector_width = width;
+      const auto executor =
+          opencl::load_with(gpu::watched_api(), options.device, one->model.program,
+                            load_options(one->model, options));
+      ASSERT_TRUE(executor.has_value()) << executor.error().what;
+      rows[width == 1 ? 0 : 1] = run_on(**executor, one->model, options);
+    }
+    gpu::watch() = {};
+    EXPECT_EQ(rows[0], rows[1]) << gguf::type_traits(type)->name;
+    EXPECT_FALSE(rows[0].empty());
+  }
+}
+
+/// The same with one weight of row 5 replaced.
+std::unique_ptr<OneMatrix> with_weight(float weight) {
+  auto one = one_matrix(gguf::TensorType::kF32);
+  std::memcpy(one->matrix.file.data() + 5 * one->matrix.row_bytes, &weight, sizeof weight);
+  return one;
+}
+
+TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
+  HF_NEEDS_DEVICE();
+  const auto one = with_weight(1e30f);  // times itself
+  RunOptions options = gpu::on_device_uncached();
+  const auto executor =
+      backend::load(options.device, one->model.program, load_options(one->model, options));
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  const std::int32_t pages[] = {0, 1}, fine = 4, bad = 5;
+  const auto rows = (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1}});
+  ASSERT_FALSE(rows.has_value());
+  EXPECT_EQ(rows.error().code, Errc::kNumericsNan);
+  EXPECT_NE(rows.error().what.find("segment 1, position 9"), std::string::npos)
+      << rows.error().what;
+  EXPECT_TRUE((*executor)->forward({{&fine, 1, 3, pages, 1}}).has_value());
+}
+
+TEST(GpuFormats, AWeightThatIsNotFiniteIsRefusedByName) {
+  HF_NEEDS_DEVICE();
+  const auto one = with_weight(INFINITY);
+  const RunOptions options = gpu::on_device_uncached();
+  const auto refused =
+      backend::load(options.device, one->model.program, load_options(one->model, options));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kFileInvalid);
+  EXPECT_NE(refused.error().what.find("token_embd.weight: holds a NaN or infinity in row 5"),
+            std::string::npos)
+      << refused.error().what;
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,102 @@
+// Goal: the device computes what other implementations compute, for every architecture and KV type,
+// and a row's bits do not depend on chunks, neighbours or on prefill against decode.
+// Method: the small models of the conformance data; activations are float32, so errors are two
+// orders of magnitude below what the project allows. Every architecture against an independent
+// float64 model (tests/engine/reference_model.h).
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "ops/cli/synth_family.h"
+#include "tests/engine/reference_model.h"
+#include "tests/gpu/house.h"
+
+namespace holdfast {
+namespace {
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+reference::Rows rows_of(const std::vector<float>& all, const FamilyModel& m) {
+  reference::Rows rows;
+  for (auto at = all.begin(); at != all.end(); at += static_cast<std::ptrdiff_t>(m.columns())) {
+    rows.emplace_back(at, at + static_cast<std::ptrdiff_t>(m.columns()));
+  }
+  return rows;
+}
+
+TEST(GpuLogits, AgreeWithOtherImplementationsForEveryType) {
+  HF_NEEDS_DEVICE();
+  const auto names = gpu::conformance_names();
+  if (names.empty()) GTEST_SKIP() << "no conformance data";
+  for (const std::string& name : names) {
+    const gpu::ConformanceCase c = gpu::conformance_case(name);
+    const std::vector<float> rows = run_family(c.model, gpu::on_device_uncached());
+    const double error = gpu::relative_error(rows, c);
+    EXPECT_LT(error, name.rfind("qwen3", 0) == 0 ? 2e-3 : 2e-5) << name;
+    RunOptions other = gpu::on_device_uncached();
+    other.chunk = 7;  // the last chunk has 5 rows: one wide group and one row of the next
+    other.neighbour = true;
+    EXPECT_TRUE(same_bits(run_family(c.model, other), rows)) << name;
+    std::printf("%-16s %.2e\n", name.c_str(), error);
+  }
+}
+
+// The CPU stores the same codes; where its sums end a rounding later, a code may be the next one.
+TEST(GpuLogits, SameBitsForChunksNeighboursAndDecodeWithEveryKvType) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 3, 150);
+  for (const char* kv : {"f32", "f16", "bf16", "int8"}) {
+    RunOptions options = gpu::on_device();
+    options.kv = kv;
+    const std::vector<float> all = run_family(m, options);
+    RunOptions cpu;
+    cpu.kv = kv;
+    EXPECT_LT(reference::worst_error(all, rows_of(run_family(m, cpu), m)), 2e-3) << kv;
+    for (const std::int32_t chunk : {1, 61}) {
+      options.chunk = chunk;
+      options.neighbour = chunk != 1;
+      EXPECT_TRUE(same_bits(run_family(m, options), all)) << kv << " chunk " << chunk;
+    }
+  }
+}
+
+// Splits of 512 positions, merged: a context of more than one.
+TEST(GpuLogits, SameBitsAcrossAttentionSplits) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 600, "q8_0");
+  RunOptions options = gpu::on_device();
+  options.kv = "f16";
+  const std::vector<float> all = run_family(m, options);
+  reference::Model reference(*m.file, 601);
+  EXPECT_LT(reference::worst_error(all, reference.logits(m.tokens)), 2e-3);
+  options.chunk = 97;
+  EXPECT_TRUE(same_bits(run_family(m, options), all));
+}
+
+class GpuFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours) {
+  HF_NEEDS_DEVICE();
+  for (const std::uint64_t seed : {1, 4}) {  // 4: sizes that fill neither blocks nor panels
+    const FamilyModel m = make_family(GetParam(), seed, 90);
+    ASSERT_FALSE(m.tokens.empty()) << seed;
+    reference::Model reference(*m.file, 91);
+    const bool causal = m.program.shape.causal;
+    const reference::Rows want = causal ? reference.logits(m.tokens) : reference.hidden(m.tokens);
+    const std::vector<float> all = run_family(m, gpu::on_device());
+    EXPECT_LT(reference::worst_error(all, want), 1e-4) << "seed " << seed;
+    RunOptions options = gpu::on_device();
+    options.chunk = 32;
+    options.neighbour = true;
+    EXPECT_TRUE(same_bits(run_family(m, options), all)) << "seed " << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(cli::synth_architectures()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,188 @@
+// Goal: device memory is owned. What a load takes it gives back, whatever fails and wherever; what
+// does not fit is refused with numbers before anything is taken; a request takes nothing; a small
+// bound on single buffers changes no bit.
+// Method: the device's functions with a watch in between (watched_api.h) that counts and fails.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "tests/gpu/house.h"
+#include "tests/gpu/watched_api.h"
+#include "worker/backend/opencl/load.h"
+#include "worker/backend/opencl/station.h"
+
+namespace holdfast {
+namespace {
+
+using gpu::watch;
+
+/// A test's own picture of the device.
+class GpuMemory : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HF_NEEDS_DEVICE();
+    watch() = {};
+  }
+  void TearDown() override {
+    if (gpu::device().empty()) return;
+    EXPECT_EQ(watch().live, 0);
+    watch() = {};
+  }
+  static RunOptions options() {
+    RunOptions o = gpu::on_device();
+    o.kv = "f16";
+    return o;
+  }
+  static auto load(const FamilyModel& m) {
+    return opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
+                             load_options(m, options()));
+  }
+};
+
+TEST_F(GpuMemory, EveryCreationMayFailAndAllIsGivenBack) {
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  std::vector<float> expected;
+  {
+    auto whole = load(m);
+    ASSERT_TRUE(whole.has_value()) << whole.error().what;
+    expected = run_on(**whole, m, options());
+  }
+  ASSERT_EQ(watch().live, 0);
+  const std::int64_t creations = watch().creations;
+  ASSERT_GT(creations, 40);
+  std::int64_t n = 1;
+  for (; n <= creations; ++n) {
+    watch() = {};
+    watch().fail_at = n;
+    auto executor = load(m);
+    if (executor.has_value()) {  // a kept program was built anew, or the run fails
+      const std::int32_t page = 0;
+      const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 20, false}});
+      EXPECT_TRUE(rows.has_value() || rows.error().code == Errc::kModelFailed) << n;
+      EXPECT_EQ(run_on(**executor, m, options()), expected) << n;
+    } else {
+      const Errc code = executor.error().code;
+      EXPECT_TRUE(code == Errc::kMemoryExhausted || code == Errc::kModelFailed)
+          << n << " " << executor.error().what;
+    }
+    executor = Error{Errc::kCancelled, ""};
+    ASSERT_EQ(watch().live, 0) << n;
+    if (watch().creations < n) break;  // the last ones were of the run above
+  }
+  EXPECT_GT(n, 40);
+}
+
+TEST_F(GpuMemory, RunsTakeNothingAndUnloadingGivesAllBack) {
+  const FamilyModel m = make_family("mixtral", 0, 20, "q8_0");
+  for (int cycle = 0; cycle < 100; ++cycle) {
+    auto executor = load(m);
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    const std::int64_t live = watch().live;
+    const std::int32_t page = 0;
+    ASSERT_TRUE((*executor)->forward({{m.tokens.data(), 3, 0, &page, 1, false}}).has_value());
+    EXPECT_EQ(watch().live, live);
+    const backend::Memory memory = (*executor)->memory();
+    EXPECT_TRUE(memory.on_device);
+    EXPECT_GT(memory.weights, 0u);
+    executor = Error{Errc::kCancelled, ""};
+    ASSERT_EQ(watch().live, 0) << cycle;
+  }
+}
+
+TEST_F(GpuMemory, WhatDoesNotFitIsRefusedWithNumbersBeforeAnythingIsTaken) {
+  const FamilyModel m = make_family("llama", 0, 20);
+  watch().memory = 1'000'000;
+  const auto refused = load(m);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kMemoryExhausted);
+  EXPECT_NE(refused.error().what.find("1000000 are free"), std::string::npos)
+      << refused.error().what;
+  EXPECT_LE(watch().creations, 2);  // a context and a queue
+}
+
+TEST_F(GpuMemory, TwoLoadsShareWhatThereIs) {
+  const FamilyModel m = make_family("llama", 0, 20);
+  auto first = load(m);
+  ASSERT_TRUE(first.has_value());
+  const backend::Memory taken = (*first)->memory();
+  const std::uint64_t one = taken.weights + taken.kv + taken.scratch;
+  first = Error{Errc::kCancelled, ""};
+  watch().memory = one + one / 2;
+  first = load(m);
+  ASSERT_TRUE(first.has_value()) << first.error().what;
+  EXPECT_EQ(load(m).error().code, Errc::kMemoryExhausted);
+  first = Error{Errc::kCancelled, ""};
+  EXPECT_TRUE(load(m).has_value());
+}
+
+TEST_F(GpuMemory, ASmallBoundOnBuffersChangesNoBit) {
+  for (const auto& [architecture, type] :
+       std::vector<std::pair<std::string, std::string>>{{"llama", "f32"}, {"mixtral", "q8_0"}}) {
+    const FamilyModel m = make_family(architecture, 0, 20, type);
+    watch() = {};
+    auto whole = load(m);
+    ASSERT_TRUE(whole.has_value()) << whole.error().what;
+    const std::vector<float> expected = run_on(**whole, m, options());
+    const std::int64_t in_one = watch().live;
+    whole = Error{Errc::kCancelled, ""};
+    watch().max_alloc = 100'000;
+    const auto split = load(m);
+    ASSERT_TRUE(split.has_value()) << split.error().what;
+    EXPECT_GT(watch().live, in_one + 2);
+    EXPECT_EQ(run_on(**split, m, options()), expected);
+  }
+}
+
+TEST_F(GpuMemory, AnExpertLargerThanABufferIsRefusedByName) {
+  const FamilyModel m = make_family("mixtral", 0, 20, "f32");
+  watch().max_alloc = 100'000;
+  const auto refused = load(m);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kMemoryExhausted);
+  EXPECT_NE(refused.error().what.find("ffn_gate_exps"), std::string::npos) << refused.error().what;
+}
+
+TEST_F(GpuMemory, ADeviceThatFailsInARunIsToldAsSuch) {
+  const FamilyModel m = make_family("llama", 0, 20);
+  const auto executor = load(m);
+  ASSERT_TRUE(executor.has_value());
+  watch().fail_launches = CL_OUT_OF_RESOURCES;
+  const std::int32_t page = 0;
+  const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 1, false}});
+  ASSERT_FALSE(rows.has_value());
+  EXPECT_EQ(rows.error().code, Errc::kModelFailed);
+  EXPECT_NE(rows.error().what.find("CL_OUT_OF_RESOURCES"), std::string::npos);
+}
+
+TEST_F(GpuMemory, ThousandCyclesOfMixedSizesLeaveTheWholeDevice) {
+  auto device = opencl::pick_device(gpu::watched_api(), gpu::device());
+  ASSERT_TRUE(device.has_value());
+  device->memory = 64 << 20;
+  device->max_alloc = 32 << 20;
+  const auto station = opencl::Station::open(*device).value();
+  const auto queue = station->make_queue().value();
+  opencl::DeviceMemory& memory = station->memory();
+  std::mt19937 random(5);
+  {
+    std::vector<opencl::Buffer> held(8);
+    for (int i = 0; i < 1000; ++i) {
+      const std::uint64_t bytes = 1 + (random() % (1u << (10 + random() % 13)));
+      auto taken = memory.take(queue.get(), bytes, "test");
+      ASSERT_TRUE(taken.has_value()) << taken.error().what;
+      held[random() % held.size()] = std::move(taken).value();
+    }
+    EXPECT_EQ(memory.use().taken, 1000u);
+    EXPECT_LE(memory.use().buffers, 8u);
+    EXPECT_EQ(memory.free_bytes() + memory.use().bytes, device->memory);
+  }
+  EXPECT_EQ(memory.use().buffers, 0u);
+  EXPECT_GT(memory.use().peak_bytes, 1u << 20);
+  EXPECT_EQ(memory.largest_buffer(), device->max_alloc);
+  EXPECT_TRUE(memory.take(queue.get(), memory.largest_buffer(), "test").has_value());
+  EXPECT_EQ(memory.take(queue.get(), 33 << 20, "test").error().code, Errc::kMemoryExhausted);
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,109 @@
+// Goal: a second start builds nothing from source, and no file on disk can make it compute
+// something else: damaged ones are built anew. Method: loads with a cache folder of their own, the
+// builds counted where the device is asked for them (watched_api.h); files cut, changed and
+// exchanged by hand.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/gpu/house.h"
+#include "tests/gpu/watched_api.h"
+#include "worker/backend/opencl/load.h"
+#include "worker/backend/opencl/program_cache.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+using gpu::watch;
+
+/// A folder that is gone after the test.
+class GpuPrograms : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    watch() = {};
+    folder_ = fs::temp_directory_path() / ("holdfast-programs-" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// Loads, runs once, unloads; the logits.
+  std::vector<float> start(const FamilyModel& m) {
+    RunOptions options = gpu::on_device();
+    options.cache_dir = folder_.string();
+    watch() = {};
+    const auto executor =
+        opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
+    EXPECT_TRUE(executor.has_value()) << executor.error().what;
+    return executor.has_value() ? run_on(**executor, m, options) : std::vector<float>();
+  }
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> out;
+    for (const auto& entry : fs::directory_iterator(folder_)) out.push_back(entry.path());
+    return out;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(GpuPrograms, ASecondStartBuildsNothingAndComputesTheSame) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  const std::vector<float> first = start(m);
+  EXPECT_EQ(watch().builds, 3);  // products, rows, pages
+  EXPECT_EQ(files().size(), 3u);
+  EXPECT_EQ(start(m), first);
+  EXPECT_EQ(watch().builds, 0);
+}
+
+TEST_F(GpuPrograms, DamagedFilesAreBuiltAnew) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  const std::vector<float> first = start(m);
+  const std::vector<fs::path> all = files();
+  ASSERT_EQ(all.size(), 3u);
+  fs::resize_file(all[0], fs::file_size(all[0]) - 1);
+  {
+    std::fstream changed(all[1], std::ios::in | std::ios::out | std::ios::binary);
+    changed.seekp(static_cast<std::streamoff>(fs::file_size(all[1]) / 2));
+    changed.put('\x55').put('\xaa').put('\x55');
+  }
+  std::ofstream(all[2], std::ios::trunc) << "";
+  EXPECT_EQ(start(m), first);
+  EXPECT_EQ(watch().builds, 3);
+  EXPECT_EQ(start(m), first);
+  EXPECT_EQ(watch().builds, 0);
+}
+
+// Whole, but nothing that the driver knows: as after an update that kept its version.
+TEST_F(GpuPrograms, ABinaryThatTheDriverRefusesIsBuiltAnew) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  const std::vector<float> first = start(m);
+  for (const fs::path& path : files()) {
+    opencl::ProgramCache(folder_.string()).write(path.stem().string(), "no program");
+  }
+  EXPECT_EQ(start(m), first);
+  EXPECT_EQ(watch().builds, 3);
+}
+
+TEST_F(GpuPrograms, AFolderThatCannotBeWrittenCostsABuildAndNothingElse) {
+  HF_NEEDS_DEVICE();
+  std::ofstream(folder_) << "a file where the folder should be";
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  EXPECT_FALSE(start(m).empty());
+  EXPECT_FALSE(start(m).empty());
+  EXPECT_EQ(watch().builds, 3);
+}
+
+TEST_F(GpuPrograms, KeysKeepTheirPartsApart) {
+  EXPECT_EQ(opencl::cache_key({"ab", "c"}).size(), 64u);
+  EXPECT_NE(opencl::cache_key({"ab", "c"}), opencl::cache_key({"a", "bc"}));
+  EXPECT_NE(opencl::cache_key({"ab", "c"}), opencl::cache_key({"abc"}));
+}
+
+}  // namespace
+}  // namespace holdfast

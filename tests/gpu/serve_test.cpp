@@ -1,0 +1,119 @@
+// Goal: a model on a device is served like any other: streams together, a worker that is killed
+// among them, the same text afterwards; a device that is too small is refused with numbers.
+// Method: `holdfast serve --device` as real processes, with the demo model; the CLI's own verbs.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "tests/gpu/house.h"
+#include "tests/process/house.h"
+
+namespace holdfast {
+namespace {
+
+using process::Heard;
+using process::House;
+
+constexpr std::uint64_t kStreams = 16;
+constexpr std::int64_t kTokens = 40;
+
+/// All streams at once, each with a seed of its own. `killed`: the worker dies in their middle.
+std::vector<Heard> all_streams(House& house, bool kill) {
+  std::atomic<bool> killed{!kill};
+  std::vector<std::future<Heard>> streams;
+  for (std::uint64_t i = 0; i < kStreams; ++i) {
+    streams.push_back(std::async(std::launch::async, [&house, &killed, i] {
+      const auto client = house.client();
+      const std::string prompt = "O Romeo, wherefore art thou " + std::to_string(i % 5);
+      return process::hear(*client, process::make_submit(prompt, kTokens, 100 + i),
+                           [&](std::size_t tokens) {
+                             if (tokens >= 10 && !killed.exchange(true)) {
+                               EXPECT_TRUE(house.kill_child("worker-0"));
+                             }
+                           });
+    }));
+  }
+  std::vector<Heard> heard;
+  for (auto& stream : streams) heard.push_back(stream.get());
+  EXPECT_TRUE(killed);
+  return heard;
+}
+
+TEST(GpuServe, StreamsOnADeviceOutliveTheirWorker) {
+  HF_NEEDS_DEVICE();
+  const process::TempDir dir;
+  House house(dir.path() + "/state");
+  ASSERT_TRUE(house.start({"--device", gpu::device(), "--model", "demo=" + process::demo_model()}))
+      << house.errors();
+  const std::vector<Heard> quiet = all_streams(house, false);
+  const std::vector<Heard> heard = all_streams(house, true);
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    EXPECT_EQ(quiet[i].failure, "") << house.errors();
+    EXPECT_EQ(heard[i].failure, "") << house.errors();
+    EXPECT_EQ(quiet[i].ids.size(), static_cast<std::size_t>(kTokens));
+    EXPECT_EQ(heard[i].ids, quiet[i].ids) << i;
+    EXPECT_EQ(heard[i].text, quiet[i].text) << i;
+  }
+  EXPECT_GE(house.restarts_of("worker-0"), 1);
+  const auto workers = nlohmann::json::parse(house.cli({"--json", "workers", "list"}).out);
+  const nlohmann::json& worker = workers.at("workers").at(0);
+  EXPECT_EQ(worker.at("device"), gpu::device());
+  EXPECT_NE(worker.at("kernels").get<std::string>().find("sub-groups"), std::string::npos);
+  EXPECT_GT(worker.at("memory_total").get<std::int64_t>(), 0);
+  EXPECT_EQ(house.stop(), 0) << house.errors();
+}
+
+TEST(GpuServe, LogitsSayTheirClassAndKeepTheirBits) {
+  HF_NEEDS_DEVICE();
+  const auto logits = [](const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"holdfast",
+                                     "logits",
+                                     process::demo_model(),
+                                     "--device",
+                                     gpu::device(),
+                                     "--tokens",
+                                     "300,301,302,303,304,305",
+                                     "--positions",
+                                     "5"};
+    args.insert(args.end(), more.begin(), more.end());
+    const process::Ended ended = process::run_program(args);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return ended.out;
+  };
+  const std::string expected = logits({});
+  EXPECT_NE(expected.find("\"class\":\"opencl/t0."), std::string::npos);
+  EXPECT_EQ(logits({"--decode"}), expected);
+  EXPECT_EQ(logits({"--chunk", "2", "--batch", "3"}), expected);
+}
+
+TEST(GpuServe, ASmallDeviceIsRefusedWithNumbers) {
+  HF_NEEDS_DEVICE();
+  setenv("HOLDFAST_OPENCL_MEMORY", "1000000", 1);
+  const process::Ended refused =
+      process::run_program({"holdfast", "logits", process::demo_model(), "--device", gpu::device(),
+                            "--tokens", "300", "--positions", "0"});
+  unsetenv("HOLDFAST_OPENCL_MEMORY");
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.err.find("1000000 are free"), std::string::npos) << refused.err;
+}
+
+TEST(GpuServe, DoctorNamesTheDevice) {
+  HF_NEEDS_DEVICE();
+  const process::TempDir dir;
+  const process::Ended ended =
+      process::run_program({"holdfast", "--state", dir.path(), "--json", "doctor"});
+  const auto document = nlohmann::json::parse(ended.out);
+  std::string found;
+  for (const auto& check : document.at("checks")) {
+    if (check.at("what") == "device " + gpu::device()) found = check.at("found");
+  }
+  EXPECT_NE(found.find("tier t"), std::string::npos) << ended.out;
+  EXPECT_NE(found.find("sub-groups"), std::string::npos) << found;
+  EXPECT_NE(found.find("GB/s"), std::string::npos) << found;
+}
+
+}  // namespace
+}  // namespace holdfast

@@ -1,0 +1,138 @@
+#include "tests/gpu/watched_api.h"
+
+#include <cstring>
+
+namespace holdfast::gpu {
+namespace {
+
+const opencl::Api& real() {
+  return *opencl::system_api().value();
+}
+
+/// Whether this creation is the one that fails.
+bool fails() {
+  Watch& w = watch();
+  return ++w.creations == w.fail_at;
+}
+
+/// A creation that reports through its last argument.
+template <auto kMember, class... Args>
+auto create(Args... args, cl_int* status) -> decltype((real().*kMember)(args..., status)) {
+  if (fails()) {
+    *status = CL_OUT_OF_HOST_MEMORY;
+    return nullptr;
+  }
+  auto made = (real().*kMember)(args..., status);
+  if (made != nullptr) ++watch().live;
+  return made;
+}
+
+template <auto kMember, class T>
+cl_int release(T object) {
+  --watch().live;
+  return (real().*kMember)(object);
+}
+
+cl_context create_context(const cl_context_properties* properties, cl_uint n,
+                          const cl_device_id* devices,
+                          void(CL_CALLBACK* tell)(const char*, const void*, std::size_t, void*),
+                          void* user, cl_int* status) {
+  return create<&opencl::Api::clCreateContext, const cl_context_properties*, cl_uint,
+                const cl_device_id*,
+                void(CL_CALLBACK*)(const char*, const void*, std::size_t, void*), void*>(
+      properties, n, devices, tell, user, status);
+}
+cl_command_queue create_queue(cl_context context, cl_device_id device,
+                              cl_command_queue_properties properties, cl_int* status) {
+  return create<&opencl::Api::clCreateCommandQueue, cl_context, cl_device_id,
+                cl_command_queue_properties>(context, device, properties, status);
+}
+cl_mem create_buffer(cl_context context, cl_mem_flags flags, std::size_t bytes, void* host,
+                     cl_int* status) {
+  return create<&opencl::Api::clCreateBuffer, cl_context, cl_mem_flags, std::size_t, void*>(
+      context, flags, bytes, host, status);
+}
+cl_program create_program(cl_context context, cl_uint n, const char** texts,
+                          const std::size_t* sizes, cl_int* status) {
+  ++watch().builds;
+  return create<&opencl::Api::clCreateProgramWithSource, cl_context, cl_uint, const char**,
+                const std::size_t*>(context, n, texts, sizes, status);
+}
+cl_program create_binary(cl_context context, cl_uint n, const cl_device_id* devices,
+                         const std::size_t* sizes, const unsigned char** binaries, cl_int* taken,
+                         cl_int* status) {
+  return create<&opencl::Api::clCreateProgramWithBinary, cl_context, cl_uint, const cl_device_id*,
+                const std::size_t*, const unsigned char**, cl_int*>(context, n, devices, sizes,
+                                                                    binaries, taken, status);
+}
+cl_kernel create_kernel(cl_program program, const char* name, cl_int* status) {
+  return create<&opencl::Api::clCreateKernel, cl_program, const char*>(program, name, status);
+}
+
+cl_int fill(cl_command_queue queue, cl_mem buffer, const void* pattern, std::size_t pattern_bytes,
+            std::size_t at, std::size_t bytes, cl_uint n, const cl_event* events, cl_event* event) {
+  if (fails()) return CL_MEM_OBJECT_ALLOCATION_FAILURE;
+  return real().clEnqueueFillBuffer(queue, buffer, pattern, pattern_bytes, at, bytes, n, events,
+                                    event);
+}
+cl_int write(cl_command_queue queue, cl_mem buffer, cl_bool blocking, std::size_t at,
+             std::size_t bytes, const void* from, cl_uint n, const cl_event* events,
+             cl_event* event) {
+  if (fails()) return CL_OUT_OF_RESOURCES;
+  return real().clEnqueueWriteBuffer(queue, buffer, blocking, at, bytes, from, n, events, event);
+}
+cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+              const std::size_t* offset, const std::size_t* all, const std::size_t* group,
+              cl_uint n, const cl_event* events, cl_event* event) {
+  if (watch().fail_launches != CL_SUCCESS) return watch().fail_launches;
+  const cl_int status = real().clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, all, group,
+                                                      n, events, event);
+  if (event != nullptr && *event != nullptr) ++watch().live;
+  return status;
+}
+cl_int device_info(cl_device_id device, cl_device_info what, std::size_t bytes, void* value,
+                   std::size_t* needed) {
+  const cl_int status = real().clGetDeviceInfo(device, what, bytes, value, needed);
+  const auto other = [&](cl_device_info which, auto to) {
+    if (what == which && to != 0 && value != nullptr) std::memcpy(value, &to, sizeof to);
+  };
+  other(CL_DEVICE_MAX_MEM_ALLOC_SIZE, watch().max_alloc);
+  other(CL_DEVICE_GLOBAL_MEM_SIZE, watch().memory);
+  other(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, watch().vector_width);
+  return status;
+}
+
+opencl::Api make_watched() {
+  opencl::Api api = real();
+  api.clCreateContext = &create_context;
+  api.clCreateCommandQueue = &create_queue;
+  api.clCreateBuffer = &create_buffer;
+  api.clCreateProgramWithSource = &create_program;
+  api.clCreateProgramWithBinary = &create_binary;
+  api.clCreateKernel = &create_kernel;
+  api.clReleaseContext = &release<&opencl::Api::clReleaseContext, cl_context>;
+  api.clReleaseCommandQueue = &release<&opencl::Api::clReleaseCommandQueue, cl_command_queue>;
+  api.clReleaseMemObject = &release<&opencl::Api::clReleaseMemObject, cl_mem>;
+  api.clReleaseProgram = &release<&opencl::Api::clReleaseProgram, cl_program>;
+  api.clReleaseKernel = &release<&opencl::Api::clReleaseKernel, cl_kernel>;
+  api.clReleaseEvent = &release<&opencl::Api::clReleaseEvent, cl_event>;
+  api.clEnqueueFillBuffer = &fill;
+  api.clEnqueueWriteBuffer = &write;
+  api.clEnqueueNDRangeKernel = &launch;
+  api.clGetDeviceInfo = &device_info;
+  return api;
+}
+
+}  // namespace
+
+Watch& watch() {
+  static Watch w;
+  return w;
+}
+
+const opencl::Api& watched_api() {
+  static const opencl::Api api = make_watched();
+  return api;
+}
+
+}  // namespace holdfast::gpu

@@ -1,0 +1,27 @@
+#pragma once
+// The device's functions with somebody in between: counts what is made and released, lets the n-th
+// creation fail, and makes the device look smaller than it is.
+
+#include <cstdint>
+
+#include "worker/backend/opencl/api.h"
+
+namespace holdfast::gpu {
+
+struct Watch {
+  std::int64_t live = 0;              // contexts, queues, buffers, programs, kernels and events
+  std::int64_t creations = 0;         // calls that could have failed for want of memory
+  std::int64_t fail_at = 0;           // the creation of this number fails; 0 = none
+  std::int64_t builds = 0;            // of programs from source
+  cl_int fail_launches = CL_SUCCESS;  // what every launch of a kernel returns
+  std::uint64_t max_alloc = 0;        // 0 = the device's own
+  std::uint64_t memory = 0;
+  cl_uint vector_width = 0;  // floats that it adds at once
+};
+
+/// Of the only watched table. Not thread-safe.
+Watch& watch();
+/// The system's table, watched. The reference stays the same; CHECKs that there is OpenCL.
+const opencl::Api& watched_api();
+
+}  // namespace holdfast::gpu

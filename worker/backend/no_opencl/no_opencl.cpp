@@ -1,0 +1,25 @@
+// Stands in for worker/backend/opencl where OpenCL's headers were not there when this was built.
+
+#include "worker/backend/opencl.h"
+
+namespace holdfast::opencl {
+namespace {
+
+Error not_built(const std::string& what) {
+  return {Errc::kUnsupported, what +
+                                  ": OpenCL is not built into this program; use cpu, or build "
+                                  "where the package opencl-headers is"};
+}
+
+}  // namespace
+
+Result<std::vector<Found>> find_devices(bool) {
+  return not_built("find devices");
+}
+
+Result<std::unique_ptr<backend::Executor>> load(std::string_view device, const model::Program&,
+                                                const backend::LoadOptions&) {
+  return not_built("load " + std::string(device));
+}
+
+}  // namespace holdfast::opencl

@@ -1,0 +1,88 @@
+#pragma once
+// The functions of OpenCL that this backend calls, as a table.
+//
+// The loader library is opened at run time and not linked: a worker must start on machines without
+// any OpenCL, and say there what is missing. The table is also where tests put themselves between
+// the backend and the device: they copy it, count what is made and released, and let any call fail.
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include "shared/base/result.h"
+
+namespace holdfast::opencl {
+
+#define HF_OPENCL_FUNCTIONS(F) \
+  F(clGetPlatformIDs)          \
+  F(clGetPlatformInfo)         \
+  F(clGetDeviceIDs)            \
+  F(clGetDeviceInfo)           \
+  F(clCreateContext)           \
+  F(clReleaseContext)          \
+  F(clCreateCommandQueue)      \
+  F(clReleaseCommandQueue)     \
+  F(clCreateBuffer)            \
+  F(clReleaseMemObject)        \
+  F(clCreateProgramWithSource) \
+  F(clCreateProgramWithBinary) \
+  F(clBuildProgram)            \
+  F(clGetProgramInfo)          \
+  F(clGetProgramBuildInfo)     \
+  F(clReleaseProgram)          \
+  F(clCreateKernel)            \
+  F(clReleaseKernel)           \
+  F(clSetKernelArg)            \
+  F(clEnqueueNDRangeKernel)    \
+  F(clEnqueueWriteBuffer)      \
+  F(clEnqueueReadBuffer)       \
+  F(clEnqueueCopyBuffer)       \
+  F(clEnqueueFillBuffer)       \
+  F(clWaitForEvents)           \
+  F(clReleaseEvent)            \
+  F(clFlush)                   \
+  F(clFinish)
+
+struct Api {
+#define HF_OPENCL_MEMBER(name) decltype(&::name) name = nullptr;
+  HF_OPENCL_FUNCTIONS(HF_OPENCL_MEMBER)
+#undef HF_OPENCL_MEMBER
+};
+
+/// This machine's OpenCL, opened once. kUnsupported: no loader library, or one without a function
+/// of OpenCL 1.2; says what to install. Thread-safe.
+Result<const Api*> system_api();
+
+/// "CL_OUT_OF_RESOURCES (-5)".
+std::string status_text(cl_int status);
+
+/// Owns one object of OpenCL; `kRelease` is the member of the table that gives it back.
+template <class T, auto kRelease>
+class Handle {
+ public:
+  Handle() = default;
+  Handle(const Api& api, T object) : api_(&api), object_(object) {}
+  Handle(Handle&& other) noexcept
+      : api_(other.api_), object_(std::exchange(other.object_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Handle() {
+    if (object_ != nullptr) (api_->*kRelease)(object_);
+  }
+  T get() const { return object_; }
+
+ private:
+  const Api* api_ = nullptr;
+  T object_ = nullptr;
+};
+
+using Context = Handle<cl_context, &Api::clReleaseContext>;
+using QueueHandle = Handle<cl_command_queue, &Api::clReleaseCommandQueue>;
+using MemoryHandle = Handle<cl_mem, &Api::clReleaseMemObject>;
+using ProgramHandle = Handle<cl_program, &Api::clReleaseProgram>;
+using KernelHandle = Handle<cl_kernel, &Api::clReleaseKernel>;
+using EventHandle = Handle<cl_event, &Api::clReleaseEvent>;
+
+}  // namespace holdfast::opencl

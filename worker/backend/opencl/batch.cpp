@@ -1,0 +1,118 @@
+// A forward pass from segments to rows of logits.
+
+#include <cmath>
+
+#include "shared/base/progress.h"
+#include "worker/backend/opencl/executor.h"
+
+namespace holdfast::opencl {
+namespace {
+
+bool all_finite(const float* x, std::int64_t n) {
+  bool finite = true;
+  for (std::int64_t i = 0; i < n; ++i) finite &= std::isfinite(x[i]);
+  return finite;
+}
+
+}  // namespace
+
+const float* OpenclExecutor::hidden(std::int32_t i) const {
+  CHECK(i >= 0 && i < static_cast<std::int32_t>(tokens_.size()));
+  return hidden_.data() + static_cast<std::int64_t>(i) * scratch_.x.stride;
+}
+
+backend::Memory OpenclExecutor::memory() const {
+  return memory_;
+}
+
+void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
+  CHECK(static_cast<std::int32_t>(segments.size()) <= limits_.batch_segments);
+  segments_ = &segments;
+  tokens_.clear();
+  tables_.clear();
+  hidden_wanted_ = false;
+  for (const backend::Segment& s : segments) {
+    CHECK(s.n > 0 && s.start >= 0 && s.n_logits <= s.n);
+    CHECK(s.start + s.n <= limits_.context);
+    CHECK(shape_.causal || (s.start == 0 && s.n_logits == 0));
+    CHECK(static_cast<std::int32_t>(tokens_.size()) + s.n <= limits_.batch_tokens);
+    hidden_wanted_ |= s.hidden;
+    const auto table = static_cast<std::int32_t>(tables_.size());
+    for (std::int64_t p = 0; p <= (s.start + s.n - 1) / cpu::kPageTokens; ++p) {
+      CHECK(s.pages[p] >= 0 && s.pages[p] < limits_.pages);
+      tables_.push_back(s.pages[p]);
+    }
+    for (std::int32_t i = 0; i < s.n; ++i) {
+      CHECK(s.tokens[i] >= 0 && s.tokens[i] < shape_.vocab);
+      const auto position = static_cast<std::int32_t>(s.start) + i;
+      tokens_.push_back({s.tokens[i], position, table, shape_.causal ? position + 1 : s.n});
+    }
+  }
+  wanted_at_ = static_cast<std::int32_t>(tables_.size());
+  std::int32_t end = 0;
+  for (const backend::Segment& s : segments) {
+    end += s.n;
+    for (std::int32_t i = end - s.n_logits; i < end; ++i) tables_.push_back(i);
+  }
+  wanted_n_ = static_cast<std::int32_t>(tables_.size()) - wanted_at_;
+  CHECK(wanted_n_ <= limits_.logit_rows);
+}
+
+Result<const float*> OpenclExecutor::forward(const std::vector<backend::Segment>& segments) {
+  plan_batch(segments);
+  if (tokens_.empty()) return static_cast<const float*>(logits_.data());
+  queue_.write(scratch_.tokens.get(), 0, tokens_.data(), tokens_.size() * sizeof(Token));
+  queue_.write(scratch_.tables.get(), 0, tables_.data(), tables_.size() * sizeof(std::int32_t));
+  std::int32_t layer = -1;
+  for (const DeviceOp& op : ops_) {
+    if (op.layer != layer) queue_.mark();
+    layer = op.layer;
+    run_op(op);
+  }
+  return finish(queue_.wait());
+}
+
+Error OpenclExecutor::bad_row(std::int32_t token) const {
+  std::int32_t segment = 0, first = 0;
+  for (; first + (*segments_)[static_cast<std::size_t>(segment)].n <= token; ++segment) {
+    first += (*segments_)[static_cast<std::size_t>(segment)].n;
+  }
+  return {Errc::kNumericsNan,
+          "forward: segment " + std::to_string(segment) + ", position " +
+              std::to_string(tokens_[static_cast<std::size_t>(token)].position) +
+              ": a logit or an output is NaN or infinite"};
+}
+
+/// The results as the host sees them, checked.
+Result<const float*> OpenclExecutor::finish(cl_int status) {
+  const auto row_bytes = static_cast<std::uint64_t>(shape_.vocab) * sizeof(float);
+  const auto wanted = static_cast<std::uint64_t>(wanted_n_);
+  if (status == CL_SUCCESS) {
+    queue_.read(scratch_.logits.get(), 0, logits_.data(), wanted * row_bytes);
+    if (hidden_wanted_) {
+      queue_.read(scratch_.x.get(), 0, hidden_.data(),
+                  tokens_.size() * static_cast<std::uint64_t>(scratch_.x.stride) * sizeof(float));
+    }
+    status = queue_.wait();
+    note_progress();
+  }
+  if (status != CL_SUCCESS) {
+    return Error{Errc::kModelFailed,
+                 "forward on " + station_->device().name + ": " + status_text(status)};
+  }
+  if (!saved_) station_->programs().save();
+  saved_ = true;
+  for (std::int32_t i = 0; i < wanted_n_; ++i) {
+    if (all_finite(logits_.data() + i * shape_.vocab, shape_.vocab)) continue;
+    return bad_row(tables_[static_cast<std::size_t>(wanted_at_ + i)]);
+  }
+  std::int32_t token = 0;
+  for (const backend::Segment& s : *segments_) {
+    for (const std::int32_t end = token + s.n; token < end; ++token) {
+      if (s.hidden && !all_finite(hidden(token), shape_.width)) return bad_row(token);
+    }
+  }
+  return static_cast<const float*>(logits_.data());
+}
+
+}  // namespace holdfast::opencl

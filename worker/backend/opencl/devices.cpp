@@ -1,0 +1,135 @@
+#include "worker/backend/opencl/devices.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "worker/backend/opencl/limits.h"
+
+namespace holdfast::opencl {
+namespace {
+
+std::string text_of(const Device& d, cl_device_info what) {
+  std::size_t bytes = 0;
+  if (d.api->clGetDeviceInfo(d.id, what, 0, nullptr, &bytes) != CL_SUCCESS) return "";
+  std::string text(bytes, '\0');
+  if (d.api->clGetDeviceInfo(d.id, what, bytes, text.data(), nullptr) != CL_SUCCESS) return "";
+  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+template <class T>
+T number_of(const Device& d, cl_device_info what) {
+  T value = 0;
+  if (d.api->clGetDeviceInfo(d.id, what, sizeof value, &value, nullptr) != CL_SUCCESS) return 0;
+  return value;
+}
+
+std::string platform_name(const Api& api, cl_platform_id platform) {
+  char name[256] = {};
+  api.clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, nullptr);
+  return name;
+}
+
+/// HOLDFAST_OPENCL_MEMORY=BYTES: what loads may take of any device, for devices that others use
+/// too.
+std::uint64_t memory_allowed() {
+  const char* text = std::getenv("HOLDFAST_OPENCL_MEMORY");
+  const std::uint64_t bytes = text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+  return bytes == 0 ? UINT64_MAX : bytes;
+}
+
+std::string why_unusable(const Device& d) {
+  if (number_of<cl_bool>(d, CL_DEVICE_AVAILABLE) == CL_FALSE) return "is not available";
+  if (number_of<cl_bool>(d, CL_DEVICE_COMPILER_AVAILABLE) == CL_FALSE) return "has no compiler";
+  if (number_of<cl_bool>(d, CL_DEVICE_ENDIAN_LITTLE) == CL_FALSE) return "is big-endian";
+  if (d.version.rfind("OpenCL 1.0", 0) == 0 || d.version.rfind("OpenCL 1.1", 0) == 0) {
+    return "has " + d.version + ", expected 1.2 or later";
+  }
+  if (d.group_items < kGroupItemsMost) {
+    return "runs work-groups of " + std::to_string(d.group_items) + " items, expected " +
+           std::to_string(kGroupItemsMost);
+  }
+  if (d.local_bytes < kLocalBytesMost) {
+    return "has " + std::to_string(d.local_bytes) + " bytes of local memory, expected " +
+           std::to_string(kLocalBytesMost);
+  }
+  return "";
+}
+
+Device describe(const Api& api, cl_platform_id platform, cl_device_id id, int number) {
+  Device d;
+  d.api = &api;
+  d.id = id;
+  d.number = number;
+  d.platform = platform_name(api, platform);
+  d.name = text_of(d, CL_DEVICE_NAME);
+  d.driver = text_of(d, CL_DRIVER_VERSION);
+  d.version = text_of(d, CL_DEVICE_VERSION);
+  d.extensions = text_of(d, CL_DEVICE_EXTENSIONS);
+  d.gpu = (number_of<cl_device_type>(d, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0;
+  d.memory =
+      std::min<std::uint64_t>(number_of<cl_ulong>(d, CL_DEVICE_GLOBAL_MEM_SIZE), memory_allowed());
+  d.max_alloc = number_of<cl_ulong>(d, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+  d.local_bytes = number_of<cl_ulong>(d, CL_DEVICE_LOCAL_MEM_SIZE);
+  d.group_items = number_of<std::size_t>(d, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+  d.compute_units = number_of<cl_uint>(d, CL_DEVICE_MAX_COMPUTE_UNITS);
+  d.wide_lanes = number_of<cl_uint>(d, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) > 4;
+  d.rounds_divisions = (number_of<cl_device_fp_config>(d, CL_DEVICE_SINGLE_FP_CONFIG) &
+                        CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  d.unusable = why_unusable(d);
+  return d;
+}
+
+}  // namespace
+
+bool Device::has(std::string_view extension) const {
+  return (" " + extensions + " ").find(" " + std::string(extension) + " ") != std::string::npos;
+}
+
+Result<std::vector<Device>> list_devices(const Api& api) {
+  cl_uint n = 0;
+  const cl_int status = api.clGetPlatformIDs(0, nullptr, &n);
+  std::vector<cl_platform_id> platforms(n);
+  // The loader's own extension of the standard says -1001 where no driver is registered.
+  if (n > 0) api.clGetPlatformIDs(n, platforms.data(), nullptr);
+  std::vector<Device> devices;
+  for (const cl_platform_id platform : platforms) {
+    cl_uint count = 0;
+    if (api.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) {
+      continue;  // CL_DEVICE_NOT_FOUND: a platform without devices
+    }
+    std::vector<cl_device_id> ids(count);
+    api.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr);
+    for (const cl_device_id id : ids) {
+      devices.push_back(describe(api, platform, id, static_cast<int>(devices.size())));
+    }
+  }
+  if (!devices.empty()) return devices;
+  return Error{Errc::kUnsupported,
+               "list OpenCL devices: " +
+                   (n == 0 ? "no driver is registered with the loader, " + status_text(status)
+                           : "the drivers know no device") +
+                   "; expected a file in /etc/OpenCL/vendors and its device"};
+}
+
+Result<Device> pick_device(const Api& api, std::string_view name) {
+  const auto fail = [&](const std::string& cause) {
+    return Error{Errc::kUnsupported, "load " + std::string(name) + ": " + cause};
+  };
+  HF_TRY(const std::vector<Device> devices, list_devices(api));
+  std::string known;
+  for (const Device& d : devices) known += " opencl:" + std::to_string(d.number) + " " + d.name;
+  int wanted = name == "opencl" ? 0 : -1;
+  if (name.rfind("opencl:", 0) == 0 && name.size() > 7 && name.size() < 12 &&
+      std::all_of(name.begin() + 7, name.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    wanted = std::stoi(std::string(name.substr(7)));
+  }
+  if (wanted < 0 || wanted >= static_cast<int>(devices.size())) {
+    return fail("no such device; there are" + known);
+  }
+  const Device& d = devices[static_cast<std::size_t>(wanted)];
+  if (!d.unusable.empty()) return fail(d.name + " " + d.unusable);
+  return d;
+}
+
+}  // namespace holdfast::opencl

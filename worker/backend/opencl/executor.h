@@ -1,0 +1,175 @@
+#pragma once
+// The program as compiled for an OpenCL device: weights, KV pages and scratch on it, kernels, and
+// the order in which they run.
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/kernels.h"
+#include "worker/backend/opencl/weights.h"
+
+namespace holdfast::opencl {
+
+/// Changed whenever the bits of any kernel change on any device (DESIGN: kernels-rev).
+inline constexpr char kKernelsRev[] = "r1";
+
+/// A matrix of an operation and the column of the result that it begins at. What a slot of an
+/// operation's weights holds may be several matrices (q, k, v of different types).
+struct Product {
+  DeviceMatrix matrix;
+  std::int32_t column = 0;
+};
+
+/// One operation with its weights in place. Places of vectors are floats of Weights::vectors, -1
+/// where there is none.
+struct DeviceOp {
+  model::OpKind kind = model::OpKind::kEmbed;
+  std::int32_t layer = -1;
+  std::vector<Product> products;  // q, k, v; gate and up; the only one
+  plan::NormKind norm_kind = plan::NormKind::kRms;
+  std::int32_t norm_at = -1, norm_bias_at = -1;
+  std::int32_t bias_at[2] = {-1, -1};  // q, k and v together; of the only product; of gate and up
+  std::int32_t head_norm_at[2] = {-1, -1};  // q, k
+  std::int32_t gate_at = -1;                // kRoute: of the shared expert
+  std::int32_t types_at = -1;               // kEmbedMore
+  cpu::Activate activate = cpu::Activate::kSilu;
+  bool gated = false;  // a gate's product and an up's
+  bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
+  std::int32_t rope = -1;
+  std::int32_t window = 0;
+  float scale = 1, cap = 0;
+};
+
+/// Rows of floats on the device, `stride` from one to the next.
+struct Rows {
+  Buffer buffer;
+  std::int32_t stride = 0;
+  cl_mem get() const { return buffer.get(); }
+};
+
+/// Memory of a forward pass. What a model does not need is not taken.
+struct Scratch {
+  Rows x;                       // [batch]: the residual
+  Rows h;                       // [max(batch, logit rows)]
+  Rows qkv;                     // [batch]: heads of q, of k, of v, head_pad apart
+  Rows a;                       // [batch]
+  Rows f;                       // [batch]
+  Rows wanted;                  // [logit rows]: rows of x that want logits
+  Rows logits;                  // [logit rows], stride = vocab
+  Rows scores;                  // [batch]: of experts
+  Rows e;                       // [batch * used]: f of the experts
+  Rows d;                       // [batch * used]: what the experts give
+  Buffer expert, weight, gate;  // [batch * used], [batch * used], [batch]
+  Buffer tokens;                // int4 [batch]: id, position, place of the page table, end of what
+                                // the token sees
+  Buffer tables;                // page tables of all segments, then the rows that want logits
+  Buffer turns[2];              // cos [context][pairs], then sin
+};
+
+/// Kernels of one weight format.
+struct ProductKernels {
+  KernelHandle one, wide, embed;
+};
+
+struct KernelSet {
+  std::array<ProductKernels, static_cast<std::size_t>(cpu::Format::kCount)> product;
+  KernelHandle norm_rms, norm_layer, gather, rescale;
+  KernelHandle finish_head, attention;
+  KernelHandle choose_experts, open_gate, add_slots;
+};
+
+struct Token {  // as the kernels read it
+  std::int32_t id, position, table, end;
+};
+
+class OpenclExecutor final : public backend::Executor {
+ public:
+  Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  const float* hidden(std::int32_t i) const override;
+  backend::Memory memory() const override;
+  std::string class_prefix() const override;
+  std::uint64_t allocations() const override { return buffer_count(); }
+
+ private:
+  OpenclExecutor(std::shared_ptr<Station> station, const model::Program& program,
+                 const backend::LoadOptions& options, cpu::KvType kv_type);
+  friend class Loader;
+
+  /// Where and how a product's result goes (kernels/product.cl).
+  struct Into {
+    cl_mem y = nullptr;
+    std::int32_t stride = 0;
+    std::int32_t columns = 0;  // written; 0 = all of the matrix
+    std::int32_t mode = 0;
+    std::int32_t bias_at = -1;
+    float scale = 1, cap = 0;
+    bool gate_rows = false;
+  };
+  /// Rows of a product's input.
+  struct From {
+    cl_mem x = nullptr;
+    std::int32_t stride = 0;
+    std::int32_t rows = 0;
+    std::int32_t share = 1;  // rows of the result for each row of x; above 1 they are slots
+    bool slots = false;      // each row has its own matrix, by Scratch::expert
+  };
+
+  // batch.cpp
+  void plan_batch(const std::vector<backend::Segment>& segments);
+  Result<const float*> finish(cl_int status);
+  Error bad_row(std::int32_t token) const;
+
+  // forward.cpp: one method an operation.
+  void run_op(const DeviceOp& op);
+  void embed(const DeviceOp& op);
+  void embed_more(const DeviceOp& op);
+  void qkv(const DeviceOp& op);
+  void qk_norm(const DeviceOp& op);
+  void attend(const DeviceOp& op);
+  void out_or_down(const DeviceOp& op, const Rows& in);
+  void gate_up(const DeviceOp& op);
+  void logits(const DeviceOp& op);
+  void route(const DeviceOp& op);
+  void expert_gate_up(const DeviceOp& op);
+  void expert_down(const DeviceOp& op);
+
+  // launch.cpp: one kernel each.
+  void look_up(const Product& from, bool by_position, bool add, float scale);
+  void product(const DeviceOp& op, const Product& p, const From& from, const Into& into);
+  From normed(const DeviceOp& op, const Rows& x, std::int32_t rows);
+  void norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out, bool add);
+  void norm_heads(std::int32_t first_head, std::int32_t heads, std::int32_t weight_at);
+  void finish_heads(const DeviceOp& op, std::int32_t last_head, bool keys_wait);
+
+  std::shared_ptr<Station> station_;  // first: what follows lives on it
+  plan::ModelShape shape_;
+  backend::Limits limits_;
+  cpu::KvType kv_type_;
+  bool expert_norm_ = true;
+  float expert_scale_ = 1;
+  std::int32_t head_pad_ = 0, pairs_ = 0;
+  std::uint64_t page_bytes_ = 0;  // of one layer's keys or values
+
+  Queue queue_;
+  Weights weights_;
+  std::vector<Buffer> keys_, values_;  // [layers]
+  Scratch scratch_;
+  KernelSet kernels_;
+  std::vector<DeviceOp> ops_;
+  backend::Memory memory_;
+  bool saved_ = false;  // the kernels have run once and are in the cache
+
+  // The running batch; capacity is reserved at load.
+  std::vector<Token> tokens_;
+  std::vector<std::int32_t> tables_;  // page tables, then the batch rows that want logits
+  std::int32_t wanted_at_ = 0, wanted_n_ = 0;
+  const std::vector<backend::Segment>* segments_ = nullptr;
+  bool hidden_wanted_ = false;
+  std::vector<float> logits_;  // [logit_rows][vocab]
+  std::vector<float> hidden_;  // [batch][x stride]
+};
+
+}  // namespace holdfast::opencl

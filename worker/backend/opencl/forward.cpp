@@ -1,0 +1,197 @@
+// The operations of the program, each as a few kernels in order.
+
+#include <cmath>
+
+#include "worker/backend/opencl/executor.h"
+#include "worker/backend/opencl/limits.h"
+
+namespace holdfast::opencl {
+namespace {
+
+// What becomes of a product (kernels/product.cl).
+constexpr std::int32_t kStore = 0, kAdd = 1, kActivate = 2, kTimesActive = 3, kLogits = 4;
+
+}  // namespace
+
+void OpenclExecutor::run_op(const DeviceOp& op) {
+  const auto rows = static_cast<std::int32_t>(tokens_.size());
+  switch (op.kind) {
+    case model::OpKind::kEmbed:
+      return embed(op);
+    case model::OpKind::kEmbedMore:
+      return embed_more(op);
+    case model::OpKind::kNormQkv:
+      return qkv(op);
+    case model::OpKind::kQkNorm:
+      return qk_norm(op);
+    case model::OpKind::kAttention:
+      return attend(op);
+    case model::OpKind::kOutAdd:
+      return out_or_down(op, scratch_.a);
+    case model::OpKind::kDownAdd:
+      return out_or_down(op, scratch_.f);
+    case model::OpKind::kNormGateUp:
+      return gate_up(op);
+    case model::OpKind::kNormAdd:
+      return norm(op, scratch_.h.get(), rows, scratch_.x.get(), true);
+    case model::OpKind::kNorm:
+      return norm(op, scratch_.x.get(), rows, scratch_.x.get(), false);
+    case model::OpKind::kRoute:
+      return route(op);
+    case model::OpKind::kExpertGateUp:
+      return expert_gate_up(op);
+    case model::OpKind::kExpertDownAdd:
+      return expert_down(op);
+    case model::OpKind::kNormLogits:
+      return logits(op);
+  }
+}
+
+void OpenclExecutor::embed(const DeviceOp& op) {
+  look_up(op.products[0], false, false, 1);
+}
+
+/// The scale comes first, then the position's row, then the type's.
+void OpenclExecutor::embed_more(const DeviceOp& op) {
+  float scale = op.scale;
+  if (!op.products.empty()) {
+    look_up(op.products[0], true, true, scale);
+    scale = 1;
+    if (op.types_at < 0) return;
+  }
+  queue_.run(kernels_.rescale, {static_cast<std::int64_t>(tokens_.size()), 1, kNormItems, 1},
+             scratch_.x.get(), scratch_.x.stride, scale, weights_.vectors(), op.types_at,
+             static_cast<std::int32_t>(shape_.width));
+}
+
+void OpenclExecutor::qkv(const DeviceOp& op) {
+  const From from = normed(op, scratch_.x, static_cast<std::int32_t>(tokens_.size()));
+  Into into;
+  into.y = scratch_.qkv.get();
+  into.stride = scratch_.qkv.stride;
+  for (const Product& p : op.products) product(op, p, from, into);
+  finish_heads(op, static_cast<std::int32_t>(shape_.heads + 2 * shape_.kv_heads), op.row_norm);
+}
+
+/// Norms over all heads of a token, then the rotation, and keys into their pages.
+void OpenclExecutor::qk_norm(const DeviceOp& op) {
+  const auto heads = static_cast<std::int32_t>(shape_.heads);
+  const auto kv_heads = static_cast<std::int32_t>(shape_.kv_heads);
+  norm_heads(0, heads, op.head_norm_at[0]);
+  norm_heads(heads, kv_heads, op.head_norm_at[1]);
+  finish_heads(op, heads + kv_heads, false);
+}
+
+void OpenclExecutor::attend(const DeviceOp& op) {
+  const auto layer = static_cast<std::size_t>(op.layer);
+  const float scale =
+      op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+  queue_.run(kernels_.attention,
+             {shape_.heads, static_cast<std::int64_t>(tokens_.size()), kPageTokens, 1},
+             scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
+             head_pad_, static_cast<std::int32_t>(shape_.heads / shape_.kv_heads),
+             static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
+             scratch_.tables.get(), keys_[layer].get(), values_[layer].get(), page_bytes_,
+             op.window, scale, op.cap, scratch_.a.get(), scratch_.a.stride);
+}
+
+void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in) {
+  From from;
+  from.x = in.get();
+  from.stride = in.stride;
+  from.rows = static_cast<std::int32_t>(tokens_.size());
+  Into into;
+  into.y = op.to_h ? scratch_.h.get() : scratch_.x.get();
+  into.stride = scratch_.x.stride;
+  into.mode = op.to_h ? kStore : kAdd;
+  into.bias_at = op.bias_at[0];
+  into.scale = op.scale;
+  into.gate_rows = op.gate_rows;
+  product(op, op.products[0], from, into);
+}
+
+void OpenclExecutor::gate_up(const DeviceOp& op) {
+  const From from = normed(op, scratch_.x, static_cast<std::int32_t>(tokens_.size()));
+  Into into;
+  into.y = scratch_.f.get();
+  into.stride = scratch_.f.stride;
+  into.bias_at = op.bias_at[0];
+  into.mode = op.gated ? kStore : kActivate;
+  product(op, op.products[0], from, into);
+  if (!op.gated) return;
+  into.bias_at = op.bias_at[1];
+  into.mode = kTimesActive;
+  product(op, op.products[1], from, into);
+}
+
+/// h = norm(x), the experts of each row by the scores w h, and how far the shared one is open.
+void OpenclExecutor::route(const DeviceOp& op) {
+  const auto rows = static_cast<std::int32_t>(tokens_.size());
+  const From from = normed(op, scratch_.x, rows);
+  Into into;
+  into.y = scratch_.scores.get();
+  into.stride = scratch_.scores.stride;
+  product(op, op.products[0], from, into);
+  queue_.run(kernels_.choose_experts, {rows, 1, 1, 1}, scratch_.scores.get(),
+             scratch_.scores.stride, static_cast<std::int32_t>(shape_.experts),
+             static_cast<std::int32_t>(shape_.experts_used), std::int32_t{expert_norm_},
+             expert_scale_, scratch_.expert.get(), scratch_.weight.get());
+  if (op.gate_at < 0) return;
+  queue_.run(kernels_.open_gate, {rows, 1, kNormItems, 1}, from.x, from.stride, weights_.vectors(),
+             op.gate_at, static_cast<std::int32_t>(shape_.width), scratch_.gate.get());
+}
+
+void OpenclExecutor::expert_gate_up(const DeviceOp& op) {
+  From from;
+  from.x = scratch_.h.get();
+  from.stride = scratch_.h.stride;
+  from.share = static_cast<std::int32_t>(shape_.experts_used);
+  from.rows = static_cast<std::int32_t>(tokens_.size()) * from.share;
+  from.slots = true;
+  Into into;
+  into.y = scratch_.e.get();
+  into.stride = scratch_.e.stride;
+  product(op, op.products[0], from, into);
+  into.mode = kTimesActive;
+  product(op, op.products[1], from, into);
+}
+
+void OpenclExecutor::expert_down(const DeviceOp& op) {
+  const auto used = static_cast<std::int32_t>(shape_.experts_used);
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  From from;
+  from.x = scratch_.e.get();
+  from.stride = scratch_.e.stride;
+  from.rows = static_cast<std::int32_t>(rows) * used;
+  from.slots = true;
+  Into into;
+  into.y = scratch_.d.get();
+  into.stride = scratch_.d.stride;
+  product(op, op.products[0], from, into);
+  queue_.run(kernels_.add_slots, {rows, 1, kNormItems, 1}, scratch_.x.get(), scratch_.x.stride,
+             static_cast<std::int32_t>(shape_.width), scratch_.d.get(), scratch_.weight.get(), used,
+             op.scale);
+}
+
+/// Rows that want logits are copied out before those that are wanted themselves are normed in
+/// place.
+void OpenclExecutor::logits(const DeviceOp& op) {
+  if (wanted_n_ > 0) {
+    queue_.run(kernels_.gather, {wanted_n_, 1, kNormItems, 1}, scratch_.x.get(), scratch_.x.stride,
+               scratch_.tables.get(), wanted_at_, scratch_.wanted.get(),
+               static_cast<std::int32_t>(shape_.width));
+    const From from = normed(op, scratch_.wanted, wanted_n_);
+    Into into;
+    into.y = scratch_.logits.get();
+    into.stride = scratch_.logits.stride;
+    into.columns = static_cast<std::int32_t>(shape_.vocab);
+    into.mode = kLogits;
+    into.scale = op.scale;
+    into.cap = op.cap;
+    product(op, op.products[0], from, into);
+  }
+  if (!hidden_wanted_ || op.norm_at < 0) return;
+  norm(op, scratch_.x.get(), static_cast<std::int32_t>(tokens_.size()), scratch_.x.get(), false);
+}
+
+}  // namespace holdfast::opencl

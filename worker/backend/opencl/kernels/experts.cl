@@ -1,0 +1,64 @@
+// Mixture of experts. A slot is a row of the batch at one of its experts; a row's slots lie side by
+// side, ordered by rising expert.
+
+// A row's experts and their weights: softmax over all, the largest, ties to the lower number. The
+// weights sum to 1 if `normed`. One item a row: experts are few.
+__kernel void choose_experts(__global float* scores, int stride, int experts, int used, int normed,
+                             float scale, __global int* expert, __global float* weight) {
+  __global float* p = scores + (long)get_global_id(0) * stride;
+  __global int* chosen = expert + get_global_id(0) * used;
+  float top = p[0];
+  for (int e = 1; e < experts; ++e) top = p[e] > top ? p[e] : top;
+  float all = 0.0f;
+  for (int e = 0; e < experts; ++e) {
+    p[e] = exp_of(p[e] - top);
+    all = all + p[e];
+  }
+  float sum = 0.0f;
+  for (int u = 0; u < used; ++u) {
+    int best = -1;
+    for (int e = 0; e < experts; ++e) {
+      int taken = 0;
+      for (int v = 0; v < u; ++v) taken |= chosen[v] == e;
+      if (!taken && (best < 0 || p[e] > p[best])) best = e;
+    }
+    chosen[u] = best;
+    sum = sum + p[best];
+  }
+  for (int u = 1; u < used; ++u) {  // by rising number
+    const int e = chosen[u];
+    int v = u;
+    for (; v > 0 && chosen[v - 1] > e; --v) chosen[v] = chosen[v - 1];
+    chosen[v] = e;
+  }
+  for (int u = 0; u < used; ++u) {
+    weight[get_global_id(0) * used + u] = p[chosen[u]] / (normed ? sum : all) * scale;
+  }
+}
+
+// gate[row] = sigmoid(w h), how far the shared expert is open. One group a row.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void open_gate(
+    __global const float* h, int stride, __global const float* vectors, int w_at, int n,
+    __global float* gate) {
+  __local float part[NORM_ITEMS];
+  const int item = get_local_id(0);
+  __global const float* row = h + (long)get_group_id(0) * stride;
+  float sum = 0.0f;
+  for (int i = item; i < n; i += NORM_ITEMS) sum = fma(row[i], vectors[w_at + i], sum);
+  sum = group_sum(sum, part, item, NORM_ITEMS);
+  if (item == 0) gate[get_group_id(0)] = 1.0f / (1.0f + exp_of(-sum));
+}
+
+// x += scale * weight of the slot * its row, slot by slot. One group a row.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void add_slots(
+    __global float* x, int stride, int n, __global const float* slots,
+    __global const float* weight, int used, float scale) {
+  const long row = get_group_id(0);
+  for (int i = get_local_id(0); i < n; i += NORM_ITEMS) {
+    float sum = x[row * stride + i];
+    for (int u = 0; u < used; ++u) {
+      sum = fma(slots[(row * used + u) * stride + i], scale * weight[row * used + u], sum);
+    }
+    x[row * stride + i] = sum;
+  }
+}

@@ -1,0 +1,102 @@
+// Functions of one number that all kernels share, from additions, multiplications and fma alone: a
+// driver's own exp differs from the next driver's. The same polynomials as the CPU's (rows.inc).
+#pragma OPENCL FP_CONTRACT OFF
+
+// e^x to about 1 ulp, subnormal results rounded once; NaN stays NaN, above 88.72 infinity, below
+// -104 zero. x = n ln2 + r, |r| <= ln2 / 2; the polynomial is the Taylor series of e^r to r^7.
+float exp_of(float x) {
+  const float c = fmax(fmin(x, 89.0f), -110.0f);
+  const float shifted = fma(c, 0x1.715476p0f, 0x1.8p23f);
+  const float n = shifted - 0x1.8p23f;
+  float r = fma(n, -0x1.62e4p-1f, c);
+  r = fma(n, -0x1.7f7d1cp-20f, r);
+  float p = 0x1.a01a02p-13f;
+  p = fma(p, r, 0x1.6c16c2p-10f);
+  p = fma(p, r, 0x1.111112p-7f);
+  p = fma(p, r, 0x1.555556p-5f);
+  p = fma(p, r, 0x1.555556p-3f);
+  p = fma(p, r, 0.5f);
+  p = fma(p, r, 1.0f);
+  p = fma(p, r, 1.0f);
+  const int whole = as_int(shifted) - 0x4b400000;
+  const int half_of = whole >> 1;  // two factors: 2^n alone does not reach -149 nor 128
+  const float first = as_float((half_of + 127) << 23);
+  const float second = as_float((whole - half_of + 127) << 23);
+  return x != x ? x : p * first * second;
+}
+
+// Near 0 its Taylor series, beyond (1 - e^-2|x|) / (1 + e^-2|x|).
+float tanh_of(float x) {
+  const float y = fabs(x);
+  const float e = exp_of(y * -2.0f);
+  const float far = (1.0f - e) / (1.0f + e);
+  const float z = y * y;
+  float p = -1382.0f / 155925.0f;
+  p = fma(p, z, 62.0f / 2835.0f);
+  p = fma(p, z, -17.0f / 315.0f);
+  p = fma(p, z, 2.0f / 15.0f);
+  p = fma(p, z, -1.0f / 3.0f);
+  p = fma(p * z, y, y);
+  const float size = y < 0.25f ? p : far;
+  return x != x ? x : x < 0.0f ? -size : size;
+}
+
+float capped(float y, float cap) {
+  return cap > 0.0f ? tanh_of(y / cap) * cap : y;
+}
+
+float silu_of(float x) {
+  return x / (1.0f + exp_of(-x));
+}
+// x (1 + tanh u) / 2 is x / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+float gelu_tanh_of(float x) {
+  const float u = fma(x * x * x, 0.044715f, x) * -1.5957691216057308f;
+  return x / (1.0f + exp_of(u));
+}
+// x Phi(x); erfc after Abramowitz and Stegun 7.1.26, to 1.5e-7.
+float gelu_erf_of(float x) {
+  const float y = fabs(x) * 0.70710678118654752f;
+  const float t = 1.0f / fma(y, 0.3275911f, 1.0f);
+  float p = 1.061405429f;
+  p = fma(p, t, -1.453152027f);
+  p = fma(p, t, 1.421413741f);
+  p = fma(p, t, -0.284496736f);
+  p = fma(p, t, 0.254829592f);
+  const float erfc_of = p * t * exp_of(-(y * y));
+  const float twice = x < 0.0f ? erfc_of : 2.0f - erfc_of;
+  return x != x ? x : x * 0.5f * twice;
+}
+
+// By the number of cpu::Activate.
+float activated(int which, float x) {
+  return which == 0 ? silu_of(x) : which == 1 ? gelu_tanh_of(x) : gelu_erf_of(x);
+}
+
+float bfloat_at(__global const ushort* p) {
+  return as_float((uint)*p << 16);
+}
+
+// The sum, or the largest, of one number an item, by a fixed tree; every item of the group calls
+// and gets it. `part` has a float an item; items are a power of two.
+float group_sum(float v, __local float* part, int item, int items) {
+  part[item] = v;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int width = items / 2; width > 0; width /= 2) {
+    if (item < width) part[item] = part[item] + part[item + width];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  const float sum = part[0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return sum;
+}
+float group_max(float v, __local float* part, int item, int items) {
+  part[item] = v;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int width = items / 2; width > 0; width /= 2) {
+    if (item < width && part[item + width] > part[item]) part[item] = part[item + width];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  const float largest = part[0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  return largest;
+}

@@ -1,0 +1,20 @@
+#pragma once
+// Sizes that host and kernels agree on; the kernels get them as macros (programs.cpp).
+
+#include <cstdint>
+
+namespace holdfast::opencl {
+
+inline constexpr int kLanes = 16;         // output rows of a panel (worker/backend/cpu/layout.h)
+inline constexpr int kSlices = 8;         // parts of k that a work-group sums side by side
+inline constexpr int kRowsWide = 4;       // batch rows that share a weight read
+inline constexpr int kNormItems = 128;    // items that sum one row
+inline constexpr int kPageTokens = 64;    // tokens of a KV page, and items of an attention group
+inline constexpr int kSplitTokens = 512;  // attention splits, at absolute positions
+inline constexpr int kHeadDimMost = 1024;
+
+inline constexpr std::uint64_t kGroupItemsMost = kLanes * kSlices;
+/// Attention's: a query, two sums of values, scores.
+inline constexpr std::uint64_t kLocalBytesMost = 4 * (3 * kHeadDimMost + 3 * kPageTokens);
+
+}  // namespace holdfast::opencl

@@ -1,0 +1,276 @@
+// Program to executor: weights are placed, all sizes added up and compared with what the device has
+// free, and only then is anything taken, built and uploaded.
+
+#include "worker/backend/opencl/load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "worker/backend/opencl/limits.h"
+#include "worker/backend/opencl/loader.h"
+#include "worker/backend/opencl/probe.h"
+#include "worker/backend/opencl/sources.h"
+
+namespace holdfast::opencl {
+
+using cpu::round_up;
+using model::OpKind;
+
+namespace {
+
+std::optional<cpu::KvType> kv_type_of(std::string_view name) {
+  if (name == "f32") return cpu::KvType::kF32;
+  if (name == "f16") return cpu::KvType::kF16;
+  if (name == "bf16") return cpu::KvType::kBF16;
+  if (name == "int8") return cpu::KvType::kInt8;
+  return std::nullopt;
+}
+
+Result<void> check_options(const model::Program& program, const backend::LoadOptions& options) {
+  const backend::Limits& l = options.limits;
+  if (l.context <= 0 || l.context > INT32_MAX || l.pages <= 0 || l.batch_tokens <= 0 ||
+      l.batch_segments <= 0) {
+    return refuse_load(Errc::kUsage,
+                       "context, pages, batch_tokens and batch_segments must be positive");
+  }
+  if (!kv_type_of(l.kv_type)) {
+    return refuse_load(Errc::kUnsupported,
+                       "kv type " + l.kv_type + ": expected f32, f16, bf16 or int8");
+  }
+  if (!options.kernels.empty() && options.kernels != kTiers[kTierUsed]) {
+    return refuse_load(Errc::kUnsupported, "kernels " + options.kernels + ": expected " +
+                                               kTiers[kTierUsed] + ", the tier that is written");
+  }
+  const plan::ModelShape& s = program.shape;
+  bool fits = !program.ops.empty() && s.head_dim > 0 && s.head_dim <= kHeadDimMost &&
+              s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.rope_dims <= s.head_dim &&
+              program.ropes.size() <= 2 && program.ops.front().kind == OpKind::kEmbed &&
+              program.ops.back().kind == OpKind::kNormLogits;
+  for (const model::Rope& rope : program.ropes) {
+    fits = fits && static_cast<std::int64_t>(rope.inv_freq.size()) == s.rope_dims / 2;
+  }
+  if (fits) return {};
+  return refuse_load(Errc::kUnsupported, "the program's heads or rotary pairs do not fit");
+}
+
+}  // namespace
+
+void Loader::wish_rows(Rows& rows, std::int64_t n, std::int64_t columns, const char* what) {
+  rows.stride = static_cast<std::int32_t>(columns);
+  wishes_.push_back({&rows.buffer, static_cast<std::uint64_t>(n * columns) * 4, what});
+}
+
+void Loader::wish(Buffer& buffer, std::int64_t words, const char* what) {
+  wishes_.push_back({&buffer, static_cast<std::uint64_t>(words) * 4, what});
+}
+
+/// Rows that products read are padded to whole spans of k, with zeros that nobody writes.
+void Loader::measure_scratch() {
+  const backend::Limits& l = options_.limits;
+  const std::int64_t batch = l.batch_tokens, logit_rows = std::max(l.logit_rows, 1);
+  const std::int64_t width = round_up(shape_.width, cpu::kSpan);
+  Scratch& s = to_.scratch_;
+  to_.head_pad_ = static_cast<std::int32_t>(round_up(shape_.head_dim, kLanes));
+  to_.pairs_ = static_cast<std::int32_t>(shape_.rope_dims / 2);
+  wish_rows(s.x, batch, width, "rows of x");
+  wish_rows(s.h, std::max(batch, logit_rows), width, "rows of h");
+  wish_rows(s.qkv, batch, (shape_.heads + 2 * shape_.kv_heads) * to_.head_pad_, "rows of q, k, v");
+  wish_rows(s.a, batch, round_up(shape_.heads * shape_.head_dim, cpu::kSpan), "rows of attention");
+  const std::int64_t ff = shape_.experts > 0 ? shape_.shared_ff : shape_.ff;
+  wish_rows(s.f, batch, round_up(std::max<std::int64_t>(ff, 1), cpu::kSpan),
+            "rows of the feed-forward");
+  if (shape_.causal) {
+    wish_rows(s.wanted, logit_rows, width, "rows that want logits");
+    wish_rows(s.logits, logit_rows, shape_.vocab, "rows of logits");
+  }
+  wish(s.tokens, batch * 4, "tokens");
+  wish(s.tables, table_words(), "page tables");
+  for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
+    wish(s.turns[i], 2 * l.context * to_.pairs_, "rotary tables");
+  }
+  if (shape_.experts > 0) measure_experts(batch, width);
+}
+
+void Loader::measure_experts(std::int64_t batch, std::int64_t width) {
+  Scratch& s = to_.scratch_;
+  const std::int64_t slots = batch * shape_.experts_used;
+  wish_rows(s.scores, batch, round_up(shape_.experts, kLanes), "scores of experts");
+  wish_rows(s.e, slots, round_up(shape_.expert_ff, cpu::kSpan), "rows of experts");
+  wish_rows(s.d, slots, width, "results of experts");
+  wish(s.expert, slots, "chosen experts");
+  wish(s.weight, slots, "weights of experts");
+  wish(s.gate, batch, "gates");
+}
+
+std::int64_t Loader::table_words() const {
+  const backend::Limits& l = options_.limits;
+  const std::int64_t pages = (l.context + cpu::kPageTokens - 1) / cpu::kPageTokens;
+  return l.batch_segments * pages + std::max(l.logit_rows, 1);
+}
+
+void Loader::measure_kv() {
+  to_.page_bytes_ = static_cast<std::uint64_t>(shape_.kv_heads *
+                                               cpu::head_page_bytes(to_.kv_type_, to_.head_pad_));
+  kv_layers_ = shape_.causal ? static_cast<std::size_t>(shape_.layers) : 1;
+  kv_bytes_ = 2 * kv_layers_ * to_.page_bytes_ * static_cast<std::uint64_t>(options_.limits.pages);
+}
+
+Result<void> Loader::make_kernels() {
+  KernelSet& k = to_.kernels_;
+  for (const DeviceOp& op : to_.ops_) {
+    for (const Product& p : op.products) HF_CHECKED(make_product_kernels(p.matrix.format));
+  }
+  HF_CHECKED(make("rows", rows_source(),
+                  {{"norm_rms", &k.norm_rms},
+                   {"norm_layer", &k.norm_layer},
+                   {"gather", &k.gather},
+                   {"rescale", &k.rescale}}));
+  HF_CHECKED(make("pages", pages_source(to_.kv_type_),
+                  {{"finish_head", &k.finish_head}, {"attention", &k.attention}}));
+  if (shape_.experts == 0) return {};
+  return make("experts", experts_source(),
+              {{"choose_experts", &k.choose_experts},
+               {"open_gate", &k.open_gate},
+               {"add_slots", &k.add_slots}});
+}
+
+Result<void> Loader::make_product_kernels(cpu::Format format) {
+  ProductKernels& k = to_.kernels_.product[static_cast<std::size_t>(format)];
+  if (k.one.get() != nullptr) return {};
+  return make("product " + std::to_string(static_cast<int>(format)),
+              product_source(format, to_.station_->device().wide_lanes),
+              {{"product_one", &k.one}, {"product_wide", &k.wide}, {"embed", &k.embed}});
+}
+
+Result<void> Loader::make(const std::string& what, const std::string& source,
+                          const std::vector<WantedKernel>& kernels) {
+  Programs& programs = to_.station_->programs();
+  HF_TRY(const cl_program program, programs.get(what, source, options_.cache_dir));
+  for (const WantedKernel& wanted : kernels) {
+    HF_TRY(*wanted.to, programs.kernel(program, wanted.name));
+  }
+  return {};
+}
+
+Result<void> Loader::take_memory() {
+  DeviceMemory& memory = to_.station_->memory();
+  const cl_command_queue queue = to_.queue_.get();
+  for (const Wish& wish : wishes_) {
+    HF_TRY(*wish.to, memory.take(queue, wish.bytes, wish.what));
+    to_.memory_.scratch += wish.to->bytes();
+  }
+  for (std::size_t i = 0; i < 2 * kv_layers_; ++i) {
+    std::vector<Buffer>& pages = i % 2 == 0 ? to_.keys_ : to_.values_;
+    HF_TRY(Buffer buffer, memory.take(queue, kv_bytes_ / (2 * kv_layers_), "KV pages"));
+    to_.memory_.kv += buffer.bytes();
+    pages.push_back(std::move(buffer));
+  }
+  to_.memory_.weights = to_.weights_.bytes();
+  to_.memory_.on_device = true;
+  return to_.weights_.upload(*to_.station_, to_.queue_, options_.threads, options_.progress);
+}
+
+Result<void> Loader::fill_turns() {
+  for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
+    const model::Rope& rope = program_.ropes[i];
+    const bool far = !rope.inv_freq_long.empty() && options_.limits.context > rope.long_from;
+    const std::vector<float> table =
+        turn_table(far ? rope.inv_freq_long : rope.inv_freq, rope.magnitude);
+    to_.queue_.write(to_.scratch_.turns[i].get(), 0, table.data(), table.size() * sizeof(float));
+  }
+  const cl_int status = to_.queue_.wait();
+  if (status == CL_SUCCESS) return {};
+  return refuse_load(Errc::kModelFailed,
+                     "fill " + to_.station_->device().name + ": " + status_text(status));
+}
+
+/// cos [context][pairs], then sin.
+std::vector<float> Loader::turn_table(const std::vector<double>& frequency,
+                                      double magnitude) const {
+  const auto n = static_cast<std::size_t>(options_.limits.context) * frequency.size();
+  std::vector<float> table(2 * n);
+  for (std::size_t at = 0; at < n; ++at) {
+    const double position = static_cast<double>(at / frequency.size());
+    const double angle = position * frequency[at % frequency.size()];
+    table[at] = static_cast<float>(std::cos(angle) * magnitude);
+    table[n + at] = static_cast<float>(std::sin(angle) * magnitude);
+  }
+  return table;
+}
+
+void Loader::reserve_host() {
+  const backend::Limits& l = options_.limits;
+  const auto batch = static_cast<std::size_t>(l.batch_tokens);
+  to_.tokens_.reserve(batch);
+  to_.tables_.reserve(static_cast<std::size_t>(table_words()));
+  if (shape_.causal) {
+    to_.logits_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)) *
+                       static_cast<std::size_t>(shape_.vocab));
+  }
+  to_.hidden_.resize(batch * static_cast<std::size_t>(to_.scratch_.x.stride));
+}
+
+Result<void> Loader::load() {
+  HF_TRY(QueueHandle queue, to_.station_->make_queue());
+  to_.queue_ = Queue(*to_.station_->device().api, std::move(queue),
+                     static_cast<std::size_t>(shape_.layers) + 4);
+  for (const model::Op& op : program_.ops) HF_CHECKED(place(op));
+  measure_scratch();
+  measure_kv();
+  std::uint64_t all = to_.weights_.bytes() + kv_bytes_;
+  for (const Wish& wish : wishes_) all += wish.bytes;
+  HF_CHECKED(to_.station_->memory().check_room(all, "the model"));
+  HF_CHECKED(make_kernels());
+  HF_CHECKED(take_memory());
+  HF_CHECKED(fill_turns());
+  reserve_host();
+  return {};
+}
+
+Result<std::unique_ptr<backend::Executor>> Loader::open(std::shared_ptr<Station> station,
+                                                        const model::Program& program,
+                                                        const backend::LoadOptions& options,
+                                                        cpu::KvType kv_type) {
+  std::unique_ptr<OpenclExecutor> executor(
+      new OpenclExecutor(std::move(station), program, options, kv_type));
+  HF_CHECKED(Loader(program, options, *executor).load());
+  return std::unique_ptr<backend::Executor>(std::move(executor));
+}
+
+OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Program& program,
+                               const backend::LoadOptions& options, cpu::KvType kv_type)
+    : station_(std::move(station)),
+      shape_(program.shape),
+      limits_(options.limits),
+      kv_type_(kv_type),
+      expert_norm_(program.details.expert_weights_norm),
+      expert_scale_(static_cast<float>(program.details.expert_weights_scale)),
+      weights_(station_->device().max_alloc) {}
+
+/// "opencl/t0.DEVICE.DRIVER/r1": another driver may round otherwise, so it is part of the class.
+std::string OpenclExecutor::class_prefix() const {
+  std::string machine = station_->device().name + "." + station_->device().driver;
+  for (char& c : machine) {
+    if (c == '/' || c == ' ') c = '_';
+  }
+  return std::string("opencl/") + kTiers[kTierUsed] + "." + machine + "/" + kKernelsRev;
+}
+
+Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string_view device,
+                                                     const model::Program& program,
+                                                     const backend::LoadOptions& options) {
+  HF_CHECKED(check_options(program, options));
+  HF_TRY(const Device picked, pick_device(api, device));
+  HF_TRY(auto station, Station::open(picked));
+  return Loader::open(std::move(station), program, options, *kv_type_of(options.limits.kv_type));
+}
+
+Result<std::unique_ptr<backend::Executor>> load(std::string_view device,
+                                                const model::Program& program,
+                                                const backend::LoadOptions& options) {
+  HF_TRY(const Api* api, system_api());
+  return load_with(*api, device, program, options);
+}
+
+}  // namespace holdfast::opencl

@@ -1,0 +1,73 @@
+#pragma once
+// A load under way: fills a fresh executor.
+
+#include <vector>
+
+#include "worker/backend/opencl/executor.h"
+
+namespace holdfast::opencl {
+
+inline Error refuse_load(Errc code, const std::string& cause) {
+  return {code, "load opencl: " + cause};
+}
+
+class Loader {
+ public:
+  /// A loaded executor on an open device; the options have been checked.
+  static Result<std::unique_ptr<backend::Executor>> open(std::shared_ptr<Station> station,
+                                                         const model::Program& program,
+                                                         const backend::LoadOptions& options,
+                                                         cpu::KvType kv_type);
+
+ private:
+  Loader(const model::Program& program, const backend::LoadOptions& options, OpenclExecutor& to)
+      : program_(program), options_(options), to_(to), shape_(program.shape) {}
+  /// Places everything, compares the sum with what the device has free, and only then takes memory,
+  /// builds and uploads.
+  Result<void> load();
+
+  struct Wish {  // a buffer of scratch
+    Buffer* to;
+    std::uint64_t bytes;
+    const char* what;
+  };
+  struct WantedKernel {
+    const char* name;
+    KernelHandle* to;
+  };
+
+  // place.cpp: operations with the places of their weights.
+  Result<void> place(const model::Op& op);
+  Result<void> place_weights(const model::Op& op, DeviceOp& out);
+  Result<void> place_norm(const model::Op& op, DeviceOp& out);
+  Result<void> place_embed_more(const model::Op& op, DeviceOp& out);
+  Result<void> place_qkv(const model::Op& op, DeviceOp& out);
+  Result<void> add_product(const model::WeightRef& w, DeviceOp& out);
+
+  // load.cpp: memory and kernels.
+  void wish_rows(Rows& rows, std::int64_t n, std::int64_t columns, const char* what);
+  void wish(Buffer& buffer, std::int64_t words, const char* what);
+  void measure_scratch();
+  void measure_experts(std::int64_t batch, std::int64_t width);
+  void measure_kv();
+  std::int64_t table_words() const;
+  Result<void> take_memory();
+  Result<void> make_kernels();
+  Result<void> make_product_kernels(cpu::Format format);
+  Result<void> make(const std::string& what, const std::string& source,
+                    const std::vector<WantedKernel>& kernels);
+  Result<void> fill_turns();
+  std::vector<float> turn_table(const std::vector<double>& frequency, double magnitude) const;
+  void reserve_host();
+
+  const model::Program& program_;
+  const backend::LoadOptions& options_;
+  OpenclExecutor& to_;
+  const plan::ModelShape& shape_;
+  const gguf::TensorInfo* embedding_ = nullptr;
+  std::vector<Wish> wishes_;
+  std::size_t kv_layers_ = 0;
+  std::uint64_t kv_bytes_ = 0;
+};
+
+}  // namespace holdfast::opencl

@@ -1,0 +1,119 @@
+#include "worker/backend/opencl/memory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace holdfast::opencl {
+namespace {
+
+std::atomic<std::uint64_t> g_buffers{0};
+
+constexpr std::uint64_t kRounding = 256;  // whole lines of any device's memory
+
+std::uint64_t rounded(std::uint64_t bytes) {
+  return (std::max<std::uint64_t>(bytes, 1) + kRounding - 1) / kRounding * kRounding;
+}
+
+bool is_exhaustion(cl_int status) {
+  return status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
+         status == CL_OUT_OF_HOST_MEMORY || status == CL_INVALID_BUFFER_SIZE;
+}
+
+}  // namespace
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : owner_(std::exchange(other.owner_, nullptr)),
+      handle_(std::move(other.handle_)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(handle_, other.handle_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (owner_ != nullptr) owner_->give_back(bytes_);
+}
+
+Error DeviceMemory::exhausted(std::uint64_t bytes, const std::string& what,
+                              const std::string& cause) const {
+  return {Errc::kMemoryExhausted,
+          "take device memory for " + what + ": needs " + std::to_string(bytes) + " bytes, " +
+              std::to_string(free_bytes()) + " are free on " + device_.name + cause +
+              "; unload a model or lower context or slots"};
+}
+
+Result<void> DeviceMemory::check_room(std::uint64_t bytes, const std::string& what) const {
+  if (bytes <= free_bytes()) return {};
+  return exhausted(bytes, what, "");
+}
+
+Error DeviceMemory::refused(cl_int status, std::uint64_t bytes, const std::string& what) const {
+  if (is_exhaustion(status)) {
+    return exhausted(bytes, what, ", and the driver says " + status_text(status));
+  }
+  return {Errc::kModelFailed,
+          "take device memory for " + what + " on " + device_.name + ": " + status_text(status)};
+}
+
+Result<Buffer> DeviceMemory::take_unfilled(std::uint64_t bytes, const std::string& what) {
+  bytes = rounded(bytes);
+  HF_CHECKED(check_room(bytes, what));
+  if (bytes > device_.max_alloc) {
+    return exhausted(bytes, what,
+                     " but one buffer may have " + std::to_string(device_.max_alloc) + " only");
+  }
+  cl_int status = CL_SUCCESS;
+  MemoryHandle handle(*device_.api, device_.api->clCreateBuffer(context_, CL_MEM_READ_WRITE, bytes,
+                                                                nullptr, &status));
+  if (status != CL_SUCCESS) return refused(status, bytes, what);
+  g_buffers.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  ++use_.taken;
+  ++use_.buffers;
+  use_.bytes += bytes;
+  use_.peak_bytes = std::max(use_.peak_bytes, use_.bytes);
+  return Buffer(*this, std::move(handle), bytes);
+}
+
+Result<Buffer> DeviceMemory::take(cl_command_queue queue, std::uint64_t bytes,
+                                  const std::string& what) {
+  HF_TRY(Buffer buffer, take_unfilled(bytes, what));
+  const Api& api = *device_.api;
+  const cl_uint zero = 0;
+  cl_int status = api.clEnqueueFillBuffer(queue, buffer.get(), &zero, sizeof zero, 0,
+                                          buffer.bytes(), 0, nullptr, nullptr);
+  if (status == CL_SUCCESS) status = api.clFinish(queue);
+  if (status != CL_SUCCESS) return refused(status, bytes, what);
+  return buffer;
+}
+
+void DeviceMemory::give_back(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  CHECK(use_.buffers > 0 && use_.bytes >= bytes);
+  --use_.buffers;
+  use_.bytes -= bytes;
+}
+
+std::uint64_t DeviceMemory::free_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return device_.memory - std::min(device_.memory, use_.bytes);
+}
+
+std::uint64_t DeviceMemory::largest_buffer() const {
+  return std::min(device_.max_alloc, free_bytes()) / kRounding * kRounding;
+}
+
+MemoryUse DeviceMemory::use() const {
+  const std::lock_guard lock(mutex_);
+  return use_;
+}
+
+std::uint64_t buffer_count() {
+  return g_buffers.load(std::memory_order_relaxed);
+}
+
+}  // namespace holdfast::opencl

@@ -1,0 +1,141 @@
+// Operations with the places of their weights; nothing is taken here yet.
+
+#include <algorithm>
+
+#include "worker/backend/opencl/limits.h"
+#include "worker/backend/opencl/loader.h"
+
+namespace holdfast::opencl {
+
+using model::Op;
+using model::OpKind;
+using model::WeightRef;
+
+namespace {
+
+cpu::Activate activate_of(plan::Activation activation) {
+  return activation == plan::Activation::kSilu       ? cpu::Activate::kSilu
+         : activation == plan::Activation::kGeluTanh ? cpu::Activate::kGeluTanh
+                                                     : cpu::Activate::kGeluErf;
+}
+
+}  // namespace
+
+Result<void> Loader::place(const Op& op) {
+  DeviceOp out;
+  out.kind = op.kind;
+  out.layer = shape_.causal ? op.layer : std::min(op.layer, 0);  // pages live for one layer
+  out.norm_kind = op.norm;
+  out.activate = activate_of(op.activation);
+  out.from_h = op.from_h;
+  out.to_h = op.to_h;
+  out.gate_rows = op.gate_rows;
+  out.row_norm = op.row_norm;
+  out.rope = op.rope;
+  out.window = static_cast<std::int32_t>(std::min<std::int64_t>(op.window, INT32_MAX));
+  out.scale = static_cast<float>(op.scale);
+  out.cap = static_cast<float>(op.cap);
+  HF_CHECKED(place_weights(op, out));
+  to_.ops_.push_back(std::move(out));
+  return {};
+}
+
+Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
+  switch (op.kind) {
+    case OpKind::kAttention:
+      return {};
+    case OpKind::kEmbed:
+      HF_CHECKED(add_product(op.w[0], out));
+      embedding_ = op.w[0].tensor;
+      return {};
+    case OpKind::kEmbedMore:
+      return place_embed_more(op, out);
+    case OpKind::kNormQkv:
+    case OpKind::kQkNorm:
+      return place_qkv(op, out);
+    case OpKind::kOutAdd:
+    case OpKind::kDownAdd:
+    case OpKind::kExpertDownAdd: {
+      HF_CHECKED(add_product(op.w[0], out));
+      HF_TRY(out.bias_at[0], to_.weights_.add_vector({op.bias[0]}, op.bias[0].rows));
+      return {};
+    }
+    case OpKind::kNormAdd:
+    case OpKind::kNorm:
+      return place_norm(op, out);
+    case OpKind::kRoute: {
+      HF_TRY(out.gate_at, to_.weights_.add_vector({op.w[2]}, op.w[2].rows));
+      break;
+    }
+    case OpKind::kNormGateUp:
+    case OpKind::kExpertGateUp:
+    case OpKind::kNormLogits:
+      break;
+  }
+  HF_CHECKED(place_norm(op, out));
+  for (int i = 0; i < 2; ++i) {
+    const WeightRef& w = op.w[1 + i];
+    if (!w.present() || (i == 1 && op.kind == OpKind::kRoute)) continue;
+    HF_CHECKED(add_product(w, out));
+    HF_TRY(out.bias_at[i], to_.weights_.add_vector({op.bias[1 + i]}, op.bias[1 + i].rows));
+  }
+  out.gated = out.products.size() == 2;
+  return {};
+}
+
+Result<void> Loader::add_product(const WeightRef& w, DeviceOp& out) {
+  // A tied embedding is read from the output's panels, so its weights exist once.
+  if (embedding_ != nullptr && w.tensor == embedding_) {
+    out.products.push_back(to_.ops_.front().products[0]);
+    return {};
+  }
+  HF_TRY(DeviceMatrix matrix, to_.weights_.add_matrix({w}, w.rows / w.matrices));
+  out.products.push_back({std::move(matrix), 0});
+  return {};
+}
+
+Result<void> Loader::place_norm(const Op& op, DeviceOp& out) {
+  HF_TRY(out.norm_at, to_.weights_.add_vector({op.w[0]}, shape_.width));
+  HF_TRY(out.norm_bias_at, to_.weights_.add_vector({op.bias[0]}, shape_.width));
+  return {};
+}
+
+Result<void> Loader::place_embed_more(const Op& op, DeviceOp& out) {
+  if (op.w[1].present()) {
+    WeightRef first = op.w[1];
+    first.rows = 1;
+    HF_TRY(out.types_at, to_.weights_.add_vector({first}, first.cols));
+  }
+  if (!op.w[0].present()) return {};
+  if (options_.limits.context > op.w[0].rows) {
+    return refuse_load(Errc::kUsage, "tensor " + op.w[0].tensor->name + ": holds " +
+                                         std::to_string(op.w[0].rows) +
+                                         " positions; expected a context of at most that many");
+  }
+  return add_product(op.w[0], out);
+}
+
+/// Neighbours of one type become one matrix, and one launch.
+Result<void> Loader::place_qkv(const Op& op, DeviceOp& out) {
+  HF_CHECKED(place_norm(op, out));
+  std::int32_t column = 0;
+  for (int i = 1; i < 4;) {
+    if (!op.w[i].present()) break;  // kQkNorm
+    std::vector<WeightRef> refs = {op.w[i++]};
+    while (i < 4 && op.w[i].tensor->type == refs[0].tensor->type) refs.push_back(op.w[i++]);
+    HF_TRY(DeviceMatrix matrix, to_.weights_.add_matrix(refs, shape_.head_dim));
+    const auto columns = static_cast<std::int32_t>(matrix.panels * kLanes);
+    out.products.push_back({std::move(matrix), column});
+    column += columns;
+  }
+  CHECK(op.bias[1].present() == op.bias[2].present());
+  CHECK(op.bias[1].present() == op.bias[3].present());
+  HF_TRY(out.bias_at[0],
+         to_.weights_.add_vector({op.bias[1], op.bias[2], op.bias[3]}, shape_.head_dim));
+  for (int i = 0; i < 2; ++i) {
+    HF_TRY(out.head_norm_at[i], to_.weights_.add_vector({op.w[4 + i]}, shape_.head_dim));
+  }
+  return {};
+}
+
+}  // namespace holdfast::opencl

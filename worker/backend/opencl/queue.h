@@ -1,0 +1,70 @@
+#pragma once
+// Work for a device, in order. The first failure stays and is told at the end, so that whoever
+// enqueues can go straight on.
+
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "worker/backend/opencl/memory.h"
+
+namespace holdfast::opencl {
+
+/// Work-groups in x and y, and items of one group.
+struct Grid {
+  std::int64_t groups_x = 1;
+  std::int64_t groups_y = 1;
+  int items_x = 1;
+  int items_y = 1;
+};
+
+/// Not thread-safe.
+class Queue {
+ public:
+  Queue() = default;
+  /// `marks`: how many marks there will be between two waits.
+  Queue(const Api& api, QueueHandle handle, std::size_t marks)
+      : api_(&api), handle_(std::move(handle)) {
+    marks_.reserve(marks);
+  }
+
+  cl_command_queue get() const { return handle_.get(); }
+
+  /// Runs a kernel. Arguments are cl_mem, int, std::uint64_t and float, exactly as it declares
+  /// them.
+  template <class... Args>
+  void run(const KernelHandle& kernel, const Grid& grid, const Args&... args) {
+    cl_uint at = 0;
+    (set(kernel.get(), at++, args), ...);
+    enqueue(kernel.get(), grid);
+  }
+  /// Both return when the bytes are there.
+  void write(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes);
+  void read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes);
+
+  /// The kernel that is run next can be waited for alone: wait() tells the watchdog of each.
+  void mark() { marked_ = true; }
+  /// Until all is done. The first failure since the last wait(), else CL_SUCCESS.
+  cl_int wait();
+
+ private:
+  template <class T>
+  void set(cl_kernel kernel, cl_uint at, const T& value) {
+    static_assert(std::is_same_v<T, cl_mem> || std::is_same_v<T, std::int32_t> ||
+                      std::is_same_v<T, std::uint64_t> || std::is_same_v<T, float>,
+                  "no argument of our kernels has this type");
+    note(api_->clSetKernelArg(kernel, at, sizeof value, &value));
+  }
+  void enqueue(cl_kernel kernel, const Grid& grid);
+  void note(cl_int status) {
+    if (status_ == CL_SUCCESS) status_ = status;
+  }
+
+  const Api* api_ = nullptr;
+  QueueHandle handle_;
+  std::vector<EventHandle> marks_;
+  bool marked_ = false;
+  cl_int status_ = CL_SUCCESS;
+};
+
+}  // namespace holdfast::opencl

@@ -1,0 +1,76 @@
+#include "worker/backend/opencl/sources.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "opencl_kernels.h"
+#include "shared/base/check.h"
+#include "worker/backend/opencl/limits.h"
+
+namespace holdfast::opencl {
+namespace {
+
+const char* kernel_text(const char* name) {
+  for (const KernelText& file : kKernelTexts) {
+    if (std::strcmp(file.name, name) == 0) return file.text;
+  }
+  CHECK_MSG(false, name);
+  return nullptr;
+}
+
+std::string define(const char* name, std::int64_t value) {
+  return std::string("#define ") + name + " " + std::to_string(value) + "\n";
+}
+
+std::string base() {
+  return define("LANES", kLanes) + define("SLICES", kSlices) + define("ROWS_WIDE", kRowsWide) +
+         define("NORM_ITEMS", kNormItems) + define("PAGE_TOKENS", kPageTokens) +
+         define("SPLIT_TOKENS", kSplitTokens) + define("HEAD_DIM_MOST", kHeadDimMost) +
+         kernel_text("math");
+}
+
+std::string table_text(cpu::Format format, bool wide_lanes) {
+  std::string out = wide_lanes ? "#define kTable (float16)(" : "__constant float kTable[16] = {";
+  const float* values = cpu::table_of(format);
+  char number[32];
+  for (int i = 0; i < 16; ++i) {  // hexadecimal: exact
+    std::snprintf(number, sizeof number, "%s%af", i == 0 ? "" : ", ",
+                  static_cast<double>(values[i]));
+    out += number;
+  }
+  return out + (wide_lanes ? ")\n" : "};\n");
+}
+
+}  // namespace
+
+std::string product_source(cpu::Format format, bool wide_lanes) {
+  const cpu::Layout& l = cpu::layout_of(format);
+  std::string out = base() + define("WIDE_LANES", wide_lanes);
+  out += define("BLOCK", l.block) + define("GROUP", l.group);
+  out += define("BLOCK_BYTES", cpu::block_bytes(l));
+  out += define("HAS_D", l.has_d) + define("HAS_M", l.has_m) + define("HAS_SCALE", l.has_scale);
+  out += define("HAS_MINIMUM", l.has_minimum) + define("NIBBLES", l.nibbles);
+  out += define("D_BF16", l.d_bf16) + define("D_EACH", l.d_each);
+  out += define("LOW_BITS", l.low_bits) + define("HIGH_BITS", l.high_bits);
+  out += define("OFFSET", l.offset) + define("TABLE", l.table);
+  out += define("PLAIN_BF16", format == cpu::Format::kBF16);
+  out += define("SCALE_AT", cpu::scale_offset(l)) + define("MINIMUM_AT", cpu::minimum_offset(l));
+  out += define("LOW_AT", cpu::low_offset(l)) + define("HIGH_AT", cpu::high_offset(l));
+  if (l.table) out += table_text(format, wide_lanes);
+  return out + kernel_text("weights") + kernel_text("product");
+}
+
+std::string pages_source(cpu::KvType type) {
+  return base() + define("KV_TYPE", static_cast<int>(type)) + kernel_text("pages") +
+         kernel_text("attention");
+}
+
+std::string rows_source() {
+  return base() + kernel_text("rows");
+}
+
+std::string experts_source() {
+  return base() + kernel_text("experts");
+}
+
+}  // namespace holdfast::opencl

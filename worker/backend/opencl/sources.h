@@ -1,0 +1,21 @@
+#pragma once
+// Programs as text: kernels (kernels/*.cl, compiled in) behind the macros that make them special.
+
+#include <string>
+
+#include "worker/backend/cpu/kernels.h"
+#include "worker/backend/cpu/layout.h"
+
+namespace holdfast::opencl {
+
+/// product_one, product_wide, embed for weights of this format.
+/// `wide_lanes`: an item has all rows of a panel.
+std::string product_source(cpu::Format format, bool wide_lanes);
+/// finish_head, attention for pages of this type.
+std::string pages_source(cpu::KvType type);
+/// norm_rms, norm_layer, gather, rescale.
+std::string rows_source();
+/// choose_experts, open_gate, add_slots.
+std::string experts_source();
+
+}  // namespace holdfast::opencl

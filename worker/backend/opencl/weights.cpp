@@ -1,0 +1,228 @@
+#include "worker/backend/opencl/weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "shared/base/thread_pool.h"
+#include "shared/gguf/made.h"
+#include "shared/gguf/quants.h"
+#include "worker/backend/cpu/pack.h"
+
+namespace holdfast::opencl {
+namespace {
+
+using cpu::kLanes;
+using cpu::round_up;
+using model::WeightRef;
+
+constexpr std::int64_t kStagingBytes = 16 << 20;  // packed at once, then uploaded
+
+Error refuse(Errc code, const WeightRef& w, const std::string& cause) {
+  return {code, "load opencl: tensor " + w.tensor->name + ": " + cause};
+}
+
+/// Bytes of a row, checked against the tensor's.
+Result<std::size_t> checked_row_bytes(const WeightRef& w) {
+  const auto row = gguf::row_bytes(w.tensor->type, static_cast<std::uint64_t>(w.cols));
+  if (!row) return refuse(Errc::kFileInvalid, w, "row is not a whole number of blocks");
+  const auto all = checked_mul(*row, static_cast<std::uint64_t>(w.first_row + w.rows));
+  if (!all || w.tensor->data.size() < *all) {
+    return refuse(Errc::kFileInvalid, w, "has fewer bytes than its shape needs");
+  }
+  return static_cast<std::size_t>(*row);
+}
+
+const std::uint8_t* row_at(const WeightRef& w, std::size_t row_bytes, std::int64_t row) {
+  return reinterpret_cast<const std::uint8_t*>(w.tensor->data.data()) +
+         static_cast<std::size_t>(w.first_row + row) * row_bytes;
+}
+
+}  // namespace
+
+Result<DeviceMatrix> Weights::add_matrix(const std::vector<WeightRef>& refs,
+                                         std::int64_t group_rows) {
+  const auto format = cpu::format_of(refs[0].tensor->type);
+  if (!format) {
+    const auto traits = gguf::type_traits(refs[0].tensor->type);
+    return refuse(Errc::kUnsupported, refs[0],
+                  "type " + std::string(traits ? traits->name : "?") + " has no kernels");
+  }
+  DeviceMatrix matrix;
+  matrix.format = *format;
+  for (const WeightRef& w : refs) {
+    CHECK(w.tensor->type == refs[0].tensor->type && w.cols == refs[0].cols);
+    HF_TRY(const std::size_t row, checked_row_bytes(w));
+    if (group_rows <= 0 || w.rows % group_rows != 0) {
+      return refuse(Errc::kFileInvalid, w, "rows are not whole heads");
+    }
+    const auto geometry = cpu::packed_geometry(*format, w.rows, w.cols, group_rows);
+    jobs_.push_back({w, row, group_rows, matrix.panels, matrices_.size()});
+    matrix.panels += geometry.panels;
+    matrix.panel_bytes = static_cast<std::int64_t>(geometry.panel_bytes);
+    matrix.spans = geometry.blocks * cpu::layout_of(*format).block / cpu::kSpan;
+  }
+  matrix.panels_each = matrix.panels / refs[0].matrices;
+  const auto placed = place(matrix);
+  if (!placed) return refuse(placed.error().code, refs[0], placed.error().what);
+  matrices_.push_back(matrix);
+  return matrix;
+}
+
+/// Cuts the matrix where buffers end: plain ones between panels, experts between experts.
+Result<void> Weights::place(DeviceMatrix& m) {
+  const std::int64_t unit = m.panels_each < m.panels ? m.panels_each : 1;
+  const auto unit_bytes = static_cast<std::uint64_t>(unit * m.panel_bytes);
+  if (unit_bytes > slab_most_) {
+    return Error{Errc::kMemoryExhausted, "needs " + std::to_string(unit_bytes) +
+                                             " bytes in one piece, a buffer of this "
+                                             "device may have " +
+                                             std::to_string(slab_most_)};
+  }
+  for (std::int64_t at = 0; at < m.panels;) {
+    if (slab_bytes_.empty() || slab_bytes_.back() + unit_bytes > slab_most_) {
+      slab_bytes_.push_back(0);
+    }
+    const auto fit = static_cast<std::int64_t>((slab_most_ - slab_bytes_.back()) / unit_bytes);
+    const std::int64_t panels = std::min(m.panels - at, fit * unit);
+    m.pieces.push_back({slab_bytes_.size() - 1, slab_bytes_.back(), at, panels});
+    slab_bytes_.back() += static_cast<std::uint64_t>(panels * m.panel_bytes);
+    at += panels;
+  }
+  return {};
+}
+
+Result<std::int32_t> Weights::add_vector(const std::vector<WeightRef>& refs, std::int64_t group) {
+  if (!refs[0].present()) return -1;
+  const auto at = static_cast<std::int32_t>(vector_values_.size());
+  for (const WeightRef& w : refs) {
+    HF_TRY(const std::size_t row, checked_row_bytes(w));
+    const std::int64_t n = w.rows * w.cols;
+    if (group <= 0 || n % group != 0) {
+      return refuse(Errc::kFileInvalid, w, "length does not fit the model's shape");
+    }
+    std::vector<float> plain(static_cast<std::size_t>(n));
+    HF_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
+    HF_CHECKED(gguf::dequantize_row(w.tensor->type, row_at(w, row, 0), plain.data(),
+                                    static_cast<std::uint64_t>(n)));
+    if (!std::all_of(plain.begin(), plain.end(), [](float v) { return std::isfinite(v); })) {
+      return refuse(Errc::kFileInvalid, w, "holds a NaN or infinity");
+    }
+    for (std::int64_t g = 0; g < n / group; ++g) {
+      const auto from = plain.begin() + g * group;
+      vector_values_.insert(vector_values_.end(), from, from + group);
+      vector_values_.resize(vector_values_.size() +
+                            static_cast<std::size_t>(round_up(group, kLanes) - group));
+    }
+  }
+  return at;
+}
+
+std::uint64_t Weights::bytes() const {
+  std::uint64_t all = vector_values_.size() * sizeof(float);
+  for (const std::uint64_t slab : slab_bytes_) all += slab;
+  return all;
+}
+
+/// Packs one tensor part by part and uploads each. A part is a number of whole groups, or, of a
+/// group that is larger than the staging memory, a number of its panels.
+class Weights::Packer {
+ public:
+  Packer(const Weights& to, Queue& queue, int threads)
+      : to_(to), queue_(queue), pool_(std::max(threads, 1)) {}
+
+  /// `packed` counts the bytes that are done.
+  Result<void> pack(const Job& job, const std::function<void(std::uint64_t)>& packed) {
+    HF_TRY(const gguf::Held held, gguf::Held::of(*job.from.tensor));
+    const DeviceMatrix& m = to_.matrices_[job.matrix];
+    const std::int64_t groups = job.from.rows / job.group_rows;
+    const std::int64_t group_panels = round_up(job.group_rows, kLanes) / kLanes;
+    const std::int64_t fit = std::max<std::int64_t>(kStagingBytes / m.panel_bytes, 1);
+    const std::int64_t groups_at_once = fit / group_panels;
+    std::int64_t panel = job.first_panel;
+    for (std::int64_t g = 0; g < groups;) {
+      const std::int64_t n = std::min(std::max<std::int64_t>(groups_at_once, 1), groups - g);
+      const std::int64_t rows_at_once = groups_at_once > 0 ? n * job.group_rows : fit * kLanes;
+      const std::int64_t end = (g + n) * job.group_rows;
+      for (std::int64_t row = g * job.group_rows; row < end; row += rows_at_once) {
+        const std::int64_t rows = std::min(rows_at_once, end - row);
+        const std::int64_t each = groups_at_once > 0 ? job.group_rows : rows;
+        HF_TRY(const std::int64_t panels, pack_part(job, row, rows, each, panel));
+        panel += panels;
+        packed(static_cast<std::uint64_t>(panels * m.panel_bytes));
+      }
+      g += n;
+    }
+    return {};
+  }
+
+ private:
+  /// Rows [row, row + rows) of the tensor into panels from `panel` on; how many.
+  Result<std::int64_t> pack_part(const Job& job, std::int64_t row, std::int64_t rows,
+                                 std::int64_t group_rows, std::int64_t panel) {
+    const DeviceMatrix& m = to_.matrices_[job.matrix];
+    cpu::PackedMatrix part = cpu::packed_geometry(m.format, rows, job.from.cols, group_rows);
+    staging_.resize(part.bytes());
+    part.data = staging_.data();
+    std::atomic<std::int64_t> bad{-1};
+    pool_.run([&](int worker) {
+      const Share share = share_of(part.panels, worker, pool_.size());
+      const std::int64_t found =
+          cpu::pack_panels(part, job.from.tensor->type, row_at(job.from, job.row_bytes, row),
+                           job.row_bytes, share.first, share.last);
+      if (found >= 0) bad = found;
+    });
+    if (bad >= 0) {
+      return refuse(Errc::kFileInvalid, job.from,
+                    "holds a NaN or infinity in row " + std::to_string(row + bad));
+    }
+    write(m, panel, part.panels);
+    return part.panels;
+  }
+
+  void write(const DeviceMatrix& m, std::int64_t panel, std::int64_t panels) {
+    for (const Piece& piece : m.pieces) {
+      const std::int64_t first = std::max(panel, piece.first_panel);
+      const std::int64_t last = std::min(panel + panels, piece.first_panel + piece.panels);
+      if (first >= last) continue;
+      queue_.write(
+          to_.slab(piece),
+          piece.at + static_cast<std::uint64_t>((first - piece.first_panel) * m.panel_bytes),
+          staging_.data() + (first - panel) * m.panel_bytes,
+          static_cast<std::uint64_t>((last - first) * m.panel_bytes));
+    }
+  }
+
+  const Weights& to_;
+  Queue& queue_;
+  ThreadPool pool_;
+  std::vector<std::uint8_t> staging_;
+};
+
+Result<void> Weights::upload(Station& station, Queue& queue, int threads,
+                             const std::function<void(double)>& progress) {
+  const std::uint64_t all = bytes();
+  for (const std::uint64_t slab : slab_bytes_) {
+    HF_TRY(Buffer buffer, station.memory().take_unfilled(slab, "weights"));
+    slabs_.push_back(std::move(buffer));
+  }
+  const std::uint64_t vector_bytes = vector_values_.size() * sizeof(float);
+  HF_TRY(vectors_, station.memory().take(queue.get(), vector_bytes, "vectors of weights"));
+  queue.write(vectors_.get(), 0, vector_values_.data(), vector_bytes);
+  Packer packer(*this, queue, threads);
+  std::uint64_t done = vector_bytes;
+  for (const Job& job : jobs_) {
+    HF_CHECKED(packer.pack(job, [&](std::uint64_t bytes) {
+      done += bytes;
+      if (progress) progress(static_cast<double>(done) / static_cast<double>(all));
+    }));
+  }
+  const cl_int status = queue.wait();  // where the memory becomes real
+  if (status != CL_SUCCESS) return station.memory().refused(status, all, "weights");
+  jobs_.clear();
+  vector_values_ = {};
+  return {};
+}
+
+}  // namespace holdfast::opencl
