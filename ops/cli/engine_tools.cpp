@@ -166,8 +166,7 @@ Result<Bench> run_bench(const BenchCall& call) {
   }
   engine::EngineOptions options = options_of(call.engine);
   options.slots = call.streams;
-  // More pages than needed: admission keeps one back for each sequence that runs.
-  options.context = std::max(call.prompt_tokens, call.decode_tokens) + 136;
+  options.context = std::max(call.prompt_tokens, call.decode_tokens) + 1;
   options.prefill_chunk = call.prefill_chunk;
   options.prefix_cache = false;  // the cost of a token, not of one that is known or guessed
   options.drafts = 0;

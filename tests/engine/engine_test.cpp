@@ -116,6 +116,29 @@ TEST(Engine, PreemptionTakesLowestClassThenYoungest) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i], run_alone(specs[i])) << i;
 }
 
+// Pages are kept back for sequences that run and may want more, and for no others.
+TEST(Engine, SequencesThatNeedNoMorePagesKeepNoneBack) {
+  ModelEngineConfig config = test_config();
+  config.pages = 4;
+  config.prefill_chunk = config.prefill_chunk_busy = 256;  // all of them in a step
+  for (const std::int32_t max_tokens : {14, 15}) {  // with the prompt a whole page, or one more
+    TestEngine t(config);
+    std::vector<Outcome> out(4);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      SequenceSpec s;
+      s.key = i;
+      s.prompt.assign(50, 3 + static_cast<TokenId>(i));
+      s.max_tokens = max_tokens;
+      s.sampling.ignore_eos = true;
+      ASSERT_TRUE(t.engine->add(s).has_value());
+    }
+    gather(t.engine->step(), 0, out);
+    gather(t.engine->step(), 0, out);
+    EXPECT_EQ(t.engine->usage().pages_used, max_tokens == 14 ? 4 : 2) << max_tokens;
+    while (!t.engine->idle()) gather(t.engine->step(), 0, out);
+  }
+}
+
 TEST(Engine, HigherClassGetsPagesOfLowerOne) {
   ModelEngineConfig config = test_config();
   config.pages = 5;

@@ -76,6 +76,28 @@ TEST(GpuLogits, SameBitsAcrossAttentionSplits) {
   EXPECT_TRUE(same_bits(run_family(m, options), all));
 }
 
+TEST(GpuLogits, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 3, 40);
+  const RunOptions options = gpu::on_device();
+  auto executor = backend::load(options.device, m.program, load_options(m, options));
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  const std::vector<float> expected = run_on(**executor, m, options);
+  const std::int32_t mine[] = {1}, other[] = {0};
+  const std::vector<backend::Segment> both = {{m.tokens.data(), 5, 0, other, 1, false},
+                                              {m.tokens.data(), 40, 0, mine, 0, false}};
+  ASSERT_TRUE((*executor)->forward(both).has_value());
+  const std::uint64_t before = (*executor)->allocations();
+  for (std::int32_t at = 0, rows = 1; at < 40; at += rows, rows += 7) {
+    rows = std::min(rows, 40 - at);
+    const auto more = (*executor)->more_logits(5 + at, rows);
+    ASSERT_TRUE(more.has_value());
+    const auto* first = expected.data() + static_cast<std::size_t>(at) * m.columns();
+    EXPECT_EQ(std::memcmp(*more, first, static_cast<std::size_t>(rows) * m.columns() * 4), 0) << at;
+  }
+  EXPECT_EQ((*executor)->allocations(), before);
+}
+
 class GpuFamilies : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours) {

@@ -8,7 +8,8 @@
 //   running, one token to compute     -> decode: one segment of one token
 //   running, more tokens to compute   -> prefill, as far as the step's budget goes
 //   waiting                           -> admitted when the pool has its pages and one more for each
-//                                        running sequence, or can get them from lower priorities
+//                                        running sequence that may want one, or can get them from
+//                                        lower priorities
 // Preempting gives the pages back; prompt and generated tokens are prefilled again later, and a
 // token that was produced is never sampled again.
 //
@@ -155,6 +156,7 @@ class ModelEngine final : public Engine {
   void produce_ended();
   void plan();
   bool plan_running(Slot& slot);
+  bool may_grow(const Slot& slot) const;
   bool admit(Slot& slot);
   bool make_room(const Slot& slot, std::int32_t needed);
   Slot* victim(const Slot& slot);

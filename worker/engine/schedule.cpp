@@ -108,23 +108,29 @@ bool ModelEngine::waits_for_prefix(const Slot& slot) const {
   return false;
 }
 
+/// Whether it may want more pages than it has.
+bool ModelEngine::may_grow(const Slot& slot) const {
+  const std::int64_t most = std::min(slot.prompt_n + slot.generated_max, config_.context);
+  return pages_for(most) > static_cast<std::int32_t>(slot.pages.size());
+}
+
 /// Pages for all tokens of a waiting sequence at once, so that its prefill is never stuck half-way.
 bool ModelEngine::admit(Slot& slot) {
-  std::int32_t running = 0;
+  std::int32_t growing = 0;
   std::int32_t kept = 0;  // of those, the ones that would not give way to this one
   for (const Slot* other : order_) {
-    if (other->state != State::kRunning || other->paused) continue;
-    ++running;
+    if (other->state != State::kRunning || other->paused || !may_grow(*other)) continue;
+    ++growing;
     kept += other->priority <= slot.priority;
   }
-  // One spare page for each running sequence: without it they would preempt the newcomer at once.
+  // A spare page for each running sequence that may want one: it would preempt the newcomer.
   find_prefix(slot);
   const auto found = static_cast<std::int32_t>(slot.pages.size());
   const std::int32_t needed = pages_for(slot.length()) - found;
   const auto with_spare = [&](std::int32_t n) {
     return std::min(needed + n, pool_.total() - found);
   };
-  if (available() < with_spare(running) && !make_room(slot, with_spare(kept))) {
+  if (available() < with_spare(growing) && !make_room(slot, with_spare(kept))) {
     give_pages(slot);
     return false;
   }

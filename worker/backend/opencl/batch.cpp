@@ -72,6 +72,19 @@ Result<const float*> OpenclExecutor::forward(const std::vector<backend::Segment>
   return finish(queue_.wait());
 }
 
+Result<const float*> OpenclExecutor::more_logits(std::int32_t first, std::int32_t n) {
+  CHECK(n > 0 && n <= limits_.logit_rows);
+  CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
+  hidden_wanted_ = false;  // those rows are finished
+  wanted_n_ = n;
+  tables_.resize(static_cast<std::size_t>(wanted_at_));
+  for (std::int32_t i = first; i < first + n; ++i) tables_.push_back(i);
+  queue_.write(scratch_.tables.get(), static_cast<std::uint64_t>(wanted_at_) * sizeof(std::int32_t),
+               tables_.data() + wanted_at_, static_cast<std::uint64_t>(n) * sizeof(std::int32_t));
+  logits(ops_.back());  // the loader has seen that it is
+  return finish(queue_.wait());
+}
+
 Error OpenclExecutor::bad_row(std::int32_t token) const {
   std::int32_t segment = 0, first = 0;
   for (; first + (*segments_)[static_cast<std::size_t>(segment)].n <= token; ++segment) {
