@@ -132,14 +132,15 @@ void describe_device(hf::worker::LinkOptions& o, const Own& own) {
     const std::vector<std::string> families = hf::backend::cpu_families();
     if (!families.empty()) o.kernels = families.front();
   } else if (o.device.rfind("opencl", 0) == 0) {
-    if (o.device == "opencl") o.device = "opencl:0";
-    const auto found = hf::opencl::find_devices(false);
-    if (!found) hf::log::warn("no device", {{"device", o.device}, {"reason", found.error().what}});
-    for (const hf::opencl::Found& f : found ? *found : std::vector<hf::opencl::Found>()) {
-      if (f.device != o.device) continue;
-      o.kernels = f.used_tier + " on " + f.name + ", driver " + f.driver + " (" + f.why + ")";
-      o.device_memory_bytes = static_cast<std::int64_t>(f.memory_bytes);
+    const auto found = hf::opencl::find_device(o.device);
+    if (!found) {
+      hf::log::warn("no device", {{"device", o.device}, {"reason", found.error().what}});
+      return;
     }
+    o.device = found->device;
+    o.kernels = found->used_tier + " on " + found->name + ", driver " + found->driver + " (" +
+                found->why + ")";
+    o.device_memory_bytes = static_cast<std::int64_t>(found->memory_bytes);
   }
 }
 

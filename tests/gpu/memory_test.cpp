@@ -157,8 +157,9 @@ TEST_F(GpuMemory, ADeviceThatFailsInARunIsToldAsSuch) {
 }
 
 TEST_F(GpuMemory, ThousandCyclesOfMixedSizesLeaveTheWholeDevice) {
-  auto device = opencl::pick_device(gpu::watched_api(), gpu::device());
-  ASSERT_TRUE(device.has_value());
+  auto picked = opencl::pick_devices(gpu::watched_api(), gpu::device());
+  ASSERT_TRUE(picked.has_value());
+  opencl::Device* device = &picked->at(0);
   device->memory = 64 << 20;
   device->max_alloc = 32 << 20;
   const auto station = opencl::Station::open(*device).value();

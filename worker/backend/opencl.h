@@ -31,10 +31,15 @@ struct Found {
 /// which.
 Result<std::vector<Found>> find_devices(bool measure);
 
+/// What "opencl:N" is; of "opencl:N+M" the sum: memory together, names one behind the other.
+/// kUnsupported: one of them is not there or cannot be used.
+Result<Found> find_device(std::string_view device);
+
 /// Packs the weights, builds the kernels or takes them from options.cache_dir, takes all memory.
 /// Errors: kUnsupported (no such device, or a weight type or shape without kernels), kFileInvalid
 /// (NaN or infinity in a tensor), kMemoryExhausted (needed and free bytes), kModelFailed (the
-/// device refused something else). `device`: "opencl" (the first one) or "opencl:N".
+/// device refused something else). `device`: "opencl" (the first one), "opencl:N", or
+/// "opencl:N+M" for layers over several.
 Result<std::unique_ptr<backend::Executor>> load(std::string_view device,
                                                 const model::Program& program,
                                                 const backend::LoadOptions& options);

@@ -17,6 +17,10 @@ Result<std::vector<Found>> find_devices(bool) {
   return not_built("find devices");
 }
 
+Result<Found> find_device(std::string_view device) {
+  return not_built("find " + std::string(device));
+}
+
 Result<std::unique_ptr<backend::Executor>> load(std::string_view device, const model::Program&,
                                                 const backend::LoadOptions&) {
   return not_built("load " + std::string(device));

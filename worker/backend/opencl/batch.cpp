@@ -58,11 +58,14 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   CHECK(wanted_n_ <= limits_.logit_rows);
 }
 
-Result<const float*> OpenclExecutor::forward(const std::vector<backend::Segment>& segments) {
+Result<const float*> OpenclExecutor::forward_part(const std::vector<backend::Segment>& segments,
+                                                  const float* x) {
+  CHECK(begins_ == (x == nullptr));
   plan_batch(segments);
   if (tokens_.empty()) return static_cast<const float*>(logits_.data());
   queue_.write(scratch_.tokens.get(), 0, tokens_.data(), tokens_.size() * sizeof(Token));
   queue_.write(scratch_.tables.get(), 0, tables_.data(), tables_.size() * sizeof(std::int32_t));
+  if (x != nullptr) queue_.write(scratch_.x.get(), 0, x, x_bytes());
   std::int32_t layer = -1;
   for (const DeviceOp& op : ops_) {
     if (op.layer != layer) queue_.mark();
@@ -73,6 +76,7 @@ Result<const float*> OpenclExecutor::forward(const std::vector<backend::Segment>
 }
 
 Result<const float*> OpenclExecutor::more_logits(std::int32_t first, std::int32_t n) {
+  CHECK(ends_);
   CHECK(n > 0 && n <= limits_.logit_rows);
   CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
   hidden_wanted_ = false;  // those rows are finished
@@ -96,16 +100,19 @@ Error OpenclExecutor::bad_row(std::int32_t token) const {
               ": a logit or an output is NaN or infinite"};
 }
 
+std::uint64_t OpenclExecutor::x_bytes() const {
+  return tokens_.size() * static_cast<std::uint64_t>(scratch_.x.stride) * sizeof(float);
+}
+
 /// The results as the host sees them, checked.
 Result<const float*> OpenclExecutor::finish(cl_int status) {
-  const auto row_bytes = static_cast<std::uint64_t>(shape_.vocab) * sizeof(float);
-  const auto wanted = static_cast<std::uint64_t>(wanted_n_);
   if (status == CL_SUCCESS) {
-    queue_.read(scratch_.logits.get(), 0, logits_.data(), wanted * row_bytes);
-    if (hidden_wanted_) {
-      queue_.read(scratch_.x.get(), 0, hidden_.data(),
-                  tokens_.size() * static_cast<std::uint64_t>(scratch_.x.stride) * sizeof(float));
+    const auto row_bytes = static_cast<std::uint64_t>(shape_.vocab) * sizeof(float);
+    if (ends_) {
+      queue_.read(scratch_.logits.get(), 0, logits_.data(),
+                  static_cast<std::uint64_t>(wanted_n_) * row_bytes);
     }
+    if (hidden_wanted_ || !ends_) queue_.read(scratch_.x.get(), 0, hidden_.data(), x_bytes());
     status = queue_.wait();
     note_progress();
   }
@@ -115,6 +122,12 @@ Result<const float*> OpenclExecutor::finish(cl_int status) {
   }
   if (!saved_) station_->programs().save();
   saved_ = true;
+  if (!ends_) return static_cast<const float*>(hidden_.data());
+  HF_CHECKED(check_results());
+  return static_cast<const float*>(logits_.data());
+}
+
+Result<void> OpenclExecutor::check_results() const {
   for (std::int32_t i = 0; i < wanted_n_; ++i) {
     if (all_finite(logits_.data() + i * shape_.vocab, shape_.vocab)) continue;
     return bad_row(tables_[static_cast<std::size_t>(wanted_at_ + i)]);
@@ -125,7 +138,7 @@ Result<const float*> OpenclExecutor::finish(cl_int status) {
       if (s.hidden && !all_finite(hidden(token), shape_.width)) return bad_row(token);
     }
   }
-  return static_cast<const float*>(logits_.data());
+  return {};
 }
 
 }  // namespace holdfast::opencl

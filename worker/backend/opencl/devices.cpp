@@ -112,24 +112,40 @@ Result<std::vector<Device>> list_devices(const Api& api) {
                    "; expected a file in /etc/OpenCL/vendors and its device"};
 }
 
-Result<Device> pick_device(const Api& api, std::string_view name) {
+std::vector<int> device_numbers(std::string_view name) {
+  if (name == "opencl") return {0};
+  std::vector<int> numbers;
+  if (name.rfind("opencl:", 0) != 0) return numbers;
+  for (name.remove_prefix(6); !name.empty();) {  // each behind ':' or '+'
+    name.remove_prefix(1);
+    const std::string digits(name.substr(0, name.find('+')));
+    const bool plain = !digits.empty() && digits.size() < 4 &&
+                       digits.find_first_not_of("0123456789") == std::string::npos;
+    if (!plain) return {};
+    numbers.push_back(std::stoi(digits));
+    name.remove_prefix(digits.size());
+  }
+  return numbers;
+}
+
+Result<std::vector<Device>> pick_devices(const Api& api, std::string_view name) {
   const auto fail = [&](const std::string& cause) {
     return Error{Errc::kUnsupported, "load " + std::string(name) + ": " + cause};
   };
   HF_TRY(const std::vector<Device> devices, list_devices(api));
   std::string known;
   for (const Device& d : devices) known += " opencl:" + std::to_string(d.number) + " " + d.name;
-  int wanted = name == "opencl" ? 0 : -1;
-  if (name.rfind("opencl:", 0) == 0 && name.size() > 7 && name.size() < 12 &&
-      std::all_of(name.begin() + 7, name.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-    wanted = std::stoi(std::string(name.substr(7)));
+  std::vector<Device> picked;
+  for (const int number : device_numbers(name)) {
+    if (number >= static_cast<int>(devices.size())) {
+      return fail("no such device; there are" + known);
+    }
+    const Device& d = devices[static_cast<std::size_t>(number)];
+    if (!d.unusable.empty()) return fail(d.name + " " + d.unusable);
+    picked.push_back(d);
   }
-  if (wanted < 0 || wanted >= static_cast<int>(devices.size())) {
-    return fail("no such device; there are" + known);
-  }
-  const Device& d = devices[static_cast<std::size_t>(wanted)];
-  if (!d.unusable.empty()) return fail(d.name + " " + d.unusable);
-  return d;
+  if (picked.empty()) return fail("expected opencl:N or opencl:N+M; there are" + known);
+  return picked;
 }
 
 }  // namespace holdfast::opencl

@@ -30,8 +30,10 @@ struct Device {
 
 /// kUnsupported if there is none.
 Result<std::vector<Device>> list_devices(const Api& api);
-/// "opencl" (the first one) or "opencl:N". kUnsupported: no such device, or not usable; says which
-/// there are.
-Result<Device> pick_device(const Api& api, std::string_view name);
+/// "opencl" (the first one), "opencl:N", or "opencl:N+M" for several. kUnsupported: no such device,
+/// or not usable; says which there are.
+Result<std::vector<Device>> pick_devices(const Api& api, std::string_view name);
+/// The numbers that such a name says; empty if it is not one.
+std::vector<int> device_numbers(std::string_view name);
 
 }  // namespace holdfast::opencl

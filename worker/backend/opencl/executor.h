@@ -87,7 +87,13 @@ struct Token {  // as the kernels read it
 
 class OpenclExecutor final : public backend::Executor {
  public:
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
+    return forward_part(segments, nullptr);
+  }
+  /// The same of a run of layers. `x`: what the layers before gave, null for the first ones. The
+  /// last ones give logits, others their rows of x for who has the next layers; both are valid
+  /// until the next call.
+  Result<const float*> forward_part(const std::vector<backend::Segment>& segments, const float* x);
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
@@ -121,7 +127,9 @@ class OpenclExecutor final : public backend::Executor {
   // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
   Result<const float*> finish(cl_int status);
+  Result<void> check_results() const;
   Error bad_row(std::int32_t token) const;
+  std::uint64_t x_bytes() const;  // of the batch's rows
 
   // forward.cpp: one method an operation.
   void run_op(const DeviceOp& op);
@@ -151,6 +159,7 @@ class OpenclExecutor final : public backend::Executor {
   cpu::KvType kv_type_;
   bool expert_norm_ = true;
   float expert_scale_ = 1;
+  bool begins_ = true, ends_ = true;  // has the first layers, the last ones
   std::int32_t head_pad_ = 0, pairs_ = 0;
   std::uint64_t page_bytes_ = 0;  // of one layer's keys or values
 
@@ -170,7 +179,7 @@ class OpenclExecutor final : public backend::Executor {
   const std::vector<backend::Segment>* segments_ = nullptr;
   bool hidden_wanted_ = false;
   std::vector<float> logits_;  // [logit_rows][vocab]
-  std::vector<float> hidden_;  // [batch][x stride]
+  std::vector<float> hidden_;  // [batch][x stride]: rows of x behind the last layer
 };
 
 }  // namespace holdfast::opencl

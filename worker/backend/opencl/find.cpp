@@ -5,31 +5,54 @@
 
 namespace holdfast::opencl {
 
+namespace {
+
+Found describe(const Device& d, bool measure) {
+  Found found;
+  found.device = "opencl:" + std::to_string(d.number);
+  found.name = d.name;
+  found.driver = d.driver;
+  found.gpu = d.gpu;
+  found.memory_bytes = d.memory;
+  found.max_alloc_bytes = d.max_alloc;
+  found.unusable = d.unusable;
+  if (!d.unusable.empty()) return found;
+  const auto probed = probe(d);
+  if (!probed) {
+    found.unusable = probed.error().what;
+    return found;
+  }
+  found.tier = kTiers[probed->tier];
+  found.used_tier = kTiers[std::min(probed->tier, kTierUsed)];
+  found.why = probed->why;
+  if (measure) found.copy_gb_s = copy_rate(d);
+  return found;
+}
+
+}  // namespace
+
 Result<std::vector<Found>> find_devices(bool measure) {
   HF_TRY(const Api* api, system_api());
   HF_TRY(const std::vector<Device> devices, list_devices(*api));
   std::vector<Found> all;
+  for (const Device& d : devices) all.push_back(describe(d, measure));
+  return all;
+}
+
+Result<Found> find_device(std::string_view device) {
+  HF_TRY(const Api* api, system_api());
+  HF_TRY(const std::vector<Device> devices, pick_devices(*api, device));
+  Found all;
   for (const Device& d : devices) {
-    Found found;
-    found.device = "opencl:" + std::to_string(d.number);
-    found.name = d.name;
-    found.driver = d.driver;
-    found.gpu = d.gpu;
-    found.memory_bytes = d.memory;
-    found.max_alloc_bytes = d.max_alloc;
-    found.unusable = d.unusable;
-    if (d.unusable.empty()) {
-      const auto probed = probe(d);
-      if (probed.has_value()) {
-        found.tier = kTiers[probed->tier];
-        found.used_tier = kTiers[std::min(probed->tier, kTierUsed)];
-        found.why = probed->why;
-        if (measure) found.copy_gb_s = copy_rate(d);
-      } else {
-        found.unusable = probed.error().what;
-      }
+    const Found one = describe(d, false);
+    if (!one.unusable.empty()) return Error{Errc::kUnsupported, one.unusable};
+    if (all.device.empty()) {
+      all = one;
+      continue;
     }
-    all.push_back(std::move(found));
+    all.device += "+" + one.device.substr(one.device.find(':') + 1);
+    all.name += " + " + one.name;
+    all.memory_bytes += one.memory_bytes;
   }
   return all;
 }

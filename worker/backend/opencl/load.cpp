@@ -11,6 +11,7 @@
 #include "worker/backend/opencl/loader.h"
 #include "worker/backend/opencl/probe.h"
 #include "worker/backend/opencl/sources.h"
+#include "worker/backend/opencl/split.h"
 
 namespace holdfast::opencl {
 
@@ -80,7 +81,7 @@ void Loader::measure_scratch() {
   const std::int64_t ff = shape_.experts > 0 ? shape_.shared_ff : shape_.ff;
   wish_rows(s.f, batch, round_up(std::max<std::int64_t>(ff, 1), cpu::kSpan),
             "rows of the feed-forward");
-  if (shape_.causal) {
+  if (shape_.causal && to_.ends_) {
     wish_rows(s.wanted, logit_rows, width, "rows that want logits");
     wish_rows(s.logits, logit_rows, shape_.vocab, "rows of logits");
   }
@@ -112,7 +113,7 @@ std::int64_t Loader::table_words() const {
 void Loader::measure_kv() {
   to_.page_bytes_ = static_cast<std::uint64_t>(shape_.kv_heads *
                                                cpu::head_page_bytes(to_.kv_type_, to_.head_pad_));
-  kv_layers_ = shape_.causal ? static_cast<std::size_t>(shape_.layers) : 1;
+  kv_layers_ = shape_.causal ? static_cast<std::size_t>(layers_) : 1;
   kv_bytes_ = 2 * kv_layers_ * to_.page_bytes_ * static_cast<std::uint64_t>(options_.limits.pages);
 }
 
@@ -204,7 +205,7 @@ void Loader::reserve_host() {
   const auto batch = static_cast<std::size_t>(l.batch_tokens);
   to_.tokens_.reserve(batch);
   to_.tables_.reserve(static_cast<std::size_t>(table_words()));
-  if (shape_.causal) {
+  if (shape_.causal && to_.ends_) {
     to_.logits_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)) *
                        static_cast<std::size_t>(shape_.vocab));
   }
@@ -215,6 +216,7 @@ Result<void> Loader::load() {
   HF_TRY(QueueHandle queue, to_.station_->make_queue());
   to_.queue_ = Queue(*to_.station_->device().api, std::move(queue),
                      static_cast<std::size_t>(shape_.layers) + 4);
+  count_layers();
   for (const model::Op& op : program_.ops) HF_CHECKED(place(op));
   measure_scratch();
   measure_kv();
@@ -228,14 +230,26 @@ Result<void> Loader::load() {
   return {};
 }
 
-Result<std::unique_ptr<backend::Executor>> Loader::open(std::shared_ptr<Station> station,
-                                                        const model::Program& program,
-                                                        const backend::LoadOptions& options,
-                                                        cpu::KvType kv_type) {
+void Loader::count_layers() {
+  std::int32_t last = -1;
+  for (const model::Op& op : program_.ops) {
+    if (op.layer < 0) continue;
+    if (last < 0) first_layer_ = op.layer;
+    last = op.layer;
+  }
+  layers_ = last < 0 ? 1 : last - first_layer_ + 1;
+  to_.begins_ = program_.ops.front().kind == OpKind::kEmbed;
+  to_.ends_ = program_.ops.back().kind == OpKind::kNormLogits;
+}
+
+Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<Station> station,
+                                                     const model::Program& program,
+                                                     const backend::LoadOptions& options,
+                                                     cpu::KvType kv_type) {
   std::unique_ptr<OpenclExecutor> executor(
       new OpenclExecutor(std::move(station), program, options, kv_type));
   HF_CHECKED(Loader(program, options, *executor).load());
-  return std::unique_ptr<backend::Executor>(std::move(executor));
+  return executor;
 }
 
 OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Program& program,
@@ -261,9 +275,12 @@ Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string
                                                      const model::Program& program,
                                                      const backend::LoadOptions& options) {
   HF_CHECKED(check_options(program, options));
-  HF_TRY(const Device picked, pick_device(api, device));
-  HF_TRY(auto station, Station::open(picked));
-  return Loader::open(std::move(station), program, options, *kv_type_of(options.limits.kv_type));
+  HF_TRY(const std::vector<Device> devices, pick_devices(api, device));
+  const cpu::KvType kv_type = *kv_type_of(options.limits.kv_type);
+  if (devices.size() > 1) return load_split(devices, program, options, kv_type);
+  HF_TRY(auto station, Station::open(devices[0]));
+  HF_TRY(auto executor, Loader::open(std::move(station), program, options, kv_type));
+  return std::unique_ptr<backend::Executor>(std::move(executor));
 }
 
 Result<std::unique_ptr<backend::Executor>> load(std::string_view device,

@@ -13,11 +13,12 @@ inline Error refuse_load(Errc code, const std::string& cause) {
 
 class Loader {
  public:
-  /// A loaded executor on an open device; the options have been checked.
-  static Result<std::unique_ptr<backend::Executor>> open(std::shared_ptr<Station> station,
-                                                         const model::Program& program,
-                                                         const backend::LoadOptions& options,
-                                                         cpu::KvType kv_type);
+  /// A loaded executor on an open device; the options have been checked. The program may be a run
+  /// of layers, with the embedding if they are the first and the logits if they are the last ones.
+  static Result<std::unique_ptr<OpenclExecutor>> open(std::shared_ptr<Station> station,
+                                                      const model::Program& program,
+                                                      const backend::LoadOptions& options,
+                                                      cpu::KvType kv_type);
 
  private:
   Loader(const model::Program& program, const backend::LoadOptions& options, OpenclExecutor& to)
@@ -50,6 +51,7 @@ class Loader {
   void measure_scratch();
   void measure_experts(std::int64_t batch, std::int64_t width);
   void measure_kv();
+  void count_layers();
   std::int64_t table_words() const;
   Result<void> take_memory();
   Result<void> make_kernels();
@@ -66,6 +68,7 @@ class Loader {
   const plan::ModelShape& shape_;
   const gguf::TensorInfo* embedding_ = nullptr;
   std::vector<Wish> wishes_;
+  std::int32_t first_layer_ = 0, layers_ = 0;
   std::size_t kv_layers_ = 0;
   std::uint64_t kv_bytes_ = 0;
 };

@@ -24,7 +24,8 @@ cpu::Activate activate_of(plan::Activation activation) {
 Result<void> Loader::place(const Op& op) {
   DeviceOp out;
   out.kind = op.kind;
-  out.layer = shape_.causal ? op.layer : std::min(op.layer, 0);  // pages live for one layer
+  out.layer = op.layer < 0 ? -1 : op.layer - first_layer_;
+  if (!shape_.causal) out.layer = std::min(out.layer, 0);  // pages live for one layer
   out.norm_kind = op.norm;
   out.activate = activate_of(op.activation);
   out.from_h = op.from_h;

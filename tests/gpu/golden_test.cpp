@@ -1,0 +1,57 @@
+// Goal: nobody changes a kernel's bits without changing kKernelsRev (executor.h), to which running
+// requests are bound.
+// Method: hashes of the logits of tiny models; together they run every kernel. They hold on devices
+// that round divisions correctly, where every operation is IEEE's. If this fails because a change
+// of bits is wanted: raise kKernelsRev and write the new numbers here, in one commit.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/gpu/house.h"
+#include "worker/backend/opencl/devices.h"
+#include "worker/backend/opencl/executor.h"
+
+namespace holdfast {
+namespace {
+
+std::uint64_t hash_of(const std::vector<float>& values) {
+  std::uint64_t h = 1469598103934665603u;
+  for (const float f : values) {
+    std::uint32_t u = 0;
+    std::memcpy(&u, &f, 4);
+    h = (h ^ u) * 1099511628211u;
+  }
+  return h;
+}
+
+struct Golden {
+  const char* architecture;
+  const char* type;
+  const char* kv;
+  std::uint64_t hash;
+};
+
+TEST(GpuGolden, BitsAreThoseOfThisRevision) {
+  HF_NEEDS_DEVICE();
+  const auto device = opencl::pick_devices(*opencl::system_api().value(), gpu::device()).value()[0];
+  if (!device.rounds_divisions) GTEST_SKIP() << device.name << " rounds divisions as it likes";
+  ASSERT_STREQ(opencl::kKernelsRev, "r1");
+  const Golden all[] = {
+      {"llama", "q8_0", "f16", 1784738614462805230u},
+      {"gemma2", "q4_0", "bf16", 1662609717852445339u},
+      {"qwen2moe", "q8_0", "int8", 7577497218616323847u},
+      {"gpt2", "f16", "f32", 1995770011434331793u},
+      {"olmo2", "bf16", "f16", 7490287905697027112u},
+      {"bert", "q5_1", "f32", 2642573426232985048u},
+  };
+  for (const Golden& golden : all) {
+    const FamilyModel m = make_family(golden.architecture, 0, 70, golden.type);
+    RunOptions options = gpu::on_device();
+    options.kv = golden.kv;
+    EXPECT_EQ(hash_of(run_family(m, options)), golden.hash) << golden.architecture;
+  }
+}
+
+}  // namespace
+}  // namespace holdfast
