@@ -108,10 +108,10 @@ bool ModelEngine::waits_for_prefix(const Slot& slot) const {
   return false;
 }
 
-/// Whether it may want more pages than it has.
+/// Whether it may want more pages than it has. Its last token is not computed.
 bool ModelEngine::may_grow(const Slot& slot) const {
-  const std::int64_t most = std::min(slot.prompt_n + slot.generated_max, config_.context);
-  return pages_for(most) > static_cast<std::int32_t>(slot.pages.size());
+  return pages_for(slot.prompt_n + slot.generated_max - 1) >
+         static_cast<std::int32_t>(slot.pages.size());
 }
 
 /// Pages for all tokens of a waiting sequence at once, so that its prefill is never stuck half-way.
