@@ -97,8 +97,8 @@ struct LoadWish {
 ///             = vocab to 16; tile = max(128, head_pad); attention = n x (2 head_pad + 4) + 128
 ///             head_pad + 4672 + (n to 16 + 128) x head_pad to 32, n = max(256, group). With
 ///             experts: f is that of the shared expert, b of a batch row is taken `used` times, and
-///             4 x batch x (used x (x + ff of an expert to 32 + 20) + experts to 16 + 1) more. With a
-///             norm over all heads of a key: 4 x batch x (kv_heads x head_pad + 16). Two tables
+///             4 x batch x (used x (x + ff of an expert to 32 + 20) + experts to 16 + 1) more. With
+///             a norm over all heads of a key: 4 x batch x (kv_heads x head_pad + 16). Two tables
 ///             where windows rotate otherwise.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about

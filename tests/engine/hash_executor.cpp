@@ -97,7 +97,8 @@ class HashExecutor final : public backend::Executor {
     }
     const std::int64_t before = position + 1 - log_->period;
     if (log_->period > 0 && before >= 0 && h % 8 != 0) out[cell(s, before) % kReader] = 100;
-    if (cell(s, position) % kReader == log_->nan_after) out[5] = std::numeric_limits<float>::quiet_NaN();
+    if (cell(s, position) % kReader == log_->nan_after)
+      out[5] = std::numeric_limits<float>::quiet_NaN();
   }
   void check(const std::vector<backend::Segment>& segments) {
     HashCall call;

@@ -29,10 +29,15 @@ std::unique_ptr<Engine> open(const std::string& kernels, const std::string& kv, 
   return std::move(engine).value();
 }
 
+/// Two of three write much; the others read much where that makes a difference.
+std::int64_t tokens_of(SequenceKey key) {
+  return key % 3 == 0 ? 9 : 110;
+}
+
 SequenceSpec spec_of(SequenceKey key) {
   SequenceSpec spec;
   spec.key = key;
-  spec.max_tokens = 110;
+  spec.max_tokens = tokens_of(key);
   spec.sampling.ignore_eos = true;
   spec.sampling.temperature = key % 2 == 0 ? 0.0 : 0.7;
   spec.sampling.seed = 40 + key;
@@ -58,9 +63,8 @@ std::map<SequenceKey, std::vector<TokenId>> generate(Engine& engine, bool togeth
 
 TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
   std::vector<std::string> families = {""};
-  for (const char* emulated : {"amx-emulated", "avx512+amx-emulated"}) {
-    if (cpu::select_family(emulated).has_value()) families.emplace_back(emulated);
-  }
+  const std::string emulated = "avx512+amx-emulated";
+  if (cpu::select_family(emulated).has_value()) families.push_back(emulated);
   for (const std::string& kernels : families) {
     for (const char* kv : {"f16", "bf16", "int8", "f32"}) {
       const bool slow = !kernels.empty();
@@ -68,7 +72,9 @@ TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
       const auto plain = open(kernels, kv, false);
       const auto expected = generate(*plain, false);
       ASSERT_EQ(expected.size(), static_cast<std::size_t>(kSequences));
-      for (const auto& [key, ids] : expected) ASSERT_EQ(ids.size(), 110u) << key;
+      for (const auto& [key, ids] : expected) {
+        ASSERT_EQ(static_cast<std::int64_t>(ids.size()), tokens_of(key)) << key;
+      }
       const auto shared = open(kernels, kv, true);
       for (const bool together : {false, true}) {
         if (slow && !together) continue;

@@ -216,7 +216,8 @@ TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
   std::size_t next = 0;
   for (const std::int32_t head_dim : {16, 40, 64, 80, 128, 64, 40}) {
     const KvType kv = kTypes[next++ % 4];
-    for (const Kernels* kernels : one_of_each_class()) agrees_around_borders(*kernels, head_dim, kv);
+    for (const Kernels* kernels : one_of_each_class())
+      agrees_around_borders(*kernels, head_dim, kv);
   }
 }
 
@@ -289,8 +290,7 @@ TEST(RangedAttention, WithoutAnyRangeItIsThePlainOne) {
   const Ranged none;
   for (const Kernels* kernels : all_kernels()) {
     const Pool pool = fill_pool(*kernels, s, 1);
-    EXPECT_EQ(attend(*kernels, s, pool, 16, &none), attend(*kernels, s, pool, 16))
-        << kernels->name;
+    EXPECT_EQ(attend(*kernels, s, pool, 16, &none), attend(*kernels, s, pool, 16)) << kernels->name;
   }
 }
 

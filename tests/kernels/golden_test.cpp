@@ -150,7 +150,8 @@ TEST(Golden, BitsOfThisKernelsRev) {
         << name;
     EXPECT_EQ(rows_hash(kernels), 13375214565494981221u) << name;
     EXPECT_EQ(attention_hash(kernels), tiles ? 1130023753971131321u : 3826396074641930809u) << name;
-    EXPECT_EQ(attention_hash(kernels, true), tiles ? 17694760274874551237u : 1345927400944552226u) << name;
+    EXPECT_EQ(attention_hash(kernels, true), tiles ? 17694760274874551237u : 1345927400944552226u)
+        << name;
     EXPECT_EQ(more_hash(kernels), 158034254974106998u) << name;
   }
 }

@@ -27,8 +27,8 @@ struct Segment {
   /// computes a sequence in one segment and gives nothing else: start and n_logits are 0.
   bool hidden = false;
   /// Its sequence is one of those that read much and write little, for which an Executor that
-  /// reads_apart() has other kernels, with other bits. The same in every segment of a sequence; in a
-  /// batch such segments come last.
+  /// reads_apart() has other kernels, with other bits. The same in every segment of a sequence; in
+  /// a batch such segments come last.
   bool reads = false;
 };
 
@@ -55,8 +55,8 @@ class Executor {
   virtual ~Executor() = default;
   /// Runs the program over the segments. logits: [sum of n_logits][vocab] float32 in segment order;
   /// valid until the next forward. The bits of a row depend only on the tokens before it in its own
-  /// sequence. Errors: kNumericsNan (a result is not finite; `what` names the segment),
-  /// kModelFailed (the device failed: nothing that it holds counts any more).
+  /// sequence, and on whether that `reads`. Errors: kNumericsNan (a result is not finite; `what`
+  /// names the segment), kModelFailed (the device failed: nothing that it holds counts any more).
   virtual Result<const float*> forward(const std::vector<Segment>& segments) = 0;
   /// Logits of tokens [first, first + n) of the last forward's batch (segments in order), in the
   /// place of those that it gave: [n][vocab]. So rows of a whole chunk need room for a few; their
@@ -91,7 +91,7 @@ struct LoadOptions {
 Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Program& program,
                                        const LoadOptions& options);
 
-/// Families that run on this machine, best first, e.g. {"avx512", "avx2", "scalar"}.
+/// Families that run on this machine, best first, e.g. {"avx512+amx", "avx512", "amx", "scalar"}.
 std::vector<std::string> cpu_families();
 
 }  // namespace holdfast::backend

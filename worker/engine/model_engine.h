@@ -21,8 +21,9 @@
 // what was guessed. Rows have the same bits with and without neighbours, so guesses change no
 // token.
 //
-// Some executors have other kernels, with other bits, for sequences that read much and write little.
-// Whether one does follows from its request alone (reads_mostly), never from what runs beside it.
+// Some executors have other kernels, with other bits, for sequences that read much and write
+// little. Whether one does follows from its request alone (reads_mostly), never from what runs
+// beside it.
 
 #include <functional>
 #include <memory>

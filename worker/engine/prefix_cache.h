@@ -12,8 +12,9 @@
 namespace holdfast::engine {
 
 /// Trees of pages: a page's parent holds the tokens before its own. There are two roots, for
-/// sequences whose pages have other bits (backend::Segment::reads). The cache is one of the holders of each of its pages, and gives pages back, the longest unused first, when the pool has
-/// none left. All memory is taken in the constructor. Not thread-safe.
+/// sequences whose pages have other bits (backend::Segment::reads). The cache is one of the holders
+/// of each of its pages, and gives pages back, the longest unused first, when the pool has none
+/// left. All memory is taken in the constructor. Not thread-safe.
 class PrefixCache {
  public:
   using TokenId = std::int32_t;

@@ -90,9 +90,8 @@ void ModelEngine::keep_prefix(Slot& slot) {
     const auto at = static_cast<std::size_t>(slot.kept);
     const auto tokens =
         std::span<const TokenId>(slot.tokens).subspan(at * plan::kPageTokens, plan::kPageTokens);
-    const std::int32_t page =
-        cache_.keep(tokens, at == 0 ? PrefixCache::root(slot.reads) : slot.pages[at - 1],
-                    slot.pages[at]);
+    const std::int32_t page = cache_.keep(
+        tokens, at == 0 ? PrefixCache::root(slot.reads) : slot.pages[at - 1], slot.pages[at]);
     if (page != slot.pages[at]) {
       pool_.share(page);
       pool_.give(slot.pages[at]);

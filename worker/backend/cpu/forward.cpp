@@ -251,7 +251,8 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int wor
   return args;
 }
 
-/// The first `writing` rows by the family's own kernels, the others by those for segments that read.
+/// The first `writing` rows by the family's own kernels, the others by those for segments that
+/// read.
 void CpuExecutor::multiply(const MatmulArgs& args, std::int64_t writing) const {
   MatmulArgs some = args;
   some.rows = std::min(writing, args.rows);
@@ -409,8 +410,7 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
   }
   pool_.barrier();
   finish_hidden(op, worker);
-  const auto first_reading =
-      std::lower_bound(logit_tokens_.begin(), logit_tokens_.end(), writing_);
+  const auto first_reading = std::lower_bound(logit_tokens_.begin(), logit_tokens_.end(), writing_);
   const Operand h =
       operand(op, wanted_, x_stride_, rows, first_reading - logit_tokens_.begin(), worker);
   MatmulArgs args = product(op.matrix[0], h, worker);

@@ -147,8 +147,8 @@ class Loader {
       packed.cap = static_cast<float>(op.cap);
       HF_CHECKED(place_op(op, packed, carver));
       for (const PackedMatrix& m : packed.matrix) {
-        if (m.panels > 0 && (to_.kernels_.takes_quantized(m.format) ||
-                             to_.reading_.takes_quantized(m.format))) {
+        if (m.panels > 0 &&
+            (to_.kernels_.takes_quantized(m.format) || to_.reading_.takes_quantized(m.format))) {
           packed.quantised = round_up(m.cols, kActivationBlock);
         }
       }
