@@ -82,7 +82,7 @@ TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
       }
       const Usage usage = shared->usage();
       EXPECT_GT(usage.drafts_right, 20u) << kernels << " " << kv;
-      EXPECT_LT(usage.prefill_tokens, plain->usage().prefill_tokens / 2);
+      EXPECT_LT(usage.prefill_tokens, plain->usage().prefill_tokens * 2 / 3);
       EXPECT_EQ(usage.pages_used, 0);
     }
   }

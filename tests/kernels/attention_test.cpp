@@ -241,6 +241,22 @@ TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
   }
 }
 
+TEST(Attention, ANumberThatIsNotFiniteReachesOnlyThoseWhoSeeIt) {
+  const Sequence s = random_sequence(64, 4, 100, KvType::kF32);
+  Sequence broken = s;
+  constexpr std::int32_t kBad = 70;
+  broken.v[kBad * 64 + 5] = std::numeric_limits<float>::infinity();
+  for (const Kernels* kernels : all_kernels()) {
+    const auto good = attend(*kernels, s, fill_pool(*kernels, s, 1), 8);
+    const auto bad = attend(*kernels, broken, fill_pool(*kernels, broken, 1), 8);
+    const std::size_t seen_from = std::size_t{kBad} * 4 * 64;
+    ASSERT_EQ(std::memcmp(good.data(), bad.data(), seen_from * sizeof(float)), 0) << kernels->name;
+    for (std::size_t at = seen_from + 5; at < bad.size(); at += 64) {
+      ASSERT_FALSE(std::isfinite(bad[at])) << kernels->name << " " << at;
+    }
+  }
+}
+
 constexpr Ranged kRanged[] = {{1, false, 0},   {40, false, 0},  {64, false, 0.7f}, {300, false, 0},
                               {512, false, 2}, {513, false, 0}, {900, false, 0},   {0, true, 0},
                               {0, true, 1.5f}, {0, false, 3}};
