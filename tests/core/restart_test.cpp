@@ -4,6 +4,8 @@
 // starts from them.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/core/bench_machine.h"
 
 namespace holdfast::core {
@@ -99,6 +101,37 @@ TEST_F(RestartTest, WaitingInTheQueueHasItsLimitAlsoOverARestart) {
   EXPECT_EQ(after.state("r1"), RequestState::kExpired);
 }
 
+TEST_F(RestartTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
+  before.boot();
+  before.add_model();
+  for (const char* id : {"old", "begun"}) before.submit(before.submission(id));
+  const Boot database = before.database();
+  const auto first_after = [&](const std::function<void(BootRequest&)>& change) {
+    Boot boot = database;
+    change(boot.requests[1]);
+    Bench after;
+    after.boot(std::move(boot), 2);
+    after.advance_ms(Config().adoption_window_ms);
+    after.step(FromWorker{kW1, after.hello("w1")});
+    after.make_ready(kW1, "class-a", 1);
+    return after.dispatch().request_id;
+  };
+  EXPECT_EQ(first_after([](BootRequest&) {}), "old");
+  EXPECT_EQ(first_after([](BootRequest& r) { r.row.started_ms = 1; }), "begun");
+  EXPECT_EQ(first_after([](BootRequest& r) {
+              r.choices[0].row.next_index = 2;
+              r.choices[0].ids = {1, 2};
+            }),
+            "begun");
+  EXPECT_EQ(first_after([](BootRequest& r) {
+              r.row.state = RequestState::kRunning;
+              r.choices[0].has_attempt = true;
+              r.choices[0].fence = {1, 9};
+              r.choices[0].worker_key = "w9";
+            }),
+            "begun");
+}
+
 TEST_F(RestartTest, QuarantinedRequestsAreCounted) {
   run_one();
   Boot database = before.database();
@@ -124,6 +157,46 @@ TEST_F(RestartTest, AnotherFenceOrIncarnationIsDropped) {
     ASSERT_EQ(after.dispatches().size(), 1u);
     EXPECT_EQ(after.dispatch().committed_ids, (std::vector<TokenId>{1, 2}));
   }
+}
+
+TEST_F(RestartTest, NothingButTheSameWorkOfTheSameProcessIsAdopted) {
+  run_one();
+  const auto adopted = [&](const std::function<void(wire::Hello&)>& change) {
+    wire::Hello hello = hello_with(2, 5, dispatched.fence);
+    change(hello);
+    Bench after;
+    after.boot(before.database(), 2);
+    after.step(FromWorker{kW1, hello});
+    EXPECT_EQ(after.messages<wire::Adopt>().size() + after.messages<wire::Drop>().size(), 1u);
+    const Request& request = *after.machine.request("r1");
+    EXPECT_EQ(request.running, after.machine.requests().census().all().running);
+    return !after.messages<wire::Adopt>().empty();
+  };
+  EXPECT_TRUE(adopted([](wire::Hello&) {}));
+  EXPECT_TRUE(adopted([](wire::Hello& h) { h.active[0].first_unacked = 0; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.active[0].request_id = "r2"; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.active[0].choice = 1; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.active[0].choice = -1; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.worker_key = "w2"; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.models.clear(); })) << "without its model";
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.models[0].model_sha = "sha-other"; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.models[0].load_id = "l9-9"; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.models[0].numerics_class = "class-b"; }));
+}
+
+TEST_F(RestartTest, OfTwoConnectionsOfAProcessTheOldOneHasNoSay) {
+  run_one();
+  constexpr PeerId kAgain = 150;
+  before.step(FromWorker{kAgain, hello_with(2, 2, dispatched.fence)});
+  wire::Dispatch now = dispatched;
+  now.fence = before.messages<wire::Adopt>(kAgain).at(0).fence;
+  before.tokens(kW1, now, 2, {3});
+  EXPECT_EQ(before.stored_ids("r1"), (std::vector<TokenId>{1, 2}));
+  EXPECT_TRUE(before.sent.empty()) << "nobody is there";
+  before.tokens(kAgain, now, 2, {3}, FinishReason::kStop);
+  EXPECT_EQ(before.state("r1"), RequestState::kSucceeded);
+  EXPECT_EQ(before.machine.loads().begin()->second.pages_used, 0);
+  EXPECT_EQ(before.machine.counters().workers_lost, 0u);
 }
 
 TEST_F(RestartTest, RingThatDoesNotReachBackIsNotAdopted) {
@@ -236,6 +309,27 @@ TEST_F(RestartTest, DeadlinesGoOnOverTheRestart) {
   EXPECT_EQ(after.state("r1"), RequestState::kQueued);
   after.advance_ms(1);
   EXPECT_EQ(after.state("r1"), RequestState::kExpired);
+}
+
+TEST_F(RestartTest, TheClockOfDeadlinesIsKeptForEachBootOfTheMachine) {
+  Boot boot;
+  boot.boot_id = "one";
+  before.boot(boot);
+  EXPECT_EQ(before.durability, Durability::kFull);
+  ASSERT_EQ(before.written<PutFlag>().size(), 1u);
+  EXPECT_EQ(before.written<PutFlag>()[0].name, "clock.offset");
+  const std::int64_t offset = before.now.wall_ms - before.now.mono_us / 1000;
+  EXPECT_EQ(before.written<PutFlag>()[0].value, "one " + std::to_string(offset));
+  boot.clock_boot_id = "one";
+  boot.clock_offset_ms = offset - 7;
+  Bench same;
+  same.boot(boot, 2);
+  EXPECT_TRUE(same.written<PutFlag>().empty());
+  boot.boot_id = "two";
+  Bench other;
+  other.boot(boot, 2);
+  ASSERT_EQ(other.written<PutFlag>().size(), 1u);
+  EXPECT_EQ(other.written<PutFlag>()[0].value, "two " + std::to_string(offset));
 }
 
 TEST_F(RestartTest, EndedRequestsAreRecalled) {
