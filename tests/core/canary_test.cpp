@@ -350,6 +350,52 @@ TEST_F(CanaryTest, WhatARequestAskedForIsNotTheCanarysFault) {
   EXPECT_TRUE(running());
 }
 
+TEST_F(CanaryTest, WhatAHelperRefusesIsARefusalOfItsSide) {
+  begin();
+  std::array<std::uint64_t, 2> refused{};
+  for (int i = 0; i < 12; ++i) {
+    wire::Submit submit = bench.text_submission("t" + std::to_string(i));
+    submit.model = "chat";
+    bench.submit(submit);
+    const wire::Prepare job = bench.messages<wire::Prepare>(Bench::kHelper).at(0);
+    ++refused[job.model_sha == "sha-c" ? 1 : 0];
+    wire::Prepared bad;
+    bad.job = job.job;
+    bad.refusal = refuse(Errc::kInvalidRequest, "no text");
+    bench.step(PreparedEvent{Bench::kHelper, bad});
+    EXPECT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  }
+  EXPECT_GT(refused[0], 0u);
+  EXPECT_GT(refused[1], 0u);
+  for (std::size_t side = 0; side < 2; ++side) {
+    EXPECT_EQ(alias().counters[side].refused, refused[side]);
+    EXPECT_EQ(alias().canary->stats[side].counted.refused,
+              static_cast<std::int64_t>(refused[side]));
+  }
+}
+
+TEST_F(CanaryTest, DeathsOfItsWorkersThatAreToldLaterAreClearAtOnceToo) {
+  begin();
+  OpCanary op;
+  op.name = "chat";
+  op.model = "c";
+  op.settings = nothing_said();
+  op.settings.percent = 50;
+  op.settings.clear_errors = 2;
+  bench.step(op);
+  ask("c");
+  ask("c");
+  const std::int64_t pid = bench.machine.workers().at(kW1).hello.pid;
+  bench.step(PeerGone{kW1});
+  ASSERT_TRUE(running()) << "a connection that is cut says nothing";
+  bench.step(WorkerExit{pid, 0, 11, false});
+  EXPECT_FALSE(running());
+  ASSERT_FALSE(windows().empty());
+  EXPECT_EQ(windows().back().canary_side.interrupted, 2);
+  EXPECT_EQ(windows().back().stable_side.interrupted, 0);
+  EXPECT_EQ(targets(), "a=1");
+}
+
 TEST_F(CanaryTest, AModelOfItIsNotRemovedWhileOthersAre) {
   begin();
   bench.add_model(1024, 2, 64, false, "x");
@@ -595,6 +641,7 @@ TEST_F(CanaryTest, RequestsThatWereNotReadYetAreMovedWhenTheyAre) {
   end(OpCanary::End::kRollBack);
   EXPECT_EQ(request(first).row.model, "a");  // its worker has not come back: no token, no loss
   bench.step(late);
+  EXPECT_EQ(bench.durability, Durability::kFull);
   EXPECT_EQ(request(waits).row.model, "a");
   EXPECT_EQ(request(waits).row.rerouted_from, "c");
 }
