@@ -163,6 +163,31 @@ TEST_F(PoolTest, APinnedModelStaysOverARestartToo) {
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
 }
 
+TEST_F(PoolTest, AStartBeginsTheWhileAgain) {
+  const std::string load_id = bench.machine.loads().begin()->first;
+  Bench again(config());
+  again.now.mono_us = 60'000'000;
+  again.boot(bench.database(), 2);
+  wire::Hello hello = again.hello("w1");
+  hello.memory.total = hello.memory.free = 72'400;
+  wire::LoadedModel model;
+  model.load_id = load_id;
+  model.model_sha = "sha-a";
+  model.state = "ready";
+  model.slots = 4;
+  model.pages_total = 64;
+  hello.models = {model};
+  again.step(FromWorker{kW1, hello});
+  wire::Submit submit = again.submission("r1");
+  submit.model = "b";
+  again.submit(submit);
+  EXPECT_TRUE(again.messages<wire::Unload>().empty());
+  again.advance_ms(kDwellMs - 1);
+  EXPECT_TRUE(again.messages<wire::Unload>().empty());
+  again.advance_ms(1);
+  EXPECT_EQ(again.messages<wire::Unload>(kW1).size(), 1u);
+}
+
 TEST_F(PoolTest, WhatMadeRoomInVainComesBack) {
   bench.advance_ms(kDwellMs);
   ask_for("b", "r1");
@@ -245,6 +270,7 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
   house.boot();
   house.add_model(1024, 4, 64, false, "m");
   house.step(FromWorker{kW1, house.hello("w1")});
+  std::int64_t alarms = 0;
   const auto load_with = [&](std::int64_t taken) {
     house.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
     const auto loads = house.messages<wire::Load>(kW1);
@@ -254,6 +280,8 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
     report.model.state = "ready";
     report.model.memory.taken = taken;
     house.step(FromWorker{kW1, report});
+    alarms += std::count_if(house.notes.begin(), house.notes.end(),
+                            [](const Note& note) { return note.alarm; });
     house.step(OpModel{Bench::kOperator, 2, "models.unload", "m"});
     report.model.state = "unloaded";
     house.step(FromWorker{kW1, report});
@@ -264,6 +292,7 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
   EXPECT_EQ(house.machine.counters().envelope_drifts, 0u);
   load_with(100 << 20);
   EXPECT_EQ(house.machine.counters().envelope_drifts, 1u);
+  EXPECT_EQ(alarms, 1);
   Load large;
   large.row.bytes = 1 << 30;
   EXPECT_FALSE(memory_drifts(large, {})) << "of what was not measured nothing is said";

@@ -4,6 +4,7 @@
 // starts from them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tests/core/bench_machine.h"
@@ -130,6 +131,67 @@ TEST_F(RestartTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
               r.choices[0].worker_key = "w9";
             }),
             "begun");
+}
+
+TEST_F(RestartTest, AStartBringsBackWhatWasAskedFor) {
+  run_one();
+  Boot boot = before.database();
+  BootRequest& asked = boot.requests.at(0);
+  asked.sampling.seed = 99;
+  asked.sampling.top_k = 7;
+  asked.stops = {"x", "y"};
+  asked.echo = true;
+  asked.meta = "{\"a\":1}";
+  asked.prompt_tokens = {4};
+  asked.row.alias = "chat";
+  Bench after;
+  after.now.mono_us = 90'000'000;
+  after.now.wall_ms = asked.row.created_ms + 2'500;
+  after.boot(boot, 2);
+  const Request& in = *after.machine.request("r1");
+  EXPECT_EQ(in.accepted_us, after.now.mono_us - 2'500'000) << "it is as old as it was";
+  EXPECT_EQ(in.submitted_us, in.accepted_us);
+  EXPECT_EQ(in.payload_bytes, 16);
+  const wire::RequestInfo info = after.machine.info(in);
+  EXPECT_EQ(info.request_id, "r1");
+  EXPECT_EQ(info.model + info.model_sha + info.tenant + info.alias, "msha-mdefaultchat");
+  EXPECT_EQ(info.state, RequestState::kRunning);
+  EXPECT_EQ(info.created_ms, asked.row.created_ms);
+  EXPECT_EQ(info.max_tokens, asked.row.max_tokens);
+  EXPECT_EQ(info.sampling.seed, 99u);
+  EXPECT_EQ(info.stops, asked.stops);
+  EXPECT_TRUE(info.echo);
+  EXPECT_EQ(info.meta, asked.meta);
+  EXPECT_EQ(info.prompt_tokens, asked.prompt_tokens);
+  EXPECT_EQ(info.choices.at(0).next_index, 2);
+  after.advance_ms(Config().adoption_window_ms);
+  after.connect_worker(kW1, "w1");
+  const wire::Dispatch d = after.dispatch(kW1);
+  EXPECT_EQ(d.sampling.top_k, 7);
+  EXPECT_EQ(d.stops, asked.stops);
+  EXPECT_EQ(d.committed_ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(d.model_sha, "sha-m");
+  EXPECT_EQ(d.time_left_ms, -1);
+  // A clock that was set back makes nobody younger than new.
+  Bench early;
+  early.now.wall_ms = asked.row.created_ms - 5'000;
+  early.boot(boot, 2);
+  EXPECT_EQ(early.machine.request("r1")->accepted_us, early.now.mono_us);
+}
+
+TEST_F(RestartTest, WhatItsWorkerHeldIsLoadedElsewhereWhenItIsGivenUp) {
+  run_one();
+  Config config;
+  config.placement_replicas = 1;
+  Bench after(config);
+  after.boot(before.database(), 2);
+  after.step(FromWorker{kW1 + 1, after.hello("w2")});
+  EXPECT_TRUE(after.messages<wire::Load>().empty()) << "its own worker may come back";
+  after.advance_ms(config.adoption_window_ms);
+  EXPECT_EQ(after.messages<wire::Load>(kW1 + 1).size(), 1u);
+  EXPECT_EQ(after.state("r1"), RequestState::kQueued);
+  after.make_ready(kW1 + 1);
+  EXPECT_EQ(after.dispatch(kW1 + 1).request_id, "r1");
 }
 
 TEST_F(RestartTest, QuarantinedRequestsAreCounted) {
@@ -371,6 +433,10 @@ TEST_F(RestartTest, DamagedRowsCostOneRequest) {
   after.boot(boot, 2);
   EXPECT_EQ(after.state("r1"), RequestState::kFailed);
   EXPECT_EQ(after.machine.request("r1")->row.error_code, "corrupt");
+  const auto told = [](const Note& note) {
+    return note.alarm && note.event.find("damaged") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(after.notes.begin(), after.notes.end(), told), 1);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ TEST_F(WaitingTest, ThePlaceIsThatOfTheChoiceThatWaits) {
   bench.advance_ms(40);
   bench.tokens(kW1, first, 0, {}, FinishReason::kStop);
   EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  EXPECT_EQ(bench.written<UpdateRequest>().back().state, RequestState::kQueued);
   EXPECT_EQ(position("r1"), 0) << "its first choice has ended, the second is next";
   EXPECT_EQ(position("r2"), 2);
   EXPECT_EQ(bench.machine.info(*bench.machine.request("r2")).eta_ms, 3 * 40);
