@@ -37,6 +37,20 @@ struct TrustTest : testing::Test {
   ModelState state(const std::string& name = "m") {
     return bench.machine.models().at(name).row.state;
   }
+  /// What w1 says after a restart of the daemon.
+  wire::Hello holding_r1(Bench& after) const {
+    wire::Hello hello = after.hello("w1");
+    wire::LoadedModel model;
+    model.load_id = d.load_id;
+    model.model_sha = "sha-m";
+    model.numerics_class = "class-a";
+    model.state = "ready";
+    model.slots = 4;
+    model.pages_total = 64;
+    hello.models = {model};
+    hello.active = {{"r1", 0, d.fence, 0, 0, false}};
+    return hello;
+  }
   void operate(const std::string& key, bool drain) {
     bench.step(OpWorker{Bench::kOperator, 1, key, drain});
   }
@@ -172,18 +186,78 @@ TEST_F(TrustTest, AWorkerThatIsGoneIsStillKnownToOperators) {
 TEST_F(TrustTest, TheRoomOfAWorkerThatIsGoneIsFreeForItsNeighbour) {
   bench.boot();
   bench.add_model();
-  const auto connect = [&](PeerId peer, const char* key) {
+  const auto connect = [&](PeerId peer, const char* key, const char* host) {
     wire::Hello hello = bench.hello(key);
+    hello.host = host;
     hello.device = "opencl:0";  // one device, two workers
     hello.memory.total = hello.memory.free = 72'400;
     bench.step(FromWorker{peer, hello});
   };
-  connect(kW1, "w1");
+  connect(kW1, "w1", "here");
   bench.make_ready(kW1);
-  connect(kW2, "w2");
+  connect(kW2, "w2", "here");
   EXPECT_TRUE(bench.messages<wire::Load>(kW2).empty());
+  connect(kW2 + 1, "w3", "there");
+  EXPECT_EQ(bench.messages<wire::Load>(kW2 + 1).size(), 1u) << "another machine's has its own";
   bench.step(PeerGone{kW1});
   EXPECT_EQ(bench.messages<wire::Load>(kW2).size(), 1u);
+}
+
+TEST_F(TrustTest, WhatAWorkerReportsOfItselfIsKept) {
+  run_one();
+  const auto at = [&]() -> const Worker& { return bench.machine.workers().at(kW1); };
+  wire::WorkerStats stats;
+  stats.running = 3;
+  stats.memory.total = 1;
+  stats.memory.free = 400'000;
+  bench.step(FromWorker{kW1, stats});
+  EXPECT_EQ(at().stats.running, 3);
+  EXPECT_EQ(at().hello.memory.free, 400'000);
+  stats.running = 2;
+  stats.memory = {};  // it does not know
+  bench.step(FromWorker{kW1, stats});
+  EXPECT_EQ(at().stats.running, 2);
+  EXPECT_EQ(at().hello.memory.free, 400'000);
+  bench.step(FromWorker{kW2, stats});  // from nobody
+  EXPECT_EQ(bench.machine.workers().count(kW2), 0u);
+}
+
+TEST_F(TrustTest, TheDeathsOfSixtyFourWorkersAreRemembered) {
+  bench.boot();
+  for (std::int64_t i = 0; i <= 64; ++i) {
+    wire::Hello hello = bench.hello("w" + std::to_string(i));
+    hello.pid = 5'000 + i;
+    bench.step(FromWorker{kW1, hello});
+    EXPECT_EQ(bench.machine.workers().at(kW1).since_ms, bench.now.wall_ms);
+    bench.step(PeerGone{kW1});
+    bench.advance_ms(1);
+  }
+  for (std::int64_t i = 0; i <= 64; ++i) {
+    bench.step(WorkerExit{5'000 + i, 0, 11, false});
+    bench.step(WorkerExit{5'000 + i, 0, 11, false});  // told twice
+    EXPECT_EQ(bench.machine.breaker("w" + std::to_string(i)).failures(), i == 0 ? 0 : 1) << i;
+  }
+  EXPECT_EQ(bench.machine.counters().workers_lost, 65u);
+}
+
+TEST_F(TrustTest, AnAdoptedSuspectRunsAloneAndItsTimeIsNotKnown) {
+  run_one();
+  Boot database = bench.database();
+  ChoiceRow& choice = database.requests.at(0).choices.at(0).row;
+  choice.deaths = 2;
+  choice.deaths_index = choice.next_index;  // it has not moved since
+  Bench after;
+  after.boot(std::move(database), 2);
+  after.step(FromWorker{kW1, holding_r1(after)});
+  ASSERT_EQ(after.messages<wire::Adopt>(kW1).size(), 1u);
+  after.submit(after.submission("r2"));
+  EXPECT_TRUE(after.dispatches().empty());
+  wire::Dispatch adopted = d;
+  adopted.fence = after.machine.request("r1")->choices[0].fence;
+  after.advance_ms(500);
+  after.tokens(kW1, adopted, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(after.dispatch(kW1).request_id, "r2");
+  EXPECT_EQ(after.machine.models().at("m").service_ms, 0);
 }
 
 TEST_F(TrustTest, WhatAWorkerRunsIsRunningWhateverItsRowSaid) {
@@ -193,17 +267,7 @@ TEST_F(TrustTest, WhatAWorkerRunsIsRunningWhateverItsRowSaid) {
   database.requests[0].row.state = RequestState::kQueued;
   Bench after;
   after.boot(std::move(database), 2);
-  wire::Hello hello = after.hello("w1");
-  wire::LoadedModel model;
-  model.load_id = d.load_id;
-  model.model_sha = "sha-m";
-  model.numerics_class = "class-a";
-  model.state = "ready";
-  model.slots = 4;
-  model.pages_total = 64;
-  hello.models = {model};
-  hello.active = {{"r1", 0, d.fence, 0, 0, false}};
-  after.step(FromWorker{kW1, hello});
+  after.step(FromWorker{kW1, holding_r1(after)});
   ASSERT_EQ(after.messages<wire::Adopt>(kW1).size(), 1u);
   EXPECT_EQ(after.state("r1"), RequestState::kRunning);
   ASSERT_EQ(after.written<UpdateRequest>().size(), 1u);

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -152,8 +153,8 @@ TEST(Reserve, IsTakenAtTheStartWhereThereIsFourTimesAsMuch) {
   }
 }
 
-/// Holds the lock under this role until the test says so, and a while longer; the write end of what
-/// it listens to.
+/// Holds the lock under this role until the test says so (or twenty seconds), and a while longer;
+/// the write end of what it listens to.
 int hold_lock(const std::string& dir, const char* role, useconds_t linger_us, pid_t& child) {
   int ready[2];
   int end[2];
@@ -163,9 +164,9 @@ int hold_lock(const std::string& dir, const char* role, useconds_t linger_us, pi
   if (child == 0) {
     close(end[1]);
     auto lock = StateLock::acquire(dir, role, 0);
-    char said = 0;
+    pollfd told{end[0], POLLIN, 0};
     if (!lock || write(ready[1], "x", 1) != 1) _exit(1);
-    (void)!read(end[0], &said, 1);
+    (void)poll(&told, 1, 20'000);
     usleep(linger_us);
     _exit(0);
   }
@@ -180,7 +181,7 @@ TEST(Lock, ACommandLineIsWaitedForAndADaemonNotForLong) {
   const TempState state;
   pid_t child = 0;
   int end = hold_lock(state.dir(), "daemon", 0, child);
-  const auto refused = StateLock::acquire(state.dir(), "daemon", 3'600'000);
+  const auto refused = StateLock::acquire(state.dir(), "daemon", 60'000);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::kConflict);
   EXPECT_NE(refused.error().what.find("role=daemon"), std::string::npos);
