@@ -67,8 +67,9 @@ std::optional<wire::Refusal> check_counts(const wire::Submit& submit, const Conf
   if (prompts > config.request_prompts_max) {
     return over("prompts", "request.max_prompts", prompts, config.request_prompts_max);
   }
-  if (submit.n > config.request_choices_max / std::max<std::int64_t>(prompts, 1)) {
-    return over("choices (prompts x n)", "request.max_choices", prompts * submit.n,
+  const std::int64_t choices = prompts * submit.n;
+  if (choices > config.request_choices_max) {
+    return over("choices (prompts x n)", "request.max_choices", choices,
                 config.request_choices_max);
   }
   const auto meta = static_cast<std::int64_t>(submit.meta.size());

@@ -71,10 +71,9 @@ std::string_view canary_state_name(CanaryState state) {
 }
 
 CanaryState canary_state_from_name(std::string_view name) {
-  for (std::size_t i = 0; i < kStates.size(); ++i) {
-    if (kStates[i] == name) return static_cast<CanaryState>(i);
-  }
-  return CanaryState::kRolledBack;
+  const auto found = std::find(kStates.begin(), kStates.end(), name);
+  return found == kStates.end() ? CanaryState::kRolledBack
+                                : static_cast<CanaryState>(found - kStates.begin());
 }
 
 std::string_view decision_name(CanaryDecision decision) {

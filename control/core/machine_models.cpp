@@ -334,7 +334,6 @@ void Machine::load_failed(Load& load, const std::string& reason) {
 
 /// The load is over, and that is nobody's fault yet: it is tried again.
 void Machine::load_lost(Load& load, const std::string& reason) {
-  const auto model = models_.find(load.row.model);
   const std::string id = load.row.load_id;
   if (load.worker != 0) out_->send(load.worker, wire::Unload{id});
   out_->note("load failed", {{"model", load.row.model}, {"load", id}, {"reason", reason}}, true);
@@ -345,7 +344,6 @@ void Machine::load_lost(Load& load, const std::string& reason) {
     if (choice.phase == ChoicePhase::kRunning) requeue(*request, choice, "load failed");
   }
   end_load(id, ModelState::kFailed, reason);
-  if (model != models_.end()) want_place_ = true;
 }
 
 void Machine::count_load_failure(Model& m, const std::string& reason) {

@@ -80,7 +80,6 @@ void Machine::place() {
     }
     if (model.row.wanted && model.row.state != ModelState::kFailed) place_model(model);
   }
-  want_place_ = false;  // want() asked for what was just done
 }
 
 /// What each connected worker could do for this model now, the best first.

@@ -78,13 +78,10 @@ void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::A
                                    static_cast<std::int64_t>(event.ids.size()));
   counters_.duplicate_tokens += static_cast<std::uint64_t>(skip);
   const Fence fence = choice.fence;
-  const Seq seq = request->row.seq;
   commit_tokens(*request, choice, event, skip);
-  request = requests_.by_seq(seq);
-  const Choice& after = request->choices[static_cast<std::size_t>(event.choice)];
   ack.items.push_back({event.request_id, event.choice, fence,
-                       after.row.next_index + (planted(Bug::kAckTooFar) ? 1 : 0),
-                       after.phase == ChoicePhase::kEnded});
+                       choice.row.next_index + (planted(Bug::kAckTooFar) ? 1 : 0),
+                       choice.phase == ChoicePhase::kEnded});
 }
 
 bool Machine::same_as_stored(const Request&, const Choice& choice,

@@ -16,10 +16,9 @@ std::string_view model_state_name(ModelState state) {
 }
 
 ModelState model_state_from_name(std::string_view name) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<ModelState>(i);
-  }
-  return ModelState::kFailed;
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  return found == kNames.end() ? ModelState::kFailed
+                               : static_cast<ModelState>(found - kNames.begin());
 }
 
 bool is_encoder(const ModelRow& row) {

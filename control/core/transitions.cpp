@@ -82,10 +82,11 @@ std::span<const RequestArrow> request_arrows() {
 }
 
 std::optional<std::size_t> find_arrow(RequestState state, RequestChange change) {
-  for (std::size_t i = 0; i < kRequestArrows.size(); ++i) {
-    if (kRequestArrows[i].from == state && kRequestArrows[i].change == change) return i;
-  }
-  return std::nullopt;
+  const auto found = std::find_if(
+      kRequestArrows.begin(), kRequestArrows.end(),
+      [&](const RequestArrow& arrow) { return arrow.from == state && arrow.change == change; });
+  if (found == kRequestArrows.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - kRequestArrows.begin());
 }
 
 std::optional<RequestState> next_state(RequestState state, RequestChange change) {

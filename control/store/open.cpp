@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <mutex>
 #include <string>
 
 #include "control/core/planted.h"
@@ -105,21 +106,20 @@ Result<void> migrate(sqlite3* db, const std::string& path) {
 }
 
 /// Refused, and then without effect, in a process that used SQLite before.
-bool configure_memory() {
+void configure_memory() {
   // Counting the bytes in use takes a lock for each allocation, and nobody asks.
-  if (sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK) return false;
+  if (sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK) return;
   // Pages of the cache have a region of their own, touched as they are used: between other
   // allocations they tear holes into the heap, and a daemon grows for hours (seen in soaks).
   int header = 0;
-  if (sqlite3_config(SQLITE_CONFIG_PCACHE_HDRSZ, &header) != SQLITE_OK) return false;
+  if (sqlite3_config(SQLITE_CONFIG_PCACHE_HDRSZ, &header) != SQLITE_OK) return;
   const int each = kPageBytes + (header + 63) / 64 * 64;
   const auto bytes = static_cast<std::size_t>(each) * kCachePages;
   void* region = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (region == MAP_FAILED) return false;
+  if (region == MAP_FAILED) return;
   const int rc = sqlite3_config(SQLITE_CONFIG_PAGECACHE, region, each, kCachePages);
   if (rc != SQLITE_OK) munmap(region, bytes);
-  return rc == SQLITE_OK;
 }
 
 }  // namespace
@@ -131,8 +131,8 @@ int schema_version() {
 }
 
 Result<Db> open_database(Disk& disk, const std::string& state_dir) {
-  static const bool configured = configure_memory();
-  (void)configured;
+  static std::once_flag configured;
+  std::call_once(configured, configure_memory);
   const std::string path = state_dir + "/control.db";
   sqlite3* raw = nullptr;
   const int rc = sqlite3_open_v2(

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "control/core/alias.h"
+#include "control/core/canary.h"
 #include "tests/core/bench_machine.h"
 
 namespace holdfast::core {
@@ -378,6 +379,17 @@ TEST_F(WhenReadyTest, AFailedLoadLeavesTheOldTargets) {
   EXPECT_EQ(targets(), "c=1");
 }
 
+TEST_F(WhenReadyTest, AnUnloadByHandEndsTheWaiting) {
+  ASSERT_EQ(set("chat", "c", true), kDone);
+  ASSERT_EQ(operate("models.unload", "c"), kDone);
+  EXPECT_EQ(actions().back(), "waits") << "its load has not gone yet";
+  report("c", "unloaded");
+  EXPECT_EQ(state("c"), ModelState::kUnloaded);
+  EXPECT_EQ(actions().back(), "abandoned");
+  EXPECT_TRUE(bench.machine.aliases().at("chat").row.pending.empty());
+  EXPECT_EQ(targets(), "a=1");
+}
+
 TEST_F(WhenReadyTest, ItDoesNotWaitForEver) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   bench.advance_ms(Config().alias_ready_timeout_ms);
@@ -423,24 +435,65 @@ TEST_F(WhenReadyTest, AnotherChangeTakesItsPlace) {
 }
 
 /// A device with room for one model: what serves now is not thrown out for what may fail.
-TEST(AliasPool, TheOldTargetDoesNotMakeWayForTheNewOne) {
-  Config config;
-  config.load_dwell_ms = 0;
-  Bench bench(config);
-  bench.boot();
-  bench.add_model(1024, 4, 64, true, "a");
-  bench.add_model(1024, 4, 64, false, "b");
-  wire::Hello hello = bench.hello("w1");
-  hello.memory.total = hello.memory.free = 72'400;
-  bench.step(FromWorker{kW1, hello});
-  bench.make_ready(kW1);
+struct AliasPool : testing::Test {
+  static Config no_dwelling() {
+    Config config;
+    config.load_dwell_ms = 0;
+    return config;
+  }
+  Bench bench{no_dwelling()};
   OpAlias op;
-  op.name = "chat";
-  op.targets = parse_targets("a").value();
+
+  void SetUp() override {
+    bench.boot();
+    bench.add_model(1024, 4, 64, true, "a");
+    bench.add_model(1024, 4, 64, false, "b");
+    wire::Hello hello = bench.hello("w1");
+    hello.memory.total = hello.memory.free = 72'400;
+    bench.step(FromWorker{kW1, hello});
+    bench.make_ready(kW1);
+    op.name = "chat";
+    op.targets = parse_targets("a").value();
+    bench.step(op);
+  }
+  void SetUpAgain() {
+    bench = Bench(no_dwelling());
+    op = {};
+    SetUp();
+  }
+  void wait_for_b() {
+    op.targets = parse_targets("b").value();
+    op.when_ready = true;
+    bench.step(op);
+  }
+};
+
+TEST_F(AliasPool, WhatHadToStayMayGoWhenTheChangeIsOver) {
+  wait_for_b();
+  ASSERT_TRUE(bench.messages<wire::Unload>().empty());
+  bench.advance_ms(bench.machine.config().alias_ready_timeout_ms);
+  EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u) << "it was given up";
+  SetUpAgain();
+  wait_for_b();
+  op.targets.clear();
   bench.step(op);
-  op.targets = parse_targets("b").value();
-  op.when_ready = true;
-  bench.step(op);
+  EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u) << "there is no such alias";
+  SetUpAgain();
+  OpCanary canary;
+  canary.name = "chat";
+  canary.model = "b";
+  canary.settings = nothing_said();
+  canary.settings.percent = 5;
+  bench.step(canary);
+  bench.advance_ms(1000);
+  ASSERT_TRUE(bench.messages<wire::Unload>().empty());
+  canary.end = OpCanary::End::kRollBack;
+  bench.step(canary);
+  EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u) << "its canary has ended";
+}
+
+TEST_F(AliasPool, TheOldTargetDoesNotMakeWayForTheNewOne) {
+  wait_for_b();
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
   bench.advance_ms(1000);
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());

@@ -350,6 +350,105 @@ TEST_F(CanaryTest, WhatARequestAskedForIsNotTheCanarysFault) {
   EXPECT_TRUE(running());
 }
 
+TEST_F(CanaryTest, AWindowSaysWhatBothSidesDid) {
+  begin();
+  const std::int64_t started_ms = bench.now.wall_ms;
+  window();
+  EXPECT_TRUE(windows().empty()) << "of nothing no row is made, the window goes on";
+  std::vector<std::string> of[2];  // ids that run, by side
+  std::int64_t accepted[2] = {};
+  for (int i = 0; i < 24; ++i) {
+    const std::string id = "w" + std::to_string(i);
+    wire::Submit submit = bench.submission(id);
+    submit.model = "chat";
+    bench.submit(std::move(submit));
+    const std::size_t side = request(id).row.model == "c" ? 1 : 0;
+    ++accepted[side];
+    for (const wire::Dispatch& d : bench.dispatches()) {
+      sent[d.request_id] = d;
+      of[side].push_back(d.request_id);
+    }
+  }
+  ASSERT_EQ(of[1].size(), 2u) << "two slots";
+  const std::int64_t waiting = accepted[1] - 2;
+  ASSERT_GT(waiting, 2);
+  bench.advance_ms(100);
+  for (const auto& ids : of) {
+    for (const std::string& id : ids) token(id);
+  }
+  bench.now.mono_us += 30'000;
+  for (const auto& ids : of) {
+    for (const std::string& id : ids) bench.tokens(kW1, sent.at(id), 1, {2, 3, 4});
+  }
+  finish(of[0][0], FinishReason::kStop);
+  finish(of[1][0], FinishReason::kStop);
+  window();
+  ASSERT_EQ(windows().size(), 1u);
+  const CanaryWindowRow row = windows()[0];
+  EXPECT_EQ(row.started_ms, started_ms);
+  EXPECT_EQ(row.window, 1);
+  for (const std::size_t side : {0, 1}) {
+    const SideEvidence& said = side == 0 ? row.stable_side : row.canary_side;
+    EXPECT_EQ(said.accepted, accepted[side]) << side;
+    EXPECT_EQ(said.ended, 1) << side;
+    EXPECT_EQ(said.failed + said.interrupted + said.refused, 0) << side;
+    EXPECT_EQ(said.ttft_count, accepted[side]) << "those that wait, too";
+    EXPECT_EQ(said.itl_count, 3 * static_cast<std::int64_t>(of[side].size())) << side;
+    EXPECT_NEAR(static_cast<double>(said.itl_p95_us), 10'000, 1'000) << side;
+  }
+  EXPECT_NEAR(static_cast<double>(row.stable_side.ttft_p95_us), 100'000, 10'000);
+  EXPECT_GT(row.canary_side.ttft_p95_us, 1'000'000);
+  // In per cent of the slots: of nobody, at 100 ms, and when one had ended.
+  EXPECT_EQ(row.canary_side.queue_percent, (0 + waiting * 50 + (waiting - 1) * 50) / 3);
+  EXPECT_EQ(row.stable_side.queue_percent, 0);
+}
+
+TEST_F(CanaryTest, WhatAHelperRefusesIsARefusalOfItsSide) {
+  begin();
+  std::array<std::uint64_t, 2> refused{};
+  for (int i = 0; i < 12; ++i) {
+    wire::Submit submit = bench.text_submission("t" + std::to_string(i));
+    submit.model = "chat";
+    bench.submit(submit);
+    const wire::Prepare job = bench.messages<wire::Prepare>(Bench::kHelper).at(0);
+    ++refused[job.model_sha == "sha-c" ? 1 : 0];
+    wire::Prepared bad;
+    bad.job = job.job;
+    bad.refusal = refuse(Errc::kInvalidRequest, "no text");
+    bench.step(PreparedEvent{Bench::kHelper, bad});
+    EXPECT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  }
+  EXPECT_GT(refused[0], 0u);
+  EXPECT_GT(refused[1], 0u);
+  for (std::size_t side = 0; side < 2; ++side) {
+    EXPECT_EQ(alias().counters[side].refused, refused[side]);
+    EXPECT_EQ(alias().canary->stats[side].counted.refused,
+              static_cast<std::int64_t>(refused[side]));
+  }
+}
+
+TEST_F(CanaryTest, DeathsOfItsWorkersThatAreToldLaterAreClearAtOnceToo) {
+  begin();
+  OpCanary op;
+  op.name = "chat";
+  op.model = "c";
+  op.settings = nothing_said();
+  op.settings.percent = 50;
+  op.settings.clear_errors = 2;
+  bench.step(op);
+  ask("c");
+  ask("c");
+  const std::int64_t pid = bench.machine.workers().at(kW1).hello.pid;
+  bench.step(PeerGone{kW1});
+  ASSERT_TRUE(running()) << "a connection that is cut says nothing";
+  bench.step(WorkerExit{pid, 0, 11, false});
+  EXPECT_FALSE(running());
+  ASSERT_FALSE(windows().empty());
+  EXPECT_EQ(windows().back().canary_side.interrupted, 2);
+  EXPECT_EQ(windows().back().stable_side.interrupted, 0);
+  EXPECT_EQ(targets(), "a=1");
+}
+
 TEST_F(CanaryTest, AModelOfItIsNotRemovedWhileOthersAre) {
   begin();
   bench.add_model(1024, 2, 64, false, "x");
@@ -595,6 +694,7 @@ TEST_F(CanaryTest, RequestsThatWereNotReadYetAreMovedWhenTheyAre) {
   end(OpCanary::End::kRollBack);
   EXPECT_EQ(request(first).row.model, "a");  // its worker has not come back: no token, no loss
   bench.step(late);
+  EXPECT_EQ(bench.durability, Durability::kFull);
   EXPECT_EQ(request(waits).row.model, "a");
   EXPECT_EQ(request(waits).row.rerouted_from, "c");
 }

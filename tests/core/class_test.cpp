@@ -56,6 +56,19 @@ TEST_F(ClassTest, AwayAtTheLimitIsNotGone) {
   EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
 }
 
+TEST_F(ClassTest, TheTimeBeginsWhenTheLastOfItsLoadsEnds) {
+  bench.step(OpPause{Bench::kOperator, 1, true});
+  bench.step(OpRequeue{Bench::kOperator, 2, "r1"});
+  bench.advance_ms(9'000);  // it waits, and its class is there
+  lose(kW1);
+  bench.advance_ms(9'900);
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  bench.advance_ms(99);
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  bench.advance_ms(1);
+  EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
+}
+
 TEST_F(ClassTest, ServedAtTheLimitIsLookedAtAgain) {
   lose(kW1);
   bench.step(OpPause{Bench::kOperator, 1, true});

@@ -43,6 +43,8 @@ TEST_F(GoldenTest, TheFirstAnswerOfAClassIsKept) {
   EXPECT_EQ(other.refusal.code, Errc::kDeterminismViolation);
   EXPECT_NE(other.refusal.message.find("token 1 is 7 and was 2"), std::string::npos);
   EXPECT_NE(golden(bench, {1, 2}).refusal.message.find("token 2 is missing"), std::string::npos);
+  EXPECT_NE(golden(bench, {1, 2, 3, 4}).refusal.message.find("token 3 is 4 and was missing"),
+            std::string::npos);
   EXPECT_EQ(golden(bench, {1, 7, 3}, "class-b").key, "m\nstored") << "another class";
   EXPECT_EQ(golden(bench, {1}, "class-a", "nobody").refusal.code, Errc::kModelNotFound);
 
@@ -68,6 +70,8 @@ TEST_F(GoldenTest, AVerifiedFileIsOnlyLookedAt) {
   bench.advance_ms(Config().ingress_inspect_timeout_ms - 1);  // a large file takes its time
   ASSERT_NE(bench.machine.inspect_wish(asked[0].job), nullptr);
   EXPECT_EQ(bench.machine.inspect_wish(asked[0].job)->context, before.context);
+  EXPECT_EQ(bench.machine.inspect_wish(asked[0].job)->slots, before.slots);
+  EXPECT_EQ(bench.machine.inspect_wish(asked[0].job)->kv_type, before.kv_type);
   InspectedEvent found;
   found.peer = Bench::kHelper;
   found.inspected.job = asked[0].job;
@@ -77,6 +81,8 @@ TEST_F(GoldenTest, AVerifiedFileIsOnlyLookedAt) {
   found.inspected.mtime_ns = 34;
   found.row.name = "m";
   found.row.weights_bytes = 56;
+  found.row.kv_bytes = 78;
+  found.row.scratch_bytes = 90;
   bench.step(found);
   const FoundFile file = read_verified_key(answer(bench).key);
   EXPECT_EQ(file.model, "m");
@@ -84,6 +90,8 @@ TEST_F(GoldenTest, AVerifiedFileIsOnlyLookedAt) {
   EXPECT_EQ(file.size, 12);
   EXPECT_EQ(file.mtime_ns, 34);
   EXPECT_EQ(file.weights_bytes, 56);
+  EXPECT_EQ(file.kv_bytes, 78);
+  EXPECT_EQ(file.scratch_bytes, 90);
   EXPECT_TRUE(bench.rows.empty()) << "nothing is written";
   EXPECT_EQ(bench.machine.models().at("m").row.sha, before.sha);
 

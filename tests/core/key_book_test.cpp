@@ -53,6 +53,7 @@ TEST_F(KeyLimits, NotMoreAtOnceThanAllowed) {
   EXPECT_EQ(refusal().code, Errc::kRateLimited);
   EXPECT_EQ(refusal().needed, 3);
   EXPECT_EQ(refusal().largest, 2);
+  EXPECT_EQ(refusal().free, 0);
   EXPECT_GT(refusal().retry_after_ms, 0);
   bench.submit(limited("other", 2, {}, "key_b"));
   EXPECT_TRUE(accepted()) << "another key";
@@ -86,6 +87,9 @@ TEST_F(KeyLimits, NotMoreAMinuteThanAllowed) {
   bench.submit(limited("r3", {}, 2));
   const wire::Refusal over = refusal();
   EXPECT_EQ(over.code, Errc::kRateLimited);
+  EXPECT_EQ(over.needed, 3);
+  EXPECT_EQ(over.largest, 2);
+  EXPECT_EQ(over.free, 0);
   ASSERT_TRUE(over.key.has_value());
   EXPECT_EQ(over.key->left, 0);
   EXPECT_GE(over.retry_after_ms, 29'000);

@@ -52,6 +52,11 @@ std::vector<Over> over_a_bound_of_one() {
       {"request.max_prompts=1", Errc::kInvalidRequest, 2, 1,
        [](wire::Submit& s) { s.prompts.push_back(s.prompts[0]); }},
       {"request.max_choices=5", Errc::kInvalidRequest, 6, 5, [](wire::Submit& s) { s.n = 6; }},
+      {"request.max_choices=5", Errc::kInvalidRequest, 6, 5,
+       [](wire::Submit& s) {
+         s.n = 2;
+         s.prompts.resize(3, s.prompts[0]);
+       }},
   };
 }
 

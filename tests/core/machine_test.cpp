@@ -455,6 +455,7 @@ TEST_F(MachineTest, EveryChoiceEndsBeforeTheRequestDoes) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
     bench.tokens(kW1, all[i], 0, {1}, FinishReason::kStop);
+    EXPECT_EQ(bench.durability, Durability::kFull) << "the end of a choice is a promise, too";
   }
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
 }
@@ -541,6 +542,7 @@ TEST_F(MachineTest, QuarantineOfOneChoiceTakesItsSiblingsOff) {
   ASSERT_EQ(house.dispatches().size(), 3u);
   house.step(WorkerExit{house.hello("w1").pid, 0, 11, false});
   EXPECT_EQ(house.state("r1"), RequestState::kQuarantined);
+  EXPECT_EQ(house.durability, Durability::kFull);
   EXPECT_EQ(house.machine.running_choices(), 0);
   EXPECT_EQ(house.machine.queued_choices(), 0);
   house.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
@@ -579,6 +581,22 @@ TEST_F(MachineTest, DrainHasALimitAndLeavesTheRestForTheNextStart) {
   bench.advance_ms(1'000);
   EXPECT_TRUE(bench.stop);
   EXPECT_EQ(bench.database().requests.size(), 1u);
+}
+
+TEST_F(MachineTest, OfTwoLimitsOfADrainTheShorterHolds) {
+  for (const bool shorter_first : {false, true}) {
+    Bench house;
+    house.boot();
+    house.add_model();
+    house.connect_worker(kW1, "w1");
+    house.submit(house.submission("r1"));
+    house.step(Shutdown{shorter_first ? 1'000 : 10'000});
+    house.step(Shutdown{shorter_first ? 10'000 : 1'000});
+    house.advance_ms(999);
+    EXPECT_FALSE(house.stop);
+    house.advance_ms(1);
+    EXPECT_TRUE(house.stop);
+  }
 }
 
 TEST_F(MachineTest, FullDiskStopsAdmissionOnly) {

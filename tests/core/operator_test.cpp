@@ -38,6 +38,7 @@ struct OperatorTest : testing::Test {
 TEST_F(OperatorTest, MovedRequestGoesBeforeOlderOnes) {
   ready();
   bench.step(OpPause{kOperator, 1, true});
+  EXPECT_EQ(bench.durability, Durability::kFull);
   bench.submit(bench.submission("old"));
   bench.submit(bench.submission("urgent"));
   bench.step(OpMove{kOperator, 2, "urgent", PriorityClass::kInteractive});
@@ -56,6 +57,30 @@ TEST_F(OperatorTest, MovedRequestKeepsItsClassOverARestart) {
   Bench again;
   again.boot(bench.database(), 2);
   EXPECT_EQ(again.machine.request("r1")->row.priority, PriorityClass::kBatch);
+}
+
+TEST_F(OperatorTest, AMovedRequestInQuarantineStaysThere) {
+  Config config;
+  config.blame_alone_after = 100;
+  config.blame_quarantine_after = 1;
+  bench = Bench(config);
+  ready();
+  bench.submit(bench.submission("r1"));
+  bench.step(WorkerExit{bench.hello("w1").pid, 0, 11, false});
+  ASSERT_EQ(bench.state("r1"), RequestState::kQuarantined);
+  bench.step(OpMove{kOperator, 1, "r1", PriorityClass::kInteractive});
+  EXPECT_TRUE(done());
+  EXPECT_EQ(bench.state("r1"), RequestState::kQuarantined);
+  EXPECT_EQ(bench.machine.queued_choices(), 0);
+  bench.step(OpPause{kOperator, 2, true});
+  bench.submit(bench.submission("r2"));
+  bench.step(OpRequeue{kOperator, 3, "r1"});
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  EXPECT_EQ(bench.machine.queued_choices(), 2);
+  EXPECT_EQ(bench.machine.info(*bench.machine.request("r1")).queue_position, 0);
+  EXPECT_EQ(bench.written<UpdateRequest>().back().error_code, "");
+  EXPECT_EQ(bench.written<UpdateChoice>().back().row.deaths_index, -1);
+  EXPECT_EQ(bench.machine.quarantined(), 0);
 }
 
 TEST_F(OperatorTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
@@ -121,6 +146,7 @@ TEST_F(OperatorTest, DrainedWorkerFinishesAndGetsNothingNewAlsoAfterARestart) {
   bench.submit(bench.submission("r1"));
   const wire::Dispatch running = bench.dispatch(kW1);
   bench.step(OpWorker{kOperator, 1, "w1", true});
+  EXPECT_EQ(bench.durability, Durability::kFull);
   ASSERT_EQ(bench.messages<wire::Drain>(kW1).size(), 1u);
   bench.submit(bench.submission("r2"));
   EXPECT_TRUE(bench.dispatches().empty());

@@ -38,6 +38,7 @@ TEST(WorkQueue, ClassThenResumedThenAge) {
   queue.push(item(5));
   EXPECT_EQ(queue.position({2, 0}), 2);
   EXPECT_EQ(queue.position({9, 0}), -1);
+  EXPECT_FALSE(queue.remove({9, 0}));
   EXPECT_EQ(drain(queue), (std::vector<Seq>{4, 3, 2, 5, 1}));
 }
 
@@ -220,6 +221,29 @@ TEST(Envelope, ShrinksThePoolDownToOneContext) {
   row.kv_bytes += 1;  // a page is rounded up
   EXPECT_EQ(fit_envelope(row, 1'000'000, &needed)->bytes, 5500 + 100 * 1001);
   EXPECT_EQ(needed, 5500 + 10 * 1001);
+}
+
+TEST(Envelope, TheLargestContextIsWhatIsLeftInWholePages) {
+  ModelRow row;
+  row.context = 640;
+  row.pages = 100;
+  row.kv_bytes = 100'000;
+  row.weights_bytes = 5000;
+  row.scratch_bytes = 500;
+  EXPECT_EQ(largest_context(row, 5500), 0);
+  EXPECT_EQ(largest_context(row, 6499), 0);
+  EXPECT_EQ(largest_context(row, 6500), 64);
+  EXPECT_EQ(largest_context(row, 8499), 128);
+  EXPECT_EQ(largest_context(row, 1'000'000), 640) << "what was wished";
+  row.kv_bytes = 0;  // tokens cost nothing
+  EXPECT_EQ(largest_context(row, 5501), 640);
+  EXPECT_EQ(largest_context(row, 5500), 0);
+  std::int64_t needed = 0;
+  EXPECT_EQ(fit_envelope(row, 5500, &needed)->pages, 100);
+  EXPECT_EQ(needed, 5500);
+  row.pages = 0;
+  row.kv_bytes = 1000;
+  EXPECT_EQ(fit_envelope(row, 10'000, nullptr)->pages, 1) << "never less than one";
 }
 
 TEST(Knobs, RangesAndNames) {

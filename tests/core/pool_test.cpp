@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "control/core/drift.h"
 #include "tests/core/bench_machine.h"
@@ -84,6 +85,69 @@ TEST_F(PoolTest, AModelWhoseLastWaitingRequestIsCancelledMakesRoom) {
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
 }
 
+TEST_F(PoolTest, WhoWasUsedLeastRecentlyMakesRoomAndNobodyElse) {
+  for (const bool a_last : {false, true}) {
+    Config c = config();
+    c.load_dwell_ms = 0;
+    Bench house(c);
+    house.boot();
+    for (const char* name : {"a", "b"}) house.add_model(1024, 4, 16, true, name);  // 65,100 each
+    wire::Hello hello = house.hello("w1");
+    hello.memory.total = hello.memory.free = 145'000;  // for two
+    house.step(FromWorker{kW1, hello});
+    house.make_ready(kW1);
+    for (const std::string name : {a_last ? "b" : "a", a_last ? "a" : "b"}) {
+      house.advance_ms(10);
+      wire::Submit submit = house.submission("of-" + name);
+      submit.model = name;
+      house.submit(submit);
+      house.tokens(kW1, house.dispatch(kW1), 0, {1}, FinishReason::kStop);
+    }
+    house.add_model(1024, 4, 16, true, "c");
+    ASSERT_EQ(house.messages<wire::Unload>(kW1).size(), 1u);
+    const std::string goes = house.messages<wire::Unload>(kW1)[0].load_id;
+    EXPECT_EQ(house.machine.loads().at(goes).row.model, a_last ? "b" : "a");
+    house.unloaded(kW1);
+    EXPECT_EQ(house.messages<wire::Load>(kW1).size(), 1u);
+  }
+}
+
+TEST_F(PoolTest, WhereRoomIsBeingMadeItIsWaitedFor) {
+  Config c = config();
+  c.placement_replicas = 1;
+  c.load_dwell_ms = 0;
+  Bench house(c);
+  house.boot();
+  std::map<std::string, wire::Dispatch> running;
+  for (const auto& [peer, name] : {std::make_pair(kW1, "a"), std::make_pair(kW2, "b")}) {
+    house.add_model(1024, 4, 64, true, name);
+    wire::Hello hello = house.hello("w" + std::to_string(peer));
+    hello.memory.total = hello.memory.free = 72'400;
+    house.step(FromWorker{peer, hello});
+    house.make_ready(peer);
+    wire::Submit submit = house.submission(name);
+    submit.model = name;
+    house.submit(submit);
+    running[name] = house.dispatch(peer);
+  }
+  house.step(OpModel{Bench::kOperator, 1, "models.unload", "b"});
+  house.tokens(kW1, running["a"], 0, {1}, FinishReason::kStop);
+  // "a" is idle, but "b" is on its way out: only its end is waited for.
+  house.add_model(1024, 4, 64, true, "c");
+  EXPECT_TRUE(house.messages<wire::Unload>().empty());
+  const auto& devices = house.machine.models().at("c").devices;
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].worker_key, "w101");
+  EXPECT_FALSE(devices[0].room_soon);
+  EXPECT_EQ(devices[0].why, "waits for room: needs 17100 bytes, free 60");
+  EXPECT_TRUE(devices[1].room_soon);
+  EXPECT_EQ(devices[1].why, "room is being made: needs 17100 bytes, free 60");
+  house.tokens(kW2, running["b"], 0, {1}, FinishReason::kStop);
+  house.unloaded(kW2);
+  EXPECT_EQ(house.messages<wire::Load>(kW2).size(), 1u);
+  EXPECT_EQ(house.machine.models().at("a").row.state, ModelState::kReady);
+}
+
 TEST_F(PoolTest, APinnedModelStaysOverARestartToo) {
   operate("models.pin", "a");
   EXPECT_EQ(bench.durability, Durability::kFull);
@@ -97,6 +161,31 @@ TEST_F(PoolTest, APinnedModelStaysOverARestartToo) {
   EXPECT_FALSE(again.machine.models().at("b").pinned);
   operate("models.unpin", "a");
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
+}
+
+TEST_F(PoolTest, AStartBeginsTheWhileAgain) {
+  const std::string load_id = bench.machine.loads().begin()->first;
+  Bench again(config());
+  again.now.mono_us = 60'000'000;
+  again.boot(bench.database(), 2);
+  wire::Hello hello = again.hello("w1");
+  hello.memory.total = hello.memory.free = 72'400;
+  wire::LoadedModel model;
+  model.load_id = load_id;
+  model.model_sha = "sha-a";
+  model.state = "ready";
+  model.slots = 4;
+  model.pages_total = 64;
+  hello.models = {model};
+  again.step(FromWorker{kW1, hello});
+  wire::Submit submit = again.submission("r1");
+  submit.model = "b";
+  again.submit(submit);
+  EXPECT_TRUE(again.messages<wire::Unload>().empty());
+  again.advance_ms(kDwellMs - 1);
+  EXPECT_TRUE(again.messages<wire::Unload>().empty());
+  again.advance_ms(1);
+  EXPECT_EQ(again.messages<wire::Unload>(kW1).size(), 1u);
 }
 
 TEST_F(PoolTest, WhatMadeRoomInVainComesBack) {
@@ -116,6 +205,33 @@ TEST_F(PoolTest, WhatMadeRoomInVainComesBack) {
   EXPECT_EQ(bench.messages<wire::Load>(kW1)[0].model_sha, "sha-a");
   bench.make_ready(kW1);
   EXPECT_EQ(state("a"), ModelState::kReady);
+}
+
+TEST_F(PoolTest, WhatMadeRoomForWhatFitsNowhereAnyMoreComesBackAtOnce) {
+  Bench house(config());
+  house.boot();
+  house.add_model(1024, 4, 64, true, "a");
+  house.add_model(1024, 4, 64, false, "b", 30'000);
+  const auto connect = [&](PeerId peer, const char* key, std::int64_t total) {
+    wire::Hello hello = house.hello(key);
+    hello.memory.total = hello.memory.free = total;
+    house.step(FromWorker{peer, hello});
+  };
+  connect(kW1, "w1", 72'400);
+  house.make_ready(kW1);
+  house.advance_ms(kDwellMs);
+  wire::Submit submit = house.submission("r1");
+  submit.model = "b";
+  house.submit(submit);
+  house.unloaded(kW1);
+  ASSERT_EQ(house.messages<wire::Load>(kW1).size(), 1u);
+  house.step(PeerGone{kW1});
+  connect(kW2, "w2", 30'000);  // enough for the one, never for the other
+  EXPECT_TRUE(house.messages<wire::Load>().empty());
+  house.advance_ms(house.machine.config().fleet_wait_ms);
+  EXPECT_EQ(house.machine.models().at("b").row.state, ModelState::kFailed);
+  ASSERT_EQ(house.messages<wire::Load>(kW2).size(), 1u);
+  EXPECT_EQ(house.messages<wire::Load>(kW2)[0].model_sha, "sha-a");
 }
 
 TEST_F(PoolTest, NoMoreLoadsAtOnceThanThereArePermits) {
@@ -154,6 +270,7 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
   house.boot();
   house.add_model(1024, 4, 64, false, "m");
   house.step(FromWorker{kW1, house.hello("w1")});
+  std::int64_t alarms = 0;
   const auto load_with = [&](std::int64_t taken) {
     house.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
     const auto loads = house.messages<wire::Load>(kW1);
@@ -163,6 +280,8 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
     report.model.state = "ready";
     report.model.memory.taken = taken;
     house.step(FromWorker{kW1, report});
+    alarms += std::count_if(house.notes.begin(), house.notes.end(),
+                            [](const Note& note) { return note.alarm; });
     house.step(OpModel{Bench::kOperator, 2, "models.unload", "m"});
     report.model.state = "unloaded";
     house.step(FromWorker{kW1, report});
@@ -173,6 +292,7 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
   EXPECT_EQ(house.machine.counters().envelope_drifts, 0u);
   load_with(100 << 20);
   EXPECT_EQ(house.machine.counters().envelope_drifts, 1u);
+  EXPECT_EQ(alarms, 1);
   Load large;
   large.row.bytes = 1 << 30;
   EXPECT_FALSE(memory_drifts(large, {})) << "of what was not measured nothing is said";

@@ -4,6 +4,9 @@
 // starts from them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "tests/core/bench_machine.h"
 
 namespace holdfast::core {
@@ -99,6 +102,98 @@ TEST_F(RestartTest, WaitingInTheQueueHasItsLimitAlsoOverARestart) {
   EXPECT_EQ(after.state("r1"), RequestState::kExpired);
 }
 
+TEST_F(RestartTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
+  before.boot();
+  before.add_model();
+  for (const char* id : {"old", "begun"}) before.submit(before.submission(id));
+  const Boot database = before.database();
+  const auto first_after = [&](const std::function<void(BootRequest&)>& change) {
+    Boot boot = database;
+    change(boot.requests[1]);
+    Bench after;
+    after.boot(std::move(boot), 2);
+    after.advance_ms(Config().adoption_window_ms);
+    after.step(FromWorker{kW1, after.hello("w1")});
+    after.make_ready(kW1, "class-a", 1);
+    return after.dispatch().request_id;
+  };
+  EXPECT_EQ(first_after([](BootRequest&) {}), "old");
+  EXPECT_EQ(first_after([](BootRequest& r) { r.row.started_ms = 1; }), "begun");
+  EXPECT_EQ(first_after([](BootRequest& r) {
+              r.choices[0].row.next_index = 2;
+              r.choices[0].ids = {1, 2};
+            }),
+            "begun");
+  EXPECT_EQ(first_after([](BootRequest& r) {
+              r.row.state = RequestState::kRunning;
+              r.choices[0].has_attempt = true;
+              r.choices[0].fence = {1, 9};
+              r.choices[0].worker_key = "w9";
+            }),
+            "begun");
+}
+
+TEST_F(RestartTest, AStartBringsBackWhatWasAskedFor) {
+  run_one();
+  Boot boot = before.database();
+  BootRequest& asked = boot.requests.at(0);
+  asked.sampling.seed = 99;
+  asked.sampling.top_k = 7;
+  asked.stops = {"x", "y"};
+  asked.echo = true;
+  asked.meta = "{\"a\":1}";
+  asked.prompt_tokens = {4};
+  asked.row.alias = "chat";
+  Bench after;
+  after.now.mono_us = 90'000'000;
+  after.now.wall_ms = asked.row.created_ms + 2'500;
+  after.boot(boot, 2);
+  const Request& in = *after.machine.request("r1");
+  EXPECT_EQ(in.accepted_us, after.now.mono_us - 2'500'000) << "it is as old as it was";
+  EXPECT_EQ(in.submitted_us, in.accepted_us);
+  EXPECT_EQ(in.payload_bytes, 16);
+  const wire::RequestInfo info = after.machine.info(in);
+  EXPECT_EQ(info.request_id, "r1");
+  EXPECT_EQ(info.model + info.model_sha + info.tenant + info.alias, "msha-mdefaultchat");
+  EXPECT_EQ(info.state, RequestState::kRunning);
+  EXPECT_EQ(info.created_ms, asked.row.created_ms);
+  EXPECT_EQ(info.max_tokens, asked.row.max_tokens);
+  EXPECT_EQ(info.sampling.seed, 99u);
+  EXPECT_EQ(info.stops, asked.stops);
+  EXPECT_TRUE(info.echo);
+  EXPECT_EQ(info.meta, asked.meta);
+  EXPECT_EQ(info.prompt_tokens, asked.prompt_tokens);
+  EXPECT_EQ(info.choices.at(0).next_index, 2);
+  after.advance_ms(Config().adoption_window_ms);
+  after.connect_worker(kW1, "w1");
+  const wire::Dispatch d = after.dispatch(kW1);
+  EXPECT_EQ(d.sampling.top_k, 7);
+  EXPECT_EQ(d.stops, asked.stops);
+  EXPECT_EQ(d.committed_ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(d.model_sha, "sha-m");
+  EXPECT_EQ(d.time_left_ms, -1);
+  // A clock that was set back makes nobody younger than new.
+  Bench early;
+  early.now.wall_ms = asked.row.created_ms - 5'000;
+  early.boot(boot, 2);
+  EXPECT_EQ(early.machine.request("r1")->accepted_us, early.now.mono_us);
+}
+
+TEST_F(RestartTest, WhatItsWorkerHeldIsLoadedElsewhereWhenItIsGivenUp) {
+  run_one();
+  Config config;
+  config.placement_replicas = 1;
+  Bench after(config);
+  after.boot(before.database(), 2);
+  after.step(FromWorker{kW1 + 1, after.hello("w2")});
+  EXPECT_TRUE(after.messages<wire::Load>().empty()) << "its own worker may come back";
+  after.advance_ms(config.adoption_window_ms);
+  EXPECT_EQ(after.messages<wire::Load>(kW1 + 1).size(), 1u);
+  EXPECT_EQ(after.state("r1"), RequestState::kQueued);
+  after.make_ready(kW1 + 1);
+  EXPECT_EQ(after.dispatch(kW1 + 1).request_id, "r1");
+}
+
 TEST_F(RestartTest, QuarantinedRequestsAreCounted) {
   run_one();
   Boot database = before.database();
@@ -124,6 +219,46 @@ TEST_F(RestartTest, AnotherFenceOrIncarnationIsDropped) {
     ASSERT_EQ(after.dispatches().size(), 1u);
     EXPECT_EQ(after.dispatch().committed_ids, (std::vector<TokenId>{1, 2}));
   }
+}
+
+TEST_F(RestartTest, NothingButTheSameWorkOfTheSameProcessIsAdopted) {
+  run_one();
+  const auto adopted = [&](const std::function<void(wire::Hello&)>& change) {
+    wire::Hello hello = hello_with(2, 5, dispatched.fence);
+    change(hello);
+    Bench after;
+    after.boot(before.database(), 2);
+    after.step(FromWorker{kW1, hello});
+    EXPECT_EQ(after.messages<wire::Adopt>().size() + after.messages<wire::Drop>().size(), 1u);
+    const Request& request = *after.machine.request("r1");
+    EXPECT_EQ(request.running, after.machine.requests().census().all().running);
+    return !after.messages<wire::Adopt>().empty();
+  };
+  EXPECT_TRUE(adopted([](wire::Hello&) {}));
+  EXPECT_TRUE(adopted([](wire::Hello& h) { h.active[0].first_unacked = 0; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.active[0].request_id = "r2"; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.active[0].choice = 1; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.active[0].choice = -1; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.worker_key = "w2"; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.models.clear(); })) << "without its model";
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.models[0].model_sha = "sha-other"; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.models[0].load_id = "l9-9"; }));
+  EXPECT_FALSE(adopted([](wire::Hello& h) { h.models[0].numerics_class = "class-b"; }));
+}
+
+TEST_F(RestartTest, OfTwoConnectionsOfAProcessTheOldOneHasNoSay) {
+  run_one();
+  constexpr PeerId kAgain = 150;
+  before.step(FromWorker{kAgain, hello_with(2, 2, dispatched.fence)});
+  wire::Dispatch now = dispatched;
+  now.fence = before.messages<wire::Adopt>(kAgain).at(0).fence;
+  before.tokens(kW1, now, 2, {3});
+  EXPECT_EQ(before.stored_ids("r1"), (std::vector<TokenId>{1, 2}));
+  EXPECT_TRUE(before.sent.empty()) << "nobody is there";
+  before.tokens(kAgain, now, 2, {3}, FinishReason::kStop);
+  EXPECT_EQ(before.state("r1"), RequestState::kSucceeded);
+  EXPECT_EQ(before.machine.loads().begin()->second.pages_used, 0);
+  EXPECT_EQ(before.machine.counters().workers_lost, 0u);
 }
 
 TEST_F(RestartTest, RingThatDoesNotReachBackIsNotAdopted) {
@@ -238,6 +373,27 @@ TEST_F(RestartTest, DeadlinesGoOnOverTheRestart) {
   EXPECT_EQ(after.state("r1"), RequestState::kExpired);
 }
 
+TEST_F(RestartTest, TheClockOfDeadlinesIsKeptForEachBootOfTheMachine) {
+  Boot boot;
+  boot.boot_id = "one";
+  before.boot(boot);
+  EXPECT_EQ(before.durability, Durability::kFull);
+  ASSERT_EQ(before.written<PutFlag>().size(), 1u);
+  EXPECT_EQ(before.written<PutFlag>()[0].name, "clock.offset");
+  const std::int64_t offset = before.now.wall_ms - before.now.mono_us / 1000;
+  EXPECT_EQ(before.written<PutFlag>()[0].value, "one " + std::to_string(offset));
+  boot.clock_boot_id = "one";
+  boot.clock_offset_ms = offset - 7;
+  Bench same;
+  same.boot(boot, 2);
+  EXPECT_TRUE(same.written<PutFlag>().empty());
+  boot.boot_id = "two";
+  Bench other;
+  other.boot(boot, 2);
+  ASSERT_EQ(other.written<PutFlag>().size(), 1u);
+  EXPECT_EQ(other.written<PutFlag>()[0].value, "two " + std::to_string(offset));
+}
+
 TEST_F(RestartTest, EndedRequestsAreRecalled) {
   run_one();
   before.tokens(kW1, dispatched, 2, {3}, FinishReason::kStop);
@@ -277,6 +433,10 @@ TEST_F(RestartTest, DamagedRowsCostOneRequest) {
   after.boot(boot, 2);
   EXPECT_EQ(after.state("r1"), RequestState::kFailed);
   EXPECT_EQ(after.machine.request("r1")->row.error_code, "corrupt");
+  const auto told = [](const Note& note) {
+    return note.alarm && note.event.find("damaged") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(after.notes.begin(), after.notes.end(), told), 1);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/core/bench_machine.h"
 
 namespace holdfast::core {
@@ -87,6 +89,39 @@ TEST_F(StatsTest, EachModelHasItsOwnAndTheyAddUp) {
   EXPECT_EQ(stats().models.at("n").end_to_end.count(), 0u) << "only of what succeeded";
   EXPECT_EQ(times().ended[ModelStats::kSucceeded] + times().ended[ModelStats::kCancelled], 2u);
   EXPECT_EQ(times().prompt_tokens, m.prompt_tokens + stats().models.at("n").prompt_tokens);
+}
+
+TEST_F(StatsTest, OnlyWhatEndsByItselfHasADecodingTime) {
+  bench.boot();
+  bench.add_model();
+  bench.connect_worker(kW1, "w1");
+  const auto end = [&](const char* id, const std::function<void(const wire::Dispatch&)>& how) {
+    bench.submit(bench.submission(id));
+    const wire::Dispatch d = bench.dispatch(kW1);
+    bench.tokens(kW1, d, 0, {1});
+    bench.advance_ms(10);
+    how(d);
+    return stats().models.at("m").decode.count();
+  };
+  EXPECT_EQ(end("cancelled",
+                [&](const wire::Dispatch&) {
+                  bench.step(FromClient{Bench::kClient, wire::Cancel{9, "cancelled", {}}});
+                }),
+            0u);
+  EXPECT_EQ(end("failed", [&](const wire::Dispatch& d) { bench.fail(kW1, d); }), 0u);
+  EXPECT_EQ(
+      end("stopped",
+          [&](const wire::Dispatch& d) { bench.tokens(kW1, d, 1, {2}, FinishReason::kStop); }),
+      1u);
+  EXPECT_EQ(
+      end("full",
+          [&](const wire::Dispatch& d) { bench.tokens(kW1, d, 1, {2}, FinishReason::kLength); }),
+      2u);
+  EXPECT_EQ(bench.machine.counters().succeeded, 2u);
+  EXPECT_EQ(bench.machine.counters().failed, 1u);
+  EXPECT_EQ(bench.machine.counters().cancelled, 1u);
+  EXPECT_EQ(bench.machine.counters().expired, 0u);
+  EXPECT_EQ(stats().models.at("m").end_to_end.count(), 2u);
 }
 
 TEST(Stats, NamesAreBoundedAndKept) {

@@ -102,6 +102,16 @@ TEST_F(UnreadTest, AModelThatUnreadRequestsMayWantIsNotRemoved) {
   EXPECT_EQ(dispatched().size(), 2u);
 }
 
+TEST_F(UnreadTest, WhoseChoicesCannotBeReadEndsForGood) {
+  restart(1, 0);
+  rest[0].damaged = "read choices";
+  rest[0].choices.clear();
+  read_rest();
+  EXPECT_EQ(after.state("r1"), RequestState::kFailed);
+  EXPECT_EQ(after.machine.request("r1")->row.error, "read choices");
+  EXPECT_EQ(after.durability, Durability::kFull);
+}
+
 TEST_F(UnreadTest, AQueuedRowWithAnOpenAttemptIsRunAgain) {
   restart(1, 0);
   rest[0].row.started_ms = 1;

@@ -15,15 +15,25 @@
 #include <filesystem>
 #include <fstream>
 
+#include "control/store/disk.h"
+#include "control/store/files.h"
+#include "control/store/open.h"
 #include "control/store/store.h"
 #include "tests/store/temp_state.h"
 
 namespace {
 
-int g_calls_left = -1;  // < 0: never
+int g_calls_left = -1;                        // < 0: never
+std::vector<std::string>* g_calls = nullptr;  // what is called, if somebody wants to know
 
-void count_down() {
+void count_down(const char* what, const std::string& path) {
   if (g_calls_left >= 0 && g_calls_left-- == 0) kill(getpid(), SIGKILL);
+  if (g_calls != nullptr) g_calls->push_back(std::string(what) + " " + path);
+}
+
+std::string path_of(int fd) {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), ignored).string();
 }
 
 }  // namespace
@@ -33,21 +43,27 @@ void count_down() {
 extern "C" {
 
 int rename(const char* from, const char* to) {
-  count_down();
+  count_down("rename", to);
   static const auto real =
       reinterpret_cast<int (*)(const char*, const char*)>(dlsym(RTLD_NEXT, "rename"));
   return real(from, to);
 }
 
 int unlink(const char* path) noexcept {
-  count_down();
+  count_down("unlink", path);
   static const auto real = reinterpret_cast<int (*)(const char*)>(dlsym(RTLD_NEXT, "unlink"));
   return real(path);
 }
 
 int fsync(int fd) {
-  count_down();
+  count_down("sync", path_of(fd));
   static const auto real = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, "fsync"));
+  return real(fd);
+}
+
+int fdatasync(int fd) {
+  if (g_calls != nullptr) g_calls->push_back("sync " + path_of(fd));
+  static const auto real = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, "fdatasync"));
   return real(fd);
 }
 
@@ -152,6 +168,150 @@ TEST(StoreBackup, CheckFindsADamagedPromptAndADamagedPage) {
   EXPECT_NE(chunk_damage.error().what.find("checksum"), std::string::npos);
   EXPECT_FALSE(damaged_at(4096 + 3));  // the cell count of the second page
   EXPECT_FALSE(damaged_at(2));         // the header
+}
+
+TEST(StoreBackup, CheckCountsWhatItReadsAndSaysWhereTheDamageIs) {
+  const TempState state;
+  const std::string path = state.dir() + "/copy.db";
+  {
+    auto store = open_store(state.dir());
+    add_requests(*store, 1, 7);
+    core::InsertChunk second = chunk(7, 5, {4, 5});
+    second.choice = 1;
+    commit(*store, {second});
+    backup_to(*store, path);
+  }
+  const CheckReport whole = check_file(path).value();
+  EXPECT_EQ(whole.requests, 7);
+  EXPECT_EQ(whole.payloads, 7);
+  EXPECT_EQ(whole.chunks, 8);
+  EXPECT_EQ(whole.schema, schema_version());
+  const auto damage = [&](const std::string& sql) {
+    const std::string other = state.dir() + "/damaged.db";
+    std::filesystem::copy_file(path, other, std::filesystem::copy_options::overwrite_existing);
+    run_sql(other, sql);
+    const auto checked = check_file(other);
+    return checked ? std::string("nothing") : checked.error().what;
+  };
+  const auto says = [&](const std::string& sql, const std::string& text) {
+    const std::string what = damage(sql);
+    EXPECT_NE(what.find(text), std::string::npos) << what;
+    EXPECT_NE(what.find("damaged.db"), std::string::npos) << what;
+  };
+  says("UPDATE tail SET crc = crc + 1 WHERE choice = 1",
+       "tokens of request row 7, choice 1, from index 5: the checksum differs");
+  says("UPDATE payloads SET crc = crc + 1 WHERE seq = 3",
+       "prompts of request row 3: the checksum differs");
+  says("PRAGMA application_id = 7", "it is not a database of this program");
+  const std::string newer = std::to_string(schema_version() + 1);
+  says("PRAGMA user_version = " + newer,
+       "schema " + newer + ", this one knows " + std::to_string(schema_version()));
+  says("PRAGMA foreign_keys = OFF; DELETE FROM requests WHERE seq = 2", "refer to rows not there");
+  EXPECT_EQ(check_file(state.dir() + "/none").error().code, Errc::kIo);
+}
+
+TEST(StoreBackup, WhatHasItsNameIsOnTheDiskAndNobodyElses) {
+  const TempState state;
+  const std::string path = state.dir() + "/copy.db";
+  auto store = open_store(state.dir());
+  add_requests(*store, 1, 3);
+  std::vector<std::string> calls;
+  g_calls = &calls;
+  const BackupReport report = backup_to(*store, path);
+  g_calls = nullptr;
+  ASSERT_GE(calls.size(), 3u);
+  EXPECT_EQ(std::vector<std::string>(calls.end() - 3, calls.end()),
+            (std::vector<std::string>{"sync " + path + ".part", "rename " + path,
+                                      "sync " + state.dir()}));
+  struct stat st {};
+  ASSERT_EQ(stat(path.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0600u);
+  EXPECT_EQ(report.path, path);
+  EXPECT_EQ(report.bytes, st.st_size);
+  EXPECT_EQ(report.pages * 4096, st.st_size);
+  store.reset();
+  calls.clear();
+  g_calls = &calls;
+  const bool restored = restore_file(state.dir(), path, 5).has_value();
+  g_calls = nullptr;
+  ASSERT_TRUE(restored);
+  const std::string target = state.dir() + "/control.db";
+  ASSERT_GE(calls.size(), 4u);
+  EXPECT_EQ(std::vector<std::string>(calls.end() - 4, calls.end()),
+            (std::vector<std::string>{"sync " + target + ".restoring", "sync " + state.dir(),
+                                      "rename " + target, "sync " + state.dir()}));
+}
+
+TEST(StoreBackup, WhatIsForcedToTheDiskIsForcedToTheDisk) {
+  const TempState state;
+  const std::string path = state.dir() + "/some";
+  std::ofstream(path) << "text";
+  std::vector<std::string> calls;
+  g_calls = &calls;
+  const bool done = sync_file(path) && real_disk().rewrite(path) && sync_directory_of(path);
+  g_calls = nullptr;
+  EXPECT_TRUE(done);
+  EXPECT_EQ(calls,
+            (std::vector<std::string>{"sync " + path, "sync " + path, "sync " + state.dir()}));
+}
+
+TEST(StoreBackup, ARestoreThatIsRefusedLeavesNothing) {
+  const TempState state;
+  const std::string bad = state.dir() + "/bad.db";
+  {
+    auto store = open_store(state.dir());
+    add_requests(*store, 1, 2);
+    backup_to(*store, bad);
+  }
+  run_sql(bad, "UPDATE payloads SET crc = crc + 1");
+  const auto refused = restore_file(state.dir(), bad, 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kCorrupt);
+  for (const auto& entry : std::filesystem::directory_iterator(state.dir())) {
+    const std::string name = entry.path().filename().string();
+    EXPECT_EQ(name.find("restor"), std::string::npos) << name;
+  }
+  EXPECT_EQ(requests_in(state.dir()), 2);
+}
+
+TEST(StoreBackup, AnEmptyDirectoryGetsTheBackupAndKeepsNothing) {
+  const TempState source;
+  const TempState state;
+  const std::string path = source.dir() + "/copy.db";
+  std::uint64_t epoch = 0;
+  {
+    auto store = open_store(source.dir());
+    add_requests(*store, 1, 3);
+    epoch = store->raise_epoch(1).value();
+    backup_to(*store, path);
+  }
+  const RestoreReport report = restore_file(state.dir(), path, 9).value();
+  EXPECT_EQ(report.kept, "");
+  EXPECT_EQ(report.epoch, epoch + 1);
+  EXPECT_EQ(requests_in(state.dir()), 3);
+  EXPECT_EQ(read_sql(state.db(), "SELECT started_ms FROM epochs WHERE program='restore'"), "9");
+}
+
+TEST(StoreBackup, WhatWasOnlyInTheLogOfTheOldOneIsKept) {
+  const TempState source;
+  const TempState state;
+  const std::string path = source.dir() + "/copy.db";
+  {
+    auto store = open_store(source.dir());
+    add_requests(*store, 1, 3);
+    backup_to(*store, path);
+  }
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto store = open_store(state.dir());
+    add_requests(*store, 1, 9);
+    kill(getpid(), SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  const RestoreReport report = restore_file(state.dir(), path, 9).value();
+  EXPECT_EQ(check_file(report.kept + "/control.db").value().requests, 9);
+  EXPECT_EQ(requests_in(state.dir()), 3);
 }
 
 TEST(StoreBackup, RestoreRefusesAnOwnerAndAFileThatIsNoBackup) {

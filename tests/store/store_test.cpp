@@ -308,6 +308,19 @@ TEST(Store, ForeignAndDamagedFilesAreRefused) {
   const TempState foreign;
   run_sql(foreign.db(), "CREATE TABLE mine(a); PRAGMA user_version=1");
   EXPECT_EQ(open_error(foreign.dir()), Errc::kCorrupt);
+  // Only what is empty in every way is made ours.
+  for (int id : {0, 7}) {
+    for (int version : {0, 1}) {
+      for (const char* table : {"", "CREATE TABLE mine(a);"}) {
+        const TempState state;
+        run_sql(state.db(), std::string(table) + "PRAGMA application_id=" + std::to_string(id) +
+                                ";PRAGMA user_version=" + std::to_string(version));
+        const bool empty = id == 0 && version == 0 && *table == '\0';
+        EXPECT_EQ(open_error(state.dir()), empty ? Errc::kInternal : Errc::kCorrupt)
+            << id << " " << version << " " << table;
+      }
+    }
+  }
   const TempState text;
   std::ofstream(text.db()) << std::string(8192, 'x');
   EXPECT_EQ(open_error(text.dir()), Errc::kCorrupt);
@@ -396,6 +409,127 @@ TEST(Store, ASmallLogIsMovedWhenNothingElseIsToDo) {
   EXPECT_EQ(std::filesystem::file_size(state.db()), size) << "not while there is work";
   ASSERT_TRUE(store->checkpoint_if_due(true));
   EXPECT_GT(std::filesystem::file_size(state.db()), size);
+}
+
+TEST(Store, EachLengthOfTheLogHasItsCheckpoint) {
+  struct Bound {
+    std::int64_t OpenOptions::*pages;
+    bool idle, truncates;
+  };
+  const Bound bounds[] = {{&OpenOptions::idle_checkpoint_pages, true, false},
+                          {&OpenOptions::busy_checkpoint_pages, false, false},
+                          {&OpenOptions::truncate_pages, false, true}};
+  const auto fill = [](Store& store) {
+    CHECK(store.checkpoint_all().has_value());
+    core::InsertRequest insert = request_row(1);
+    insert.payload.meta.assign(50'000, 'x');
+    commit(store, {insert});
+  };
+  std::int64_t pages = 0;
+  {
+    const TempState state;
+    auto store = open_store(state.dir());
+    fill(*store);
+    pages = store->wal_pages();
+  }
+  ASSERT_GT(pages, 10);
+  for (const Bound& bound : bounds) {
+    for (const std::int64_t more : {0, 1}) {
+      const TempState state;
+      OpenOptions options;
+      options.state_dir = state.dir();
+      options.*bound.pages = pages + more;
+      auto store = Store::open(options).value();
+      fill(*store);
+      ASSERT_EQ(store->wal_pages(), pages);
+      ASSERT_TRUE(store->checkpoint_if_due(bound.idle));
+      EXPECT_EQ(store->wal_pages(), more == 0 ? 0 : pages);
+      const bool empty = std::filesystem::file_size(state.db() + "-wal") == 0;
+      EXPECT_EQ(empty, bound.truncates && more == 0);
+    }
+  }
+}
+
+TEST(Store, ItsSizesAreTold) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  for (core::Seq seq = 1; seq <= 60; ++seq) commit(*store, {request_row(seq)});
+  Store::Stats stats = store->stats().value();
+  EXPECT_EQ(stats.page_bytes, 4096);
+  EXPECT_GT(stats.pages, 10);
+  EXPECT_EQ(stats.wal_pages, store->wal_pages());
+  EXPECT_GT(stats.wal_pages, 60);
+  EXPECT_EQ(stats.free_pages, 0);
+  EXPECT_EQ(stats.schema, schema_version());
+  EXPECT_GT(stats.disk_free, 0);
+  std::vector<core::RowChange> gone;
+  for (core::Seq seq = 1; seq <= 60; ++seq) gone.push_back(core::DeleteRequest{seq});
+  commit(*store, gone);
+  ASSERT_TRUE(store->checkpoint_all());
+  stats = store->stats().value();
+  EXPECT_EQ(stats.wal_pages, 0);
+  EXPECT_GT(stats.free_pages, 0);
+  EXPECT_EQ(static_cast<std::int64_t>(std::filesystem::file_size(state.db())), stats.pages * 4096);
+  EXPECT_EQ(store->oldest(0, 10)->used_bytes, (stats.pages - stats.free_pages) * 4096);
+}
+
+TEST(Store, EveryStateAndEveryEndComesBack) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  core::Seq seq = 0;
+  for (int s = 0; s <= static_cast<int>(core::RequestState::kQuarantined); ++s) {
+    for (int f = 0; f <= static_cast<int>(core::FinishReason::kExpired); ++f) {
+      core::UpdateRequest request;
+      request.seq = ++seq;
+      request.state = static_cast<core::RequestState>(s);
+      core::UpdateChoice choice;
+      choice.seq = seq;
+      choice.row.finish = static_cast<core::FinishReason>(f);
+      commit(*store, {request_row(seq), request, choice});
+      const core::BootRequest back = store->find_by_id("r" + std::to_string(seq)).value().value();
+      EXPECT_EQ(back.row.state, request.state);
+      EXPECT_EQ(back.choices.at(0).row.finish, choice.row.finish);
+      EXPECT_EQ(back.damaged, "");
+    }
+  }
+}
+
+TEST(Store, PromptsThatAreNotThereAreDamage) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  core::InsertRequest insert = request_row(1);
+  insert.payload.prompt_ids = {{1, 2}, {3}};
+  insert.choices.resize(2);
+  insert.choices[1].choice = insert.choices[1].prompt = 1;
+  commit(*store, {insert, request_row(2)});
+  EXPECT_EQ(store->prompt_ids(1, 0).value(), (std::vector<core::TokenId>{1, 2}));
+  EXPECT_EQ(store->prompt_ids(1, 1).value(), (std::vector<core::TokenId>{3}));
+  EXPECT_EQ(store->find_by_id("r1").value()->prompt_tokens, (std::vector<std::int64_t>{2, 1}));
+  for (const std::int32_t prompt : {-1, 2}) {
+    EXPECT_EQ(store->prompt_ids(1, prompt).error().code, Errc::kCorrupt) << prompt;
+  }
+  EXPECT_EQ(store->prompt_ids(3, 0).error().code, Errc::kCorrupt);
+  EXPECT_TRUE(store->prompt_text(1).value().empty());
+  EXPECT_EQ(store->prompt_text(3).error().code, Errc::kCorrupt);
+  run_sql(state.db(), "UPDATE payloads SET crc = crc + 1 WHERE seq = 1");
+  store.reset();
+  store = open_store(state.dir());
+  EXPECT_EQ(store->prompt_ids(1, 0).error().code, Errc::kCorrupt);
+  EXPECT_TRUE(store->prompt_ids(2, 0).has_value());
+}
+
+TEST(Store, EncodedPromptsAreReadWholeOrNotAtAll) {
+  const std::vector<std::vector<core::TokenId>> prompts = {{1, 2, 3}, {}, {4}};
+  const std::string bytes = encode_prompts(prompts);
+  EXPECT_EQ(decode_prompts(bytes).value(), prompts);
+  for (std::size_t n = 0; n < bytes.size(); ++n) {
+    EXPECT_EQ(decode_prompts(bytes.substr(0, n)).error().code, Errc::kCorrupt) << n;
+  }
+  EXPECT_EQ(decode_prompts(bytes + "x").error().code, Errc::kCorrupt);
+  EXPECT_EQ(decode_prompts(std::string("\xff\xff\xff\xff", 4)).error().code, Errc::kCorrupt);
+  EXPECT_EQ(decode_ids("12345").error().code, Errc::kCorrupt);
+  EXPECT_TRUE(decode_ids("").value().empty());
+  EXPECT_EQ(decode_strings("{").error().code, Errc::kCorrupt);
 }
 
 TEST(Store, ParametersSurviveBothReaders) {

@@ -117,6 +117,83 @@ TEST(Tail, ItsSizeIsThatOfWhatIsInIt) {
   EXPECT_EQ(tail.bytes(), 0);
 }
 
+TEST(Tail, ItsSizeIsInBytesOfIdsAndExtras) {
+  Tail tail;
+  tail.add({1, 0}, encode_chunk(chunk(1, 0, {5, 6, 7})));
+  tail.commit();
+  EXPECT_EQ(tail.bytes(), 12);
+  const ChunkRow with_extra = encode_chunk(chunk_with(1, 3, {8}, {"x"}));
+  tail.add({1, 0}, with_extra);
+  tail.commit();
+  EXPECT_EQ(tail.bytes(), 12 + 4 + static_cast<std::int64_t>(with_extra.extra->size()));
+  tail.add({2, 0}, encode_chunk(chunk(2, 0, {5})));
+  tail.erase(1);
+  tail.rollback();
+  EXPECT_EQ(tail.rows(), 2) << "what was taken back was never there";
+  tail.erase(1);
+  tail.commit();
+  EXPECT_EQ(tail.bytes(), 0);
+}
+
+TEST(Tail, ItKnowsWhoseTokensItHasAlsoUncommittedOnes) {
+  Tail tail;
+  tail.add({2, 1}, encode_chunk(chunk(2, 0, {5})));
+  EXPECT_TRUE(tail.has(2));
+  EXPECT_FALSE(tail.has(1));
+  EXPECT_FALSE(tail.has(3));
+  EXPECT_EQ(tail.of({2, 1}), nullptr);
+  tail.rollback();
+  EXPECT_FALSE(tail.has(2));
+  tail.add({2, 1}, encode_chunk(chunk(2, 0, {5})));
+  tail.commit();
+  EXPECT_TRUE(tail.has(2));
+  EXPECT_FALSE(tail.has(1));
+  EXPECT_FALSE(tail.has(3));
+  ASSERT_NE(tail.of({2, 1}), nullptr);
+  EXPECT_EQ(tail.of({2, 1})->size(), 1u);
+  EXPECT_EQ(tail.of({2, 0}), nullptr);
+  tail.erase(9);
+  EXPECT_FALSE(tail.has(9)) << "that one goes";
+  tail.rollback();
+  tail.clear();
+  EXPECT_FALSE(tail.has(2)) << "all of them have moved";
+  tail.add({4, 0}, encode_chunk(chunk(4, 0, {5})));
+  EXPECT_TRUE(tail.has(4));
+}
+
+TEST(Tail, MovesWhenItsBytesAreMany) {
+  const TempState state(true);
+  auto store = open_with(state.dir(), 1'000'000);
+  commit(*store, {request_row(1)});
+  const std::string megabyte(1 << 20, 'x');
+  for (std::int64_t i = 0; i < 4; ++i) {
+    commit(*store, {chunk_with(1, i, {5}, {megabyte})});
+    EXPECT_EQ(rows_in(state, "settled"), "0");
+  }
+  commit(*store, {chunk(1, 4, {6})});
+  EXPECT_EQ(rows_in(state, "settled"), "1");
+  EXPECT_EQ(rows_in(state, "tail"), "1");
+  EXPECT_EQ(store->tokens(1, 0, 3, 5)->extra.front().size(), megabyte.size());
+}
+
+TEST(Tail, AChunkThatDoesNotReachOnIsAGap) {
+  TokenSpan span;
+  const ChunkRow row = encode_chunk(chunk(1, 5, {50, 51, 52}));
+  const auto append = [&](std::int64_t from, std::int64_t end) {
+    span = {};
+    std::int64_t next = from;
+    const bool ok = append_chunk(row, end, next, span).has_value();
+    EXPECT_TRUE(ok || next == from);
+    return ok ? span.ids : std::vector<TokenId>();
+  };
+  EXPECT_EQ(append(5, 8), (std::vector<TokenId>{50, 51, 52}));
+  EXPECT_EQ(append(6, 7), (std::vector<TokenId>{51}));
+  EXPECT_EQ(append(7, 100), (std::vector<TokenId>{52}));
+  EXPECT_TRUE(append(4, 8).empty()) << "it begins later";
+  EXPECT_TRUE(append(8, 9).empty()) << "it ends before";
+  EXPECT_EQ(span.extra.size(), span.ids.size());
+}
+
 TEST(Tail, AMoveMakesOneRowOfMany) {
   const TempState state;
   auto store = open_with(state.dir(), 10);
