@@ -1,0 +1,65 @@
+#include "ops/cli/memory_rate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "shared/base/check.h"
+#include "shared/base/clock.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr std::int64_t kPiece = 64;  // bytes
+constexpr double kSeconds = 0.05;
+
+/// A value of all bytes of [from, to), so that none can be left unread.
+std::uint64_t fold(const std::uint8_t* from, const std::uint8_t* to) {
+  std::uint64_t sums[8] = {};
+  for (; from < to; from += kPiece) {
+    std::uint64_t words[8];
+    std::memcpy(words, from, sizeof words);
+    for (int i = 0; i < 8; ++i) sums[i] ^= words[i];
+  }
+  std::uint64_t all = 0;
+  for (const std::uint64_t sum : sums) all ^= sum;
+  return all;
+}
+
+}  // namespace
+
+MemoryRate::MemoryRate(int threads) : team_(std::max(threads, 1)) {}
+
+double MemoryRate::read_once() {
+  std::atomic<std::uint64_t> folded{0};
+  const std::int64_t start = system_clock().monotonic_us();
+  team_.run([&](int worker) {
+    const Share mine = share_of(static_cast<std::int64_t>(kBytes) / kPiece, worker, team_.size());
+    folded ^= fold(region_.data() + mine.first * kPiece, region_.data() + mine.last * kPiece);
+  });
+  CHECK(folded != 0);  // and by that it was read
+  return static_cast<double>(system_clock().monotonic_us() - start) / 1e6;
+}
+
+double MemoryRate::gb_s() {
+  if (!asked_) {
+    asked_ = true;
+    auto taken = cpu::Region::take(kBytes, "memory rate");
+    if (!taken) return 0;
+    region_ = std::move(*taken);
+    // Pages of zeros could all be one page.
+    for (std::size_t at = 0; at < kBytes; at += 512) region_.data()[at] = 1;
+    region_.data()[0] = 2;  // so the fold of all is not 0
+  }
+  if (region_.data() == nullptr) return 0;
+  double seconds = 0;
+  int times = 0;
+  while (seconds < kSeconds) {
+    seconds += read_once();
+    ++times;
+  }
+  return static_cast<double>(kBytes) * times / seconds / 1e9;
+}
+
+}  // namespace holdfast::cli
