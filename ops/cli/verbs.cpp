@@ -13,7 +13,8 @@ using enum Kind;
 using enum Source;
 
 constexpr const char* kKvTypes = "f32 f16 bf16 int8";
-constexpr const char* kFamilies = "scalar avx2 avx512 amx amx-emulated";
+constexpr const char* kFamilies =
+    "scalar avx2 avx512 amx avx512+amx amx-emulated avx512+amx-emulated";
 constexpr const char* kPriorities = "interactive normal batch";
 constexpr const char* kStates = "queued running succeeded failed cancelled expired quarantined";
 
@@ -45,7 +46,7 @@ const Verb kServe = {
      {"--engine", kText, "model, or fake for tests of everything around the engine", true, kNothing,
       "model fake"},
      {"--engine-options", kText, "JSON for the fake engine"},
-     {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx", true, kNothing,
+     {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx, avx512+amx", true, kNothing,
       kFamilies},
      {"--config", kList, "NAME=VALUE of a knob (see config list); may be repeated", true,
       kAssignment},
@@ -162,7 +163,7 @@ const Argument kDevice = {
     "--device", kText,    "cpu, opencl:N, or opencl:N+M for layers over several (default cpu)",
     true,       kNothing, "cpu opencl:0"};
 const Argument kKernels = {
-    "--kernels", kText,    "force a kernel family: scalar, avx2, avx512, amx",
+    "--kernels", kText,    "force a kernel family: scalar, avx2, avx512, amx, avx512+amx",
     true,        kNothing, kFamilies};
 const Argument kKvType = {
     "--kv-type", kText,    "type of the KV cache: f32, f16, bf16 or int8 (default f16)",

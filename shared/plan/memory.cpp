@@ -56,8 +56,10 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
   const Bytes rows = Bytes(load.slots) + kDraftRows;
   const std::int64_t group = shape.kv_heads > 0 ? shape.heads / shape.kv_heads : 1;
-  const Bytes attention =
-      Bytes(std::max<std::int64_t>(32, group)) * (2 * head_pad + 4) + Bytes(128 * head_pad + 576);
+  const std::int64_t queries = std::max<std::int64_t>(256, group);
+  const std::int64_t wide = to_multiple(head_pad, 32);
+  const Bytes attention = Bytes(queries) * (2 * head_pad + 4) + Bytes(128 * head_pad + 4'672) +
+                          Bytes(to_multiple(queries, 16) + 128) * wide;
   // Rows as whole numbers of 15 bits: 96 bytes for each 32 of them.
   const std::int64_t widest = std::max({shape.width, shape.heads * shape.head_dim,
                                         shape.experts > 0 ? shape.shared_ff : shape.ff,
@@ -65,7 +67,7 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes blocks = (Bytes(to_multiple(widest, 32) / 32) + 1) * 24;
   const std::int64_t slots_of_row =
       shape.experts > 0 ? std::max<std::int64_t>(1, shape.experts_used) : 1;
-  const Bytes thread = Bytes(32'768) + batch * std::max<std::int64_t>(128, head_pad) + x * 5 +
+  const Bytes thread = Bytes(131'072) + batch * std::max<std::int64_t>(128, head_pad) + x * 5 +
                        blocks * 4 + attention;
   const Bytes tables = Bytes(load.context) * shape.rope_dims * shape.rope_tables;
   Bytes floats = batch * (x * 2 + q + a + f + blocks * slots_of_row) +

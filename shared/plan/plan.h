@@ -89,16 +89,17 @@ struct LoadWish {
 ///             is held once.
 ///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad)
 ///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
-///             + threads x (32768 + batch x tile + 5 x + 4 b + attention)
+///             + threads x (131072 + batch x tile + 5 x + 4 b + attention)
 ///             + 2 context x rope_dims / 2)
 ///             batch = prefill_chunk + slots, rows = slots + kDraftRows; b = 24 x (the widest of
 ///             width, heads x head_dim and ff to 32, / 32, + 1); head_pad = head_dim to 16; x, a, f
 ///             = width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16; logits
-///             = vocab to 16; tile = max(128, head_pad); attention = max(32, group) x (2 head_pad +
-///             4) + 128 head_pad + 576 With experts: f is that of the shared expert, b of a batch
-///             row is taken `used` times, and 4 x batch x (used x (x + ff of an expert to 32 + 20)
-///             + experts to 16 + 1) more. With a norm over all heads of a key: 4 x batch x
-///             (kv_heads x head_pad + 16). Two tables where windows rotate otherwise.
+///             = vocab to 16; tile = max(128, head_pad); attention = n x (2 head_pad + 4) + 128
+///             head_pad + 4672 + (n to 16 + 128) x head_pad to 32, n = max(256, group). With
+///             experts: f is that of the shared expert, b of a batch row is taken `used` times, and
+///             4 x batch x (used x (x + ff of an expert to 32 + 20) + experts to 16 + 1) more. With a
+///             norm over all heads of a key: 4 x batch x (kv_heads x head_pad + 16). Two tables
+///             where windows rotate otherwise.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.

@@ -69,6 +69,33 @@ TEST_P(Families, SameBitsForKernelsThreadsChunksAndNeighbours) {
   }
 }
 
+TEST_P(Families, ReadersAndWritersHaveTheirOwnBitsInOneBatch) {
+  if (!cpu::select_family("avx512+amx-emulated").has_value()) {
+    GTEST_SKIP() << "this processor has no AVX-512";
+  }
+  const FamilyModel m = make_family(GetParam(), 7, 70, "q8_0");
+  ASSERT_FALSE(m.tokens.empty());
+  RunOptions alone;
+  alone.kv = "f16";
+  for (const bool reads : {false, true}) {
+    alone.kernels = reads ? "amx-emulated" : "avx512";
+    const std::vector<float> want = run_family(m, alone);
+    for (const int chunk : {1, 9, 64}) {
+      RunOptions o = alone;
+      o.kernels = "avx512+amx-emulated";
+      o.threads = 1 + chunk % 2;
+      o.chunk = chunk;
+      o.reads = reads;
+      o.neighbour = true;
+      o.neighbour_reads = chunk == 1 ? reads : !reads;
+      const std::vector<float> have = run_family(m, o);
+      ASSERT_EQ(have.size(), want.size());
+      EXPECT_EQ(std::memcmp(have.data(), want.data(), want.size() * sizeof(float)), 0)
+          << "reads " << reads << " chunk " << chunk;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::ValuesIn(cli::synth_architectures()),
                          [](const auto& info) { return info.param; });
 

@@ -83,14 +83,18 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, con
     if (o.neighbour)
       segments.push_back(
           {other.data() + (causal ? at : 0), before, causal ? at : 0, theirs.data(), 0, false});
+    for (backend::Segment& s : segments) s.reads = o.neighbour_reads;
     segments.push_back({m.tokens.data() + at, now, at, mine.data(), causal ? now : 0, false});
+    segments.back().reads = o.reads;
+    const bool behind = o.neighbour && o.neighbour_reads && !o.reads;
+    if (behind) std::swap(segments[0], segments[1]);
     for (backend::Segment& s : segments) s.hidden = !causal;
     const auto rows = executor.forward(segments);
     EXPECT_TRUE(rows.has_value()) << rows.error().what;
     if (!rows.has_value()) return {};
     if (causal) out.insert(out.end(), *rows, *rows + static_cast<std::size_t>(now) * m.columns());
     for (std::int32_t i = 0; i < now && !causal; ++i) {
-      const float* row = executor.hidden((o.neighbour ? before : 0) + i);
+      const float* row = executor.hidden((o.neighbour && !behind ? before : 0) + i);
       out.insert(out.end(), row, row + m.width());
     }
   }

@@ -31,6 +31,8 @@ struct RunOptions {
   std::string kv = "f32";
   std::int64_t context = 0;  // 0 = enough for the tokens
   bool neighbour = false;    // another sequence in front of each chunk
+  bool reads = false;        // backend::Segment
+  bool neighbour_reads = false;
 };
 backend::LoadOptions load_options(const FamilyModel& m, const RunOptions& options);
 /// Logits of every token, or an encoder's vectors. The executor has load_options' limits.

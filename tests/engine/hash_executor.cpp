@@ -11,6 +11,7 @@ namespace holdfast::engine {
 namespace {
 
 constexpr std::int64_t kPage = 64;
+constexpr TokenId kReader = 1 << 20;  // added to what a sequence that reads has in its pages
 
 std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
   const auto r =
@@ -32,7 +33,9 @@ class HashExecutor final : public backend::Executor {
     check(segments);
     last_ = segments;
     for (const backend::Segment& s : segments) {
-      for (std::int32_t i = 0; i < s.n; ++i) cell(s, s.start + i) = s.tokens[i];
+      for (std::int32_t i = 0; i < s.n; ++i) {
+        cell(s, s.start + i) = s.tokens[i] + (s.reads ? kReader : 0);
+      }
     }
     hidden_.clear();
     for (const backend::Segment& s : segments) {
@@ -69,6 +72,7 @@ class HashExecutor final : public backend::Executor {
   }
   const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
   backend::Memory memory() const override { return {1, 2, 3}; }
+  bool reads_apart() const override { return true; }
   std::string class_prefix() const override { return "test/hash/r1"; }
   std::uint64_t allocations() const override { return 7; }
 
@@ -92,8 +96,8 @@ class HashExecutor final : public backend::Executor {
       out[id] = static_cast<float>(mix(h, static_cast<std::uint64_t>(id)) >> 54) * 0.01f;
     }
     const std::int64_t before = position + 1 - log_->period;
-    if (log_->period > 0 && before >= 0 && h % 8 != 0) out[cell(s, before)] = 100;
-    if (cell(s, position) == log_->nan_after) out[5] = std::numeric_limits<float>::quiet_NaN();
+    if (log_->period > 0 && before >= 0 && h % 8 != 0) out[cell(s, before) % kReader] = 100;
+    if (cell(s, position) % kReader == log_->nan_after) out[5] = std::numeric_limits<float>::quiet_NaN();
   }
   void check(const std::vector<backend::Segment>& segments) {
     HashCall call;
@@ -103,6 +107,7 @@ class HashExecutor final : public backend::Executor {
     for (const backend::Segment& s : segments) {
       CHECK(s.n >= 1 && s.start >= 0 && s.start + s.n <= limits_.context);
       CHECK(s.n_logits >= 0 && s.n_logits <= s.n);
+      CHECK_MSG(&s == segments.data() || s.reads >= (&s - 1)->reads, "one that reads is not last");
       tokens += s.n;
       rows += s.n_logits;
       for (std::int64_t p = 0; p * kPage < s.start + s.n; ++p) {

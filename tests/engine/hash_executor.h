@@ -25,7 +25,8 @@ struct HashLog {
 };
 
 /// CHECKs every limit, that live segments share no page that one of them writes, and reads nothing
-/// but what was written through the page tables (pages start as garbage).
+/// but what was written through the page tables (pages start as garbage). It reads_apart():
+/// a sequence that met a page of the other kind has other logits.
 std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& config,
                                                       std::shared_ptr<HashLog> log);
 

@@ -36,6 +36,15 @@ Ran run(const ModelEngineConfig& config, const std::vector<SequenceSpec>& specs,
   return ran;
 }
 
+ModelEngineConfig plain_config();
+
+/// What a sequence generates when nobody else is there, cut.
+std::vector<TokenId> ran_alone_ids(const SequenceSpec& spec, std::size_t n) {
+  std::vector<TokenId> ids = run_alone(spec, plain_config()).ids;
+  ids.resize(std::min(ids.size(), n));
+  return ids;
+}
+
 ModelEngineConfig plain_config() {
   ModelEngineConfig config = test_config();
   config.prefix_cache = false;
@@ -131,6 +140,25 @@ TEST(Prefix, OfASequenceThatWasCancelledIsKnownAsFarAsItWasComputed) {
   }
 }
 
+TEST(Prefix, IsNotSharedBetweenSequencesThatReadAndThoseThatWrite) {
+  ModelEngineConfig config = plain_config();
+  config.prefix_cache = true;
+  std::vector<SequenceSpec> specs;
+  for (SequenceKey key = 1; key <= 6; ++key) {
+    specs.push_back(varied_spec(key, 1));
+    specs.back().prompt.assign(16 * 12, 7);
+    specs.back().max_tokens = key % 3 == 0 ? 13 : 12;  // the last that writes, the first that reads
+  }
+  for (const bool one_by_one : {false, true}) {
+    const Ran ran = run(config, specs, 0, one_by_one);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      EXPECT_EQ(ran.outcomes[i], run_alone(specs[i], plain_config())) << i;
+    }
+    EXPECT_EQ(ran.usage.prefill_tokens, 2 * 192u + 4 * 64u);  // their last page is computed by all
+  }
+  EXPECT_NE(ran_alone_ids(specs[0], 12), ran_alone_ids(specs[2], 12));
+}
+
 /// Holders of pages come and go at random; what the cache says of a page is what was written there.
 TEST(PrefixCache, SaysOfAPageWhatItHolds) {
   constexpr std::size_t kPage = 64;
@@ -161,12 +189,15 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
     }
     const auto pages = static_cast<std::int32_t>(tokens.size() / kPage);
     Holder holder;
-    const std::int32_t known = cache.known(tokens, pages);
-    cache.find(tokens, pages, holder.pages);
+    const std::int32_t root = PrefixCache::root(draw(4) == 0);
+    const std::int32_t known = cache.known(root, tokens, pages);
+    cache.find(root, tokens, pages, holder.pages);
     ASSERT_EQ(static_cast<std::int32_t>(holder.pages.size()), known);
     const auto up_to = [&](std::size_t page) {
-      return std::vector<TokenId>(tokens.begin(),
-                                  tokens.begin() + static_cast<std::ptrdiff_t>((page + 1) * kPage));
+      std::vector<TokenId> all(tokens.begin(),
+                               tokens.begin() + static_cast<std::ptrdiff_t>((page + 1) * kPage));
+      all.push_back(root);
+      return all;
     };
     for (std::size_t p = 0; p < holder.pages.size(); ++p) {
       ASSERT_EQ(content[static_cast<std::size_t>(holder.pages[p])], up_to(p)) << round;
@@ -182,7 +213,7 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
       }
       content[static_cast<std::size_t>(page)] = up_to(p);
       const auto last = std::span<const TokenId>(tokens).subspan(p * kPage, kPage);
-      EXPECT_EQ(cache.keep(last, p == 0 ? -1 : holder.pages.back(), page), page);
+      EXPECT_EQ(cache.keep(last, p == 0 ? root : holder.pages.back(), page), page);
       holder.pages.push_back(page);
     }
     holders.push_back(std::move(holder));

@@ -58,7 +58,9 @@ std::map<SequenceKey, std::vector<TokenId>> generate(Engine& engine, bool togeth
 
 TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
   std::vector<std::string> families = {""};
-  if (cpu::select_family("amx-emulated").has_value()) families.emplace_back("amx-emulated");
+  for (const char* emulated : {"amx-emulated", "avx512+amx-emulated"}) {
+    if (cpu::select_family(emulated).has_value()) families.emplace_back(emulated);
+  }
   for (const std::string& kernels : families) {
     for (const char* kv : {"f16", "bf16", "int8", "f32"}) {
       const bool slow = !kernels.empty();

@@ -379,10 +379,10 @@ TEST(Memory, EnvelopeFollowsItsFormula) {
     return static_cast<std::uint64_t>(std::ceil(bytes / kHuge)) * kHuge;
   };
   const double x = 64 + 16, a = 64 + 16, f = 96 + 16, q = 64 + 16, batch = 10'030;
-  const double attention = 32 * (2 * 16 + 4) + 128 * 16 + 576;
+  const double attention = 256 * (2 * 16 + 4) + 128 * 16 + 4672 + (256 + 128) * 32;
   const double blocks = 24 * (96 / 32 + 1);
   const double floats = batch * (2 * x + q + a + f + blocks) + 37 * (x + 48) +
-                        3 * (32'768 + batch * 128 + 5 * x + 4 * blocks + attention) +
+                        3 * (131'072 + batch * 128 + 5 * x + 4 * blocks + attention) +
                         100'000.0 * 16;
   EXPECT_EQ(large.scratch, pages(4 * floats));
   EXPECT_EQ(large.kv, pages(30.0 * 1563 * 64 * 2 * 2 * 2 * 16 * 2));

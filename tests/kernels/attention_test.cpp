@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "tests/kernels/random_matrix.h"
 #include "worker/backend/cpu/family.h"
@@ -162,21 +163,60 @@ std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int3
   return out;
 }
 
-TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
-  const Kernels& kernels = *select_family("").value();
-  std::size_t next = 0;
-  for (const std::int32_t head_dim : {16, 40, 64, 80, 128, 64, 40}) {
-    const Sequence s = random_sequence(head_dim, 3, 600, kTypes[next++ % 4]);
-    const std::vector<float> out = attend(kernels, s, fill_pool(kernels, s, 1), 10);
-    for (const std::int32_t t : {0, 1, 62, 63, 64, 65, 127, 128, 511, 512, 513, 599}) {
-      for (std::int32_t g = 0; g < s.group; ++g) {
-        const std::vector<double> exact = exact_attention(s, t, g);
-        for (std::size_t d = 0; d < exact.size(); ++d) {
-          const std::size_t at = static_cast<std::size_t>((t * s.group + g) * head_dim) + d;
-          ASSERT_NEAR(out[at], exact[d], 5e-6) << head_dim << " token " << t << " d " << d;
-        }
+/// Those with attention of their own; the emulation of tiles is slow.
+std::vector<const Kernels*> all_kernels() {
+  std::vector<const Kernels*> out;
+  for (const std::string& name : runnable_families()) {
+    const Kernels* kernels = select_family(name).value();
+    if (kernels->reading == nullptr) out.push_back(kernels);
+  }
+  const auto emulated = select_family("amx-emulated");
+  if (emulated.has_value()) out.push_back(*emulated);
+  return out;
+}
+/// One of each numeric class.
+std::vector<const Kernels*> one_of_each_class() {
+  std::map<std::string, const Kernels*> classes;
+  for (const Kernels* kernels : all_kernels()) classes.emplace(kernels->numerics, kernels);
+  std::vector<const Kernels*> out;
+  for (const auto& [numerics, kernels] : classes) out.push_back(kernels);
+  return out;
+}
+
+/// Chunks whose bits are compared, of a family and group.
+std::vector<std::int32_t> chunks_of(const Kernels& kernels, std::int32_t group) {
+  const std::string_view name = kernels.name;
+  if (name == "scalar") return {32};
+  if (name == "amx-emulated") return {5, 256 / group};
+  return name == "amx" ? std::vector<std::int32_t>{1, 3, 32, 256 / group}
+                       : std::vector<std::int32_t>{1, 3, 32};
+}
+
+/// Tiles leave out what is below 2^-16 of a number, and those here are below 5.
+double bound_of(const Kernels& kernels) {
+  return std::string_view(kernels.numerics) == "bf16" ? 1e-4 : 5e-6;
+}
+
+void agrees_around_borders(const Kernels& kernels, std::int32_t head_dim, KvType kv) {
+  const Sequence s = random_sequence(head_dim, 3, 600, kv);
+  const std::vector<float> out = attend(kernels, s, fill_pool(kernels, s, 1), 10);
+  for (const std::int32_t t : {0, 1, 62, 63, 64, 65, 127, 128, 511, 512, 513, 599}) {
+    for (std::int32_t g = 0; g < s.group; ++g) {
+      const std::vector<double> exact = exact_attention(s, t, g);
+      for (std::size_t d = 0; d < exact.size(); ++d) {
+        const std::size_t at = static_cast<std::size_t>((t * s.group + g) * head_dim) + d;
+        ASSERT_NEAR(out[at], exact[d], bound_of(kernels))
+            << kernels.name << " " << head_dim << " token " << t << " d " << d;
       }
     }
+  }
+}
+
+TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
+  std::size_t next = 0;
+  for (const std::int32_t head_dim : {16, 40, 64, 80, 128, 64, 40}) {
+    const KvType kv = kTypes[next++ % 4];
+    for (const Kernels* kernels : one_of_each_class()) agrees_around_borders(*kernels, head_dim, kv);
   }
 }
 
@@ -185,15 +225,15 @@ TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
   for (const std::int32_t head_dim : {40, 64}) {
     for (const std::int32_t group : {1, 4, 4, 7}) {
       const Sequence s = random_sequence(head_dim, group, 530, kTypes[next++ % 4]);
-      std::vector<float> first;
-      for (const std::string& name : runnable_families()) {
-        const Kernels& kernels = *select_family(name).value();
-        for (const std::int32_t chunk : {1, 3, 32}) {
-          if (name == "scalar" && (chunk != 32 || group != 4)) continue;
-          const std::vector<float> out = attend(kernels, s, fill_pool(kernels, s, chunk), chunk);
+      std::map<std::string, std::vector<float>> firsts;  // by numeric class
+      for (const Kernels* kernels : all_kernels()) {
+        std::vector<float>& first = firsts[kernels->numerics];
+        for (const std::int32_t chunk : chunks_of(*kernels, group)) {
+          if (std::string_view(kernels->name) == "scalar" && group != 4) continue;
+          const std::vector<float> out = attend(*kernels, s, fill_pool(*kernels, s, chunk), chunk);
           if (first.empty()) first = out;
           ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
-              << name << " chunk " << chunk << " group " << group;
+              << kernels->name << " chunk " << chunk << " group " << group;
         }
       }
     }
@@ -204,21 +244,25 @@ constexpr Ranged kRanged[] = {{1, false, 0},   {40, false, 0},  {64, false, 0.7f
                               {512, false, 2}, {513, false, 0}, {900, false, 0},   {0, true, 0},
                               {0, true, 1.5f}, {0, false, 3}};
 
+void agrees_in_range(const Kernels& kernels, const Sequence& s, const Ranged& ranged) {
+  const auto out = attend(kernels, s, fill_pool(kernels, s, 1), 10, &ranged);
+  for (const std::int32_t t : {0, 1, 39, 40, 63, 64, 65, 127, 300, 511, 512, 513, 551, 599}) {
+    const std::vector<double> exact = exact_attention(s, t, 1, ranged);
+    for (std::size_t d = 0; d < exact.size(); ++d) {
+      const std::size_t at = static_cast<std::size_t>((t * s.group + 1) * s.head_dim) + d;
+      ASSERT_NEAR(out[at], exact[d], bound_of(kernels))
+          << kernels.name << " " << s.head_dim << " window " << ranged.window << " token " << t
+          << " d " << d;
+    }
+  }
+}
+
 TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsAndWithoutAMask) {
-  const Kernels& kernels = *select_family("").value();
   for (const std::int32_t head_dim : {40, 64}) {
     const Sequence s =
         random_sequence(head_dim, 3, 600, head_dim == 64 ? KvType::kF16 : KvType::kInt8);
     for (const Ranged& ranged : kRanged) {
-      const auto out = attend(kernels, s, fill_pool(kernels, s, 1), 10, &ranged);
-      for (const std::int32_t t : {0, 1, 39, 40, 63, 64, 65, 127, 300, 511, 512, 513, 551, 599}) {
-        const std::vector<double> exact = exact_attention(s, t, 1, ranged);
-        for (std::size_t d = 0; d < exact.size(); ++d) {
-          const std::size_t at = static_cast<std::size_t>((t * s.group + 1) * head_dim) + d;
-          ASSERT_NEAR(out[at], exact[d], 5e-6)
-              << head_dim << " window " << ranged.window << " token " << t << " d " << d;
-        }
-      }
+      for (const Kernels* kernels : one_of_each_class()) agrees_in_range(*kernels, s, ranged);
     }
   }
 }
@@ -226,15 +270,15 @@ TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsAndWithoutAMask) {
 TEST(RangedAttention, BitsDependOnNeitherChunkNorFamily) {
   for (const Ranged& ranged : kRanged) {
     const Sequence s = random_sequence(40, 4, 530, KvType::kF16);
-    std::vector<float> first;
-    for (const std::string& name : runnable_families()) {
-      const Kernels& kernels = *select_family(name).value();
-      for (const std::int32_t chunk : {1, 7, 32}) {
-        if (name == "scalar" && (chunk != 32 || ranged.window != 40)) continue;
-        const auto out = attend(kernels, s, fill_pool(kernels, s, chunk), chunk, &ranged);
+    std::map<std::string, std::vector<float>> firsts;  // by numeric class
+    for (const Kernels* kernels : all_kernels()) {
+      std::vector<float>& first = firsts[kernels->numerics];
+      for (const std::int32_t chunk : chunks_of(*kernels, s.group)) {
+        if (std::string_view(kernels->name) == "scalar" && ranged.window != 40) continue;
+        const auto out = attend(*kernels, s, fill_pool(*kernels, s, chunk), chunk, &ranged);
         if (first.empty()) first = out;
         ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
-            << name << " chunk " << chunk << " window " << ranged.window;
+            << kernels->name << " chunk " << chunk << " window " << ranged.window;
       }
     }
   }
@@ -243,10 +287,10 @@ TEST(RangedAttention, BitsDependOnNeitherChunkNorFamily) {
 TEST(RangedAttention, WithoutAnyRangeItIsThePlainOne) {
   const Sequence s = random_sequence(64, 2, 530, KvType::kBF16);
   const Ranged none;
-  for (const std::string& name : runnable_families()) {
-    const Kernels& kernels = *select_family(name).value();
-    const Pool pool = fill_pool(kernels, s, 1);
-    EXPECT_EQ(attend(kernels, s, pool, 16, &none), attend(kernels, s, pool, 16)) << name;
+  for (const Kernels* kernels : all_kernels()) {
+    const Pool pool = fill_pool(*kernels, s, 1);
+    EXPECT_EQ(attend(*kernels, s, pool, 16, &none), attend(*kernels, s, pool, 16))
+        << kernels->name;
   }
 }
 

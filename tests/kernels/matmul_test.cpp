@@ -18,7 +18,10 @@ namespace {
 
 std::vector<const Kernels*> all_kernels() {
   std::vector<const Kernels*> out;
-  for (const std::string& name : runnable_families()) out.push_back(select_family(name).value());
+  for (const std::string& name : runnable_families()) {
+    const Kernels* kernels = select_family(name).value();
+    if (kernels->reading == nullptr) out.push_back(kernels);  // else it is made of two others
+  }
   const auto emulated = select_family("amx-emulated");
   if (emulated.has_value()) out.push_back(*emulated);
   return out;

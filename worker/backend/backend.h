@@ -26,6 +26,10 @@ struct Segment {
   /// hidden() has these tokens' rows after the forward. A model without a causal mask (an encoder)
   /// computes a sequence in one segment and gives nothing else: start and n_logits are 0.
   bool hidden = false;
+  /// Its sequence is one of those that read much and write little, for which an Executor that
+  /// reads_apart() has other kernels, with other bits. The same in every segment of a sequence; in a
+  /// batch such segments come last.
+  bool reads = false;
 };
 
 struct Limits {
@@ -63,6 +67,8 @@ class Executor {
   /// norm if there is one: [width], valid until the next forward. Only of segments that want it.
   virtual const float* hidden(std::int32_t i) const = 0;
   virtual Memory memory() const = 0;
+  /// Whether Segment::reads makes a difference.
+  virtual bool reads_apart() const { return false; }
   /// "cpu/avx512/r1": backend, family and kernels revision.
   virtual std::string class_prefix() const = 0;
   /// Allocations on the device and of engine memory since the process started.

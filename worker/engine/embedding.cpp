@@ -74,6 +74,7 @@ Result<void> ModelEngine::add_embedding(EmbedSpec spec) {
   slot->tokens.assign(spec.tokens.begin(), spec.tokens.end());
   slot->prompt_n = slot->length();
   slot->priority = spec.priority;
+  slot->reads = executor_->reads_apart();
   slot->pooler = std::make_unique<Pooler>(pooling, spec.normalize, config_.width);
   return {};
 }

@@ -85,6 +85,12 @@ bool wants_scores(const SequenceSpec& spec) {
   return spec.sampling.prompt_logprobs >= 0 && spec.committed.empty();
 }
 
+bool reads_mostly(const SequenceSpec& spec) {
+  const auto n = static_cast<std::int64_t>(spec.prompt.size());
+  const bool scored = spec.sampling.prompt_logprobs >= 0;
+  return !scored && n >= kReadAtLeast && n / kReadForWritten >= spec.max_tokens;
+}
+
 std::int64_t generated_max(const SequenceSpec& spec, std::int64_t context) {
   return std::min(spec.max_tokens, context - static_cast<std::int64_t>(spec.prompt.size()));
 }

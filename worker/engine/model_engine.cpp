@@ -191,6 +191,7 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
     slot->tokens.insert(slot->tokens.end(), spec.committed.begin(), spec.committed.end());
   }
   slot->prompt_n = static_cast<std::int64_t>(spec.prompt.size());
+  slot->reads = executor_->reads_apart() && reads_mostly(spec);
   slot->sampling = std::move(spec.sampling);
   if (scores) want_scores(*slot);
   slot->choice = spec.choice;
@@ -245,6 +246,7 @@ void ModelEngine::release(Slot& slot) {
   slot.matcher.reset();
   slot.finishes = false;
   slot.generated_max = 0;
+  slot.reads = false;
   slot.sampling = wire::Sampling();
   slot.extra = SamplingExtra();
   slot.banned.reset();

@@ -20,6 +20,9 @@
 // forward pass gives the logits behind each, and sampling goes on over them as long as it picks
 // what was guessed. Rows have the same bits with and without neighbours, so guesses change no
 // token.
+//
+// Some executors have other kernels, with other bits, for sequences that read much and write little.
+// Whether one does follows from its request alone (reads_mostly), never from what runs beside it.
 
 #include <functional>
 #include <memory>
@@ -117,6 +120,7 @@ class ModelEngine final : public Engine {
     std::unique_ptr<grammar::Matcher> matcher;  // null: any text
     bool finishes = false;                      // its text is complete within generated_max
     std::int64_t generated_max = 0;
+    bool reads = false;  // backend::Segment
     std::unique_ptr<Probe> probe;
     std::unique_ptr<Pooler> pooler;  // null: no embedding
     // Of the prompt's tokens but the first, as far as they are known, also when its pages are given
@@ -156,6 +160,7 @@ class ModelEngine final : public Engine {
   void produce_ended();
   void plan();
   bool plan_running(Slot& slot);
+  void put_readers_last();
   bool may_grow(const Slot& slot) const;
   bool admit(Slot& slot);
   bool make_room(const Slot& slot, std::int32_t needed);

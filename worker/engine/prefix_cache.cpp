@@ -37,10 +37,10 @@ std::int32_t PrefixCache::look_up(std::span<const TokenId> tokens, std::int32_t 
   return page;
 }
 
-void PrefixCache::find(std::span<const TokenId> tokens, std::int32_t most,
+void PrefixCache::find(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
                        std::vector<std::int32_t>& out) {
   ++now_;
-  std::int32_t parent = -1;
+  std::int32_t parent = root;
   for (std::int32_t i = 0; i < most; ++i) {
     const std::int32_t page =
         look_up(tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
@@ -52,8 +52,9 @@ void PrefixCache::find(std::span<const TokenId> tokens, std::int32_t most,
   }
 }
 
-std::int32_t PrefixCache::known(std::span<const TokenId> tokens, std::int32_t most) const {
-  std::int32_t parent = -1;
+std::int32_t PrefixCache::known(std::int32_t root, std::span<const TokenId> tokens,
+                                std::int32_t most) const {
+  std::int32_t parent = root;
   for (std::int32_t i = 0; i < most; ++i) {
     parent = look_up(tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
     if (parent < 0) return i;

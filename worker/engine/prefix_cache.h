@@ -11,8 +11,8 @@
 
 namespace holdfast::engine {
 
-/// A tree of pages: a page's parent holds the tokens before its own. The cache is one of the
-/// holders of each of its pages, and gives pages back, the longest unused first, when the pool has
+/// Trees of pages: a page's parent holds the tokens before its own. There are two roots, for
+/// sequences whose pages have other bits (backend::Segment::reads). The cache is one of the holders of each of its pages, and gives pages back, the longest unused first, when the pool has
 /// none left. All memory is taken in the constructor. Not thread-safe.
 class PrefixCache {
  public:
@@ -20,13 +20,17 @@ class PrefixCache {
 
   explicit PrefixCache(PagePool& pool);
 
-  /// The pages of the longest known beginning of `tokens`, at most `most`; the caller becomes a
-  /// holder of each.
-  void find(std::span<const TokenId> tokens, std::int32_t most, std::vector<std::int32_t>& out);
+  /// What stands in place of a parent for the first page of a sequence.
+  static constexpr std::int32_t root(bool reads) { return reads ? -2 : -1; }
+
+  /// The pages of the longest beginning of `tokens` known behind `root`, at most `most`; the caller
+  /// becomes a holder of each.
+  void find(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
+            std::vector<std::int32_t>& out);
   /// As find() without taking them.
-  std::int32_t known(std::span<const TokenId> tokens, std::int32_t most) const;
-  /// Page `page`, held by the caller, is full of `tokens` (a page's worth) behind page `parent`
-  /// (-1: none), which is in the cache and held by the caller. Returns the page that the cache has
+  std::int32_t known(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most) const;
+  /// Page `page`, held by the caller, is full of `tokens` (a page's worth) behind page `parent`, or
+  /// a root, which is in the cache and held by the caller. Returns the page that the cache has
   /// for them: `page`, or another one of the same content that was there before.
   std::int32_t keep(std::span<const TokenId> tokens, std::int32_t parent, std::int32_t page);
   /// Gives back one page that nobody else holds; false if there is none.

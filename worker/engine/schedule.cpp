@@ -36,6 +36,16 @@ void ModelEngine::plan() {
     }
     if (!plan_running(*slot)) preempt(*slot);
   }
+  put_readers_last();
+}
+
+/// As an Executor wants them.
+void ModelEngine::put_readers_last() {
+  auto readers = planned_.begin();
+  for (auto it = planned_.begin(); it != planned_.end(); ++it) {
+    if (!it->segment.reads) std::rotate(readers++, it, it + 1);
+  }
+  for (std::size_t i = 0; i < planned_.size(); ++i) segments_[i] = planned_[i].segment;
 }
 
 /// False if the sequence needs a page and there is none, even from those who rank after it.
@@ -67,7 +77,7 @@ std::int32_t ModelEngine::prefix_pages(const Slot& slot) const {
 /// Those of them that are known.
 void ModelEngine::find_prefix(Slot& slot) {
   if (!shares_prefix(slot) || !slot.pages.empty()) return;
-  cache_.find(slot.tokens, prefix_pages(slot), slot.pages);
+  cache_.find(PrefixCache::root(slot.reads), slot.tokens, prefix_pages(slot), slot.pages);
   slot.kept = static_cast<std::int32_t>(slot.pages.size());
   slot.computed = slot.kept * plan::kPageTokens;
 }
@@ -81,7 +91,8 @@ void ModelEngine::keep_prefix(Slot& slot) {
     const auto tokens =
         std::span<const TokenId>(slot.tokens).subspan(at * plan::kPageTokens, plan::kPageTokens);
     const std::int32_t page =
-        cache_.keep(tokens, at == 0 ? -1 : slot.pages[at - 1], slot.pages[at]);
+        cache_.keep(tokens, at == 0 ? PrefixCache::root(slot.reads) : slot.pages[at - 1],
+                    slot.pages[at]);
     if (page != slot.pages[at]) {
       pool_.share(page);
       pool_.give(slot.pages[at]);
@@ -97,13 +108,15 @@ bool ModelEngine::waits_for_prefix(const Slot& slot) const {
   const std::int32_t most = prefix_pages(slot);
   for (const Slot* other : order_) {
     if (other == &slot || other->state != State::kRunning || other->paused) continue;
-    if (!shares_prefix(*other) || other->pending() <= 1 || ranks_before(slot, *other)) continue;
+    if (!shares_prefix(*other) || other->reads != slot.reads) continue;
+    if (other->pending() <= 1 || ranks_before(slot, *other)) continue;
     const auto same = std::mismatch(slot.tokens.begin(), slot.tokens.end(), other->tokens.begin(),
                                     other->tokens.end());
     const auto common =
         static_cast<std::int32_t>((same.first - slot.tokens.begin()) / plan::kPageTokens);
     const std::int32_t shared = std::min(common, most);
-    if (shared > other->kept && cache_.known(slot.tokens, shared) < shared) return true;
+    if (shared <= other->kept) continue;
+    if (cache_.known(PrefixCache::root(slot.reads), slot.tokens, shared) < shared) return true;
   }
   return false;
 }
@@ -231,6 +244,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   const bool decode = slot.pending() == 1;
   backend::Segment s;
   s.hidden = slot.pooler != nullptr;
+  s.reads = slot.reads;
   s.n_logits = rows_wanted(slot, n);
   rows_left_ -= std::max(s.n_logits - 1, 0);
   if (!decode) budget_ -= n;

@@ -15,7 +15,7 @@
 namespace holdfast::cpu {
 
 /// Changed whenever the bits of any family change on any model (DESIGN: kernels-rev).
-inline constexpr char kKernelsRev[] = "r2";
+inline constexpr char kKernelsRev[] = "r3";
 
 /// Rows up to this many are normalised by every thread for itself, which saves a barrier.
 inline constexpr std::int64_t kPrivateRows = 4;
@@ -54,6 +54,7 @@ struct Operand {
   const std::uint8_t* q = nullptr;  // [rows], q_stride bytes apart
   std::int64_t q_stride = 0;
   std::int64_t rows = 0;
+  std::int64_t writing = 0;  // of them, the first ones: the others are of segments that read
 };
 
 /// What kRoute leaves for the experts' operations. A slot is a row of the batch at one of its
@@ -113,6 +114,7 @@ class CpuExecutor final : public backend::Executor {
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
+  bool reads_apart() const override { return &reading_ != &kernels_; }
   std::string class_prefix() const override;
   std::uint64_t allocations() const override { return region_count(); }
 
@@ -128,7 +130,11 @@ class CpuExecutor final : public backend::Executor {
   void run_op(const PackedOp& op, int worker);
   void embed(int worker);
   Operand operand(const PackedOp& op, const float* x, std::int64_t stride, std::int64_t rows,
-                  int worker);
+                  std::int64_t writing, int worker);
+  Operand token_operand(const PackedOp& op, const float* x, std::int64_t stride, int worker);
+  std::int64_t q_stride() const;
+  void quantize(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const;
+  void multiply(const MatmulArgs& args, std::int64_t writing) const;
   void qkv(const PackedOp& op, int worker);
   void qkv_head(const PackedOp& op, int which, std::int64_t head, const Operand& h, int worker);
   void finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
@@ -156,7 +162,8 @@ class CpuExecutor final : public backend::Executor {
   void choose(std::int64_t row, float* scratch);
   void group_slots();
   std::int64_t slots() const;
-  static Operand part(const Operand& all, std::int64_t first, std::int64_t rows);
+  Operand slot_operand(const PackedOp& op, const float* x, std::int64_t stride, int worker);
+  Operand part(const Operand& all, std::int64_t first, std::int64_t rows) const;
   void expert_gate_up(const PackedOp& op, int worker);
   void expert_down(const PackedOp& op, int worker);
   std::uint8_t* page_of(std::int32_t layer, bool value, std::int64_t head) const;
@@ -165,6 +172,7 @@ class CpuExecutor final : public backend::Executor {
   void for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker, F f);
 
   const Kernels& kernels_;
+  const Kernels& reading_;  // for the segments that read; kernels_ where it makes no difference
   plan::ModelShape shape_;
   backend::Limits limits_;
   ThreadPool pool_;
@@ -208,6 +216,7 @@ class CpuExecutor final : public backend::Executor {
   // The running batch; capacity is reserved at load.
   const std::vector<backend::Segment>* segments_ = nullptr;
   std::vector<Token> tokens_;
+  std::int64_t writing_ = 0;  // tokens_ before those of the segments that read
   std::vector<TokenRun> runs_;
   std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
   std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work

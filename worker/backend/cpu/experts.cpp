@@ -2,6 +2,7 @@
 // of its rows; each row is multiplied by itself and adds its experts in rising order, so its bits
 // are those of a batch of one.
 
+#include <algorithm>
 #include <cstring>
 
 #include "worker/backend/cpu/tiles.h"
@@ -28,11 +29,10 @@ float sigmoid(const Kernels& kernels, double x) {
 void CpuExecutor::route(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   const Share share = share_of(rows, worker, pool_.size());
-  const std::int64_t q_stride = row_blocks_ * kernels_.block_bytes;
   for (std::int64_t i = share.first; i < share.last; ++i) {
     float* h = h_ + i * x_stride_;
     norm_row(op, x_ + i * x_stride_, h);
-    if (op.quantised > 0) kernels_.quantize(h, op.quantised, blocks_ + i * q_stride);
+    if (op.quantised > 0) quantize(op, i >= writing_, h, blocks_ + i * q_stride());
     if (op.gate == nullptr) continue;
     double sum = 0;
     for (std::int64_t j = 0; j < shape_.width; ++j) {
@@ -41,13 +41,13 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     routing_.gate[i] = sigmoid(kernels_, sum);
   }
   pool_.barrier();
-  MatmulArgs args = product(op.matrix[0], {h_, x_stride_, blocks_, q_stride, rows}, worker);
+  MatmulArgs args = product(op.matrix[0], {h_, x_stride_, blocks_, q_stride(), rows}, worker);
   args.y_stride = routing_.stride;
   for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     args.p0 = p0;
     args.p1 = p1;
     args.y = routing_.logits + p0 * kLanes;
-    kernels_.matmul(args);
+    multiply(args, writing_);
   });
   pool_.barrier();
   for (std::int64_t i = share.first; i < share.last; ++i) {
@@ -117,12 +117,29 @@ std::int64_t CpuExecutor::slots() const {
   return static_cast<std::int64_t>(tokens_.size()) * shape_.experts_used;
 }
 
-/// `rows` of an operand's rows from `first` on.
-Operand CpuExecutor::part(const Operand& all, std::int64_t first, std::int64_t rows) {
+/// As operand(), of the slots: which of them read follows from their tokens.
+Operand CpuExecutor::slot_operand(const PackedOp& op, const float* x, std::int64_t stride,
+                                  int worker) {
+  const std::int64_t all = slots();
+  const std::int64_t writing = writing_ * shape_.experts_used;
+  if (writing == 0 || writing == all) return operand(op, x, stride, all, writing, worker);
+  CHECK(op.norm == nullptr && !op.from_h);
+  const Share share = share_of(all, worker, pool_.size());
+  for (std::int64_t s = share.first; s < share.last && op.quantised > 0; ++s) {
+    quantize(op, routing_.slot_row[s] >= writing_, x + s * stride, blocks_ + s * q_stride());
+  }
+  pool_.barrier();
+  return {x, stride, op.quantised > 0 ? blocks_ : nullptr, q_stride(), all, writing};
+}
+
+/// `rows` of the slots' rows from `first` on: those of one expert, so ordered by token.
+Operand CpuExecutor::part(const Operand& all, std::int64_t first, std::int64_t rows) const {
   Operand r = all;
   r.x += first * all.x_stride;
   if (r.q != nullptr) r.q += first * all.q_stride;
   r.rows = rows;
+  const std::int32_t* row = routing_.slot_row + first;
+  r.writing = std::lower_bound(row, row + rows, writing_) - row;
   return r;
 }
 
@@ -131,24 +148,25 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
   const std::int64_t per = expert_pieces(panels, routing_.groups, pool_.size());
   const std::int64_t pieces = (panels + per - 1) / per;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
-  const Operand all = operand(op, routing_.rows, x_stride_, slots(), worker);
+  const Operand all = slot_operand(op, routing_.rows, x_stride_, worker);
   for_tiles(routing_.groups * pieces, 1, op, worker, [&](std::int64_t item, std::int64_t) {
     const std::int32_t expert = routing_.group[item / pieces];
     const std::int64_t first = routing_.first[expert];
     const std::int64_t rows = routing_.first[expert + 1] - first;
     const std::int64_t p0 = item % pieces * per;
     const std::int64_t p1 = std::min(p0 + per, panels);
-    MatmulArgs args = product(op.matrix[0], part(all, first, rows), worker);
+    const Operand own = part(all, first, rows);
+    MatmulArgs args = product(op.matrix[0], own, worker);
     args.p0 = expert * panels + p0;
     args.p1 = expert * panels + p1;
     float* f = e_ + first * e_stride_ + p0 * kLanes;
     args.y = f;
     args.y_stride = e_stride_;
-    kernels_.matmul(args);
+    multiply(args, own.writing);
     args.w = &op.matrix[1];
     args.y = tile;
     args.y_stride = tile_cols_;
-    kernels_.matmul(args);
+    multiply(args, own.writing);
     for (std::int64_t i = 0; i < rows; ++i) {
       kernels_.activate(op.activate, f + i * e_stride_, tile + i * tile_cols_, (p1 - p0) * kLanes);
     }
@@ -158,19 +176,20 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
 void CpuExecutor::expert_down(const PackedOp& op, int worker) {
   const std::int64_t panels = op.matrix[0].group_panels;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
-  const Operand all = operand(op, e_, e_stride_, slots(), worker);
+  const Operand all = slot_operand(op, e_, e_stride_, worker);
   for_tiles(panels, piece_panels(panels, pool_.size()), op, worker,
             [&](std::int64_t p0, std::int64_t p1) {
               for (std::int32_t g = 0; g < routing_.groups; ++g) {
                 const std::int32_t expert = routing_.group[g];
                 const std::int64_t first = routing_.first[expert];
                 const std::int64_t rows = routing_.first[expert + 1] - first;
-                MatmulArgs args = product(op.matrix[0], part(all, first, rows), worker);
+                const Operand own = part(all, first, rows);
+                MatmulArgs args = product(op.matrix[0], own, worker);
                 args.p0 = expert * panels + p0;
                 args.p1 = expert * panels + p1;
                 args.y = tile;
                 args.y_stride = tile_cols_;
-                kernels_.matmul(args);
+                multiply(args, own.writing);
                 for (std::int64_t i = 0; i < rows; ++i) {
                   float* x = x_ + routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
                   kernels_.add_scaled(x, tile + i * tile_cols_,

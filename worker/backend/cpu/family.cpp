@@ -32,7 +32,9 @@ std::uint64_t saved_state(const Cpuid& one) {
   return static_cast<std::uint64_t>(high) << 32 | low;
 }
 
-constexpr std::string_view kEmulated = "amx-emulated";  // never chosen, only forced
+// Never chosen, only forced.
+constexpr std::string_view kEmulated = "amx-emulated";
+constexpr std::string_view kBothEmulated = "avx512+amx-emulated";
 
 struct Need {
   const char* name;
@@ -103,6 +105,23 @@ bool tiles_agree() {
   return agree;
 }
 
+/// avx512, with other kernels for the segments that read.
+Kernels avx512_and(const Kernels& reading, const char* name) {
+  Kernels k = avx512_kernels();
+  k.name = name;
+  k.numerics = "int15+bf16";
+  k.reading = &reading;
+  return k;
+}
+const Kernels& avx512_amx_kernels() {
+  static const Kernels kernels = avx512_and(amx_kernels(), "avx512+amx");
+  return kernels;
+}
+const Kernels& avx512_amx_emulated_kernels() {
+  static const Kernels kernels = avx512_and(amx_emulated_kernels(), kBothEmulated.data());
+  return kernels;
+}
+
 struct Family {
   std::string_view name;
   const Kernels& (*kernels)();
@@ -137,14 +156,16 @@ std::vector<Family> families() {
     amx = missing({{"the system's permission to use tiles", may_use_tiles()}});
     if (amx.empty()) amx = missing({{"tiles that round as expected", tiles_agree()}});
   }
-  // The first that runs is the best one. amx stands behind avx512 because it decodes one sequence
-  // at half the rate (docs/kernels.md).
+  // The first that runs is the best one. amx alone stands behind avx512 because it decodes one
+  // sequence at half the rate (docs/kernels.md).
   std::vector<Family> all = {
+      {"avx512+amx", &avx512_amx_kernels, amx},
       {"avx512", &avx512_kernels, avx512},
       {"amx", &amx_kernels, amx},
       {"avx2", &avx2_kernels, missing({fma, f16c, avx2, ymm})},
       {"scalar", &scalar_kernels, ""},
       {kEmulated, &amx_emulated_kernels, avx512},
+      {kBothEmulated, &avx512_amx_emulated_kernels, avx512},
   };
   // HOLDFAST_KERNELS puts a family first, for whoever does not force another one.
   const char* first = std::getenv("HOLDFAST_KERNELS");
@@ -160,7 +181,8 @@ std::vector<std::string> runnable_families() {
   std::vector<std::string> out;
   const std::vector<Family> all = families();
   for (const Family& family : all) {
-    const bool wished = family.name != kEmulated || &family == &all.front();
+    const bool emulated = family.name == kEmulated || family.name == kBothEmulated;
+    const bool wished = !emulated || &family == &all.front();
     if (family.lacks.empty() && wished) out.emplace_back(family.name);
   }
   return out;
@@ -175,7 +197,9 @@ Result<const Kernels*> select_family(std::string_view forced) {
     if (family.lacks.empty()) return &family.kernels();
     if (!forced.empty()) return fail("this processor lacks " + family.lacks);
   }
-  return fail("no such family; expected amx, avx512, avx2, scalar or amx-emulated");
+  return fail(
+      "no such family; expected avx512+amx, avx512, amx, avx2, scalar, amx-emulated or "
+      "avx512+amx-emulated");
 }
 
 }  // namespace holdfast::cpu

@@ -11,7 +11,7 @@
 namespace holdfast::cpu {
 
 /// Best first, "scalar" always last. From CPUID, the register state that the system saves, and for
-/// amx a trial. Not "amx-emulated", which only select_family knows. The environment's
+/// amx a trial. Not those with an emulated amx, which only select_family knows. The environment's
 /// HOLDFAST_KERNELS puts the family that it names first.
 std::vector<std::string> runnable_families();
 

@@ -53,10 +53,10 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   runs_.clear();
   logit_tokens_.clear();
   hidden_wanted_ = false;
+  writing_ = 0;
   bad_token_.store(-1, std::memory_order_relaxed);
   for (auto& ticket : tickets_) ticket.store(0, std::memory_order_relaxed);
   const auto group = static_cast<std::int32_t>(shape_.heads / shape_.kv_heads);
-  const std::int32_t per_run = std::max(1, kAttentionQueries / group);
   for (std::int32_t s = 0; s < static_cast<std::int32_t>(segments.size()); ++s) {
     const backend::Segment& segment = segments[static_cast<std::size_t>(s)];
     CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
@@ -65,6 +65,11 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     hidden_wanted_ |= segment.hidden;
     const auto first = static_cast<std::int32_t>(tokens_.size());
     CHECK(first + segment.n <= limits_.batch_tokens);
+    const bool apart = segment.reads && reads_apart();
+    if (!apart) {
+      CHECK(writing_ == first);  // those that read come last
+      writing_ += segment.n;
+    }
     for (std::int32_t i = 0; i < segment.n; ++i) {
       CHECK(segment.tokens[i] >= 0 && segment.tokens[i] < shape_.vocab);
       tokens_.push_back({segment.tokens[i], s, segment.start + i});
@@ -73,6 +78,8 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
       CHECK(segment.pages[p] >= 0 && segment.pages[p] < limits_.pages);
     }
+    const std::int32_t per_run =
+        std::max(1, (apart ? reading_ : kernels_).attention_queries / group);
     // Late runs see most tokens: handing them out first keeps the end of the pass short.
     for (std::int32_t at = (segment.n - 1) / per_run * per_run; at >= 0; at -= per_run) {
       runs_.push_back({first + at, std::min(per_run, segment.n - at), s});
@@ -197,27 +204,39 @@ void CpuExecutor::embed(int worker) {
   }
 }
 
+/// Bytes from row to row of quantised rows, whoever quantises them.
+std::int64_t CpuExecutor::q_stride() const {
+  return row_blocks_ * std::max(kernels_.block_bytes, reading_.block_bytes);
+}
+
+void CpuExecutor::quantize(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const {
+  (reads ? reading_ : kernels_).quantize(x, op.quantised, q);
+}
+
 /// The rows of a product: the operation's norm of x, or x as it is, also as whole numbers where its
 /// weights are quantised. Few rows: each thread has its own copy, which is cheaper than a barrier.
 Operand CpuExecutor::operand(const PackedOp& op, const float* x, std::int64_t stride,
-                             std::int64_t rows, int worker) {
+                             std::int64_t rows, std::int64_t writing, int worker) {
   const WorkerScratch& own = workers_[static_cast<std::size_t>(worker)];
   const bool alone = rows <= kPrivateRows;
   const bool norm = op.norm != nullptr;
   const bool whole = op.quantised > 0;
   float* h = alone ? own.rows : h_;
   std::uint8_t* q = alone ? own.blocks : blocks_;
-  const std::int64_t q_stride = row_blocks_ * kernels_.block_bytes;
   if (!norm && op.from_h) x = h_;
   const Share share = alone ? Share{0, rows} : share_of(rows, worker, pool_.size());
   for (std::int64_t i = share.first; i < share.last; ++i) {
     if (norm) norm_row(op, x + i * stride, h + i * stride);
-    if (whole) {
-      kernels_.quantize((norm ? h : x) + i * stride, op.quantised, q + i * q_stride);
-    }
+    if (whole) quantize(op, i >= writing, (norm ? h : x) + i * stride, q + i * q_stride());
   }
   if (!alone && (norm || whole)) pool_.barrier();
-  return {norm ? h : x, stride, whole ? q : nullptr, q_stride, rows};
+  return {norm ? h : x, stride, whole ? q : nullptr, q_stride(), rows, writing};
+}
+
+/// Of all tokens of the batch.
+Operand CpuExecutor::token_operand(const PackedOp& op, const float* x, std::int64_t stride,
+                                   int worker) {
+  return operand(op, x, stride, static_cast<std::int64_t>(tokens_.size()), writing_, worker);
 }
 
 MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int worker) const {
@@ -232,14 +251,26 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int wor
   return args;
 }
 
+/// The first `writing` rows by the family's own kernels, the others by those for segments that read.
+void CpuExecutor::multiply(const MatmulArgs& args, std::int64_t writing) const {
+  MatmulArgs some = args;
+  some.rows = std::min(writing, args.rows);
+  if (some.rows > 0) kernels_.matmul(some);
+  if (args.rows <= writing) return;
+  some.rows = args.rows - writing;
+  some.x += writing * args.x_stride;
+  if (args.q != nullptr) some.q += writing * args.q_stride;
+  some.y += writing * args.y_stride;
+  reading_.matmul(some);
+}
+
 std::uint8_t* CpuExecutor::page_of(std::int32_t layer, bool value, std::int64_t head) const {
   const std::int64_t head_bytes = page_bytes_ / shape_.kv_heads;
   return kv_.data() + (2 * layer + (value ? 1 : 0)) * layer_bytes_ + head * head_bytes;
 }
 
 void CpuExecutor::qkv(const PackedOp& op, int worker) {
-  const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const Operand h = operand(op, x_, x_stride_, rows, worker);
+  const Operand h = token_operand(op, x_, x_stride_, worker);
   const std::int64_t heads = shape_.heads + 2 * shape_.kv_heads;
   for_tiles(heads, 1, op, worker, [&](std::int64_t first, std::int64_t) {
     const std::int64_t after_q = first - shape_.heads;
@@ -259,7 +290,7 @@ void CpuExecutor::qkv_head(const PackedOp& op, int which, std::int64_t head, con
   args.p1 = (head + 1) * head_pad_ / kLanes;
   args.y = which == 0 ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = which == 0 ? q_stride_ : tile_cols_;
-  kernels_.matmul(args);
+  multiply(args, h.writing);
   finish_head(op, which, head, args.y, args.y_stride);
 }
 
@@ -313,29 +344,30 @@ void CpuExecutor::attend(const PackedOp& op, int worker) {
     args.head_pad = static_cast<std::int32_t>(head_pad_);
     args.scale = op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
     args.scratch = workers_[static_cast<std::size_t>(worker)].attention;
+    const Kernels& kernels = run.first < writing_ ? kernels_ : reading_;
     if (!op.more) {
-      kernels_.attention(args);
+      kernels.attention(args);
       continue;
     }
     args.window = op.window;
     args.cap = op.cap;
     if (!shape_.causal) args.seen = (*segments_)[static_cast<std::size_t>(run.segment)].n;
-    kernels_.attention_ranged(args);
+    kernels.attention_ranged(args);
   }
 }
 
 void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker) {
   if (op.more) return product_more(op, x, stride, worker);
-  const auto rows = static_cast<std::int64_t>(tokens_.size());
-  MatmulArgs args = product(op.matrix[0], operand(op, x, stride, rows, worker), worker);
+  const Operand operand = token_operand(op, x, stride, worker);
+  MatmulArgs args = product(op.matrix[0], operand, worker);
   args.y = workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = tile_cols_;
   for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
             [&](std::int64_t p0, std::int64_t p1) {
               args.p0 = p0;
               args.p1 = p1;
-              kernels_.matmul(args);
-              for (std::int64_t i = 0; i < rows; ++i) {
+              multiply(args, operand.writing);
+              for (std::int64_t i = 0; i < operand.rows; ++i) {
                 kernels_.add(x_ + i * x_stride_ + p0 * kLanes, args.y + i * tile_cols_,
                              (p1 - p0) * kLanes);
               }
@@ -344,8 +376,7 @@ void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t s
 
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
   if (op.more) return gate_up_more(op, worker);
-  const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const Operand h = operand(op, x_, x_stride_, rows, worker);
+  const Operand h = token_operand(op, x_, x_stride_, worker);
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   MatmulArgs args = product(op.matrix[0], h, worker);
   for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
@@ -355,12 +386,12 @@ void CpuExecutor::gate_up(const PackedOp& op, int worker) {
               args.w = &op.matrix[0];
               args.y = f_ + p0 * kLanes;
               args.y_stride = f_stride_;
-              kernels_.matmul(args);
+              multiply(args, h.writing);
               args.w = &op.matrix[1];
               args.y = tile;
               args.y_stride = tile_cols_;
-              kernels_.matmul(args);
-              for (std::int64_t i = 0; i < rows; ++i) {
+              multiply(args, h.writing);
+              for (std::int64_t i = 0; i < h.rows; ++i) {
                 kernels_.silu_mul(f_ + i * f_stride_ + p0 * kLanes, tile + i * tile_cols_,
                                   (p1 - p0) * kLanes);
               }
@@ -378,7 +409,10 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
   }
   pool_.barrier();
   finish_hidden(op, worker);
-  const Operand h = operand(op, wanted_, x_stride_, rows, worker);
+  const auto first_reading =
+      std::lower_bound(logit_tokens_.begin(), logit_tokens_.end(), writing_);
+  const Operand h =
+      operand(op, wanted_, x_stride_, rows, first_reading - logit_tokens_.begin(), worker);
   MatmulArgs args = product(op.matrix[0], h, worker);
   args.y_stride = logit_stride_;
   for_tiles(
@@ -386,7 +420,7 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
         args.p0 = p0;
         args.p1 = p1;
         args.y = logits_ + p0 * kLanes;
-        kernels_.matmul(args);
+        multiply(args, h.writing);
         for (std::int64_t i = 0; i < rows; ++i) {
           float* y = args.y + i * logit_stride_;
           if (op.more) kernels_.scale_cap(y, op.scale, op.cap, (p1 - p0) * kLanes);

@@ -84,17 +84,17 @@ void CpuExecutor::norm_qk(const PackedOp& op, int worker) {
 /// kOutAdd and kDownAdd with a bias, a scale, or h as the place of the result.
 void CpuExecutor::product_more(const PackedOp& op, const float* x, std::int64_t stride,
                                int worker) {
-  const auto rows = static_cast<std::int64_t>(tokens_.size());
-  MatmulArgs args = product(op.matrix[0], operand(op, x, stride, rows, worker), worker);
+  const Operand operand = token_operand(op, x, stride, worker);
+  MatmulArgs args = product(op.matrix[0], operand, worker);
   args.y = workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = tile_cols_;
   for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
             [&](std::int64_t p0, std::int64_t p1) {
               args.p0 = p0;
               args.p1 = p1;
-              kernels_.matmul(args);
+              multiply(args, operand.writing);
               const std::int64_t n = (p1 - p0) * kLanes;
-              for (std::int64_t i = 0; i < rows; ++i) {
+              for (std::int64_t i = 0; i < operand.rows; ++i) {
                 float* y = args.y + i * tile_cols_;
                 float* to = (op.to_h ? h_ : x_) + i * x_stride_ + p0 * kLanes;
                 if (op.bias[0] != nullptr) kernels_.add(y, op.bias[0] + p0 * kLanes, n);
@@ -110,8 +110,7 @@ void CpuExecutor::product_more(const PackedOp& op, const float* x, std::int64_t 
 
 /// kNormGateUp with biases, without a gate, or with another activation.
 void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
-  const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const Operand h = operand(op, x_, x_stride_, rows, worker);
+  const Operand h = token_operand(op, x_, x_stride_, worker);
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   const bool gated = op.matrix[1].panels > 0;
   MatmulArgs args = product(op.matrix[0], h, worker);
@@ -123,14 +122,14 @@ void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
               args.w = &op.matrix[0];
               args.y = f_ + p0 * kLanes;
               args.y_stride = f_stride_;
-              kernels_.matmul(args);
+              multiply(args, h.writing);
               if (gated) {
                 args.w = &op.matrix[1];
                 args.y = tile;
                 args.y_stride = tile_cols_;
-                kernels_.matmul(args);
+                multiply(args, h.writing);
               }
-              for (std::int64_t i = 0; i < rows; ++i) {
+              for (std::int64_t i = 0; i < h.rows; ++i) {
                 float* f = f_ + i * f_stride_ + p0 * kLanes;
                 float* up = gated ? tile + i * tile_cols_ : nullptr;
                 if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);

@@ -2,7 +2,8 @@
 // The kernels of one instruction set behind function pointers. Families are compiled from the same
 // sources (matmul.inc, dots.inc, attention.inc, rows.inc) over a 16-lane vector type, so they
 // perform the same operations in the same order: their results are equal bit for bit. Only amx
-// differs, in its products: it is a numeric class of its own.
+// differs, in its products: it is a numeric class of its own. Where a processor has it, it serves
+// the sequences that read much and write little, and avx512 the others.
 //
 // Thread rule: every function is pure apart from its outputs; callers give threads disjoint ones.
 // Activation rows are zero-padded to a multiple of 32 floats.
@@ -20,9 +21,10 @@ inline constexpr int kFusedRows = 8;               // most rows that are multipl
 inline constexpr int kTilePanels = 8;              // panels that a wide product unpacks at once
 inline constexpr int kTileK = 256;                 // k that it unpacks at once
 
-/// Floats of scratch that matmul needs for a wide product (one thread).
-inline constexpr std::int64_t kUnpackFloats =
-    static_cast<std::int64_t>(kTilePanels) * kTileK * kLanes;
+/// Floats of scratch that matmul needs for a wide product (one thread): eight panels of 2,048 k as
+/// bfloat16 for amx, the others take an eighth of it.
+inline constexpr std::int64_t kUnpackFloats = 8 * 2048 * kLanes / 2;
+static_assert(kUnpackFloats >= kTilePanels * kTileK * kLanes);
 
 /// One matrix product: y[m][ (p - p0) * 16 + lane ] for panels [p0, p1). With weights of 16 or 32
 /// bits each output is a chain of fused multiply-adds with the floats of `x` over k in order from
@@ -80,11 +82,18 @@ struct AttentionArgs {
 
 enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf };
 
-/// Queries (tokens x group) of one call are at most this many, or one token's group if larger.
-inline constexpr std::int32_t kAttentionQueries = 32;
+/// Queries (tokens x group) of one call are at most this many, or one token's group if larger. A
+/// family says how many it wants (Kernels::attention_queries).
+inline constexpr std::int32_t kAttentionQueriesMost = 256;
 
+/// What amx/attention.inc needs more: tiles of the queries, of a page, and of a block of scores.
+constexpr std::int64_t attention_tile_floats(std::int64_t queries, std::int64_t head_pad) {
+  const std::int64_t wide = round_up(head_pad, 32);
+  return (round_up(queries, 16) + 2 * kPageTokens) * wide + 64 * kPageTokens;
+}
 constexpr std::int64_t attention_scratch_floats(std::int64_t queries, std::int64_t head_pad) {
-  return queries * (2 * head_pad + 4) + 2 * kPageTokens * head_pad + 8 * kPageTokens + 64;
+  return queries * (2 * head_pad + 4) + 2 * kPageTokens * head_pad + 8 * kPageTokens + 64 +
+         attention_tile_floats(queries, head_pad);
 }
 
 /// The rotary table rows of one position: cos[pairs], sin[pairs].
@@ -97,7 +106,8 @@ struct RopeRow {
 
 struct Kernels {
   const char* name;
-  const char* numerics;  // families with the same one here have the same bits: "int15" or "bf16"
+  /// Families with the same one here have the same bits: "int15", "bf16", or "int15+bf16".
+  const char* numerics;
   void (*matmul)(const MatmulArgs& args);
   /// Whether products with such weights take `q` in place of `x`.
   bool (*takes_quantized)(Format format);
@@ -139,6 +149,10 @@ struct Kernels {
   void (*add_scaled)(float* y, const float* b, float s, std::int64_t n);
   /// y *= s, then y = cap * tanh(y / cap) if cap > 0, over n floats, n a multiple of 16.
   void (*scale_cap)(float* y, float s, float cap, std::int64_t n);
+  std::int32_t attention_queries = 32;
+  /// The family for segments that `read` (backend::Segment): of the same layout and the same
+  /// functions but for products and attention. Null: this one.
+  const Kernels* reading = nullptr;
 };
 
 const Kernels& scalar_kernels();

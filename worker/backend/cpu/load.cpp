@@ -147,7 +147,8 @@ class Loader {
       packed.cap = static_cast<float>(op.cap);
       HF_CHECKED(place_op(op, packed, carver));
       for (const PackedMatrix& m : packed.matrix) {
-        if (m.panels > 0 && to_.kernels_.takes_quantized(m.format)) {
+        if (m.panels > 0 && (to_.kernels_.takes_quantized(m.format) ||
+                             to_.reading_.takes_quantized(m.format))) {
           packed.quantised = round_up(m.cols, kActivationBlock);
         }
       }
@@ -373,7 +374,7 @@ class Loader {
     to_.wanted_ = c.floats(logit_rows * to_.x_stride_);
     to_.logits_ = c.floats(logit_rows * to_.logit_stride_);
     const std::int64_t queries =
-        std::max<std::int64_t>(kAttentionQueries, to_.shape_.heads / to_.shape_.kv_heads);
+        std::max<std::int64_t>(kAttentionQueriesMost, to_.shape_.heads / to_.shape_.kv_heads);
     for (WorkerScratch& w : to_.workers_) {
       w.unpack = c.floats(kUnpackFloats);
       w.tile = c.floats(batch * to_.tile_cols_);
@@ -493,6 +494,7 @@ Result<void> check_limits(const model::Program& program, const backend::LoadOpti
 CpuExecutor::CpuExecutor(const model::Program& program, const backend::LoadOptions& options,
                          const Kernels& kernels)
     : kernels_(kernels),
+      reading_(kernels.reading != nullptr ? *kernels.reading : kernels),
       shape_(program.shape),
       limits_(options.limits),
       pool_(options.threads),

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "worker/backend/cpu/kernels.h"
 
@@ -28,9 +29,17 @@ namespace holdfast::cpu::amx {
 namespace {
 using namespace avx512;
 using Tiles = HardTiles;
+#include "worker/backend/cpu/lanes.inc"
+
 #include "worker/backend/cpu/reader.inc"
 
 #include "worker/backend/cpu/amx/products.inc"
+
+#include "worker/backend/cpu/kv_read.inc"
+
+#include "worker/backend/cpu/attention_state.inc"
+
+#include "worker/backend/cpu/amx/attention.inc"
 }  // namespace
 }  // namespace holdfast::cpu::amx
 

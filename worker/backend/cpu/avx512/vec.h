@@ -69,6 +69,30 @@ HF_INLINE V first_lanes(V v, int n, V other) {
   return _mm512_mask_mov_ps(other, static_cast<__mmask16>(n >= 16 ? 0xffff : (1 << n) - 1), v);
 }
 
+#define HF_OWN_LANE_SUMS 1
+/// As lanes.inc has them, without a way through memory.
+template <class F>
+HF_INLINE float fold_lanes(V v, F f) {
+  const __m256 eight = f(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = f(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = f(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(f(two, _mm_movehdup_ps(two)));
+}
+struct AddLanes {
+  HF_INLINE_METHOD __m256 operator()(__m256 a, __m256 b) const { return _mm256_add_ps(a, b); }
+  HF_INLINE_METHOD __m128 operator()(__m128 a, __m128 b) const { return _mm_add_ps(a, b); }
+};
+struct MaxLanes {
+  HF_INLINE_METHOD __m256 operator()(__m256 a, __m256 b) const { return _mm256_max_ps(a, b); }
+  HF_INLINE_METHOD __m128 operator()(__m128 a, __m128 b) const { return _mm_max_ps(a, b); }
+};
+HF_INLINE float lane_sum(V v) {
+  return fold_lanes(v, AddLanes());
+}
+HF_INLINE float lane_max(V v) {
+  return fold_lanes(v, MaxLanes());
+}
+
 HF_INLINE I load_int(const void* p) {
   return _mm512_loadu_si512(p);
 }
