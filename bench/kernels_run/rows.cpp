@@ -14,7 +14,7 @@ namespace {
 
 using namespace cpu;
 
-constexpr std::int32_t kHeadDim = 128, kGroup = 4;
+constexpr std::int32_t kHeadDim = 128, kGroup = 4, kQueries = 32;
 
 /// One kv head's pages behind `context` tokens, and queries of the last `tokens` of them.
 struct Attention {
@@ -153,8 +153,8 @@ void register_attention() {
         ->ArgNames({"context", "tokens"})
         ->Args({512, 1})
         ->Args({4096, 1})
-        ->Args({512, kAttentionQueries / kGroup})
-        ->Args({4096, kAttentionQueries / kGroup})
+        ->Args({512, kQueries / kGroup})
+        ->Args({4096, kQueries / kGroup})
         ->Unit(benchmark::kMicrosecond);
   }
 }

@@ -188,11 +188,11 @@ void MatrixRunner::bench(const Cell& cell, const std::string& file) {
   const auto flag = [](const char* name, std::int64_t value) {
     return std::string(" ") + name + " " + std::to_string(value);
   };
-  std::string command = "timeout -k 5 " + std::to_string(seconds) + " " + holdfast() + " bench " +
-                        shell_word(file) + flag("-p", cell.times_prefill() ? cell.context : 0) +
-                        flag("-c", cell.context - grown) + flag("-n", kDecodeSteps) +
-                        flag("-r", cell.samples()) + flag("-b", cell.streams) +
-                        flag("-t", wish_.threads);
+  std::string command =
+      "timeout --foreground -k 5 " + std::to_string(seconds) + " " + holdfast() + " bench " +
+      shell_word(file) + flag("-p", cell.times_prefill() ? cell.context : 0) +
+      flag("-c", cell.context - grown) + flag("-n", kDecodeSteps) + flag("-r", cell.samples()) +
+      flag("-b", cell.streams) + flag("-t", wish_.threads);
   if (!wish_.kernels.empty()) command += " --kernels " + shell_word(wish_.kernels);
   const CpuTicks before = read_cpu_ticks();
   const Result<Ended> ended = run_command(command + " 2>&1");

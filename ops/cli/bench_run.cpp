@@ -64,8 +64,8 @@ Result<double> run_steps(engine::Engine& engine, std::int32_t steps) {
   return seconds_now() - start;
 }
 
-/// Tokens that a stream may generate: at least those of the samples, and so many that it is one
-/// that writes, for kernels that tell those from requests that read much and write little.
+/// Tokens that a stream may generate: at least those of the samples, and so many that it does not
+/// count as one that reads much and writes little (engine: reads_mostly), with kernels for reading.
 std::int64_t tokens_wanted(const BenchCall& call) {
   return std::max<std::int64_t>(std::int64_t{call.decode_tokens} * call.repeat, call.context / 8) +
          1;
