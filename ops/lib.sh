@@ -76,6 +76,9 @@ configure() {
   cmake -S "$ROOT" -B "$dir" -G Ninja "${launcher[@]}" "$@" >&2 || die "configuring $dir failed"
 }
 
+# build_name: the commit of the sources, for records of measurements.
+build_name() { git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown; }
+
 # jobs: one compiler for a core, and 1.5 GB of memory for each.
 jobs_wanted() {
   local cores memory

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 namespace holdfast::bench {
 namespace {
@@ -19,7 +18,6 @@ struct Arguments {
   bool json = false;
   bool help = false;
   std::string dir = fs::temp_directory_path().string();
-  std::string record;
 };
 
 bool parse(int argc, char** argv, const Program& program, Arguments& a) {
@@ -42,12 +40,22 @@ bool parse(int argc, char** argv, const Program& program, Arguments& a) {
     } else if (c == kModel) {
       a.place.model = optarg;
     } else if (c == kRecord) {
-      a.record = optarg;
+      a.place.record = optarg;
     } else if (!program.take(c, optarg)) {
       return false;
     }
   }
   return optind == argc;
+}
+
+/// Which sources were measured: the bench/ scripts know.
+void describe_build(Report& report) {
+  if (const char* build = std::getenv("HOLDFAST_BENCH_BUILD")) report.fact("build", build);
+}
+
+Result<void> keep(const Report& report, const std::string& record) {
+  if (record.empty()) return {};
+  return write_report(report, record);
 }
 
 }  // namespace
@@ -66,12 +74,16 @@ int run_program(int argc, char** argv, const Program& program) {
   }
   Report report(program.name);
   describe_machine(a.place.scratch, report);
+  describe_build(report);
   const bool sensible = program.run(a.place, report);
   std::error_code ignored;
   fs::remove_all(a.place.scratch, ignored);
   if (!sensible) return std::fputs(program.usage, stderr), 2;
   std::printf("%s\n", a.json ? report.json().c_str() : report.table().c_str());
-  if (!a.record.empty()) std::ofstream(a.record) << report.json() << "\n";
+  const std::string record = program.keeps_record ? "" : a.place.record;
+  if (const Result<void> kept = keep(report, record); !kept) {
+    return std::fprintf(stderr, "bench: %s\n", kept.error().what.c_str()), 1;
+  }
   return report.problems().empty() ? 0 : 1;
 }
 

@@ -17,6 +17,7 @@ struct Place {
   std::string programs;  // folder of the programs
   std::string model;     // a GGUF file
   std::string scratch;   // empty, removed afterwards
+  std::string record;    // where the report's JSON will be written; may be empty
 };
 
 struct Program {
@@ -29,6 +30,7 @@ struct Program {
   /// False: the arguments make no sense together. What goes wrong in the run is a problem of the
   /// report.
   std::function<bool(const Place& place, Report& report)> run;
+  bool keeps_record = false;  // run() writes it, piece by piece
 };
 
 /// The exit status: 0, 1 when the report has problems, 2 for arguments that are wrong.

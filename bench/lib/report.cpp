@@ -39,7 +39,7 @@ void Report::add(Figure figure) {
 
 void Report::add(const std::string& name, double value, const std::string& unit,
                  std::optional<Goal> goal, const std::string& note) {
-  add(Figure{name, unit, value, goal, note});
+  add(Figure{name, unit, value, goal, note, std::nullopt, {}});
 }
 
 void Report::add(const std::string& name, const Summary& s, const std::string& unit,
@@ -50,6 +50,14 @@ void Report::add(const std::string& name, const Summary& s, const std::string& u
     add(name + "." + part, value, unit, goal_of == part ? goal : std::nullopt);
   }
   add(name + ".n", static_cast<double>(s.n), "samples");
+}
+
+void Report::add_samples(const std::string& name, std::vector<double> samples,
+                         const std::string& unit, Better better, std::optional<Goal> goal,
+                         const std::string& note) {
+  Figure figure{name, unit, median(samples), goal, note, better, {}};
+  figure.samples = std::move(samples);
+  add(std::move(figure));
 }
 
 const Figure* Report::find(const std::string& name) const {
@@ -71,12 +79,17 @@ std::string Report::json() const {
     one["unit"] = figure.unit;
     if (figure.goal) {
       one["goal"] = rounded(figure.goal->value);
-      one["better"] = figure.goal->better == Better::kLower ? "lower" : "higher";
       one["met"] = figure.met();
     }
+    if (figure.goal || figure.better) {
+      const Better better = figure.goal ? figure.goal->better : *figure.better;
+      one["better"] = better == Better::kLower ? "lower" : "higher";
+    }
+    for (const double sample : figure.samples) one["samples"].push_back(rounded(sample));
     if (!figure.note.empty()) one["note"] = figure.note;
     document["figures"].push_back(std::move(one));
   }
+  for (const Fact& cell : skipped_) document["skipped"][cell.name] = cell.value;
   document["problems"] = problems_;
   return document.dump(1);
 }
@@ -98,6 +111,7 @@ std::string Report::table() const {
                   figure.note.empty() ? "" : "  # ", figure.note.c_str());
     out += std::string(line) + "\n";
   }
+  for (const Fact& cell : skipped_) out += "skipped " + cell.name + ": " + cell.value + "\n";
   for (const std::string& problem : problems_) out += "PROBLEM: " + problem + "\n";
   return out;
 }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -40,7 +41,42 @@ std::string name_of_filesystem(const std::string& dir) {
   }
 }
 
+constexpr int kDraws = 2'000;
+
+std::vector<double> drawn_again(const std::vector<double>& values, std::mt19937& random) {
+  std::vector<double> drawn;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    drawn.push_back(values[random() % values.size()]);
+  }
+  return drawn;
+}
+
+Interval middle(std::vector<double> found) {
+  std::sort(found.begin(), found.end());
+  return {found[kDraws / 40], found[kDraws - kDraws / 40 - 1]};
+}
+
 }  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+Interval median_interval(const std::vector<double>& values) {
+  return ratio_interval(values, {1});
+}
+
+Interval ratio_interval(const std::vector<double>& over, const std::vector<double>& under) {
+  if (over.empty() || under.empty()) return {};
+  std::mt19937 random(1);
+  std::vector<double> found;
+  for (int i = 0; i < kDraws; ++i) {
+    const double top = median(drawn_again(over, random));
+    found.push_back(top / median(drawn_again(under, random)));
+  }
+  return middle(std::move(found));
+}
 
 Summary summarize(std::vector<double> values) {
   Summary s;

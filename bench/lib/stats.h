@@ -18,6 +18,18 @@ struct Summary {
 /// Nearest-rank percentiles. All zero for no values.
 Summary summarize(std::vector<double> values);
 
+/// The middle value, or the mean of the middle two; 0 for none.
+double median(std::vector<double> values);
+
+/// The middle 95 % of what a median is when the values are drawn again with replacement; the same
+/// numbers each time. {0, 0} for no values.
+struct Interval {
+  double low = 0, high = 0;
+};
+Interval median_interval(const std::vector<double>& values);
+/// Likewise of median(over) / median(under), both drawn again, each for itself.
+Interval ratio_interval(const std::vector<double>& over, const std::vector<double>& under);
+
 /// Least-squares slope of y over x; 0 for fewer than two points or one x.
 double slope(const std::vector<std::pair<double, double>>& points);
 

@@ -1,15 +1,11 @@
 // bench/peers: this engine beside another one on the same file, in one run: pairs A B B A, so that
 // what else the machine does hits both, and the median of the pairs' ratios with an interval.
 
-#include <sys/wait.h>
-
-#include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <random>
 
+#include "bench/lib/command.h"
 #include "bench/lib/program.h"
 #include "shared/base/result.h"
 
@@ -18,73 +14,33 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: holdfast-bench-peers --model FILE.gguf --peer-cmd CMD [--pairs N] [--prompt N]\n"
-    "                            [--decode N] [--threads N] [--kernels NAME] [--json]\n"
-    "                            [--record FILE]\n"
+    "                            [--decode N] [--streams N] [--context N] [--threads N]\n"
+    "                            [--kernels NAME] [--note TEXT] [--json] [--record FILE]\n"
     "Runs `holdfast bench` and the peer in turn (A B B A). CMD is a shell command in which "
     "{file},\n"
-    "{prompt}, {decode} and {threads} are replaced; its last line of output is a JSON object with\n"
-    "prefill_tok_s and decode_tok_s (0: not measured). bench/peers.mjs is one for the npm package\n"
-    "node-llama-cpp. Defaults: 15 pairs, 512 tokens of prefill, 64 of decode, 2 threads.\n";
+    "{prompt}, {decode}, {streams}, {context} and {threads} are replaced; its last line of output\n"
+    "is a JSON object with prefill_tok_s and decode_tok_s (0: not measured; decoding is summed "
+    "over\n"
+    "the streams, each of which has the context when it begins). bench/peers.mjs is one for the "
+    "npm\n"
+    "package node-llama-cpp. --note says in the record who the peer is.\n"
+    "Defaults: 15 pairs, 512 tokens of prefill, 64 of decode, 1 stream, context 1, 2 threads.\n";
 
 struct Wish {
-  std::string peer, kernels;
-  int pairs = 15, prompt = 512, decode = 64, threads = 2;
+  std::string peer, kernels, note;
+  int pairs = 15, prompt = 512, decode = 64, streams = 1, context = 1, threads = 2;
 };
 
 struct Rates {
   double prefill = 0, decode = 0;
+  std::string numerics_class;  // ours
 };
 
-std::string replaced(std::string text, const std::string& name, const std::string& value) {
-  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size()) {
-    text.replace(at, name.size(), value);
-  }
-  return text;
-}
-
-std::string quoted(const std::string& text) {
-  return "'" + replaced(text, "'", "'\\''") + "'";
-}
-
-/// The last JSON object that a shell command prints.
 Result<Rates> measure(const std::string& command) {
-  std::FILE* pipe = popen(command.c_str(), "re");
-  if (pipe == nullptr) return Error{Errc::kIo, "cannot run " + command};
-  std::string out;
-  std::array<char, 4096> buffer;
-  for (std::size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
-    out.append(buffer.data(), n);
-  }
-  const int status = pclose(pipe);
-  const auto refuse = [&](const std::string& why) {
-    return Error{Errc::kIo,
-                 command + ": " + why + ": " + out.substr(out.size() > 200 ? out.size() - 200 : 0)};
-  };
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return refuse("failed");
-  const std::size_t last = out.rfind("\n{");
-  const std::string text = last == std::string::npos ? out : out.substr(last + 1);
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return refuse("its last output is no JSON object");
-  return Rates{json.value("prefill_tok_s", 0.0), json.value("decode_tok_s", 0.0)};
-}
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
-}
-
-/// The middle 95 % of the medians of samples drawn with replacement.
-std::pair<double, double> bootstrap(const std::vector<double>& ratios) {
-  std::mt19937 random(1);
-  std::vector<double> medians;
-  for (int i = 0; i < 2'000; ++i) {
-    std::vector<double> drawn;
-    for (std::size_t k = 0; k < ratios.size(); ++k)
-      drawn.push_back(ratios[random() % ratios.size()]);
-    medians.push_back(median(drawn));
-  }
-  std::sort(medians.begin(), medians.end());
-  return {medians[50], medians[1'949]};
+  HF_TRY(const nlohmann::json json, json_of_command(command));
+  Rates rates{json.value("prefill_tok_s", 0.0), json.value("decode_tok_s", 0.0),
+              json.value("class", "")};
+  return rates;
 }
 
 void add_ratio(Report& report, const std::string& name, const std::vector<Rates>& ours,
@@ -97,26 +53,29 @@ void add_ratio(Report& report, const std::string& name, const std::vector<Rates>
     ratios.push_back(mine.back() / other.back());
   }
   if (ratios.empty()) return;
-  const auto [low, high] = bootstrap(ratios);
+  const Interval middle = median_interval(ratios);
   char note[64];
-  std::snprintf(note, sizeof note, "95 %%: %.3f to %.3f, %zu pairs", low, high, ratios.size());
-  report.add(name + ".ours", median(mine), "tokens/s");
-  report.add(name + ".theirs", median(other), "tokens/s");
-  report.add(name + ".ratio", median(ratios), "x", std::nullopt, note);
+  std::snprintf(note, sizeof note, "95 %%: %.3f to %.3f, %zu pairs", middle.low, middle.high,
+                ratios.size());
+  report.add_samples(name + ".ours", mine, "tokens/s", Better::kHigher);
+  report.add_samples(name + ".theirs", other, "tokens/s", Better::kHigher);
+  report.add_samples(name + ".ratio", ratios, "x", Better::kHigher, std::nullopt, note);
 }
 
 bool run(const Wish& wish, const Place& place, Report& report) {
   const auto filled = [&](std::string text) {
-    text = replaced(text, "{file}", quoted(place.model));
+    text = replaced(text, "{file}", shell_word(place.model));
+    text = replaced(text, "{streams}", std::to_string(wish.streams));
+    text = replaced(text, "{context}", std::to_string(wish.context));
     text = replaced(text, "{prompt}", std::to_string(wish.prompt));
     text = replaced(text, "{decode}", std::to_string(wish.decode));
     return replaced(text, "{threads}", std::to_string(wish.threads));
   };
   const std::string ours =
-      filled(quoted(place.programs + "/holdfast") +
+      filled(shell_word(place.programs + "/holdfast") +
              " --json bench {file} --prompt-tokens {prompt} --decode-tokens {decode} --threads "
-             "{threads}" +
-             (wish.kernels.empty() ? "" : " --kernels " + quoted(wish.kernels)));
+             "{threads} --streams {streams} --context {context}" +
+             (wish.kernels.empty() ? "" : " --kernels " + shell_word(wish.kernels)));
   const std::string theirs = filled(wish.peer);
   std::vector<Rates> a, b;
   const CpuTicks before = read_cpu_ticks();
@@ -133,6 +92,13 @@ bool run(const Wish& wish, const Place& place, Report& report) {
     std::fprintf(stderr, "pair %d: prefill %.1f and %.1f, decode %.2f and %.2f tokens/s\n", pair,
                  a.back().prefill, b.back().prefill, a.back().decode, b.back().decode);
   }
+  // "cpu/FAMILY/…": the family that was measured, and its revision.
+  report.fact("class", a.back().numerics_class);
+  report.fact("threads", std::to_string(wish.threads));
+  report.fact("streams", std::to_string(wish.streams));
+  report.fact("context", std::to_string(wish.context));
+  report.fact("file", place.model.substr(place.model.rfind('/') + 1));
+  if (!wish.note.empty()) report.fact("peer", wish.note);
   add_ratio(report, "prefill", a, b, &Rates::prefill);
   add_ratio(report, "decode", a, b, &Rates::decode);
   report.add("steal", steal_percent(before, read_cpu_ticks()), "%");
@@ -152,6 +118,12 @@ bool take(Wish& wish, int option, const char* value) {
       return number(&wish.prompt, 0);
     case 'd':
       return number(&wish.decode, 0);
+    case 's':
+      return number(&wish.streams, 1);
+    case 'x':
+      return number(&wish.context, 1);
+    case 'o':
+      return !(wish.note = value).empty();
     default:
       return number(&wish.threads, 1);
   }
@@ -169,7 +141,9 @@ int main(int argc, char** argv) {
   program.options = {
       {"peer-cmd", required_argument, nullptr, 'c'}, {"kernels", required_argument, nullptr, 'k'},
       {"pairs", required_argument, nullptr, 'n'},    {"prompt", required_argument, nullptr, 'p'},
-      {"decode", required_argument, nullptr, 'd'},   {"threads", required_argument, nullptr, 't'}};
+      {"decode", required_argument, nullptr, 'd'},   {"threads", required_argument, nullptr, 't'},
+      {"streams", required_argument, nullptr, 's'},  {"context", required_argument, nullptr, 'x'},
+      {"note", required_argument, nullptr, 'o'}};
   program.take = [&](int option, const char* value) { return take(wish, option, value); };
   program.run = [&](const Place& place, Report& report) {
     return !wish.peer.empty() && run(wish, place, report);

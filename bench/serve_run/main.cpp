@@ -3,18 +3,15 @@
 // servers in turn, so that what else the machine does hits both.
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
-#include <random>
 #include <sstream>
-#include <thread>
 
 #include "bench/lib/program.h"
+#include "bench/serve_run/block.h"
 #include "bench/serve_run/chart.h"
-#include "bench/serve_run/endpoint.h"
+#include "bench/serve_run/rates.h"
 
 namespace holdfast::bench {
 namespace {
@@ -22,19 +19,27 @@ namespace {
 constexpr char kUsage[] =
     "usage: holdfast-bench-serve --url http://127.0.0.1:PORT [--against URL] [--concurrency "
     "1,4,16]\n"
-    "                            [--prompts 64,1024,mixed] [--max-tokens N] [--rounds N]\n"
-    "                            [--vocab N] [--svg FILE] [--json] [--record FILE]\n"
+    "                            [--prompts 64,1024,mixed] [--max-tokens N] [--rounds N] "
+    "[--pairs N]\n"
+    "                            [--rate 50,80] [--requests N] [--vocab N] [--note TEXT]\n"
+    "                            [--svg FILE] [--json] [--record FILE]\n"
     "Streams completions of random ids from servers that run already, on this machine. Prompts "
     "are\n"
     "lengths in tokens, or `mixed` (64, 256 and 1,024 in turn). --rounds: requests of each client\n"
-    "in a block (2). --against: another server; blocks go A B B A, and ratios are those of pairs.\n"
+    "in a block (2). --pairs: blocks of each server (2). --against: another server; blocks go\n"
+    "A B B A, and ratios are those of pairs. --note says in the record what the servers are.\n"
+    "--rate: instead, requests at random times at these percents of what the server was found to\n"
+    "do with so many clients (the first of --concurrency) at once; --requests in a block (64),\n"
+    "--pairs blocks of each.\n"
     "--vocab: ids are below it (32000). A key is taken from HOLDFAST_API_KEY.\n";
 
 struct Wish {
-  std::string url, against, svg;
+  std::string url, against, svg, note;
   std::vector<std::string> concurrency = {"1", "4", "16"};
   std::vector<std::string> prompts = {"64", "1024", "mixed"};
-  int max_tokens = 128, rounds = 2, vocab = 32'000;
+  std::vector<std::string> rates;
+  int max_tokens = 128, rounds = 2, vocab = 32'000, pairs = 2, requests = 64;
+  Asked asked(const std::string& prompt) const { return {prompt, max_tokens, vocab}; }
 };
 
 std::vector<std::string> split(const std::string& text) {
@@ -42,79 +47,6 @@ std::vector<std::string> split(const std::string& text) {
   std::istringstream in(text);
   for (std::string one; std::getline(in, one, ',');) out.push_back(one);
   return out;
-}
-
-std::int64_t prompt_length(const std::string& kind, int number) {
-  constexpr std::int64_t kMixed[] = {64, 256, 1024};
-  return kind == "mixed" ? kMixed[number % 3] : std::atoll(kind.c_str());
-}
-
-/// Ids that no request before has begun with: nothing is known of them.
-std::vector<std::int32_t> random_prompt(std::int64_t n, int vocab) {
-  static std::mt19937 random(std::random_device{}());
-  std::vector<std::int32_t> ids;
-  for (std::int64_t i = 0; i < n; ++i) {
-    ids.push_back(static_cast<std::int32_t>(10 + random() % static_cast<unsigned>(vocab - 10)));
-  }
-  return ids;
-}
-
-/// What the clients of one block got, all together.
-struct Block {
-  std::vector<double> first_ms, gap_ms;
-  std::int64_t tokens = 0, prompt_tokens = 0;
-  double seconds = 0;
-  std::string failure;
-  double rate() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
-};
-
-Block run_block(const Endpoint& to, const Wish& wish, const std::string& kind, int clients) {
-  Block block;
-  std::mutex mutex;
-  std::vector<std::vector<std::vector<std::int32_t>>> prompts(static_cast<std::size_t>(clients));
-  for (int c = 0; c < clients; ++c) {
-    for (int r = 0; r < wish.rounds; ++r) {
-      prompts[static_cast<std::size_t>(c)].push_back(
-          random_prompt(prompt_length(kind, c + r), wish.vocab));
-    }
-  }
-  std::vector<std::thread> threads;
-  const std::int64_t begin = now_us();
-  for (const auto& mine : prompts) {
-    threads.emplace_back([&] {
-      for (const auto& prompt : mine) {
-        const Result<Answered> answered = complete(to, prompt, wish.max_tokens);
-        const std::lock_guard<std::mutex> lock(mutex);
-        if (!answered) {
-          block.failure = answered.error().what;
-          return;
-        }
-        block.first_ms.push_back(answered->first_ms);
-        block.gap_ms.insert(block.gap_ms.end(), answered->gap_ms.begin(), answered->gap_ms.end());
-        block.tokens += answered->tokens;
-        block.prompt_tokens += answered->prompt_tokens;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  block.seconds = static_cast<double>(now_us() - begin) / 1e6;
-  return block;
-}
-
-void join(Block& all, const Block& more) {
-  all.first_ms.insert(all.first_ms.end(), more.first_ms.begin(), more.first_ms.end());
-  all.gap_ms.insert(all.gap_ms.end(), more.gap_ms.begin(), more.gap_ms.end());
-  all.tokens += more.tokens;
-  all.prompt_tokens += more.prompt_tokens;
-  all.seconds += more.seconds;
-}
-
-void add_figures(Report& report, const std::string& name, const Block& block) {
-  report.add(name + ".rate", block.rate(), "tokens/s");
-  report.add(name + ".prompt_rate", static_cast<double>(block.prompt_tokens) / block.seconds,
-             "prompt tokens/s");
-  report.add(name + ".first_ms", summarize(block.first_ms), "ms");
-  report.add(name + ".gap_ms", summarize(block.gap_ms), "ms");
 }
 
 struct Charts {
@@ -134,37 +66,67 @@ void add_point(Charts& charts, const std::string& line, const Block& block) {
   add(charts.gap, summarize(block.gap_ms).p95);
 }
 
+double first_p95(const Block& block) {
+  return summarize(block.first_ms).p95;
+}
+
+/// What the pairs of blocks say, the first server over the second.
+void add_ratios(Report& report, const std::string& name, const std::vector<Block>& a,
+                const std::vector<Block>& b) {
+  std::vector<double> rates, firsts;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    rates.push_back(a[i].rate() / b[i].rate());
+    firsts.push_back(first_p95(a[i]) / first_p95(b[i]));
+  }
+  const auto note = [](const std::vector<double>& ratios) {
+    const Interval middle = median_interval(ratios);
+    char text[64];
+    std::snprintf(text, sizeof text, "95 %%: %.3f to %.3f, %zu pairs", middle.low, middle.high,
+                  ratios.size());
+    return std::string(text);
+  };
+  report.add_samples("ratio." + name + ".rate", rates, "x", Better::kHigher, std::nullopt,
+                     note(rates));
+  report.add_samples("ratio." + name + ".first_p95", firsts, "x", Better::kLower, std::nullopt,
+                     note(firsts));
+}
+
 /// All blocks of one setting, A B B A with two servers. False: one failed.
 bool run_setting(const std::vector<Endpoint>& servers, const Wish& wish, const std::string& kind,
                  int clients, Report& report, Charts& charts) {
   const std::string name = "p" + kind + ".c" + std::to_string(clients);
-  const std::vector<std::size_t> order =
-      servers.size() == 2 ? std::vector<std::size_t>{0, 1, 1, 0} : std::vector<std::size_t>{0};
-  std::vector<Block> all(servers.size());
-  std::vector<std::vector<double>> rates(servers.size());
-  for (const std::size_t i : order) {
-    const Block block = run_block(servers[i], wish, kind, clients);
-    std::fprintf(stderr, "%s, prompt %s, %d clients: %.1f tokens/s\n", servers[i].name.c_str(),
-                 kind.c_str(), clients, block.rate());
-    if (!block.failure.empty()) {
-      report.problem(name + ": " + block.failure);
-      return false;
+  std::vector<std::vector<Block>> blocks(servers.size());
+  for (int pair = 0; pair < wish.pairs; ++pair) {
+    for (std::size_t turn = 0; turn < servers.size(); ++turn) {
+      const std::size_t i = pair % 2 == 0 ? turn : servers.size() - 1 - turn;
+      Block block = closed_block(servers[i], wish.asked(kind), clients, wish.rounds);
+      std::fprintf(stderr, "%s, prompt %s, %d clients: %.1f tokens/s, first p95 %.0f ms\n",
+                   servers[i].name.c_str(), kind.c_str(), clients, block.rate(), first_p95(block));
+      if (!block.failure.empty()) {
+        report.problem(name + ": " + block.failure);
+        return false;
+      }
+      blocks[i].push_back(std::move(block));
     }
-    join(all[i], block);
-    rates[i].push_back(block.rate());
   }
   for (std::size_t i = 0; i < servers.size(); ++i) {
-    add_figures(report, servers[i].name + "." + name, all[i]);
-    add_point(charts, servers[i].name + ", " + kind, all[i]);
+    add_figures(report, servers[i].name + "." + name, blocks[i]);
+    Block all;
+    for (const Block& block : blocks[i]) all.join(block);
+    add_point(charts, servers[i].name + ", " + kind, all);
   }
-  if (servers.size() == 2) {
-    const double ratios[] = {rates[0][0] / rates[1][0], rates[0][1] / rates[1][1]};
-    report.add("ratio." + name + ".rate", (ratios[0] + ratios[1]) / 2, "x", std::nullopt,
-               "pairs " + std::to_string(ratios[0]) + " and " + std::to_string(ratios[1]));
-    report.add("ratio." + name + ".first_p95",
-               summarize(all[0].first_ms).p95 / summarize(all[1].first_ms).p95, "x");
-  }
+  if (servers.size() == 2) add_ratios(report, name, blocks[0], blocks[1]);
   return true;
+}
+
+RatesWish rates_wish(const Wish& wish) {
+  RatesWish out;
+  for (const std::string& one : wish.rates) out.percents.push_back(std::atoi(one.c_str()));
+  out.clients = std::atoi(wish.concurrency[0].c_str());
+  out.rounds = wish.rounds;
+  out.requests = wish.requests;
+  out.blocks = wish.pairs;
+  return out;
 }
 
 bool run(const Wish& wish, Report& report) {
@@ -180,10 +142,16 @@ bool run(const Wish& wish, Report& report) {
     report.fact(std::string("server_") + name, server->model);
     servers.push_back(std::move(server).value());
   }
+  if (!wish.note.empty()) report.fact("servers", wish.note);
+  const CpuTicks before = read_cpu_ticks();
+  if (!wish.rates.empty()) {
+    run_rates(servers[0], wish.asked(wish.prompts[0]), rates_wish(wish), report);
+    report.add("steal", steal_percent(before, read_cpu_ticks()), "%");
+    return true;
+  }
   Charts charts;
   for (const std::string& clients : wish.concurrency) charts.rate.steps.push_back(clients);
   charts.first.steps = charts.gap.steps = charts.rate.steps;
-  const CpuTicks before = read_cpu_ticks();
   for (const std::string& kind : wish.prompts) {
     for (const std::string& clients : wish.concurrency) {
       if (!run_setting(servers, wish, kind, std::atoi(clients.c_str()), report, charts))
@@ -221,6 +189,14 @@ bool take(Wish& wish, int option, const char* value) {
       return positive(value, &wish.max_tokens);
     case 'r':
       return positive(value, &wish.rounds);
+    case 'n':
+      return positive(value, &wish.pairs);
+    case 'q':
+      return positive(value, &wish.requests);
+    case 'e':
+      return whole_numbers(wish.rates = split(value), false);
+    case 'o':
+      return !(wish.note = value).empty();
     case 'v':
       return positive(value, &wish.vocab) && wish.vocab > 10;
     default:
@@ -243,6 +219,10 @@ int main(int argc, char** argv) {
                      {"prompts", required_argument, nullptr, 'p'},
                      {"max-tokens", required_argument, nullptr, 'm'},
                      {"rounds", required_argument, nullptr, 'r'},
+                     {"pairs", required_argument, nullptr, 'n'},
+                     {"rate", required_argument, nullptr, 'e'},
+                     {"requests", required_argument, nullptr, 'q'},
+                     {"note", required_argument, nullptr, 'o'},
                      {"vocab", required_argument, nullptr, 'v'},
                      {"svg", required_argument, nullptr, 's'}};
   program.take = [&](int option, const char* value) { return take(wish, option, value); };

@@ -1,48 +1,16 @@
 #include "ops/cli/engine_tools.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <memory>
 #include <numeric>
 
+#include "ops/cli/engine_open.h"
 #include "ops/cli/tokenize.h"
-#include "shared/base/clock.h"
-#include "worker/engine/engine.h"
 #include "worker/engine/logits.h"
 
 namespace holdfast::cli {
 namespace {
-
-/// A line that rewrites itself on a terminal, nothing elsewhere.
-void show(const char* what, double done) {
-  if (isatty(STDERR_FILENO) != 1) return;
-  std::fprintf(stderr, done < 1 ? "\r\033[K%s %3.0f%%" : "\r\033[K", what, 100 * done);
-}
-
-engine::EngineOptions options_of(const EngineChoice& choice) {
-  engine::EngineOptions o;
-  o.device = choice.device;
-  o.kernels = choice.kernels;
-  o.threads = choice.threads;
-  o.kv_type = choice.kv_type;
-  o.cache_dir = choice.cache_dir;
-  o.progress = [](double done) { show("loading", done); };
-  return o;
-}
-
-Result<std::unique_ptr<engine::Engine>> open(const EngineChoice& choice,
-                                             const engine::EngineOptions& options) {
-  auto opened = engine::open_engine(choice.file, options);
-  show("loading", 1);
-  return opened;
-}
-
-double seconds_now() {
-  return static_cast<double>(system_clock().monotonic_us()) / 1e6;
-}
 
 std::string row_text(const std::vector<float>& row) {
   std::string out = "[";
@@ -66,37 +34,13 @@ struct Score {
   }
 };
 
-/// Runs the sequences of `prompt_tokens` each until all have `tokens` tokens. Seconds taken.
-Result<double> run_sequences(engine::Engine& engine, std::int32_t streams,
-                             std::int32_t prompt_tokens, std::int32_t tokens, const char* what) {
-  for (std::int32_t s = 0; s < streams; ++s) {
-    engine::SequenceSpec spec;
-    spec.key = static_cast<engine::SequenceKey>(s) + 1;
-    for (std::int32_t i = 0; i < prompt_tokens; ++i) spec.prompt.push_back(3 + (i * 7 + s) % 200);
-    spec.sampling.temperature = 0;
-    spec.sampling.ignore_eos = true;
-    spec.max_tokens = tokens;
-    HF_CHECKED(engine.add(std::move(spec)));
-  }
-  const double start = seconds_now();
-  std::int64_t produced = 0;
-  while (!engine.idle()) {
-    for (const engine::Produced& p : engine.step()) {
-      if (p.finish == wire::FinishReason::kError) return p.error;
-      produced += static_cast<std::int64_t>(p.ids.size());
-    }
-    show(what, static_cast<double>(produced) / (static_cast<double>(streams) * tokens));
-  }
-  return seconds_now() - start;
-}
-
 }  // namespace
 
 Result<std::string> logits_json(const LogitsCall& call) {
-  engine::EngineOptions options = options_of(call.engine);
+  engine::EngineOptions options = engine_options(call.engine);
   options.slots = call.neighbours + 1;
   options.prefill_chunk = std::max(call.chunk, 512);
-  HF_TRY(const auto engine, open(call.engine, options));
+  HF_TRY(const auto engine, open_chosen(call.engine, options));
   std::vector<std::int64_t> positions = call.positions;
   if (positions.empty()) {
     positions.resize(call.tokens.size());
@@ -126,18 +70,18 @@ Result<Perplexity> measure_perplexity(const PerplexityCall& call) {
                                             " tokens; one window needs " +
                                             std::to_string(call.window)};
   }
-  engine::EngineOptions options = options_of(call.engine);
+  engine::EngineOptions options = engine_options(call.engine);
   options.slots = 1;
   options.context = call.window + 1;
   options.logit_rows = call.window;
-  HF_TRY(const auto engine, open(call.engine, options));
+  HF_TRY(const auto engine, open_chosen(call.engine, options));
   std::vector<std::int64_t> positions;
   for (std::int64_t i = call.all_positions ? 0 : call.window / 2; i + 1 < call.window; ++i) {
     positions.push_back(i);
   }
   Score score;
   for (std::int64_t w = 0; w < windows; ++w) {
-    show("scoring", static_cast<double>(w) / static_cast<double>(windows));
+    show_share("scoring", static_cast<double>(w) / static_cast<double>(windows));
     const auto begin = ids.begin() + w * call.window;
     const std::vector<std::int32_t> window(begin, begin + call.window);
     HF_CHECKED(
@@ -146,7 +90,7 @@ Result<Perplexity> measure_perplexity(const PerplexityCall& call) {
           score.add(engine::row_log_sum_exp(*engine, row) - static_cast<double>(row[next]));
         }));
   }
-  show("scoring", 1);
+  show_share("scoring", 1);
   Perplexity out;
   const double mean = score.sum / static_cast<double>(score.n);
   const double variance = score.squares / static_cast<double>(score.n) - mean * mean;
@@ -157,39 +101,6 @@ Result<Perplexity> measure_perplexity(const PerplexityCall& call) {
   out.tokens = score.n;
   out.windows = windows;
   out.numerics_class = engine->describe().numerics_class;
-  return out;
-}
-
-Result<Bench> run_bench(const BenchCall& call) {
-  if (call.prompt_tokens < 0 || call.decode_tokens < 0 || call.streams < 1) {
-    return Error{Errc::kUsage, "bench: tokens must be 0 or more, streams 1 or more"};
-  }
-  engine::EngineOptions options = options_of(call.engine);
-  options.slots = call.streams;
-  options.context = std::max(call.prompt_tokens, call.decode_tokens) + 1;
-  options.prefill_chunk = call.prefill_chunk;
-  options.prefix_cache = false;  // the cost of a token, not of one that is known or guessed
-  options.drafts = 0;
-  Bench out;
-  const double start = seconds_now();
-  HF_TRY(const auto engine, open(call.engine, options));
-  out.load_s = seconds_now() - start;
-  if (call.prompt_tokens > 0) {
-    HF_TRY(const double took, run_sequences(*engine, 1, call.prompt_tokens, 1, "prefill"));
-    out.prefill_tok_s = call.prompt_tokens / took;
-  }
-  const wire::LoadedModel model = engine->describe();
-  out.bytes_per_token = static_cast<double>(model.memory.weights);
-  if (call.decode_tokens > 0) {
-    HF_TRY(const double took,
-           run_sequences(*engine, call.streams, 1, call.decode_tokens, "decode"));
-    out.decode_tok_s = static_cast<double>(call.streams) * call.decode_tokens / took;
-    out.decode_gb_s = out.bytes_per_token * call.decode_tokens / took / 1e9;
-  }
-  out.numerics_class = model.numerics_class;
-  const std::size_t slash = out.numerics_class.find('/');
-  out.kernels = out.numerics_class.substr(slash + 1);
-  out.kernels = out.kernels.substr(0, out.kernels.find('/'));
   return out;
 }
 

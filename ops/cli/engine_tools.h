@@ -50,19 +50,24 @@ struct BenchCall {
   std::int32_t prompt_tokens = 512;
   std::int32_t decode_tokens = 64;
   std::int32_t streams = 1;
+  std::int32_t context = 1;        // tokens that each stream has when decoding begins
+  std::int32_t repeat = 1;         // samples of each rate
   std::int32_t prefill_chunk = 0;  // 0 = default
 };
 struct Bench {
   double load_s = 0;
-  double prefill_tok_s = 0;
-  double decode_tok_s = 0;     // summed over streams
-  double bytes_per_token = 0;  // of weights, read once for all streams of a step
-  double decode_gb_s = 0;
+  std::vector<double> prefill_tok_s;  // a sample each
+  std::vector<double> decode_tok_s;   // likewise, summed over streams
+  double fill_tok_s = 0;              // of the contexts before decoding, all streams together
+  double bytes_per_token = 0;         // of weights, read once for all streams of a step
+  std::vector<double> decode_gb_s;    // of them
+  std::vector<double> stream_gb_s;    // what reading memory alone gives, around each decode sample
   std::string kernels;
   std::string numerics_class;
 };
-/// Times one prefill of prompt_tokens from an empty context and decode_tokens steps of `streams`
-/// sequences from an empty context. 0 tokens leave a part out.
+/// Times prefills of prompt_tokens from an empty context, and decode_tokens steps of `streams`
+/// sequences that have `context` tokens each (and grow from sample to sample). 0 tokens leave a
+/// part out. kUsage for numbers out of range; else as engine::open_engine and Engine::add.
 Result<Bench> run_bench(const BenchCall& call);
 
 }  // namespace holdfast::cli

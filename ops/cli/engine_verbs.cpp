@@ -1,5 +1,6 @@
 // The verbs logits, perplexity and bench: arguments in, tables or JSON out.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,43 @@ Result<std::vector<std::int32_t>> ids_argument(const std::string& argument) {
   if (argument.empty() || argument[0] != '@') return parse_ids(argument);
   HF_TRY(const std::string text, read_text_argument(argument.substr(1)));
   return parse_ids(text);
+}
+
+double median_of(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v.empty() ? 0 : (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
+}
+
+/// What decoding reads a second, of what reading alone gives in the same moment.
+double stream_percent(const Bench& bench) {
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < bench.stream_gb_s.size(); ++i) {
+    if (bench.stream_gb_s[i] > 0)
+      shares.push_back(100 * bench.decode_gb_s[i] / bench.stream_gb_s[i]);
+  }
+  return median_of(std::move(shares));
+}
+
+std::string bench_json(const BenchCall& wanted, const Bench& found) {
+  const nlohmann::ordered_json document = {{"file", wanted.engine.file},
+                                           {"threads", wanted.engine.threads},
+                                           {"streams", wanted.streams},
+                                           {"context", wanted.context},
+                                           {"prompt_tokens", wanted.prompt_tokens},
+                                           {"decode_tokens", wanted.decode_tokens},
+                                           {"prefill_tok_s", median_of(found.prefill_tok_s)},
+                                           {"decode_tok_s", median_of(found.decode_tok_s)},
+                                           {"fill_tok_s", found.fill_tok_s},
+                                           {"bytes_per_token", found.bytes_per_token},
+                                           {"decode_gb_s", median_of(found.decode_gb_s)},
+                                           {"stream_gb_s", median_of(found.stream_gb_s)},
+                                           {"stream_percent", stream_percent(found)},
+                                           {"prefill_samples", found.prefill_tok_s},
+                                           {"decode_samples", found.decode_tok_s},
+                                           {"load_s", found.load_s},
+                                           {"kernels", found.kernels},
+                                           {"class", found.numerics_class}};
+  return document.dump(2);
 }
 
 }  // namespace
@@ -99,29 +137,23 @@ int bench(const Call& call) {
   wanted.prompt_tokens = static_cast<std::int32_t>(call.integer("prompt-tokens", 512));
   wanted.decode_tokens = static_cast<std::int32_t>(call.integer("decode-tokens", 64));
   wanted.streams = static_cast<std::int32_t>(call.integer("streams", 1));
+  wanted.context = static_cast<std::int32_t>(call.integer("context", 1));
+  wanted.repeat = static_cast<std::int32_t>(call.integer("repeat", 1));
   const auto found = run_bench(wanted);
   if (!found) return report_error(call, found.error());
   if (call.json) {
-    const nlohmann::ordered_json document = {{"file", wanted.engine.file},
-                                             {"threads", wanted.engine.threads},
-                                             {"streams", wanted.streams},
-                                             {"prompt_tokens", wanted.prompt_tokens},
-                                             {"decode_tokens", wanted.decode_tokens},
-                                             {"prefill_tok_s", found->prefill_tok_s},
-                                             {"decode_tok_s", found->decode_tok_s},
-                                             {"bytes_per_token", found->bytes_per_token},
-                                             {"decode_gb_s", found->decode_gb_s},
-                                             {"load_s", found->load_s},
-                                             {"kernels", found->kernels},
-                                             {"class", found->numerics_class}};
-    std::printf("%s\n", document.dump(2).c_str());
+    std::printf("%s\n", bench_json(wanted, *found).c_str());
     return kExitDone;
   }
   std::printf("load     %8.2f s\nprefill  %8.1f tok/s  (%d tokens)\n", found->load_s,
-              found->prefill_tok_s, wanted.prompt_tokens);
-  std::printf("decode   %8.1f tok/s  (%d tokens x %d streams, %.1f GB/s of %s a step)\n",
-              found->decode_tok_s, wanted.decode_tokens, wanted.streams, found->decode_gb_s,
-              human_bytes(found->bytes_per_token).c_str());
+              median_of(found->prefill_tok_s), wanted.prompt_tokens);
+  std::printf("decode   %8.1f tok/s  (%d tokens x %d streams behind %d, %.1f GB/s of %s a step)\n",
+              median_of(found->decode_tok_s), wanted.decode_tokens, wanted.streams, wanted.context,
+              median_of(found->decode_gb_s), human_bytes(found->bytes_per_token).c_str());
+  if (!found->stream_gb_s.empty()) {
+    std::printf("memory   %8.1f GB/s when it is only read: decode takes %.0f %% of that\n",
+                median_of(found->stream_gb_s), stream_percent(*found));
+  }
   std::printf("kernels  %s, %d threads\n", found->kernels.c_str(), wanted.engine.threads);
   return kExitDone;
 }

@@ -225,17 +225,20 @@ const Verb kConvert = {
      {"OUT", kText, "the file, or the folder, to write", false, kFile}},
     &convert};
 
-const Verb kBench = {"bench",
-                     "tokens a second of prefill and decode",
-                     {kGguf,
-                      {"-p,--prompt-tokens", kInteger, "tokens of prefill (default 512; 0: none)"},
-                      {"-n,--decode-tokens", kInteger, "tokens to decode (default 64; 0: none)"},
-                      {"-b,--streams", kInteger, "sequences at once (default 1)"},
-                      kThreads,
-                      kDevice,
-                      kKernels,
-                      kKvType},
-                     &bench};
+const Verb kBench = {
+    "bench",
+    "tokens a second of prefill and decode",
+    {kGguf,
+     {"-p,--prompt-tokens", kInteger, "tokens of prefill (default 512; 0: none)"},
+     {"-n,--decode-tokens", kInteger, "tokens to decode (default 64; 0: none)"},
+     {"-b,--streams", kInteger, "sequences at once (default 1)"},
+     {"-c,--context", kInteger, "tokens that each has when decoding begins (default 1)"},
+     {"-r,--repeat", kInteger, "samples of each rate (default 1)"},
+     kThreads,
+     kDevice,
+     kKernels,
+     kKvType},
+    &bench};
 
 const std::vector<Verb>& config_and_database_verbs() {
   static const std::vector<Verb> table = {

@@ -1,2 +1,2 @@
-set(libs hf_base nlohmann_json::nlohmann_json)
+set(libs hf_bench_matrix nlohmann_json::nlohmann_json)
 set(timeout_s 300)

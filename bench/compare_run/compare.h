@@ -1,0 +1,40 @@
+#pragma once
+// Two records of the same bench, figure by figure.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/lib/report.h"
+
+namespace holdfast::bench {
+
+enum class Verdict : std::uint8_t {
+  kSame,        // the interval has 1 in it, or the change is within the threshold
+  kBetter,      // all of the interval is on the good side of 1
+  kRegression,  // all of it is on the bad side, and the ratio is worse than the threshold
+  kUnjudged,    // no direction, or fewer samples than kSamplesLeast on a side
+  kOnlyOld,
+  kOnlyNew
+};
+
+inline constexpr std::size_t kSamplesLeast = 3;
+
+struct Compared {
+  std::string name, unit;
+  double before = 0, after = 0;
+  double ratio = 0;   // after / before; 0 where one is missing or 0
+  Interval interval;  // 95 % of the ratio of the medians; {0, 0} where not judged
+  Verdict verdict = Verdict::kUnjudged;
+};
+
+/// `threshold`: a share; 0.05 lets a figure be 5 % worse. Figures in the order of `before`, then
+/// those that `after` has alone.
+std::vector<Compared> compare(const Report& before, const Report& after, double threshold);
+
+/// A table for people; `all`: with figures that did not change or cannot be judged.
+std::string compare_text(const std::vector<Compared>& figures, bool all);
+/// One JSON document.
+std::string compare_json(const std::vector<Compared>& figures);
+
+}  // namespace holdfast::bench

@@ -1,0 +1,76 @@
+// Reports as files: the records of bench/records.
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/lib/report.h"
+
+namespace holdfast::bench {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::optional<Better> better_of(const ordered_json& one) {
+  const std::string text = one.value("better", "");
+  if (text == "lower") return Better::kLower;
+  if (text == "higher") return Better::kHigher;
+  return std::nullopt;
+}
+
+Figure figure_of(const ordered_json& one) {
+  Figure figure;
+  figure.name = one.at("name").get<std::string>();
+  figure.value = one.at("value").get<double>();
+  figure.unit = one.at("unit").get<std::string>();
+  figure.note = one.value("note", "");
+  figure.better = better_of(one);
+  if (one.contains("goal")) {
+    figure.goal = Goal{one["goal"].get<double>(), figure.better.value_or(Better::kLower)};
+  }
+  figure.samples = one.value("samples", std::vector<double>{});
+  return figure;
+}
+
+}  // namespace
+
+Result<Report> parse_report(const std::string& text) {
+  try {  // no exception leaves this function
+    const ordered_json document = ordered_json::parse(text);
+    Report report(document.at("kind").get<std::string>());
+    for (const auto& [name, value] : document.at("machine").items()) {
+      report.fact(name, value.get<std::string>());
+    }
+    for (const ordered_json& one : document.at("figures")) report.restore(figure_of(one));
+    const ordered_json skipped = document.value("skipped", ordered_json::object());
+    for (const auto& [name, reason] : skipped.items()) {
+      report.skip(name, reason.get<std::string>());
+    }
+    for (const ordered_json& one : document.at("problems")) report.problem(one.get<std::string>());
+    return report;
+  } catch (const nlohmann::json::exception& bad) {
+    return Error{Errc::kFileInvalid, std::string("no record of a bench: ") + bad.what()};
+  }
+}
+
+Result<Report> read_report(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return Error{Errc::kNotFound, path + ": cannot be read"};
+  Result<Report> report = parse_report({std::istreambuf_iterator<char>(file), {}});
+  if (!report) return Error{report.error().code, path + ": " + report.error().what};
+  return report;
+}
+
+Result<void> write_report(const Report& report, const std::string& path) {
+  const std::string aside = path + ".new";
+  std::ofstream file(aside);
+  file << report.json() << "\n";
+  file.close();
+  std::error_code failed;
+  if (file) std::filesystem::rename(aside, path, failed);
+  if (!file || failed) return Error{Errc::kIo, "write record " + path + ": cannot be written"};
+  return {};
+}
+
+}  // namespace holdfast::bench

@@ -1,0 +1,80 @@
+// bench/matrix: the project's standard matrix, one cell after the other, into one record.
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "bench/matrix_run/runner.h"
+#include "bench/matrix_run/table.h"
+
+namespace {
+
+using namespace holdfast::bench;
+
+constexpr char kUsage[] =
+    "usage: holdfast-bench-matrix [--only CELL[,CELL…]] [--quick] [--threads N] [--kernels NAME]\n"
+    "                             [--minutes N] [--markdown FILE] [--dir DIR] [--record FILE] "
+    "[--json]\n"
+    "Makes models with random weights in the scratch folder (--dir), one at a time, and measures\n"
+    "prefill (one stream, from an empty context) and decoding with `holdfast bench`. A cell is\n"
+    "SHAPE/TYPE/CONTEXT/STREAMS: 0.5B, 1.5B, 3B, 7B; Q4_0, Q4_K_M, Q8_0, BF16; 512, 2048, 4096, "
+    "32768\n"
+    "tokens that a stream has when its decoding ends; 1, 4, 16, 64 streams. --only takes patterns\n"
+    "as of file names ('0.5B/Q4*/512/*'). A cell that fits neither memory nor --minutes (10) is\n"
+    "skipped, and the record says why. Three samples of each rate, one behind 32,768 tokens.\n"
+    "The record is written after each cell; a run that finds it goes on where it ended.\n"
+    "--markdown: the table for docs/benchmarks.md. --quick shows that it works, with a tiny "
+    "model.\n";
+
+bool take(MatrixWish& wish, int option, const char* value) {
+  switch (option) {
+    case 'o':
+      return !(wish.only = value).empty();
+    case 'k':
+      return !(wish.kernels = value).empty();
+    case 'm':
+      return (wish.minutes = std::atof(value)) > 0;
+    case 't':
+      return (wish.threads = std::atoi(value)) > 0;
+    case 'w':
+      return !(wish.markdown = value).empty();
+    default:
+      return wish.quick = true;
+  }
+}
+
+bool run(const MatrixWish& wish, const Place& place, Report& report) {
+  const auto cells = cells_of(wish.quick ? quick_axes() : standard_axes(), wish.only);
+  if (cells.empty()) return false;
+  report.fact("threads", std::to_string(wish.threads));
+  report.fact("kernels", wish.kernels.empty() ? "default" : wish.kernels);
+  report.fact("mode", wish.quick ? "quick: figures mean little" : "full");
+  MatrixRunner runner(wish, place, report);
+  auto done = runner.resume();
+  const bool ours = done.has_value();
+  if (done) done = runner.run(cells);
+  if (!done) report.problem(done.error().what);
+  if (ours && !wish.markdown.empty()) {
+    std::ofstream file(wish.markdown);
+    file << matrix_markdown(report);
+    if (!file.flush()) report.problem("markdown " + wish.markdown + ": cannot be written");
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MatrixWish wish;
+  Program program;
+  program.name = "matrix";
+  program.usage = kUsage;
+  program.options = {
+      {"only", required_argument, nullptr, 'o'},    {"quick", no_argument, nullptr, 'q'},
+      {"threads", required_argument, nullptr, 't'}, {"kernels", required_argument, nullptr, 'k'},
+      {"minutes", required_argument, nullptr, 'm'}, {"markdown", required_argument, nullptr, 'w'}};
+  program.take = [&](int option, const char* value) { return take(wish, option, value); };
+  program.keeps_record = true;
+  program.run = [&](const Place& place, Report& report) { return run(wish, place, report); };
+  return run_program(argc, argv, program);
+}

@@ -1,0 +1,235 @@
+#include "bench/matrix_run/runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "bench/lib/command.h"
+
+namespace holdfast::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string fact(const Report& report, const std::string& name) {
+  for (const auto& one : report.facts()) {
+    if (one.name == name) return one.value;
+  }
+  return "";
+}
+
+std::string gigabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GB", bytes / 1e9);
+  return text;
+}
+
+double available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key; file >> key;) {
+    double kib = 0;
+    if (key == "MemAvailable:" && file >> kib) return 1024 * kib;
+  }
+  return 0;
+}
+
+/// The cell's numbers, as a record or this run has them.
+void learn(const std::vector<Cell>& cells, const Report& report, Pace& pace) {
+  for (const Cell& cell : cells) {
+    const Figure* prefill = report.find(cell.name() + ".prefill");
+    const Figure* decode = report.find(cell.name() + ".decode");
+    pace.learn(cell, prefill == nullptr ? 0 : prefill->value,
+               decode == nullptr ? 0 : decode->value);
+  }
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(c));
+  return text;
+}
+
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  const std::size_t begin = end == std::string::npos ? end : text.rfind('\n', end);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1, 300);
+}
+
+}  // namespace
+
+std::string MatrixRunner::holdfast() const {
+  return shell_word(place_.programs + "/holdfast") + " --json";
+}
+
+Result<void> MatrixRunner::resume() {
+  if (place_.record.empty() || !fs::exists(place_.record)) return {};
+  HF_TRY(const Report old, read_report(place_.record));
+  const auto refuse = [&](const std::string& what, const std::string& there,
+                          const std::string& here) {
+    return Error{Errc::kConflict, place_.record + ": a run with " + what + " \"" + there +
+                                      "\", this one has \"" + here +
+                                      "\"; name another record or remove this one"};
+  };
+  if (old.kind() != report_.kind()) return refuse("kind", old.kind(), report_.kind());
+  for (const char* name : {"build", "processor", "processors", "threads", "kernels", "mode"}) {
+    if (fact(old, name) != fact(report_, name)) {
+      return refuse(name, fact(old, name), fact(report_, name));
+    }
+  }
+  for (const Figure& figure : old.figures()) {
+    report_.restore(figure);
+    known_.insert(figure.name.substr(0, figure.name.rfind('.')));
+  }
+  for (const auto& skipped : old.skipped()) {
+    report_.skip(skipped.name, skipped.value);
+    known_.insert(skipped.name);
+  }
+  return {};
+}
+
+Result<void> MatrixRunner::run(const std::vector<Cell>& cells) {
+  learn(cells, report_, pace_);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (known_.count(cells[i].name()) != 0) continue;
+    show_progress(cells, i);
+    run_cell(cells[i]);
+    known_.insert(cells[i].name());
+    if (!place_.record.empty()) HF_CHECKED(write_report(report_, place_.record));
+  }
+  drop_model();
+  if (!place_.record.empty()) HF_CHECKED(write_report(report_, place_.record));
+  return {};
+}
+
+void MatrixRunner::show_progress(const std::vector<Cell>& cells, std::size_t at) const {
+  double known = 0;
+  std::size_t guessed = 0;
+  std::size_t left = 0;
+  for (const Cell& cell : cells) {
+    if (known_.count(cell.name()) != 0) continue;
+    ++left;
+    const auto seconds = pace_.seconds(cell);
+    if (!seconds) continue;
+    ++guessed;
+    if (*seconds <= limit_s()) known += *seconds;
+  }
+  std::string guess = "time unknown yet";
+  if (guessed > 0) {
+    const double all = known * static_cast<double>(left) / static_cast<double>(guessed);
+    guess = "about " + std::to_string(static_cast<int>(std::ceil(all / 60))) + " min";
+  }
+  std::fprintf(stderr, "[%zu of %zu] %s; %zu left, %s\n", at + 1, cells.size(),
+               cells[at].name().c_str(), left, guess.c_str());
+}
+
+void MatrixRunner::run_cell(const Cell& cell) {
+  const auto skip = [&](const std::string& reason) {
+    std::fprintf(stderr, "  skipped: %s\n", reason.c_str());
+    report_.skip(cell.name(), reason);
+  };
+  const auto seconds = pace_.seconds(cell);
+  if (seconds && *seconds > limit_s()) {
+    char text[64];
+    std::snprintf(text, sizeof text, "more than %g minutes, by the cells before it", wish_.minutes);
+    return skip(text);
+  }
+  const Result<std::string> file = model_file(cell);
+  if (!file) return skip(file.error().what);
+  if (!fits_memory(cell, *file)) return skip("more memory than the machine has free");
+  bench(cell, *file);
+}
+
+/// Made at the first cell that wants it; the one before it goes.
+Result<std::string> MatrixRunner::model_file(const Cell& cell) {
+  if (model_ != cell.model()) {
+    drop_model();
+    model_ = cell.model();
+    model_failure_.clear();
+    file_ = place_.scratch + "/model.gguf";
+    std::error_code failed;
+    const fs::space_info disk = fs::space(place_.scratch, failed);
+    if (!failed && cell.file_bytes() * 1.1 > static_cast<double>(disk.available)) {
+      model_failure_ = "the scratch folder's disk has too little room for " +
+                       gigabytes(cell.file_bytes()) + "; name another folder with --dir";
+    } else if (const auto made =
+                   json_of_command(holdfast() + " synth " + cell.shape.synth + " " +
+                                   shell_word(file_) + " --type " + lower(cell.type) + " 2>&1");
+               !made) {
+      model_failure_ = "no file: " + made.error().what;
+    }
+  }
+  if (!model_failure_.empty()) return Error{Errc::kIo, model_failure_};
+  return file_;
+}
+
+void MatrixRunner::drop_model() {
+  std::error_code ignored;
+  if (!file_.empty()) fs::remove(file_, ignored);
+  file_.clear();
+  model_.clear();
+}
+
+/// By the envelope that the daemon would reserve: a machine that runs out ends other programs.
+bool MatrixRunner::fits_memory(const Cell& cell, const std::string& file) {
+  const auto found = json_of_command(holdfast() + " inspect " + shell_word(file) + " --context " +
+                                     std::to_string(cell.context + cell.context / 8) +
+                                     " --streams " + std::to_string(cell.streams));
+  const auto at = nlohmann::json::json_pointer("/memory/kv/f16/total_bytes");
+  return found.has_value() && found->contains(at) &&
+         found->at(at).get<double>() < 0.95 * available_memory();
+}
+
+void MatrixRunner::bench(const Cell& cell, const std::string& file) {
+  const long seconds = std::max(1L, std::lround(limit_s()));
+  const std::int64_t grown = std::int64_t{kDecodeSteps} * cell.samples();
+  const auto flag = [](const char* name, std::int64_t value) {
+    return std::string(" ") + name + " " + std::to_string(value);
+  };
+  std::string command =
+      "timeout --foreground -k 5 " + std::to_string(seconds) + " " + holdfast() + " bench " +
+      shell_word(file) + flag("-p", cell.times_prefill() ? cell.context : 0) +
+      flag("-c", cell.context - grown) + flag("-n", kDecodeSteps) + flag("-r", cell.samples()) +
+      flag("-b", cell.streams) + flag("-t", wish_.threads);
+  if (!wish_.kernels.empty()) command += " --kernels " + shell_word(wish_.kernels);
+  const CpuTicks before = read_cpu_ticks();
+  const Result<Ended> ended = run_command(command + " 2>&1");
+  const double steal = steal_percent(before, read_cpu_ticks());
+  if (!ended) return report_.problem(cell.name() + ": " + ended.error().what);
+  if (ended->status == 124) {
+    return report_.skip(cell.name(), "stopped after " + std::to_string(seconds) + " s");
+  }
+  if (ended->status != 0) {
+    return report_.problem(cell.name() + ": " + last_line(ended->out));
+  }
+  take_figures(cell, ended->out, steal);
+}
+
+void MatrixRunner::take_figures(const Cell& cell, const std::string& out, double steal) {
+  const nlohmann::json found = last_json(out);
+  if (!found.is_object()) return report_.problem(cell.name() + ": " + last_line(out));
+  double load = 0;
+  if (getloadavg(&load, 1) != 1) load = -1;
+  char note[96];
+  std::snprintf(note, sizeof note, "%s; steal %.1f %%, load %.1f",
+                found.value("kernels", "").c_str(), steal, load);
+  const auto add = [&](const char* what, const char* samples) {
+    auto values = found.value(samples, std::vector<double>{});
+    if (values.empty()) return;
+    report_.add_samples(cell.name() + "." + what, std::move(values), "tokens/s", Better::kHigher,
+                        std::nullopt, note);
+  };
+  add("prefill", "prefill_samples");
+  add("decode", "decode_samples");
+  report_.add(cell.name() + ".fill", found.value("fill_tok_s", 0.0), "tokens/s", std::nullopt,
+              "prompts of all streams, of requests that go on to write");
+  if (cell.streams == 1) {
+    report_.add(cell.name() + ".of_memory", found.value("stream_percent", 0.0), "%", std::nullopt,
+                "weights read a second, of what reading memory alone gives");
+  }
+  learn({cell}, report_, pace_);
+}
+
+}  // namespace holdfast::bench

@@ -1,0 +1,133 @@
+// What `bench` times: the serving engine itself, one step after the other.
+
+#include <algorithm>
+
+#include "ops/cli/engine_open.h"
+#include "ops/cli/memory_rate.h"
+#include "shared/base/clock.h"
+
+namespace holdfast::cli {
+namespace {
+
+double seconds_now() {
+  return static_cast<double>(system_clock().monotonic_us()) / 1e6;
+}
+
+/// `streams` sequences with a prompt of `context` tokens each, greedy, to end after `tokens`.
+Result<void> add_sequences(engine::Engine& engine, std::int32_t streams, std::int32_t context,
+                           std::int64_t tokens) {
+  for (std::int32_t s = 0; s < streams; ++s) {
+    engine::SequenceSpec spec;
+    spec.key = static_cast<engine::SequenceKey>(s) + 1;
+    for (std::int32_t i = 0; i < context; ++i) spec.prompt.push_back(3 + (i * 7 + s) % 200);
+    spec.sampling.temperature = 0;
+    spec.sampling.ignore_eos = true;
+    spec.max_tokens = tokens;
+    HF_CHECKED(engine.add(std::move(spec)));
+  }
+  return {};
+}
+
+/// Steps until nothing is left to do; each sequence is held back behind its first token.
+Result<void> run_prompts(engine::Engine& engine, std::int64_t tokens) {
+  const std::uint64_t before = engine.usage().prefill_tokens;
+  while (!engine.idle()) {
+    for (const engine::Produced& p : engine.step()) {
+      if (p.finish == wire::FinishReason::kError) return p.error;
+      engine.pause(p.key, true);
+    }
+    show_share("prefill", static_cast<double>(engine.usage().prefill_tokens - before) /
+                              static_cast<double>(tokens));
+  }
+  return {};
+}
+
+Result<void> time_prefill(engine::Engine& engine, const BenchCall& call, Bench& out) {
+  for (std::int32_t i = 0; i < call.repeat; ++i) {
+    HF_CHECKED(add_sequences(engine, 1, call.prompt_tokens, 1));
+    const double start = seconds_now();
+    HF_CHECKED(run_prompts(engine, call.prompt_tokens));
+    out.prefill_tok_s.push_back(call.prompt_tokens / (seconds_now() - start));
+  }
+  return {};
+}
+
+/// Steps of all streams, a token of each: drafts are off.
+Result<double> run_steps(engine::Engine& engine, std::int32_t steps) {
+  const double start = seconds_now();
+  for (std::int32_t i = 0; i < steps; ++i) {
+    for (const engine::Produced& p : engine.step()) {
+      if (p.finish == wire::FinishReason::kError) return p.error;
+    }
+    show_share("decode", static_cast<double>(i) / steps);
+  }
+  return seconds_now() - start;
+}
+
+/// Tokens that a stream may generate: at least those of the samples, and so many that it does not
+/// count as one that reads much and writes little (engine: reads_mostly), with kernels for reading.
+std::int64_t tokens_wanted(const BenchCall& call) {
+  return std::max<std::int64_t>(std::int64_t{call.decode_tokens} * call.repeat, call.context / 8) +
+         1;
+}
+
+Result<void> time_decode(engine::Engine& engine, const BenchCall& call, Bench& out) {
+  HF_CHECKED(add_sequences(engine, call.streams, call.context, tokens_wanted(call)));
+  const std::int64_t prompts = std::int64_t{call.streams} * call.context;
+  const double start = seconds_now();
+  HF_CHECKED(run_prompts(engine, prompts));
+  out.fill_tok_s = static_cast<double>(prompts) / (seconds_now() - start);
+  for (std::int32_t s = 0; s < call.streams; ++s) {
+    engine.pause(static_cast<engine::SequenceKey>(s) + 1, false);
+  }
+  MemoryRate memory(call.engine.threads);
+  const bool probed = call.engine.device == "cpu";
+  for (std::int32_t i = 0; i < call.repeat; ++i) {
+    const double before = probed ? memory.gb_s() : 0;
+    HF_TRY(const double took, run_steps(engine, call.decode_tokens));
+    out.decode_tok_s.push_back(static_cast<double>(call.streams) * call.decode_tokens / took);
+    out.decode_gb_s.push_back(out.bytes_per_token * call.decode_tokens / took / 1e9);
+    if (probed) out.stream_gb_s.push_back((before + memory.gb_s()) / 2);
+  }
+  for (std::int32_t s = 0; s < call.streams; ++s) {
+    engine.cancel(static_cast<engine::SequenceKey>(s) + 1);
+  }
+  return {};
+}
+
+engine::EngineOptions bench_options(const BenchCall& call) {
+  engine::EngineOptions options = engine_options(call.engine);
+  options.slots = call.streams;
+  options.context =
+      std::max<std::int64_t>(call.prompt_tokens, call.context + tokens_wanted(call)) + 1;
+  options.prefill_chunk = call.prefill_chunk;
+  options.prefix_cache = false;  // the cost of a token, not of one that is known or guessed
+  options.drafts = 0;
+  return options;
+}
+
+}  // namespace
+
+Result<Bench> run_bench(const BenchCall& call) {
+  if (call.prompt_tokens < 0 || call.decode_tokens < 0 || call.streams < 1 || call.context < 1 ||
+      call.repeat < 1) {
+    return Error{Errc::kUsage,
+                 "bench: tokens must be 0 or more, streams, context and repeat 1 or more"};
+  }
+  Bench out;
+  const double start = seconds_now();
+  HF_TRY(const auto engine, open_chosen(call.engine, bench_options(call)));
+  out.load_s = seconds_now() - start;
+  const wire::LoadedModel model = engine->describe();
+  out.bytes_per_token = static_cast<double>(model.memory.weights);
+  if (call.prompt_tokens > 0) HF_CHECKED(time_prefill(*engine, call, out));
+  if (call.decode_tokens > 0) HF_CHECKED(time_decode(*engine, call, out));
+  show_share("decode", 1);
+  out.numerics_class = model.numerics_class;
+  const std::size_t slash = out.numerics_class.find('/');
+  out.kernels = out.numerics_class.substr(slash + 1);
+  out.kernels = out.kernels.substr(0, out.kernels.find('/'));
+  return out;
+}
+
+}  // namespace holdfast::cli
