@@ -33,11 +33,27 @@ Figure figure_of(const ordered_json& one) {
   return figure;
 }
 
+/// What `holdfast --json bench` prints, as a record.
+Report bench_report(const ordered_json& document) {
+  Report report("bench");
+  for (const char* name : {"kernels", "threads", "streams", "context", "prompt_tokens"}) {
+    const ordered_json& value = document.at(name);
+    report.fact(name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  for (const char* name : {"prefill", "decode"}) {
+    auto samples = document.at(std::string(name) + "_samples").get<std::vector<double>>();
+    if (samples.empty()) continue;  // that was not asked for
+    report.add_samples(name, std::move(samples), "tokens/s", Better::kHigher);
+  }
+  return report;
+}
+
 }  // namespace
 
 Result<Report> parse_report(const std::string& text) {
   try {  // no exception leaves this function
     const ordered_json document = ordered_json::parse(text);
+    if (document.contains("decode_samples")) return bench_report(document);
     Report report(document.at("kind").get<std::string>());
     for (const auto& [name, value] : document.at("machine").items()) {
       report.fact(name, value.get<std::string>());

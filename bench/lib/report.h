@@ -73,7 +73,8 @@ class Report {
   std::vector<std::string> problems_;
 };
 
-/// A report's JSON (a record) as a report again. kFileInvalid with what is wrong.
+/// A report's JSON (a record) as a report again, or what `holdfast --json bench` prints.
+/// kFileInvalid with what is wrong.
 Result<Report> parse_report(const std::string& text);
 /// As above from a file. kNotFound, kIo.
 Result<Report> read_report(const std::string& path);

@@ -138,6 +138,8 @@ const Examples& tool_examples() {
       {"bench",
        {{"holdfast bench model.gguf -p 512 -n 64 -b 8", "eight streams at once"},
         {"holdfast bench model.gguf -p 0 -c 4096 -r 5", "decoding behind 4,096 tokens, 5 times"}}},
+      {"bench-compare",
+       {{"holdfast bench compare old.json new.json", "of `holdfast --json bench … -r 5` each"}}},
       {"synth",
        {{"holdfast synth list", "known shapes"},
         {"holdfast synth qwen2.5-0.5b /tmp/test.gguf --type q4_k_m", "random weights"},
@@ -173,6 +175,15 @@ const char* description_of(const std::string& path) {
        "SIGTERM or SIGINT lets running work finish for drain.limit_ms (10 s); what is left stays "
        "in the database and goes on at the next start. A second signal ends at once, and loses "
        "nothing either."},
+      {"bench-compare",
+       "Also as `holdfast bench compare OLD NEW`. Figure by figure: new / old with the middle 95 % "
+       "of "
+       "what the ratio of the medians is when the samples are drawn again. A regression is a "
+       "figure "
+       "that is worse by more than --threshold with all of that interval on the bad side; it takes "
+       "three samples on each side to judge. Only records of one machine and one mode say "
+       "something. "
+       "Exit status: 0 none became worse, 1 a regression, 2 no such record."},
       {"run",
        "The text goes to stdout as it is generated. Ctrl-C cancels the request. With --json: one "
        "document with ids, text and the reason of the end."},

@@ -3,6 +3,7 @@
 // prompt that reads "status" for a verb.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -141,6 +142,25 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// The arguments, the last one first as CLI11 takes them. `bench compare` is a verb beside `bench`,
+/// whose first argument is a file.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i].starts_with('-')) {
+      if (words[i] == "--state") ++i;
+      continue;
+    }
+    if (words[i] == "bench" && words[i + 1] == "compare") {
+      words[i] = "bench-compare";
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
+    break;
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
 }  // namespace
 
 std::string argument_key(const char* name) {
@@ -160,7 +180,8 @@ int run_cli(int argc, char** argv) {
   parser.app.set_version_flag("--version", std::string("holdfast ") + kVersion);
   try {
     for (const Verb& verb : verb_table()) add_verb(parser, verb);
-    parser.app.parse(argc, argv);
+    parser.app.name(argv[0]);
+    parser.app.parse(words_of(argc, argv));
   } catch (const CLI::Success& e) {  // --help, --version
     return parser.app.exit(e) == 0 ? kExitDone : kExitFailed;
   } catch (const CLI::ParseError& e) {

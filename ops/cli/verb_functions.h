@@ -92,6 +92,7 @@ int convert(const Call& call);
 int logits(const Call& call);
 int perplexity(const Call& call);
 int bench(const Call& call);
+int bench_compare(const Call& call);
 
 // render_chat.cpp
 int render_chat(const Call& call);

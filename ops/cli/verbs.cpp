@@ -240,6 +240,16 @@ const Verb kBench = {
      kKvType},
     &bench};
 
+const Verb kBenchCompare = {
+    "bench-compare",
+    "what became slower between two records (bench compare OLD NEW)",
+    {{"OLD", kText, "a record of bench/matrix, peers or serve, or what --json bench printed", false,
+      kFile},
+     {"NEW", kText, "the same of another build", false, kFile},
+     {"--threshold", kReal, "percent that a figure may be worse (default 5)"},
+     {"--all", kSwitch, "also figures that did not change, or cannot be judged"}},
+    &bench_compare};
+
 const std::vector<Verb>& config_and_database_verbs() {
   static const std::vector<Verb> table = {
       {"config list", "every knob, its value and where that comes from", {}, &config_list},
@@ -371,6 +381,7 @@ const std::vector<Verb>& tool_verbs() {
       kEmbed,
       kPerplexity,
       kBench,
+      kBenchCompare,
       kSynth,
       kQuantize,
       kConvert,

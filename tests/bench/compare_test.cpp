@@ -58,7 +58,7 @@ class Compare : public testing::Test {
   }
   json run(const std::string& before, const std::string& after, const std::string& flags = "") {
     const json found =
-        run_bench("holdfast-bench-compare", before + " " + after + " " + flags, &status_);
+        run_bench("holdfast", "bench compare " + before + " " + after + " " + flags, &status_);
     status_ = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
     return found;
   }
@@ -121,6 +121,24 @@ TEST_F(Compare, WhatCannotBeJudgedIsNot) {
   EXPECT_EQ(status_, 0);
   EXPECT_EQ(verdict(figure_of("x", kHundred), figure_of("y", kHundred)), "only in OLD");
   EXPECT_EQ(status_, 0);
+}
+
+TEST_F(Compare, TakesWhatTheVerbBenchPrints) {
+  const auto output = [&](const std::string& name, double decode) {
+    return text(name, json{{"kernels", "avx512"},
+                           {"threads", 2},
+                           {"streams", 1},
+                           {"context", 1},
+                           {"prompt_tokens", 0},
+                           {"prefill_samples", json::array()},
+                           {"decode_samples", {decode, decode + 0.1, decode - 0.1}}}
+                          .dump());
+  };
+  const json found = run(output("a", 40), output("b", 30));
+  EXPECT_EQ(status_, 1);
+  ASSERT_EQ(found["figures"].size(), 1u);
+  EXPECT_EQ(found["figures"][0]["name"], "decode");
+  EXPECT_EQ(found["figures"][0]["verdict"], "REGRESSION");
 }
 
 TEST_F(Compare, RecordsThatCannotBeComparedAreRefused) {
