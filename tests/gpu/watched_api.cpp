@@ -12,7 +12,8 @@ const opencl::Api& real() {
 /// Whether this creation is the one that fails.
 bool fails() {
   Watch& w = watch();
-  return ++w.creations == w.fail_at;
+  ++w.creations;
+  return w.creations == w.fail_at || (w.fail_every > 0 && w.creations % w.fail_every == 0);
 }
 
 /// A creation that reports through its last argument.

@@ -12,6 +12,7 @@ struct Watch {
   std::int64_t live = 0;              // contexts, queues, buffers, programs, kernels and events
   std::int64_t creations = 0;         // calls that could have failed for want of memory
   std::int64_t fail_at = 0;           // the creation of this number fails; 0 = none
+  std::int64_t fail_every = 0;        // each whose number is a multiple of it fails; 0 = none
   std::int64_t builds = 0;            // of programs from source
   std::int64_t launches = 0;          // of kernels
   std::int64_t copies = 0;            // of rows from buffer to buffer
