@@ -15,6 +15,9 @@ using enum Source;
 constexpr const char* kKvTypes = "f32 f16 bf16 int8";
 constexpr const char* kFamilies =
     "scalar avx2 avx512 amx avx512+amx amx-emulated avx512+amx-emulated";
+constexpr const char* kDeviceHelp =
+    "cpu (default), opencl:N, opencl:N+M (layers over several devices), opencl:N,M (the rows of "
+    "every matrix), opencl:N+cpu (the layers that fit, the others on the processor)";
 constexpr const char* kPriorities = "interactive normal batch";
 constexpr const char* kStates = "queued running succeeded failed cancelled expired quarantined";
 
@@ -38,8 +41,7 @@ const Verb kServe = {
       "a web page's origin (https://app.example, or *) that may read answers; may be repeated"},
      {"--workers", kInteger, "worker processes (default 1)"},
      {"--threads", kInteger, "compute threads of a worker (default: the cores, shared out)"},
-     {"--device", kText, "cpu, opencl:N, or opencl:N+M for layers over several (default cpu)", true,
-      kNothing, "cpu opencl:0"},
+     {"--device", kText, kDeviceHelp, true, kNothing, "cpu opencl:0"},
      {"--context", kInteger, "tokens of a sequence at most (default: the model's, up to 4096)"},
      {"--kv-type", kText, "type of the KV cache: f32, f16, bf16 or int8 (default f16)", true,
       kNothing, kKvTypes},
@@ -159,9 +161,7 @@ const Verb kSynth = {
     &synth_model};
 
 const Argument kThreads = {"-t,--threads", kInteger, "compute threads (default: the cores)"};
-const Argument kDevice = {
-    "--device", kText,    "cpu, opencl:N, or opencl:N+M for layers over several (default cpu)",
-    true,       kNothing, "cpu opencl:0"};
+const Argument kDevice = {"--device", kText, kDeviceHelp, true, kNothing, "cpu opencl:0"};
 const Argument kKernels = {
     "--kernels", kText,    "force a kernel family: scalar, avx2, avx512, amx, avx512+amx",
     true,        kNothing, kFamilies};

@@ -74,6 +74,33 @@ TEST_F(GpuMemory, EveryCreationMayFailAndAllIsGivenBack) {
   EXPECT_GT(n, 40);
 }
 
+TEST_F(GpuMemory, HundredCyclesWithEveryNthCreationFailingLeaveNothing) {
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  int loaded = 0;
+  const auto uncached = load_options(m, gpu::on_device_uncached());
+  for (std::int64_t n = 1; n <= 100; ++n) {
+    watch() = {};
+    watch().fail_every = n;
+    auto executor = opencl::load_with(gpu::watched_api(), gpu::device(), m.program, uncached);
+    if (executor.has_value()) {
+      ++loaded;
+      const std::int32_t page = 0;
+      const std::vector<backend::Segment> segments = {{m.tokens.data(), 20, 0, &page, 20, false}};
+      const auto rows = (*executor)->forward(segments);
+      EXPECT_TRUE(rows.has_value() || rows.error().code == Errc::kModelFailed) << n;
+    } else {
+      const Errc code = executor.error().code;
+      EXPECT_TRUE(code == Errc::kMemoryExhausted || code == Errc::kModelFailed)
+          << n << " " << executor.error().what;
+    }
+    executor = Error{Errc::kCancelled, ""};
+    ASSERT_EQ(watch().live, 0) << n;
+  }
+  EXPECT_GT(loaded, 0);
+  watch() = {};
+  EXPECT_TRUE(load(m).has_value());
+}
+
 TEST_F(GpuMemory, RunsTakeNothingAndUnloadingGivesAllBack) {
   const FamilyModel m = make_family("mixtral", 0, 20, "q8_0");
   for (int cycle = 0; cycle < 100; ++cycle) {

@@ -1,108 +1,241 @@
-// Goal: a model over several devices by layers has the bits of one device, takes what its parts
-// take, and gives all of it back when one of them fails. Method: PoCL is asked for two devices;
-// where there is one alone it is named twice. Models of every shape of program; the device's
-// functions watched (watched_api.h).
+// Goal: a model over several devices has the bits of one device, whether divided by layers or by
+// rows, and whether rows go from device to device or through the host; it takes what its parts
+// take, and gives all of it back when one of them fails. Method: PoCL is asked for four devices;
+// where there are fewer, one is named more than once. Models of every shape of program; the
+// device's functions watched (watched_api.h).
 
 #include "worker/backend/opencl/split.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
+#include "tests/gpu/devices.h"
 #include "tests/gpu/house.h"
 #include "tests/gpu/watched_api.h"
-#include "worker/backend/opencl.h"
 #include "worker/backend/opencl/load.h"
+#include "worker/backend/opencl/rows_part.h"
 
 namespace holdfast {
 namespace {
 
+using gpu::several_devices;
 using gpu::watch;
-
-/// Before anything of OpenCL runs in this process.
-const bool g_asked = setenv("POCL_DEVICES", "pthread pthread", 0) == 0;
-
-std::string two_devices() {
-  const auto found = opencl::find_devices(false);
-  return g_asked && found.has_value() && found->size() > 1 ? "opencl:0+1" : "opencl:0+0";
-}
 
 auto load_on(const std::string& device, const FamilyModel& m, const RunOptions& options) {
   return opencl::load_with(gpu::watched_api(), device, m.program, load_options(m, options));
 }
 
-TEST(GpuSplit, LayersOverDevicesHaveTheBitsOfOne) {
-  HF_NEEDS_DEVICE();
+/// Bits of one device, for the whole prompt and for chunks beside a neighbour. With peers the rows
+/// are copied from buffer to buffer, without (copies that do not arrive) never.
+void expect_same_bits(const std::string& device, const FamilyModel& m, RunOptions options,
+                      const std::vector<float>& expected, bool peers) {
   watch() = {};
-  for (const char* architecture : {"llama", "gemma2", "mixtral", "olmo2", "gpt2", "bert"}) {
-    const FamilyModel m = make_family(architecture, 3, 40, "q8_0");
-    RunOptions options = gpu::on_device();
-    options.kv = "f16";
-    const std::vector<float> expected = run_family(m, options);
-    std::vector<std::string> splits = {two_devices()};
-    if (m.program.shape.layers > 2) splits.push_back("opencl:0+0+0");
-    for (const std::string& device : splits) {
-      const auto executor = load_on(device, m, options);
-      ASSERT_TRUE(executor.has_value()) << executor.error().what;
-      for (const std::int32_t chunk : {0, 9}) {
-        options.chunk = chunk;
-        options.neighbour = chunk > 0;
-        EXPECT_EQ(run_on(**executor, m, options), expected) << architecture << " " << device;
-      }
-      options.chunk = 0;
-      options.neighbour = false;
+  watch().lose_copies = !peers;
+  {
+    const auto executor = load_on(device, m, options);
+    ASSERT_TRUE(executor.has_value()) << device << " " << executor.error().what;
+    watch().copies = 0;
+    for (const std::int32_t chunk : {0, 9, 1}) {
+      options.chunk = chunk;
+      options.neighbour = chunk == 9;
+      EXPECT_EQ(run_on(**executor, m, options), expected) << device << " chunk " << chunk;
     }
+    EXPECT_EQ(watch().copies > 0, peers) << device;
   }
-  EXPECT_EQ(watch().live, 0);
+  EXPECT_EQ(watch().live, 0) << device;
+  watch() = {};
 }
 
-TEST(GpuSplit, MemoryIsThatOfAllPartsAndIsGivenBackWhenTheLastOneFails) {
+class GpuSplit : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuSplit, HasTheBitsOfOneDevice) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family(GetParam(), 3, 40, "q8_0");
+  RunOptions options = gpu::on_device();
+  options.kv = "f16";
+  const std::vector<float> expected = run_family(m, options);
+  ASSERT_FALSE(expected.empty());
+  for (const std::size_t n : {2, 4}) {
+    for (const char between : {'+', ','}) {
+      const bool fits = between == ','
+                            ? opencl::rows_part(m.program, 0, static_cast<int>(n)).has_value()
+                            : m.program.shape.layers >= static_cast<std::int64_t>(n);
+      for (const bool peers : {true, false}) {
+        if (fits) expect_same_bits(several_devices(n, between), m, options, expected, peers);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuSplit,
+                         ::testing::Values("llama", "gemma2", "mixtral", "qwen2moe", "olmo2",
+                                           "phi3", "gpt2", "bert"),
+                         [](const auto& info) { return info.param; });
+
+TEST(GpuSplits, MoreLogitsAreThoseOfAForward) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 3, 40);
+  const RunOptions options = gpu::on_device();
+  const std::vector<float> expected = run_family(m, options);
+  for (const char between : {'+', ','}) {
+    const auto executor = load_on(several_devices(2, between), m, options);
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    const std::int32_t pages[] = {0};
+    const std::vector<backend::Segment> segments = {{m.tokens.data(), 40, 0, pages, 1, false}};
+    ASSERT_TRUE((*executor)->forward(segments).has_value());
+    const auto more = (*executor)->more_logits(7, 11);
+    ASSERT_TRUE(more.has_value());
+    const auto* first = expected.data() + 7 * m.columns();
+    EXPECT_TRUE(std::equal(first, first + 11 * m.columns(), *more)) << between;
+  }
+}
+
+TEST(GpuSplits, MemoryIsDividedAndATiedEmbeddingIsThereOnce) {
   HF_NEEDS_DEVICE();
   watch() = {};
   const FamilyModel m = make_family("llama", 0, 40, "q8_0");
+  ASSERT_EQ(m.program.ops.front().w[0].tensor, m.program.ops.back().w[1].tensor);
   const RunOptions options = gpu::on_device();
   const auto whole = backend::load(gpu::device(), m.program, load_options(m, options));
   ASSERT_TRUE(whole.has_value());
-  std::int64_t creations = 0;
-  {
-    const auto split = load_on(two_devices(), m, options);
+  for (const char between : {'+', ','}) {
+    const auto split = load_on(several_devices(2, between), m, options);
     ASSERT_TRUE(split.has_value()) << split.error().what;
-    EXPECT_EQ((*split)->memory().kv, (*whole)->memory().kv);
-    // The embedding is the output too, and both ends have it.
-    EXPECT_GT((*split)->memory().weights, (*whole)->memory().weights);
-    creations = watch().creations;
+    EXPECT_EQ((*split)->memory().kv, (*whole)->memory().kv) << between;
+    // What is there twice of a split by rows: vectors, in whole lines.
+    EXPECT_LE((*split)->memory().weights, (*whole)->memory().weights + 8192) << between;
+    EXPECT_EQ((*split)->class_prefix(), (*whole)->class_prefix()) << between;
   }
-  for (std::int64_t n = creations; n > creations / 2; n -= 3) {
+}
+
+TEST(GpuSplits, AllIsGivenBackWhereverALoadFails) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 40, "q8_0");
+  const RunOptions options = gpu::on_device();
+  for (const char between : {'+', ','}) {
+    const std::string device = several_devices(2, between);
     watch() = {};
-    watch().fail_at = n;
-    { const auto refused = load_on(two_devices(), m, options); }
-    EXPECT_EQ(watch().live, 0) << n;
+    { ASSERT_TRUE(load_on(device, m, options).has_value()); }
+    const std::int64_t creations = watch().creations;
+    for (std::int64_t n = 1; n <= creations; n += 8) {
+      watch() = {};
+      watch().fail_at = n;
+      { const auto executor = load_on(device, m, options); }
+      EXPECT_EQ(watch().live, 0) << n;
+    }
   }
   watch() = {};
 }
 
-TEST(GpuSplit, LayersFollowMemory) {
-  using Shares = std::vector<std::int64_t>;
-  EXPECT_EQ(opencl::share_layers(32, {80, 80}), (Shares{16, 16}));
-  EXPECT_EQ(opencl::share_layers(32, {24, 8}), (Shares{24, 8}));
-  EXPECT_EQ(opencl::share_layers(4, {1000, 1, 1}), (Shares{2, 1, 1}));
-  EXPECT_EQ(opencl::share_layers(4, {1, 1, 1000}), (Shares{1, 1, 2}));
-  EXPECT_EQ(opencl::share_layers(3, {0, 0, 0}), (Shares{1, 1, 1}));
+TEST(GpuSplits, ADeviceThatFailsInARunIsToldAsSuch) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 20);
+  for (const char between : {'+', ','}) {
+    watch() = {};
+    const auto executor = load_on(several_devices(2, between), m, gpu::on_device());
+    ASSERT_TRUE(executor.has_value());
+    watch().fail_launches = CL_OUT_OF_RESOURCES;
+    const std::int32_t page = 0;
+    const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 1, false}});
+    ASSERT_FALSE(rows.has_value());
+    EXPECT_EQ(rows.error().code, Errc::kModelFailed);
+    EXPECT_NE(rows.error().what.find("CL_OUT_OF_RESOURCES"), std::string::npos);
+  }
+  watch() = {};
 }
 
-TEST(GpuSplit, NamesOfDevices) {
-  using Numbers = std::vector<int>;
-  EXPECT_EQ(opencl::device_numbers("opencl"), Numbers{0});
-  EXPECT_EQ(opencl::device_numbers("opencl:2"), Numbers{2});
-  EXPECT_EQ(opencl::device_numbers("opencl:0+1+12"), (Numbers{0, 1, 12}));
-  for (const char* wrong : {"opencl:", "opencl:a", "opencl:0+", "opencl:+1", "opencl:-1", "cpu"}) {
-    EXPECT_EQ(opencl::device_numbers(wrong), Numbers{}) << wrong;
+using Shares = std::vector<std::int64_t>;
+
+/// Layers of 1 byte each over devices of so many.
+std::optional<Shares> shares(std::int64_t layers, const std::vector<double>& weight,
+                             const std::vector<std::int64_t>& room) {
+  return opencl::share_layers(layers, weight,
+                              [&](std::size_t i, std::int64_t first, std::int64_t end) {
+                                return Result<bool>(end - first <= room[i]);
+                              })
+      .value();
+}
+
+TEST(GpuSplits, LayersFollowWeightAsFarAsTheyFit) {
+  const std::int64_t plenty = 1000;
+  EXPECT_EQ(shares(32, {80, 80}, {plenty, plenty}), (Shares{16, 16}));
+  EXPECT_EQ(shares(32, {24, 8}, {plenty, plenty}), (Shares{24, 8}));
+  EXPECT_EQ(shares(4, {1000, 1, 1}, {plenty, plenty, plenty}), (Shares{2, 1, 1}));
+  EXPECT_EQ(shares(4, {1, 1, 1000}, {plenty, plenty, plenty}), (Shares{1, 1, 2}));
+  EXPECT_EQ(shares(3, {0, 0, 0}, {plenty, plenty, plenty}), (Shares{1, 1, 1}));
+  EXPECT_EQ(shares(32, {80, 80, 80, 80}, {plenty, plenty, plenty, plenty}), (Shares{8, 8, 8, 8}));
+  EXPECT_EQ(shares(32, {3, 1}, {10, plenty}), (Shares{10, 22}));
+  EXPECT_EQ(shares(32, {1, 3}, {plenty, 10}), (Shares{22, 10}));
+  EXPECT_EQ(shares(12, {1, 1, 1, 1}, {2, 9, 1, 3}), (Shares{2, 6, 1, 3}));
+  EXPECT_EQ(shares(32, {1, 1}, {16, 16}), (Shares{16, 16}));
+  EXPECT_EQ(shares(32, {1, 1}, {16, 15}), std::nullopt);
+  EXPECT_EQ(shares(32, {1, 1}, {plenty, 0}), std::nullopt);
+  EXPECT_EQ(shares(32, {1, 1}, {0, plenty}), std::nullopt);
+}
+
+TEST(GpuSplits, HeadsAreDividedWhereTheyCanBe) {
+  plan::ModelShape shape;
+  shape.heads = 32;
+  shape.kv_heads = 8;
+  const auto last = [&](int n) { return opencl::share_heads(shape, n - 1, n); };
+  EXPECT_EQ(last(4).first, 24);
+  EXPECT_EQ(last(4).heads, 8);
+  EXPECT_EQ(last(4).first_kv, 6);
+  EXPECT_EQ(last(4).kv_heads, 2);
+  EXPECT_EQ(last(3).first_kv, 5);  // 2, 3 and 3
+  EXPECT_EQ(last(3).kv_heads, 3);
+  shape.kv_heads = 2;  // each of them on two devices, with half of its queries
+  EXPECT_EQ(last(4).first, 24);
+  EXPECT_EQ(last(4).heads, 8);
+  EXPECT_EQ(last(4).first_kv, 1);
+  EXPECT_EQ(last(4).kv_heads, 1);
+  EXPECT_TRUE(last(3).whole);
+  EXPECT_EQ(last(3).heads, 32);
+  shape.kv_heads = 8;
+  shape.qk_norm_row = true;
+  EXPECT_TRUE(last(4).whole);
+}
+
+TEST(GpuSplits, ColumnsAreWholePanelsAndAllOfThem) {
+  for (const std::int64_t all : {16, 50, 64, 151936}) {
+    std::int64_t next = 0;
+    for (int i = 0; i < 3; ++i) {
+      const opencl::Columns c = opencl::share_columns(all, i, 3);
+      EXPECT_EQ(c.first % 16, 0);
+      EXPECT_EQ(c.n == 0 ? next : c.first, next);
+      next += c.n;
+    }
+    EXPECT_EQ(next, all);
   }
+}
+
+TEST(GpuSplits, NamesOfDevices) {
+  using Numbers = std::vector<int>;
+  EXPECT_EQ(opencl::parse_device_name("opencl")->numbers, Numbers{0});
+  EXPECT_EQ(opencl::parse_device_name("opencl:2")->numbers, Numbers{2});
+  EXPECT_EQ(opencl::parse_device_name("opencl:0+1+12")->numbers, (Numbers{0, 1, 12}));
+  EXPECT_FALSE(opencl::parse_device_name("opencl:0+1+12")->by_rows);
+  EXPECT_EQ(opencl::parse_device_name("opencl:3,1")->numbers, (Numbers{3, 1}));
+  EXPECT_TRUE(opencl::parse_device_name("opencl:3,1")->by_rows);
+  EXPECT_TRUE(opencl::parse_device_name("opencl:0+1+cpu")->and_cpu);
+  for (const char* same : {"opencl:2", "opencl:0+1", "opencl:3,1", "opencl:0+cpu"}) {
+    EXPECT_EQ(opencl::parse_device_name(same)->text(), same);
+  }
+  for (const char* wrong :
+       {"opencl:", "opencl:a", "opencl:0+", "opencl:+1", "opencl:-1", "cpu", "opencl:0,",
+        "opencl:0,1+2", "opencl:0,1+cpu", "opencl:+cpu", "opencl:cpu", "opencl:0+cpu+1"}) {
+    EXPECT_FALSE(opencl::parse_device_name(wrong).has_value()) << wrong;
+  }
+}
+
+TEST(GpuSplits, MoreDevicesThanPartsAreRefused) {
   HF_NEEDS_DEVICE();
+  watch() = {};
   const FamilyModel m = make_family("llama", 0, 8);
-  const auto refused = load_on("opencl:0+0+0+0+0+0+0+0+0", m, gpu::on_device());
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, Errc::kUsage);
+  for (const char* device : {"opencl:0+0+0+0+0+0+0+0+0", "opencl:0,0,0,0,0,0,0,0,0,0,0,0"}) {
+    const auto refused = load_on(device, m, gpu::on_device());
+    ASSERT_FALSE(refused.has_value()) << device;
+    EXPECT_EQ(refused.error().code, Errc::kUsage) << refused.error().what;
+  }
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ const opencl::Api& real() {
 /// Whether this creation is the one that fails.
 bool fails() {
   Watch& w = watch();
-  return ++w.creations == w.fail_at;
+  ++w.creations;
+  return w.creations == w.fail_at || (w.fail_every > 0 && w.creations % w.fail_every == 0);
 }
 
 /// A creation that reports through its last argument.
@@ -84,11 +85,26 @@ cl_int write(cl_command_queue queue, cl_mem buffer, cl_bool blocking, std::size_
 cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
               const std::size_t* offset, const std::size_t* all, const std::size_t* group,
               cl_uint n, const cl_event* events, cl_event* event) {
+  ++watch().launches;
   if (watch().fail_launches != CL_SUCCESS) return watch().fail_launches;
   const cl_int status = real().clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, all, group,
                                                       n, events, event);
   if (event != nullptr && *event != nullptr) ++watch().live;
   return status;
+}
+cl_int marker(cl_command_queue queue, cl_uint n, const cl_event* events, cl_event* event) {
+  const cl_int status = real().clEnqueueMarkerWithWaitList(queue, n, events, event);
+  if (event != nullptr && *event != nullptr) ++watch().live;
+  return status;
+}
+cl_int copy_rect(cl_command_queue queue, cl_mem from, cl_mem to, const std::size_t* from_at,
+                 const std::size_t* to_at, const std::size_t* size, std::size_t from_pitch,
+                 std::size_t from_slice, std::size_t to_pitch, std::size_t to_slice, cl_uint n,
+                 const cl_event* events, cl_event* event) {
+  ++watch().copies;
+  if (watch().lose_copies) return CL_SUCCESS;
+  return real().clEnqueueCopyBufferRect(queue, from, to, from_at, to_at, size, from_pitch,
+                                        from_slice, to_pitch, to_slice, n, events, event);
 }
 cl_int device_info(cl_device_id device, cl_device_info what, std::size_t bytes, void* value,
                    std::size_t* needed) {
@@ -119,6 +135,8 @@ opencl::Api make_watched() {
   api.clEnqueueFillBuffer = &fill;
   api.clEnqueueWriteBuffer = &write;
   api.clEnqueueNDRangeKernel = &launch;
+  api.clEnqueueMarkerWithWaitList = &marker;
+  api.clEnqueueCopyBufferRect = &copy_rect;
   api.clGetDeviceInfo = &device_info;
   return api;
 }

@@ -12,8 +12,12 @@ struct Watch {
   std::int64_t live = 0;              // contexts, queues, buffers, programs, kernels and events
   std::int64_t creations = 0;         // calls that could have failed for want of memory
   std::int64_t fail_at = 0;           // the creation of this number fails; 0 = none
+  std::int64_t fail_every = 0;        // each whose number is a multiple of it fails; 0 = none
   std::int64_t builds = 0;            // of programs from source
+  std::int64_t launches = 0;          // of kernels
+  std::int64_t copies = 0;            // of rows from buffer to buffer
   cl_int fail_launches = CL_SUCCESS;  // what every launch of a kernel returns
+  bool lose_copies = false;           // between buffers: they succeed, and nothing arrives
   std::uint64_t max_alloc = 0;        // 0 = the device's own
   std::uint64_t memory = 0;
   cl_uint vector_width = 0;  // floats that it adds at once

@@ -11,8 +11,10 @@ Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Pro
                                        const LoadOptions& options) {
   if (device.empty() || device == "cpu") return cpu::load(program, options);
   if (device.substr(0, 6) == "opencl") return opencl::load(device, program, options);
-  return Error{Errc::kUnsupported,
-               "load: device " + std::string(device) + " is unknown; expected cpu or opencl:N"};
+  return Error{Errc::kUnsupported, "load: device " + std::string(device) +
+                                       " is unknown; expected cpu, opencl:N, opencl:N+M (layers "
+                                       "over several), opencl:N,M (rows of "
+                                       "every matrix) or opencl:N+cpu"};
 }
 
 std::vector<std::string> cpu_families() {

@@ -31,15 +31,18 @@ struct Found {
 /// which.
 Result<std::vector<Found>> find_devices(bool measure);
 
-/// What "opencl:N" is; of "opencl:N+M" the sum: memory together, names one behind the other.
+/// What a device's name stands for; of several the sum: memory together (with "+cpu" this machine's
+/// too), names one behind the other.
 /// kUnsupported: one of them is not there or cannot be used.
 Result<Found> find_device(std::string_view device);
 
 /// Packs the weights, builds the kernels or takes them from options.cache_dir, takes all memory.
 /// Errors: kUnsupported (no such device, or a weight type or shape without kernels), kFileInvalid
 /// (NaN or infinity in a tensor), kMemoryExhausted (needed and free bytes), kModelFailed (the
-/// device refused something else). `device`: "opencl" (the first one), "opencl:N", or
-/// "opencl:N+M" for layers over several.
+/// device refused something else), kUsage (more devices than the model can be divided over).
+/// `device`: "opencl" (the first one), "opencl:N", "opencl:N+M" for layers over several,
+/// "opencl:N,M" for the rows of every matrix over several, "opencl:N+cpu" or "opencl:N+M+cpu" for
+/// as many of the first layers as fit on devices and the others on the processor.
 Result<std::unique_ptr<backend::Executor>> load(std::string_view device,
                                                 const model::Program& program,
                                                 const backend::LoadOptions& options);

@@ -14,13 +14,15 @@
 namespace holdfast::model {
 
 /// A tensor of the file that an operation reads, or a run of its rows: `rows` outputs of `cols`
-/// inputs (cols contiguous). Several matrices of a tensor (experts) follow one another.
+/// inputs (cols contiguous). Several matrices of a tensor (experts) follow one another, or lie
+/// `apart` rows of the tensor from one to the next.
 struct WeightRef {
   const gguf::TensorInfo* tensor = nullptr;  // nullptr = absent (optional bias, norm)
   std::int64_t rows = 0;                     // of all matrices
   std::int64_t cols = 0;
   std::int64_t first_row = 0;
   std::int64_t matrices = 1;
+  std::int64_t apart = 0;  // 0 = rows / matrices
   bool present() const { return tensor != nullptr; }
 };
 

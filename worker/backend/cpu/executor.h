@@ -118,6 +118,13 @@ class CpuExecutor final : public backend::Executor {
   std::string class_prefix() const override;
   std::uint64_t allocations() const override { return region_count(); }
 
+  // A forward in two parts, for a model whose first layers are elsewhere: embed() makes the rows x
+  // of the batch, which its owner takes to those layers and brings back; forward_rest() goes on.
+  void embed(const std::vector<backend::Segment>& segments);
+  Result<const float*> forward_rest();
+  float* rows() { return x_; }  // [batch][rows_stride]
+  std::int64_t rows_stride() const { return x_stride_; }
+
  private:
   CpuExecutor(const model::Program& program, const backend::LoadOptions& options,
               const Kernels& kernels);
@@ -126,9 +133,9 @@ class CpuExecutor final : public backend::Executor {
   // forward.cpp: one method an operation, run by every worker.
   void plan_batch(const std::vector<backend::Segment>& segments);
   Result<const float*> given_logits();
-  void run_worker(int worker);
+  void run_operations(std::size_t first, std::size_t end);
   void run_op(const PackedOp& op, int worker);
-  void embed(int worker);
+  void look_up(int worker);
   Operand operand(const PackedOp& op, const float* x, std::int64_t stride, std::int64_t rows,
                   std::int64_t writing, int worker);
   Operand token_operand(const PackedOp& op, const float* x, std::int64_t stride, int worker);
@@ -179,6 +186,7 @@ class CpuExecutor final : public backend::Executor {
   KvType kv_type_ = KvType::kF16;
 
   std::vector<PackedOp> ops_;
+  std::size_t leading_ = 0;  // operations before the first layer
   Embedding embedding_;
   Embedding positions_;
   std::unique_ptr<KeptImage> image_;  // that weights_ lie in; null: nobody keeps them

@@ -91,7 +91,17 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
 Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& segments) {
   plan_batch(segments);
   if (tokens_.empty()) return static_cast<const float*>(logits_);
-  pool_.run([this](int worker) { run_worker(worker); });
+  run_operations(0, ops_.size());
+  return given_logits();
+}
+
+void CpuExecutor::embed(const std::vector<backend::Segment>& segments) {
+  plan_batch(segments);
+  run_operations(0, leading_);
+}
+
+Result<const float*> CpuExecutor::forward_rest() {
+  run_operations(leading_, ops_.size());
   return given_logits();
 }
 
@@ -130,19 +140,21 @@ Result<const float*> CpuExecutor::given_logits() {
   return static_cast<const float*>(logits_);
 }
 
-void CpuExecutor::run_worker(int worker) {
-  const FloatMode mode;
-  for (const PackedOp& op : ops_) {
-    run_op(op, worker);
-    pool_.barrier();
-    if (worker == 0) note_progress();
-  }
+void CpuExecutor::run_operations(std::size_t first, std::size_t end) {
+  pool_.run([this, first, end](int worker) {
+    const FloatMode mode;
+    for (std::size_t i = first; i < end; ++i) {
+      run_op(ops_[i], worker);
+      pool_.barrier();
+      if (worker == 0) note_progress();
+    }
+  });
 }
 
 void CpuExecutor::run_op(const PackedOp& op, int worker) {
   switch (op.kind) {
     case model::OpKind::kEmbed:
-      embed(worker);
+      look_up(worker);
       break;
     case model::OpKind::kNormQkv:
       qkv(op, worker);
@@ -186,7 +198,7 @@ void CpuExecutor::run_op(const PackedOp& op, int worker) {
   }
 }
 
-void CpuExecutor::embed(int worker) {
+void CpuExecutor::look_up(int worker) {
   const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
   float* row = workers_[static_cast<std::size_t>(worker)].row;
   const auto row_bytes = static_cast<std::size_t>(shape_.width) * sizeof(float);

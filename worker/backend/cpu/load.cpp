@@ -154,6 +154,9 @@ class Loader {
       }
       to_.ops_.push_back(packed);
     }
+    const auto layer = [](const Op& op) { return op.layer >= 0; };
+    to_.leading_ = static_cast<std::size_t>(
+        std::find_if(program_.ops.begin(), program_.ops.end(), layer) - program_.ops.begin());
     return place_embedding(carver);
   }
 

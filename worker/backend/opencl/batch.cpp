@@ -58,25 +58,41 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   CHECK(wanted_n_ <= limits_.logit_rows);
 }
 
-Result<const float*> OpenclExecutor::forward_part(const std::vector<backend::Segment>& segments,
-                                                  const float* x) {
-  CHECK(begins_ == (x == nullptr));
+void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
   plan_batch(segments);
-  if (tokens_.empty()) return static_cast<const float*>(logits_.data());
+  layer_ = -1;
   queue_.write(scratch_.tokens.get(), 0, tokens_.data(), tokens_.size() * sizeof(Token));
   queue_.write(scratch_.tables.get(), 0, tables_.data(), tables_.size() * sizeof(std::int32_t));
-  if (x != nullptr) queue_.write(scratch_.x.get(), 0, x, x_bytes());
-  std::int32_t layer = -1;
-  for (const DeviceOp& op : ops_) {
-    if (op.layer != layer) queue_.mark();
-    layer = op.layer;
-    run_op(op);
-  }
-  return finish(queue_.wait());
 }
 
-Result<const float*> OpenclExecutor::more_logits(std::int32_t first, std::int32_t n) {
-  CHECK(ends_);
+void OpenclExecutor::run(std::size_t first, std::size_t end) {
+  for (std::size_t i = first; i < end; ++i) {
+    const DeviceOp& op = ops_[i];
+    if (op.layer != layer_) queue_.mark();
+    layer_ = op.layer;
+    run_op(op);
+  }
+}
+
+std::int64_t OpenclExecutor::result_rows(std::size_t op) const {
+  const bool slots = ops_[op].kind == model::OpKind::kExpertGateUp;
+  return batch_rows() * (slots ? shape_.experts_used : 1);
+}
+
+std::size_t OpenclExecutor::leading() const {
+  std::size_t n = 0;
+  while (n < ops_.size() && ops_[n].layer < 0 && ops_[n].kind != model::OpKind::kNormLogits) ++n;
+  return n;
+}
+
+Result<const float*> OpenclExecutor::forward(const std::vector<backend::Segment>& segments) {
+  begin(segments);
+  if (tokens_.empty()) return static_cast<const float*>(logits_.data());
+  run(0, ops_.size());
+  return finish();
+}
+
+void OpenclExecutor::begin_more(std::int32_t first, std::int32_t n) {
   CHECK(n > 0 && n <= limits_.logit_rows);
   CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
   hidden_wanted_ = false;  // those rows are finished
@@ -85,8 +101,12 @@ Result<const float*> OpenclExecutor::more_logits(std::int32_t first, std::int32_
   for (std::int32_t i = first; i < first + n; ++i) tables_.push_back(i);
   queue_.write(scratch_.tables.get(), static_cast<std::uint64_t>(wanted_at_) * sizeof(std::int32_t),
                tables_.data() + wanted_at_, static_cast<std::uint64_t>(n) * sizeof(std::int32_t));
-  logits(ops_.back());  // the loader has seen that it is
-  return finish(queue_.wait());
+}
+
+Result<const float*> OpenclExecutor::more_logits(std::int32_t first, std::int32_t n) {
+  begin_more(first, n);
+  run(ops_.size() - 1, ops_.size());  // the loader has seen that it is the one that gives logits
+  return finish();
 }
 
 Error OpenclExecutor::bad_row(std::int32_t token) const {
@@ -100,42 +120,43 @@ Error OpenclExecutor::bad_row(std::int32_t token) const {
               ": a logit or an output is NaN or infinite"};
 }
 
-std::uint64_t OpenclExecutor::x_bytes() const {
-  return tokens_.size() * static_cast<std::uint64_t>(scratch_.x.stride) * sizeof(float);
-}
-
-/// The results as the host sees them, checked.
-Result<const float*> OpenclExecutor::finish(cl_int status) {
-  if (status == CL_SUCCESS) {
-    const auto row_bytes = static_cast<std::uint64_t>(shape_.vocab) * sizeof(float);
-    if (ends_) {
-      queue_.read(scratch_.logits.get(), 0, logits_.data(),
-                  static_cast<std::uint64_t>(wanted_n_) * row_bytes);
-    }
-    if (hidden_wanted_ || !ends_) queue_.read(scratch_.x.get(), 0, hidden_.data(), x_bytes());
-    status = queue_.wait();
-    note_progress();
-  }
+Result<void> OpenclExecutor::settle() {
+  const cl_int status = queue_.wait();
   if (status != CL_SUCCESS) {
     return Error{Errc::kModelFailed,
                  "forward on " + station_->device().name + ": " + status_text(status)};
   }
   if (!saved_) station_->programs().save();
   saved_ = true;
-  if (!ends_) return static_cast<const float*>(hidden_.data());
-  HF_CHECKED(check_results());
+  return {};
+}
+
+/// The results as the host sees them, checked.
+Result<const float*> OpenclExecutor::finish() {
+  HF_CHECKED(settle());
+  const auto rows = static_cast<std::uint64_t>(wanted_n_);
+  const auto x_bytes = tokens_.size() * static_cast<std::uint64_t>(scratch_.x.stride);
+  queue_.read(scratch_.logits.get(), 0, logits_.data(),
+              rows * static_cast<std::uint64_t>(shape_.vocab) * sizeof(float));
+  if (hidden_wanted_) queue_.read(scratch_.x.get(), 0, hidden_.data(), x_bytes * sizeof(float));
+  HF_CHECKED(settle());
+  note_progress();
+  HF_CHECKED(check_results(logits_.data(), shape_.vocab, hidden_.data()));
   return static_cast<const float*>(logits_.data());
 }
 
-Result<void> OpenclExecutor::check_results() const {
+Result<void> OpenclExecutor::check_results(const float* logits, std::int64_t vocab,
+                                           const float* hidden) const {
   for (std::int32_t i = 0; i < wanted_n_; ++i) {
-    if (all_finite(logits_.data() + i * shape_.vocab, shape_.vocab)) continue;
+    if (all_finite(logits + i * vocab, vocab)) continue;
     return bad_row(tables_[static_cast<std::size_t>(wanted_at_ + i)]);
   }
+  if (!hidden_wanted_) return {};
   std::int32_t token = 0;
   for (const backend::Segment& s : *segments_) {
     for (const std::int32_t end = token + s.n; token < end; ++token) {
-      if (s.hidden && !all_finite(hidden(token), shape_.width)) return bad_row(token);
+      const float* row = hidden + static_cast<std::int64_t>(token) * scratch_.x.stride;
+      if (s.hidden && !all_finite(row, shape_.width)) return bad_row(token);
     }
   }
   return {};

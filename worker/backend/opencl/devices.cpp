@@ -30,11 +30,17 @@ std::string platform_name(const Api& api, cl_platform_id platform) {
   return name;
 }
 
-/// HOLDFAST_OPENCL_MEMORY=BYTES: what loads may take of any device, for devices that others use
-/// too.
-std::uint64_t memory_allowed() {
+/// What loads may take of a device, for devices that others use too. HOLDFAST_OPENCL_MEMORY=BYTES
+/// is said of any device; BYTES,BYTES,… of each by its number, and nothing between commas of none.
+std::uint64_t memory_allowed(int number) {
   const char* text = std::getenv("HOLDFAST_OPENCL_MEMORY");
-  const std::uint64_t bytes = text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+  std::string_view all = text == nullptr ? "" : text;
+  if (all.find(',') != std::string_view::npos) {
+    for (int i = 0; i < number && !all.empty(); ++i) {
+      all.remove_prefix(std::min(all.find(','), all.size() - 1) + 1);
+    }
+  }
+  const std::uint64_t bytes = std::strtoull(std::string(all).c_str(), nullptr, 10);
   return bytes == 0 ? UINT64_MAX : bytes;
 }
 
@@ -61,14 +67,15 @@ Device describe(const Api& api, cl_platform_id platform, cl_device_id id, int nu
   d.api = &api;
   d.id = id;
   d.number = number;
+  d.platform_id = platform;
   d.platform = platform_name(api, platform);
   d.name = text_of(d, CL_DEVICE_NAME);
   d.driver = text_of(d, CL_DRIVER_VERSION);
   d.version = text_of(d, CL_DEVICE_VERSION);
   d.extensions = text_of(d, CL_DEVICE_EXTENSIONS);
   d.gpu = (number_of<cl_device_type>(d, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0;
-  d.memory =
-      std::min<std::uint64_t>(number_of<cl_ulong>(d, CL_DEVICE_GLOBAL_MEM_SIZE), memory_allowed());
+  d.memory = std::min<std::uint64_t>(number_of<cl_ulong>(d, CL_DEVICE_GLOBAL_MEM_SIZE),
+                                     memory_allowed(number));
   d.max_alloc = number_of<cl_ulong>(d, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   d.local_bytes = number_of<cl_ulong>(d, CL_DEVICE_LOCAL_MEM_SIZE);
   d.group_items = number_of<std::size_t>(d, CL_DEVICE_MAX_WORK_GROUP_SIZE);
@@ -112,20 +119,40 @@ Result<std::vector<Device>> list_devices(const Api& api) {
                    "; expected a file in /etc/OpenCL/vendors and its device"};
 }
 
-std::vector<int> device_numbers(std::string_view name) {
-  if (name == "opencl") return {0};
-  std::vector<int> numbers;
-  if (name.rfind("opencl:", 0) != 0) return numbers;
-  for (name.remove_prefix(6); !name.empty();) {  // each behind ':' or '+'
-    name.remove_prefix(1);
-    const std::string digits(name.substr(0, name.find('+')));
+std::string DeviceName::text() const {
+  std::string all = "opencl:";
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    all += (i == 0 ? "" : by_rows ? "," : "+") + std::to_string(numbers[i]);
+  }
+  return all + (and_cpu ? "+cpu" : "");
+}
+
+std::optional<DeviceName> parse_device_name(std::string_view name) {
+  DeviceName parsed;
+  if (name == "opencl") {
+    parsed.numbers = {0};
+    return parsed;
+  }
+  if (name.rfind("opencl:", 0) != 0) return std::nullopt;
+  name.remove_prefix(7);
+  constexpr std::string_view kAndCpu = "+cpu";
+  if (name.size() > kAndCpu.size() && name.substr(name.size() - kAndCpu.size()) == kAndCpu) {
+    parsed.and_cpu = true;
+    name.remove_suffix(kAndCpu.size());
+  }
+  parsed.by_rows = name.find(',') != std::string_view::npos;
+  if (parsed.by_rows && parsed.and_cpu) return std::nullopt;
+  for (bool more = true; more;) {
+    const std::size_t end = std::min(name.find(parsed.by_rows ? ',' : '+'), name.size());
+    const std::string digits(name.substr(0, end));
     const bool plain = !digits.empty() && digits.size() < 4 &&
                        digits.find_first_not_of("0123456789") == std::string::npos;
-    if (!plain) return {};
-    numbers.push_back(std::stoi(digits));
-    name.remove_prefix(digits.size());
+    if (!plain) return std::nullopt;
+    parsed.numbers.push_back(std::stoi(digits));
+    more = end < name.size();
+    name.remove_prefix(more ? end + 1 : end);
   }
-  return numbers;
+  return parsed;
 }
 
 Result<std::vector<Device>> pick_devices(const Api& api, std::string_view name) {
@@ -135,8 +162,15 @@ Result<std::vector<Device>> pick_devices(const Api& api, std::string_view name) 
   HF_TRY(const std::vector<Device> devices, list_devices(api));
   std::string known;
   for (const Device& d : devices) known += " opencl:" + std::to_string(d.number) + " " + d.name;
+  const std::optional<DeviceName> parsed = parse_device_name(name);
+  if (!parsed) {
+    return fail(
+        "expected opencl:N, opencl:N+M for layers over several devices, opencl:N,M for the "
+        "rows of every matrix, or opencl:N+cpu; there are" +
+        known);
+  }
   std::vector<Device> picked;
-  for (const int number : device_numbers(name)) {
+  for (const int number : parsed->numbers) {
     if (number >= static_cast<int>(devices.size())) {
       return fail("no such device; there are" + known);
     }
@@ -144,7 +178,6 @@ Result<std::vector<Device>> pick_devices(const Api& api, std::string_view name) 
     if (!d.unusable.empty()) return fail(d.name + " " + d.unusable);
     picked.push_back(d);
   }
-  if (picked.empty()) return fail("expected opencl:N or opencl:N+M; there are" + known);
   return picked;
 }
 

@@ -2,6 +2,7 @@
 // The OpenCL devices of this machine, numbered over all platforms in the loader's order.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@ struct Device {
   const Api* api = nullptr;
   cl_device_id id = nullptr;
   int number = 0;
+  cl_platform_id platform_id = nullptr;
   std::string name, driver, platform, version, extensions;
   bool gpu = false;
   std::uint64_t memory = 0;     // bytes; HOLDFAST_OPENCL_MEMORY lowers it
@@ -30,10 +32,18 @@ struct Device {
 
 /// kUnsupported if there is none.
 Result<std::vector<Device>> list_devices(const Api& api);
-/// "opencl" (the first one), "opencl:N", or "opencl:N+M" for several. kUnsupported: no such device,
-/// or not usable; says which there are.
+/// What the name of a device says.
+struct DeviceName {
+  std::vector<int> numbers;  // in their order; a number may come more than once
+  bool by_rows = false;      // "N,M": the rows of every matrix over them; else "N+M": layers
+  bool and_cpu = false;      // "N+cpu": the last layers on the processor
+  std::string text() const;  // "opencl:0+1"
+};
+/// "opencl" (the first device), "opencl:N", "opencl:N+M", "opencl:N,M", "opencl:N+cpu"; nullopt: it
+/// is no such name.
+std::optional<DeviceName> parse_device_name(std::string_view name);
+/// The devices of such a name. kUnsupported: no such name or device, or one that cannot be used;
+/// says which there are.
 Result<std::vector<Device>> pick_devices(const Api& api, std::string_view name);
-/// The numbers that such a name says; empty if it is not one.
-std::vector<int> device_numbers(std::string_view name);
 
 }  // namespace holdfast::opencl

@@ -41,6 +41,9 @@ struct DeviceOp {
   std::int32_t rope = -1;
   std::int32_t window = 0;
   float scale = 1, cap = 0;
+  /// In a split by rows: the columns of its result that this device computes (of an embedding: the
+  /// rows that it has), the others come from the other devices. 0 columns: all of them.
+  std::int32_t column = 0, columns = 0;
 };
 
 /// Rows of floats on the device, `stride` from one to the next.
@@ -48,6 +51,7 @@ struct Rows {
   Buffer buffer;
   std::int32_t stride = 0;
   cl_mem get() const { return buffer.get(); }
+  RowsAt at() const { return {buffer.get(), stride}; }
 };
 
 /// Memory of a forward pass. What a model does not need is not taken.
@@ -87,18 +91,38 @@ struct Token {  // as the kernels read it
 
 class OpenclExecutor final : public backend::Executor {
  public:
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
-    return forward_part(segments, nullptr);
-  }
-  /// The same of a run of layers. `x`: what the layers before gave, null for the first ones. The
-  /// last ones give logits, others their rows of x for who has the next layers; both are valid
-  /// until the next call.
-  Result<const float*> forward_part(const std::vector<backend::Segment>& segments, const float* x);
+  Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
   std::string class_prefix() const override;
   std::uint64_t allocations() const override { return buffer_count(); }
+
+  // A forward in steps, for a model over several devices (group.h). begin() takes the batch; run()
+  // enqueues operations [first, end) of the program; settle() waits for them. Between them rows go
+  // from device to device.
+  void begin(const std::vector<backend::Segment>& segments);
+  /// Instead, for more_logits: the same batch, and other rows that want logits.
+  void begin_more(std::int32_t first, std::int32_t n);
+  void run(std::size_t first, std::size_t end);
+  /// kModelFailed: the device failed.
+  Result<void> settle();
+  /// The same, then the logits that were wanted (and outputs, for hidden()), checked.
+  Result<const float*> finish();
+  /// kNumericsNan: one of the batch's logits or outputs is not finite. logits: [wanted][vocab].
+  Result<void> check_results(const float* logits, std::int64_t vocab, const float* hidden) const;
+  const std::vector<DeviceOp>& operations() const { return ops_; }
+  /// Those before the first layer, which make x of the tokens; 0 where another device has them.
+  std::size_t leading() const;
+  Queue& queue() { return queue_; }
+  const Scratch& scratch() const { return scratch_; }
+  std::int64_t width() const { return shape_.width; }
+  std::int64_t batch_rows() const { return static_cast<std::int64_t>(tokens_.size()); }
+  std::int64_t result_rows(std::size_t op) const;  // of an operation: the batch's, or its slots
+  std::int32_t wanted_rows() const { return wanted_n_; }
+  bool hidden_wanted() const { return hidden_wanted_; }
+  /// Bytes that it will take or has taken.
+  std::uint64_t bytes_wanted() const { return bytes_wanted_; }
 
  private:
   OpenclExecutor(std::shared_ptr<Station> station, const model::Program& program,
@@ -126,10 +150,7 @@ class OpenclExecutor final : public backend::Executor {
 
   // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
-  Result<const float*> finish(cl_int status);
-  Result<void> check_results() const;
   Error bad_row(std::int32_t token) const;
-  std::uint64_t x_bytes() const;  // of the batch's rows
 
   // forward.cpp: one method an operation.
   void run_op(const DeviceOp& op);
@@ -146,7 +167,8 @@ class OpenclExecutor final : public backend::Executor {
   void expert_down(const DeviceOp& op);
 
   // launch.cpp: one kernel each.
-  void look_up(const Product& from, bool by_position, bool add, float scale);
+  void look_up(const Product& from, std::int32_t first_row, bool by_position, bool add,
+               float scale);
   void product(const DeviceOp& op, const Product& p, const From& from, const Into& into);
   From normed(const DeviceOp& op, const Rows& x, std::int32_t rows);
   void norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out, bool add);
@@ -159,7 +181,9 @@ class OpenclExecutor final : public backend::Executor {
   cpu::KvType kv_type_;
   bool expert_norm_ = true;
   float expert_scale_ = 1;
-  bool begins_ = true, ends_ = true;  // has the first layers, the last ones
+  bool ends_ = true;            // has the logits
+  std::int32_t vocab_ = 0;      // rows of the output that are here
+  std::int64_t all_heads_ = 0;  // of q, on all devices
   std::int32_t head_pad_ = 0, pairs_ = 0;
   std::uint64_t page_bytes_ = 0;  // of one layer's keys or values
 
@@ -170,6 +194,7 @@ class OpenclExecutor final : public backend::Executor {
   KernelSet kernels_;
   std::vector<DeviceOp> ops_;
   backend::Memory memory_;
+  std::uint64_t bytes_wanted_ = 0;
   bool saved_ = false;  // the kernels have run once and are in the cache
 
   // The running batch; capacity is reserved at load.
@@ -178,6 +203,7 @@ class OpenclExecutor final : public backend::Executor {
   std::int32_t wanted_at_ = 0, wanted_n_ = 0;
   const std::vector<backend::Segment>* segments_ = nullptr;
   bool hidden_wanted_ = false;
+  std::int32_t layer_ = -1;    // of the last operation that was enqueued
   std::vector<float> logits_;  // [logit_rows][vocab]
   std::vector<float> hidden_;  // [batch][x stride]: rows of x behind the last layer
 };

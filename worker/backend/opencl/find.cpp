@@ -1,5 +1,9 @@
 // What doctor and workers say about the devices.
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "worker/backend/opencl.h"
 #include "worker/backend/opencl/probe.h"
 
@@ -42,17 +46,23 @@ Result<std::vector<Found>> find_devices(bool measure) {
 Result<Found> find_device(std::string_view device) {
   HF_TRY(const Api* api, system_api());
   HF_TRY(const std::vector<Device> devices, pick_devices(*api, device));
+  const DeviceName name = *parse_device_name(device);
   Found all;
   for (const Device& d : devices) {
     const Found one = describe(d, false);
     if (!one.unusable.empty()) return Error{Errc::kUnsupported, one.unusable};
     if (all.device.empty()) {
       all = one;
+      all.device = name.text();
       continue;
     }
-    all.device += "+" + one.device.substr(one.device.find(':') + 1);
     all.name += " + " + one.name;
     all.memory_bytes += one.memory_bytes;
+  }
+  if (name.and_cpu) {
+    all.name += " + processor";
+    all.memory_bytes += static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
   }
   return all;
 }

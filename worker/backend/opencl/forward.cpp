@@ -48,14 +48,14 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
 }
 
 void OpenclExecutor::embed(const DeviceOp& op) {
-  look_up(op.products[0], false, false, 1);
+  look_up(op.products[0], op.column, false, false, 1);
 }
 
 /// The scale comes first, then the position's row, then the type's.
 void OpenclExecutor::embed_more(const DeviceOp& op) {
   float scale = op.scale;
   if (!op.products.empty()) {
-    look_up(op.products[0], true, true, scale);
+    look_up(op.products[0], 0, true, true, scale);
     scale = 1;
     if (op.types_at < 0) return;
   }
@@ -92,7 +92,7 @@ void OpenclExecutor::attend(const DeviceOp& op) {
              head_pad_, static_cast<std::int32_t>(shape_.heads / shape_.kv_heads),
              static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
              scratch_.tables.get(), keys_[layer].get(), values_[layer].get(), page_bytes_,
-             op.window, scale, op.cap, scratch_.a.get(), scratch_.a.stride);
+             op.window, scale, op.cap, scratch_.a.get(), op.column, scratch_.a.stride);
 }
 
 void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in) {
@@ -169,8 +169,8 @@ void OpenclExecutor::expert_down(const DeviceOp& op) {
   into.stride = scratch_.d.stride;
   product(op, op.products[0], from, into);
   queue_.run(kernels_.add_slots, {rows, 1, kNormItems, 1}, scratch_.x.get(), scratch_.x.stride,
-             static_cast<std::int32_t>(shape_.width), scratch_.d.get(), scratch_.weight.get(), used,
-             op.scale);
+             op.column, op.columns > 0 ? op.columns : static_cast<std::int32_t>(shape_.width),
+             scratch_.d.get(), scratch_.weight.get(), used, op.scale);
 }
 
 /// Rows that want logits are copied out before those that are wanted themselves are normed in
@@ -184,7 +184,7 @@ void OpenclExecutor::logits(const DeviceOp& op) {
     Into into;
     into.y = scratch_.logits.get();
     into.stride = scratch_.logits.stride;
-    into.columns = static_cast<std::int32_t>(shape_.vocab);
+    into.columns = vocab_;
     into.mode = kLogits;
     into.scale = op.scale;
     into.cap = op.cap;

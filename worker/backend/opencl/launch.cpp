@@ -6,11 +6,13 @@
 namespace holdfast::opencl {
 
 /// x = (x * scale, if `add`) + rows of a matrix, by token or by position.
-void OpenclExecutor::look_up(const Product& from, bool by_position, bool add, float scale) {
+/// `first_row`: of the table, that the matrix here begins with.
+void OpenclExecutor::look_up(const Product& from, std::int32_t first_row, bool by_position,
+                             bool add, float scale) {
   const DeviceMatrix& m = from.matrix;
   const ProductKernels& kernels = kernels_.product[static_cast<std::size_t>(m.format)];
   for (const Piece& piece : m.pieces) {
-    const auto first = static_cast<std::int32_t>(piece.first_panel * kLanes);
+    const auto first = first_row + static_cast<std::int32_t>(piece.first_panel * kLanes);
     queue_.run(kernels.embed, {static_cast<std::int64_t>(tokens_.size()), 1, kLanes, 1},
                weights_.slab(piece), piece.at, static_cast<std::uint64_t>(m.panel_bytes),
                static_cast<std::int32_t>(m.spans), first,

@@ -9,7 +9,9 @@
 
 #include "worker/backend/opencl/limits.h"
 #include "worker/backend/opencl/loader.h"
+#include "worker/backend/opencl/mixed.h"
 #include "worker/backend/opencl/probe.h"
+#include "worker/backend/opencl/rows_split.h"
 #include "worker/backend/opencl/sources.h"
 #include "worker/backend/opencl/split.h"
 
@@ -77,13 +79,14 @@ void Loader::measure_scratch() {
   wish_rows(s.x, batch, width, "rows of x");
   wish_rows(s.h, std::max(batch, logit_rows), width, "rows of h");
   wish_rows(s.qkv, batch, (shape_.heads + 2 * shape_.kv_heads) * to_.head_pad_, "rows of q, k, v");
-  wish_rows(s.a, batch, round_up(shape_.heads * shape_.head_dim, cpu::kSpan), "rows of attention");
+  wish_rows(s.a, batch, round_up(to_.all_heads_ * shape_.head_dim, cpu::kSpan),
+            "rows of attention");
   const std::int64_t ff = shape_.experts > 0 ? shape_.shared_ff : shape_.ff;
   wish_rows(s.f, batch, round_up(std::max<std::int64_t>(ff, 1), cpu::kSpan),
             "rows of the feed-forward");
   if (shape_.causal && to_.ends_) {
     wish_rows(s.wanted, logit_rows, width, "rows that want logits");
-    wish_rows(s.logits, logit_rows, shape_.vocab, "rows of logits");
+    wish_rows(s.logits, logit_rows, to_.vocab_, "rows of logits");
   }
   wish(s.tokens, batch * 4, "tokens");
   wish(s.tables, table_words(), "page tables");
@@ -205,6 +208,7 @@ void Loader::reserve_host() {
   const auto batch = static_cast<std::size_t>(l.batch_tokens);
   to_.tokens_.reserve(batch);
   to_.tables_.reserve(static_cast<std::size_t>(table_words()));
+  if (part_ != nullptr) return;  // results are put together elsewhere
   if (shape_.causal && to_.ends_) {
     to_.logits_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)) *
                        static_cast<std::size_t>(shape_.vocab));
@@ -216,17 +220,22 @@ Result<void> Loader::load() {
   HF_TRY(QueueHandle queue, to_.station_->make_queue());
   to_.queue_ = Queue(*to_.station_->device().api, std::move(queue),
                      static_cast<std::size_t>(shape_.layers) + 4);
-  count_layers();
-  for (const model::Op& op : program_.ops) HF_CHECKED(place(op));
-  measure_scratch();
-  measure_kv();
-  std::uint64_t all = to_.weights_.bytes() + kv_bytes_;
-  for (const Wish& wish : wishes_) all += wish.bytes;
-  HF_CHECKED(to_.station_->memory().check_room(all, "the model"));
+  HF_CHECKED(place_all());
+  HF_CHECKED(to_.station_->memory().check_room(to_.bytes_wanted_, "the model"));
   HF_CHECKED(make_kernels());
   HF_CHECKED(take_memory());
   HF_CHECKED(fill_turns());
   reserve_host();
+  return {};
+}
+
+Result<void> Loader::place_all() {
+  count_layers();
+  for (const model::Op& op : program_.ops) HF_CHECKED(place(op));
+  measure_scratch();
+  measure_kv();
+  to_.bytes_wanted_ = to_.weights_.bytes() + kv_bytes_;
+  for (const Wish& wish : wishes_) to_.bytes_wanted_ += wish.bytes;
   return {};
 }
 
@@ -238,8 +247,9 @@ void Loader::count_layers() {
     last = op.layer;
   }
   layers_ = last < 0 ? 1 : last - first_layer_ + 1;
-  to_.begins_ = program_.ops.front().kind == OpKind::kEmbed;
   to_.ends_ = program_.ops.back().kind == OpKind::kNormLogits;
+  to_.all_heads_ = part_ != nullptr ? part_->all_heads : shape_.heads;
+  to_.vocab_ = static_cast<std::int32_t>(part_ != nullptr ? part_->columns.back().n : shape_.vocab);
 }
 
 Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<Station> station,
@@ -248,8 +258,26 @@ Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<Station> st
                                                      cpu::KvType kv_type) {
   std::unique_ptr<OpenclExecutor> executor(
       new OpenclExecutor(std::move(station), program, options, kv_type));
-  HF_CHECKED(Loader(program, options, *executor).load());
+  HF_CHECKED(Loader(program, nullptr, options, *executor).load());
   return executor;
+}
+
+Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<Station> station,
+                                                     const RowsPart& part,
+                                                     const backend::LoadOptions& options,
+                                                     cpu::KvType kv_type) {
+  std::unique_ptr<OpenclExecutor> executor(
+      new OpenclExecutor(std::move(station), part.program, options, kv_type));
+  HF_CHECKED(Loader(part.program, &part, options, *executor).load());
+  return executor;
+}
+
+Result<std::uint64_t> Loader::measure(std::shared_ptr<Station> station,
+                                      const model::Program& program,
+                                      const backend::LoadOptions& options, cpu::KvType kv_type) {
+  OpenclExecutor executor(std::move(station), program, options, kv_type);
+  HF_CHECKED(Loader(program, nullptr, options, executor).place_all());
+  return executor.bytes_wanted_;
 }
 
 OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Program& program,
@@ -276,7 +304,10 @@ Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string
                                                      const backend::LoadOptions& options) {
   HF_CHECKED(check_options(program, options));
   HF_TRY(const std::vector<Device> devices, pick_devices(api, device));
+  const DeviceName name = *parse_device_name(device);
   const cpu::KvType kv_type = *kv_type_of(options.limits.kv_type);
+  if (name.and_cpu) return load_mixed(devices, program, options, kv_type);
+  if (name.by_rows) return load_rows_split(devices, program, options, kv_type);
   if (devices.size() > 1) return load_split(devices, program, options, kv_type);
   HF_TRY(auto station, Station::open(devices[0]));
   HF_TRY(auto executor, Loader::open(std::move(station), program, options, kv_type));

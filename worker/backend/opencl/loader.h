@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "worker/backend/opencl/executor.h"
+#include "worker/backend/opencl/rows_part.h"
 
 namespace holdfast::opencl {
 
@@ -14,15 +15,27 @@ inline Error refuse_load(Errc code, const std::string& cause) {
 class Loader {
  public:
   /// A loaded executor on an open device; the options have been checked. The program may be a run
-  /// of layers, with the embedding if they are the first and the logits if they are the last ones.
+  /// of layers, with the embedding and the logits or without them.
   static Result<std::unique_ptr<OpenclExecutor>> open(std::shared_ptr<Station> station,
                                                       const model::Program& program,
                                                       const backend::LoadOptions& options,
                                                       cpu::KvType kv_type);
+  /// The same of a device's rows of every matrix.
+  static Result<std::unique_ptr<OpenclExecutor>> open(std::shared_ptr<Station> station,
+                                                      const RowsPart& part,
+                                                      const backend::LoadOptions& options,
+                                                      cpu::KvType kv_type);
+  /// The bytes that open() would take of the device; it takes nothing. Errors of placing weights.
+  static Result<std::uint64_t> measure(std::shared_ptr<Station> station,
+                                       const model::Program& program,
+                                       const backend::LoadOptions& options, cpu::KvType kv_type);
 
  private:
-  Loader(const model::Program& program, const backend::LoadOptions& options, OpenclExecutor& to)
-      : program_(program), options_(options), to_(to), shape_(program.shape) {}
+  Loader(const model::Program& program, const RowsPart* part, const backend::LoadOptions& options,
+         OpenclExecutor& to)
+      : program_(program), part_(part), options_(options), to_(to), shape_(program.shape) {}
+  /// Places everything without taking memory: OpenclExecutor::bytes_wanted is known then.
+  Result<void> place_all();
   /// Places everything, compares the sum with what the device has free, and only then takes memory,
   /// builds and uploads.
   Result<void> load();
@@ -63,6 +76,7 @@ class Loader {
   void reserve_host();
 
   const model::Program& program_;
+  const RowsPart* part_;  // or null: all rows
   const backend::LoadOptions& options_;
   OpenclExecutor& to_;
   const plan::ModelShape& shape_;

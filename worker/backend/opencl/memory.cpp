@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <utility>
 
 namespace holdfast::opencl {
@@ -21,6 +22,19 @@ bool is_exhaustion(cl_int status) {
 }
 
 }  // namespace
+
+DeviceMemory::DeviceMemory(const Device& device, cl_context context)
+    : device_(device), context_(context), book_(book_of(device)) {}
+
+std::shared_ptr<DeviceMemory::Book> DeviceMemory::book_of(const Device& device) {
+  static std::mutex mutex;
+  static std::map<std::pair<const Api*, cl_device_id>, std::weak_ptr<Book>> books;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<Book>& place = books[{device.api, device.id}];
+  auto book = place.lock();
+  if (book == nullptr) place = book = std::make_shared<Book>();
+  return book;
+}
 
 Buffer::Buffer(Buffer&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)),
@@ -71,11 +85,12 @@ Result<Buffer> DeviceMemory::take_unfilled(std::uint64_t bytes, const std::strin
                                                                 nullptr, &status));
   if (status != CL_SUCCESS) return refused(status, bytes, what);
   g_buffers.fetch_add(1, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  ++use_.taken;
-  ++use_.buffers;
-  use_.bytes += bytes;
-  use_.peak_bytes = std::max(use_.peak_bytes, use_.bytes);
+  const std::lock_guard lock(book_->mutex);
+  MemoryUse& use = book_->use;
+  ++use.taken;
+  ++use.buffers;
+  use.bytes += bytes;
+  use.peak_bytes = std::max(use.peak_bytes, use.bytes);
   return Buffer(*this, std::move(handle), bytes);
 }
 
@@ -92,15 +107,15 @@ Result<Buffer> DeviceMemory::take(cl_command_queue queue, std::uint64_t bytes,
 }
 
 void DeviceMemory::give_back(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  CHECK(use_.buffers > 0 && use_.bytes >= bytes);
-  --use_.buffers;
-  use_.bytes -= bytes;
+  const std::lock_guard lock(book_->mutex);
+  CHECK(book_->use.buffers > 0 && book_->use.bytes >= bytes);
+  --book_->use.buffers;
+  book_->use.bytes -= bytes;
 }
 
 std::uint64_t DeviceMemory::free_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return device_.memory - std::min(device_.memory, use_.bytes);
+  const std::lock_guard lock(book_->mutex);
+  return device_.memory - std::min(device_.memory, book_->use.bytes);
 }
 
 std::uint64_t DeviceMemory::largest_buffer() const {
@@ -108,8 +123,8 @@ std::uint64_t DeviceMemory::largest_buffer() const {
 }
 
 MemoryUse DeviceMemory::use() const {
-  const std::lock_guard lock(mutex_);
-  return use_;
+  const std::lock_guard lock(book_->mutex);
+  return book_->use;
 }
 
 std::uint64_t buffer_count() {

@@ -42,7 +42,8 @@ class Buffer {
 /// Thread-safe.
 class DeviceMemory {
  public:
-  DeviceMemory(const Device& device, cl_context context) : device_(device), context_(context) {}
+  /// All allocators of a device, in whatever context, keep one book of what it has.
+  DeviceMemory(const Device& device, cl_context context);
 
   /// A buffer of zeros. They are written at once: drivers give a buffer its memory on first use,
   /// and what the device does not have must be found out while loading. `queue` belongs to the
@@ -65,10 +66,15 @@ class DeviceMemory {
   void give_back(std::uint64_t bytes);
   Error exhausted(std::uint64_t bytes, const std::string& what, const std::string& cause) const;
 
+  struct Book {
+    std::mutex mutex;
+    MemoryUse use;
+  };
+  static std::shared_ptr<Book> book_of(const Device& device);
+
   const Device device_;
   const cl_context context_;
-  mutable std::mutex mutex_;
-  MemoryUse use_;
+  const std::shared_ptr<Book> book_;
 };
 
 /// Buffers that this process ever took, on all devices.

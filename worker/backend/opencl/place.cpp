@@ -36,6 +36,11 @@ Result<void> Loader::place(const Op& op) {
   out.window = static_cast<std::int32_t>(std::min<std::int64_t>(op.window, INT32_MAX));
   out.scale = static_cast<float>(op.scale);
   out.cap = static_cast<float>(op.cap);
+  if (part_ != nullptr) {
+    const Columns& mine = part_->columns[to_.ops_.size()];
+    out.column = static_cast<std::int32_t>(mine.first);
+    out.columns = static_cast<std::int32_t>(mine.n);
+  }
   HF_CHECKED(place_weights(op, out));
   to_.ops_.push_back(std::move(out));
   return {};
@@ -91,7 +96,10 @@ Result<void> Loader::add_product(const WeightRef& w, DeviceOp& out) {
     return {};
   }
   HF_TRY(DeviceMatrix matrix, to_.weights_.add_matrix({w}, w.rows / w.matrices));
-  out.products.push_back({std::move(matrix), 0});
+  // Rows that begin elsewhere than the result: an embedding's, and what experts give for add_slots.
+  const bool at_zero = out.kind == OpKind::kEmbed || out.kind == OpKind::kNormLogits ||
+                       out.kind == OpKind::kExpertDownAdd;
+  out.products.push_back({std::move(matrix), at_zero ? 0 : out.column});
   return {};
 }
 

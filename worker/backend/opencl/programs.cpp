@@ -1,5 +1,7 @@
 #include "worker/backend/opencl/programs.h"
 
+#include <algorithm>
+
 #include "worker/backend/opencl/program_cache.h"
 
 namespace holdfast::opencl {
@@ -84,16 +86,28 @@ Result<KernelHandle> Programs::kernel(cl_program program, const char* name) cons
                                        ": " + status_text(status)};
 }
 
+/// A program lists all devices of its context; it was built for one of them.
 std::string Programs::binary_of(cl_program program) const {
-  std::size_t size = 0;
-  if (device_.api->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size,
-                                    nullptr) != CL_SUCCESS) {
+  const Api& api = *device_.api;
+  std::size_t bytes = 0;
+  if (api.clGetProgramInfo(program, CL_PROGRAM_DEVICES, 0, nullptr, &bytes) != CL_SUCCESS) {
     return "";
   }
-  std::string binary(size, '\0');
-  char* at = binary.data();
-  if (device_.api->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof at, &at, nullptr) !=
-      CL_SUCCESS) {
+  std::vector<cl_device_id> ids(bytes / sizeof(cl_device_id));
+  std::vector<std::size_t> sizes(ids.size());
+  if (api.clGetProgramInfo(program, CL_PROGRAM_DEVICES, bytes, ids.data(), nullptr) != CL_SUCCESS ||
+      api.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizes.size() * sizeof sizes[0],
+                           sizes.data(), nullptr) != CL_SUCCESS) {
+    return "";
+  }
+  const auto mine =
+      static_cast<std::size_t>(std::find(ids.begin(), ids.end(), device_.id) - ids.begin());
+  if (mine == ids.size()) return "";
+  std::string binary(sizes[mine], '\0');
+  std::vector<char*> at(ids.size(), nullptr);  // null: not wanted
+  at[mine] = binary.data();
+  if (api.clGetProgramInfo(program, CL_PROGRAM_BINARIES, at.size() * sizeof at[0], at.data(),
+                           nullptr) != CL_SUCCESS) {
     return "";
   }
   return binary;

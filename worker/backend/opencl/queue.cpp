@@ -29,6 +29,70 @@ void Queue::read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes) {
   note(api_->clEnqueueReadBuffer(handle_.get(), from, CL_TRUE, at, bytes, to, 0, nullptr, nullptr));
 }
 
+namespace {
+
+/// A block of rows as the functions of rectangles want it.
+struct Rect {
+  Rect(const Block& block, std::int64_t stride)
+      : origin{static_cast<std::size_t>(block.column) * sizeof(float),
+               static_cast<std::size_t>(block.row), 0},
+        pitch(static_cast<std::size_t>(stride) * sizeof(float)) {}
+  std::size_t origin[3];
+  std::size_t pitch;
+};
+
+struct Region {
+  explicit Region(const Block& block)
+      : size{static_cast<std::size_t>(block.columns) * sizeof(float),
+             static_cast<std::size_t>(block.rows), 1} {}
+  std::size_t size[3];
+};
+
+bool is_empty(const Block& block) {
+  return block.rows == 0 || block.columns == 0;
+}
+
+}  // namespace
+
+void Queue::read_block(const RowsAt& from, const Block& block, float* host,
+                       std::int64_t host_stride) {
+  if (is_empty(block)) return;
+  const Rect there(block, from.stride), here(block, host_stride);
+  note(api_->clEnqueueReadBufferRect(handle_.get(), from.buffer, CL_FALSE, there.origin,
+                                     here.origin, Region(block).size, there.pitch, 0, here.pitch, 0,
+                                     host, 0, nullptr, nullptr));
+}
+
+void Queue::write_block(const RowsAt& to, const Block& block, const float* host,
+                        std::int64_t host_stride) {
+  if (is_empty(block)) return;
+  const Rect there(block, to.stride), here(block, host_stride);
+  note(api_->clEnqueueWriteBufferRect(handle_.get(), to.buffer, CL_FALSE, there.origin, here.origin,
+                                      Region(block).size, there.pitch, 0, here.pitch, 0, host, 0,
+                                      nullptr, nullptr));
+}
+
+void Queue::copy_block(const RowsAt& from, const RowsAt& to, const Block& block) {
+  if (is_empty(block)) return;
+  const Rect source(block, from.stride), target(block, to.stride);
+  note(api_->clEnqueueCopyBufferRect(handle_.get(), from.buffer, to.buffer, source.origin,
+                                     target.origin, Region(block).size, source.pitch, 0,
+                                     target.pitch, 0, 0, nullptr, nullptr));
+}
+
+EventHandle Queue::done() {
+  cl_event event = nullptr;
+  note(api_->clEnqueueMarkerWithWaitList(handle_.get(), 0, nullptr, &event));
+  note(api_->clFlush(handle_.get()));
+  return EventHandle(*api_, event);
+}
+
+void Queue::wait_for(const std::vector<cl_event>& events) {
+  if (events.empty()) return;
+  note(api_->clEnqueueBarrierWithWaitList(handle_.get(), static_cast<cl_uint>(events.size()),
+                                          events.data(), nullptr));
+}
+
 cl_int Queue::wait() {
   note(api_->clFlush(handle_.get()));
   for (const EventHandle& mark : marks_) {

@@ -18,6 +18,18 @@ struct Grid {
   int items_y = 1;
 };
 
+/// Rows of floats in a buffer, `stride` from one to the next.
+struct RowsAt {
+  cl_mem buffer = nullptr;
+  std::int32_t stride = 0;
+};
+
+/// Some columns of some rows.
+struct Block {
+  std::int64_t row = 0, rows = 0;
+  std::int64_t column = 0, columns = 0;
+};
+
 /// Not thread-safe.
 class Queue {
  public:
@@ -41,6 +53,21 @@ class Queue {
   /// Both return when the bytes are there.
   void write(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes);
   void read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes);
+
+  /// Part of rows to and from rows at `host`, `host_stride` floats apart, at the same row and
+  /// column there. Both return at once; `host` stays as it is until wait() or finish().
+  void read_block(const RowsAt& from, const Block& block, float* host, std::int64_t host_stride);
+  void write_block(const RowsAt& to, const Block& block, const float* host,
+                   std::int64_t host_stride);
+  /// From one buffer to the same place of another one of the same context.
+  void copy_block(const RowsAt& from, const RowsAt& to, const Block& block);
+  /// When all that was enqueued so far is done, told to the driver at once so that another queue
+  /// of the context can wait for it. Empty where the driver refuses, which wait() tells.
+  EventHandle done();
+  /// What is enqueued from now on waits for these.
+  void wait_for(const std::vector<cl_event>& events);
+  /// Until all is done; failures are left to wait().
+  void finish() { note(api_->clFinish(handle_.get())); }
 
   /// The kernel that is run next can be waited for alone: wait() tells the watchdog of each.
   void mark() { marked_ = true; }

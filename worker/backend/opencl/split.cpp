@@ -1,86 +1,73 @@
 #include "worker/backend/opencl/split.h"
 
-#include <algorithm>
-
 #include "worker/backend/opencl/loader.h"
+#include "worker/backend/opencl/rates.h"
 
 namespace holdfast::opencl {
-namespace {
 
-class SplitExecutor final : public backend::Executor {
- public:
-  explicit SplitExecutor(std::vector<std::unique_ptr<OpenclExecutor>> parts)
-      : parts_(std::move(parts)) {}
-
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
-    const float* x = nullptr;
-    for (const auto& part : parts_) {
-      HF_TRY(x, part->forward_part(segments, x));
-    }
-    return x;
+LayerSplit::LayerSplit(Parts&& parts, bool peers, std::vector<std::int64_t> layers)
+    : Group(std::move(parts), peers, parts.back()->scratch().x.buffer.bytes() / sizeof(float), 1),
+      layers_(std::move(layers)) {
+  // Where the last part holds the embedding too, because it is the output's matrix, it looks the
+  // tokens up, and the first layers get its rows.
+  const std::size_t last = parts_.size() - 1;
+  const std::size_t before = parts_.size() > 1 ? parts_[last]->leading() : 0;
+  if (before > 0) legs_.push_back({last, 0, before});
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    legs_.push_back({p, p == last ? before : 0, parts_[p]->operations().size()});
   }
-  Result<const float*> more_logits(std::int32_t first, std::int32_t n) override {
-    return parts_.back()->more_logits(first, n);
-  }
-  const float* hidden(std::int32_t i) const override { return parts_.back()->hidden(i); }
-  backend::Memory memory() const override {
-    backend::Memory all;
-    for (const auto& part : parts_) {
-      const backend::Memory one = part->memory();
-      all.weights += one.weights;
-      all.kv += one.kv;
-      all.scratch += one.scratch;
-      all.on_device = one.on_device;
-    }
-    return all;
-  }
-  /// Of one device if all are alike, else with every one's.
-  std::string class_prefix() const override {
-    std::string all = parts_[0]->class_prefix();
-    const std::string first = all;
-    for (const auto& part : parts_) {
-      if (part->class_prefix() != first) all += "+" + part->class_prefix().substr(7);  // "opencl/"
-    }
-    return all;
-  }
-  std::uint64_t allocations() const override { return buffer_count(); }
-
- private:
-  std::vector<std::unique_ptr<OpenclExecutor>> parts_;
-};
-
-/// Layers [first, end) of a program; the first part has what comes before, the last what comes
-/// behind.
-model::Program part_of(const model::Program& program, std::int64_t first, std::int64_t end) {
-  model::Program part = program;
-  std::erase_if(part.ops, [&](const model::Op& op) {
-    if (op.kind == model::OpKind::kNormLogits) return end != program.shape.layers;
-    if (op.layer < 0) return first != 0;
-    return op.layer < first || op.layer >= end;
-  });
-  return part;
 }
 
-}  // namespace
+Result<const float*> LayerSplit::forward(const std::vector<backend::Segment>& segments) {
+  begin(segments);
+  run_legs();
+  HF_CHECKED(settle());
+  return parts_.back()->finish();
+}
 
-std::vector<std::int64_t> share_layers(std::int64_t layers,
-                                       const std::vector<std::uint64_t>& memory) {
-  const auto devices = static_cast<std::int64_t>(memory.size());
-  CHECK(devices > 0 && devices <= layers);
-  double all = 0, before = 0;
-  for (const std::uint64_t bytes : memory) all += static_cast<double>(bytes);
-  std::vector<std::int64_t> shares;
-  std::int64_t given = 0;
-  for (std::int64_t i = 0; i < devices; ++i) {
-    before += static_cast<double>(memory[static_cast<std::size_t>(i)]);
-    const double fair = all > 0 ? before / all : static_cast<double>(i + 1) / devices;
-    const auto wanted = static_cast<std::int64_t>(fair * static_cast<double>(layers) + 0.5);
-    // One for itself, and one left for each that follows.
-    const std::int64_t end = std::clamp(wanted, given + 1, layers - (devices - 1 - i));
-    shares.push_back(end - given);
-    given = end;
+Result<void> LayerSplit::pass(const std::vector<backend::Segment>& segments, float* x,
+                              std::int64_t stride) {
+  begin(segments);
+  const Block all{0, parts_[0]->batch_rows(), 0, parts_[0]->width()};
+  parts_[0]->queue().write_block(parts_[0]->scratch().x.at(), all, x, stride);
+  run_legs();
+  HF_CHECKED(settle());
+  OpenclExecutor& last = *parts_.back();
+  last.queue().read_block(last.scratch().x.at(), all, x, stride);
+  last.queue().finish();
+  return settle();
+}
+
+Result<const float*> LayerSplit::more_logits(std::int32_t first, std::int32_t n) {
+  return parts_.back()->more_logits(first, n);
+}
+
+void LayerSplit::run_legs() {
+  for (std::size_t i = 0; i < legs_.size(); ++i) {
+    if (i > 0) hand_on(legs_[i - 1].part, legs_[i].part);
+    parts_[legs_[i].part]->run(legs_[i].first, legs_[i].end);
   }
-  return shares;
+}
+
+void LayerSplit::hand_on(std::size_t from, std::size_t to) {
+  rows_.clear();
+  for (const auto& part : parts_) rows_.push_back(part->scratch().x.at());
+  sends_.clear();
+  sends_.push_back({static_cast<int>(from),
+                    static_cast<int>(to),
+                    {0, parts_[from]->batch_rows(), 0, parts_[from]->width()}});
+  exchange_.run(rows_, sends_);
+}
+
+/// Of one device if all are alike, else with every one's and its layers.
+std::string LayerSplit::class_prefix() const {
+  if (alike()) return parts_[0]->class_prefix();
+  std::string all = "opencl/";
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    all +=
+        (i > 0 ? "+" : "") + parts_[i]->class_prefix().substr(7) + ":" + std::to_string(layers_[i]);
+  }
+  return all;
 }
 
 Result<std::unique_ptr<backend::Executor>> load_split(const std::vector<Device>& devices,
@@ -93,30 +80,28 @@ Result<std::unique_ptr<backend::Executor>> load_split(const std::vector<Device>&
                                          std::to_string(devices.size()) +
                                          " devices; expected a layer for each");
   }
-  std::vector<std::shared_ptr<Station>> stations;
-  std::vector<std::uint64_t> memory;
-  for (const Device& device : devices) {
-    HF_TRY(auto station, Station::open(device));
-    memory.push_back(station->memory().free_bytes());
-    stations.push_back(std::move(station));
-  }
-  const std::vector<std::int64_t> shares = share_layers(layers, memory);
-  std::vector<std::unique_ptr<OpenclExecutor>> parts;
+  HF_TRY(const Stations stations, Stations::open(devices));
+  const Room room(stations, program, options, kv_type, true);
+  const std::vector<double> rates = relative_rates(devices, options.cache_dir);
+  HF_TRY(const auto shares, room.share(layers, rates));
+  if (!shares) return room.refusal();
+  HF_TRY(auto split, open_layers(room, *shares, options));
+  return std::unique_ptr<backend::Executor>(std::move(split));
+}
+
+Result<std::unique_ptr<LayerSplit>> open_layers(const Room& room,
+                                                const std::vector<std::int64_t>& shares,
+                                                const backend::LoadOptions& options) {
+  Group::Parts parts;
   std::int64_t first = 0;
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    const model::Program part = part_of(program, first, first + shares[i]);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const model::Program part = room.part(i, first, first + shares[i]);
     first += shares[i];
-    backend::LoadOptions own = options;
-    if (options.progress) {
-      const auto n = static_cast<double>(devices.size());
-      own.progress = [&options, i, n](double done) {
-        options.progress((static_cast<double>(i) + done) / n);
-      };
-    }
-    HF_TRY(auto executor, Loader::open(stations[i], part, own, kv_type));
+    HF_TRY(auto executor, Loader::open(room.stations().all[i], part,
+                                       options_of_part(options, i, shares.size()), room.kv_type()));
     parts.push_back(std::move(executor));
   }
-  return std::unique_ptr<backend::Executor>(std::make_unique<SplitExecutor>(std::move(parts)));
+  return std::make_unique<LayerSplit>(std::move(parts), room.stations().peers, shares);
 }
 
 }  // namespace holdfast::opencl

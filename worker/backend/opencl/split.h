@@ -1,7 +1,6 @@
 #pragma once
 // One model over several devices by layers: each device has a run of them with their weights and KV
-// pages, and hands its rows of x to the next one through the host. The bits are those of one
-// device.
+// pages, and hands its rows of x to the next one. The bits are those of one device.
 
 #include <memory>
 #include <vector>
@@ -9,13 +8,10 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/opencl/devices.h"
+#include "worker/backend/opencl/group.h"
+#include "worker/backend/opencl/room.h"
 
 namespace holdfast::opencl {
-
-/// How many layers each device gets: in proportion to `memory`, at least one each. Wants no more
-/// devices than layers.
-std::vector<std::int64_t> share_layers(std::int64_t layers,
-                                       const std::vector<std::uint64_t>& memory);
 
 /// As opencl::load, over devices in this order; a device may be named more than once. kUsage: more
 /// devices than layers.
@@ -23,5 +19,34 @@ Result<std::unique_ptr<backend::Executor>> load_split(const std::vector<Device>&
                                                       const model::Program& program,
                                                       const backend::LoadOptions& options,
                                                       cpu::KvType kv_type);
+
+/// Runs of layers on devices, one behind the other.
+class LayerSplit final : public Group {
+ public:
+  /// `layers`: of each part; said in the class where devices are not alike.
+  LayerSplit(Parts&& parts, bool peers, std::vector<std::int64_t> layers);
+
+  Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
+  const float* hidden(std::int32_t i) const override { return parts_.back()->hidden(i); }
+  /// Where another backend has both ends: x, [batch] rows `stride` apart, through these layers.
+  Result<void> pass(const std::vector<backend::Segment>& segments, float* x, std::int64_t stride);
+  std::string class_prefix() const override;
+
+ private:
+  struct Leg {  // operations [first, end) of a part
+    std::size_t part, first, end;
+  };
+  void run_legs();
+  void hand_on(std::size_t from, std::size_t to);
+
+  const std::vector<std::int64_t> layers_;
+  std::vector<Leg> legs_;
+};
+
+/// Loads the parts. The room outlives the call.
+Result<std::unique_ptr<LayerSplit>> open_layers(const Room& room,
+                                                const std::vector<std::int64_t>& shares,
+                                                const backend::LoadOptions& options);
 
 }  // namespace holdfast::opencl

@@ -2,6 +2,7 @@
 // An opened device: what all loads on it share.
 
 #include <memory>
+#include <vector>
 
 #include "worker/backend/opencl/memory.h"
 #include "worker/backend/opencl/programs.h"
@@ -15,22 +16,36 @@ class Station {
   static Result<std::shared_ptr<Station>> open(const Device& device);
 
   const Device& device() const { return device_; }
-  cl_context context() const { return context_.get(); }
+  cl_context context() const { return context_->get(); }
   DeviceMemory& memory() { return memory_; }
   Programs& programs() { return programs_; }
   Result<QueueHandle> make_queue() const;
 
  private:
-  Station(const Device& device, Context context)
+  friend struct Stations;
+  /// Of a device in the context of `together` (distinct devices of one platform, it among them).
+  static Result<std::shared_ptr<Station>> open_in(const Device& device,
+                                                  const std::vector<cl_device_id>& together);
+  Station(const Device& device, std::shared_ptr<const Context> context)
       : device_(device),
         context_(std::move(context)),
-        memory_(device, context_.get()),
-        programs_(device, context_.get()) {}
+        memory_(device, context_->get()),
+        programs_(device, context_->get()) {}
 
   const Device device_;
-  const Context context_;
+  const std::shared_ptr<const Context> context_;
   DeviceMemory memory_;
   Programs programs_;
+};
+
+/// Stations of the devices of one load, in their order.
+struct Stations {
+  std::vector<std::shared_ptr<Station>> all;
+  bool peers = false;  // they share a context, and what one copies from another arrives
+
+  /// In one context if one driver has them all and a trial of copies between any two of them gives
+  /// what was written; else each in its own, and rows go through the host. Errors as Station::open.
+  static Result<Stations> open(const std::vector<Device>& devices);
 };
 
 }  // namespace holdfast::opencl

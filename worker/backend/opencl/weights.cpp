@@ -27,7 +27,8 @@ Error refuse(Errc code, const WeightRef& w, const std::string& cause) {
 Result<std::size_t> checked_row_bytes(const WeightRef& w) {
   const auto row = gguf::row_bytes(w.tensor->type, static_cast<std::uint64_t>(w.cols));
   if (!row) return refuse(Errc::kFileInvalid, w, "row is not a whole number of blocks");
-  const auto all = checked_mul(*row, static_cast<std::uint64_t>(w.first_row + w.rows));
+  const std::int64_t end = w.apart > 0 ? (w.matrices - 1) * w.apart + w.rows / w.matrices : w.rows;
+  const auto all = checked_mul(*row, static_cast<std::uint64_t>(w.first_row + end));
   if (!all || w.tensor->data.size() < *all) {
     return refuse(Errc::kFileInvalid, w, "has fewer bytes than its shape needs");
   }
@@ -58,7 +59,16 @@ Result<DeviceMatrix> Weights::add_matrix(const std::vector<WeightRef>& refs,
       return refuse(Errc::kFileInvalid, w, "rows are not whole heads");
     }
     const auto geometry = cpu::packed_geometry(*format, w.rows, w.cols, group_rows);
-    jobs_.push_back({w, row, group_rows, matrix.panels, matrices_.size()});
+    for (std::int64_t i = 0; i < (w.apart > 0 ? w.matrices : 1); ++i) {
+      WeightRef run = w;  // of rows that lie together in the file
+      if (w.apart > 0) {
+        run.rows = w.rows / w.matrices;
+        run.first_row += i * w.apart;
+        run.matrices = 1;
+      }
+      jobs_.push_back({run, row, group_rows, matrix.panels + i * geometry.panels / w.matrices,
+                       matrices_.size()});
+    }
     matrix.panels += geometry.panels;
     matrix.panel_bytes = static_cast<std::int64_t>(geometry.panel_bytes);
     matrix.spans = geometry.blocks * cpu::layout_of(*format).block / cpu::kSpan;

@@ -8,7 +8,7 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     __global const float* qkv, int stride, int head_dim, int head_pad, int group, int kv_heads,
     __global const int4* tokens, __global const int* tables, __global const uchar* k_pages,
     __global const uchar* v_pages, ulong page_bytes, int window, float scale, float cap,
-    __global float* out, int out_stride) {
+    __global float* out, int out_at, int out_stride) {
   __local float q[HEAD_DIM_MOST], o[HEAD_DIM_MOST], total[HEAD_DIM_MOST];
   __local float p[PAGE_TOKENS], part[PAGE_TOKENS];
   const int item = get_local_id(0), head = get_group_id(0);
@@ -74,6 +74,6 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   for (int d = item; d < head_dim; d += PAGE_TOKENS) {
-    out[(long)get_group_id(1) * out_stride + head * head_dim + d] = total[d] / total_l;
+    out[(long)get_group_id(1) * out_stride + out_at + head * head_dim + d] = total[d] / total_l;
   }
 }

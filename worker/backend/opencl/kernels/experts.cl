@@ -49,16 +49,17 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void open_gate(
   if (item == 0) gate[get_group_id(0)] = 1.0f / (1.0f + exp_of(-sum));
 }
 
-// x += scale * weight of the slot * its row, slot by slot. One group a row.
+// x += scale * weight of the slot * its row, slot by slot, in columns [first, first + n); those of the
+// slots begin at 0. One group a row.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void add_slots(
-    __global float* x, int stride, int n, __global const float* slots,
+    __global float* x, int stride, int first, int n, __global const float* slots,
     __global const float* weight, int used, float scale) {
   const long row = get_group_id(0);
   for (int i = get_local_id(0); i < n; i += NORM_ITEMS) {
-    float sum = x[row * stride + i];
+    float sum = x[row * stride + first + i];
     for (int u = 0; u < used; ++u) {
       sum = fma(slots[(row * used + u) * stride + i], scale * weight[row * used + u], sum);
     }
-    x[row * stride + i] = sum;
+    x[row * stride + first + i] = sum;
   }
 }

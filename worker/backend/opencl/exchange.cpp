@@ -1,0 +1,86 @@
+#include "worker/backend/opencl/exchange.h"
+
+#include <algorithm>
+
+#include "shared/base/check.h"
+
+namespace holdfast::opencl {
+
+Exchange::Exchange(std::vector<Queue*> queues, bool peers, std::size_t floats)
+    : queues_(std::move(queues)), peers_(peers) {
+  for (std::vector<float>& staging : staging_) staging.resize(peers ? 0 : floats);
+  done_.resize(queues_.size());
+  waited_.reserve(queues_.size());
+}
+
+bool Exchange::gets(std::size_t part, const Send& send) const {
+  const int me = static_cast<int>(part);
+  return send.from != me && (send.to == Send::kOthers || send.to == me);
+}
+
+void Exchange::run(const std::vector<RowsAt>& rows, const std::vector<Send>& sends) {
+  for (const RowsAt& r : rows) CHECK(r.stride == rows[0].stride);
+  if (sends.empty() || queues_.size() < 2) return;
+  if (peers_) {
+    copy(rows, sends);
+  } else {
+    stage(rows, sends);
+  }
+}
+
+void Exchange::wait_for_others(std::size_t part) {
+  waited_.clear();
+  for (std::size_t other = 0; other < done_.size(); ++other) {
+    if (other != part && done_[other].get() != nullptr) waited_.push_back(done_[other].get());
+  }
+  queues_[part]->wait_for(waited_);
+}
+
+/// Every getter waits for the senders and copies; then every sender waits for the getters, as its
+/// next operation may write what they copy.
+void Exchange::copy(const std::vector<RowsAt>& rows, const std::vector<Send>& sends) {
+  const auto any = [&](auto holds) { return std::any_of(sends.begin(), sends.end(), holds); };
+  const auto sender = [&](std::size_t p) {
+    return any([&](const Send& s) { return s.from == static_cast<int>(p); });
+  };
+  const auto getter = [&](std::size_t p) { return any([&](const Send& s) { return gets(p, s); }); };
+  for (std::size_t p = 0; p < queues_.size(); ++p) {
+    done_[p] = sender(p) ? queues_[p]->done() : EventHandle();
+  }
+  for (std::size_t p = 0; p < queues_.size(); ++p) {
+    if (!getter(p)) continue;
+    wait_for_others(p);
+    for (const Send& s : sends) {
+      if (gets(p, s))
+        queues_[p]->copy_block(rows[static_cast<std::size_t>(s.from)], rows[p], s.block);
+    }
+  }
+  for (std::size_t p = 0; p < queues_.size(); ++p) {
+    done_[p] = getter(p) ? queues_[p]->done() : EventHandle();
+  }
+  for (std::size_t p = 0; p < queues_.size(); ++p) {
+    if (sender(p)) wait_for_others(p);
+  }
+}
+
+void Exchange::stage(const std::vector<RowsAt>& rows, const std::vector<Send>& sends) {
+  turn_ ^= 1;
+  float* host = staging_[turn_].data();
+  const std::int64_t stride = rows[0].stride;
+  for (const Send& s : sends) {
+    const Block& b = s.block;
+    CHECK(static_cast<std::size_t>((b.row + b.rows - 1) * stride + b.column + b.columns) <=
+          staging_[turn_].size());
+    queues_[static_cast<std::size_t>(s.from)]->read_block(rows[static_cast<std::size_t>(s.from)], b,
+                                                          host, stride);
+  }
+  // All of them, senders or not: the other staging memory is free again when this returns.
+  for (Queue* queue : queues_) queue->finish();
+  for (std::size_t p = 0; p < queues_.size(); ++p) {
+    for (const Send& s : sends) {
+      if (gets(p, s)) queues_[p]->write_block(rows[p], s.block, host, stride);
+    }
+  }
+}
+
+}  // namespace holdfast::opencl
