@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
 
@@ -20,26 +22,36 @@ using process::House;
 constexpr std::uint64_t kStreams = 16;
 constexpr std::int64_t kTokens = 40;
 
-/// All streams at once, each with a seed of its own. `killed`: the worker dies in their middle.
-std::vector<Heard> all_streams(House& house, bool kill) {
-  std::atomic<bool> killed{!kill};
+/// All streams at once, each with a seed of its own. `disturb`, if given, is called in their
+/// middle.
+std::vector<Heard> all_streams(House& house, const std::function<void()>& disturb) {
+  std::atomic<bool> disturbed{!disturb};
   std::vector<std::future<Heard>> streams;
   for (std::uint64_t i = 0; i < kStreams; ++i) {
-    streams.push_back(std::async(std::launch::async, [&house, &killed, i] {
+    streams.push_back(std::async(std::launch::async, [&house, &disturb, &disturbed, i] {
       const auto client = house.client();
       const std::string prompt = "O Romeo, wherefore art thou " + std::to_string(i % 5);
       return process::hear(*client, process::make_submit(prompt, kTokens, 100 + i),
                            [&](std::size_t tokens) {
-                             if (tokens >= 10 && !killed.exchange(true)) {
-                               EXPECT_TRUE(house.kill_child("worker-0"));
-                             }
+                             if (tokens >= 10 && !disturbed.exchange(true)) disturb();
                            });
     }));
   }
   std::vector<Heard> heard;
   for (auto& stream : streams) heard.push_back(stream.get());
-  EXPECT_TRUE(killed);
+  EXPECT_TRUE(disturbed);
   return heard;
+}
+
+void expect_same(const House& house, const std::vector<Heard>& quiet,
+                 const std::vector<Heard>& heard) {
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    EXPECT_EQ(quiet[i].failure, "") << house.errors();
+    EXPECT_EQ(heard[i].failure, "") << house.errors();
+    EXPECT_EQ(quiet[i].ids.size(), static_cast<std::size_t>(kTokens));
+    EXPECT_EQ(heard[i].ids, quiet[i].ids) << i;
+    EXPECT_EQ(heard[i].text, quiet[i].text) << i;
+  }
 }
 
 TEST(GpuServe, StreamsOnADeviceOutliveTheirWorker) {
@@ -48,21 +60,33 @@ TEST(GpuServe, StreamsOnADeviceOutliveTheirWorker) {
   House house(dir.path() + "/state");
   ASSERT_TRUE(house.start({"--device", gpu::device(), "--model", "demo=" + process::demo_model()}))
       << house.errors();
-  const std::vector<Heard> quiet = all_streams(house, false);
-  const std::vector<Heard> heard = all_streams(house, true);
-  for (std::size_t i = 0; i < kStreams; ++i) {
-    EXPECT_EQ(quiet[i].failure, "") << house.errors();
-    EXPECT_EQ(heard[i].failure, "") << house.errors();
-    EXPECT_EQ(quiet[i].ids.size(), static_cast<std::size_t>(kTokens));
-    EXPECT_EQ(heard[i].ids, quiet[i].ids) << i;
-    EXPECT_EQ(heard[i].text, quiet[i].text) << i;
-  }
+  const std::vector<Heard> quiet = all_streams(house, {});
+  const std::vector<Heard> heard =
+      all_streams(house, [&] { EXPECT_TRUE(house.kill_child("worker-0")); });
+  expect_same(house, quiet, heard);
   EXPECT_GE(house.restarts_of("worker-0"), 1);
   const auto workers = nlohmann::json::parse(house.cli({"--json", "workers", "list"}).out);
   const nlohmann::json& worker = workers.at("workers").at(0);
   EXPECT_EQ(worker.at("device"), gpu::device());
   EXPECT_NE(worker.at("kernels").get<std::string>().find("sub-groups"), std::string::npos);
   EXPECT_GT(worker.at("memory_total").get<std::int64_t>(), 0);
+  EXPECT_EQ(house.stop(), 0) << house.errors();
+}
+
+// The layers that fit are on the device, the others on the processor; all else is as ever.
+TEST(GpuServe, StreamsOnDeviceAndProcessorOutliveTheirWorker) {
+  HF_NEEDS_DEVICE();
+  const process::TempDir dir;
+  House house(dir.path() + "/state");
+  const std::string device = gpu::device() + "+cpu";
+  ASSERT_TRUE(house.start({"--device", device, "--model", "demo=" + process::demo_model()}))
+      << house.errors();
+  const std::vector<Heard> quiet = all_streams(house, {});
+  const std::vector<Heard> heard =
+      all_streams(house, [&] { EXPECT_TRUE(house.kill_child("worker-0")); });
+  expect_same(house, quiet, heard);
+  const auto workers = nlohmann::json::parse(house.cli({"--json", "workers", "list"}).out);
+  EXPECT_EQ(workers.at("workers").at(0).at("device"), device);
   EXPECT_EQ(house.stop(), 0) << house.errors();
 }
 
