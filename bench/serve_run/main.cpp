@@ -139,7 +139,8 @@ bool run(const Wish& wish, Report& report) {
       report.problem(server.error().what);
       return true;
     }
-    report.fact(std::string("server_") + name, server->model);
+    // Some servers name a model by its file: folders are nobody's business in a record.
+    report.fact(std::string("server_") + name, server->model.substr(server->model.rfind('/') + 1));
     servers.push_back(std::move(server).value());
   }
   if (!wish.note.empty()) report.fact("servers", wish.note);
