@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "control/store/store.h"
+#include "shared/base/crash_point.h"
 #include "tests/store/temp_state.h"
 
 namespace holdfast::store {
@@ -55,6 +58,33 @@ core::Seq kill_one(const std::string& dir, core::Seq first, std::int64_t after_u
   while (read(pipe_fds[0], &seq, sizeof seq) == sizeof seq) acknowledged = seq;
   close(pipe_fds[0]);
   return acknowledged;
+}
+
+TEST(StoreCrash, EveryNamedPlaceIsPassedAndTheNextOpeningEndsWell) {
+  const std::pair<CrashPoint, core::Seq> places[] = {
+      // and the requests that may be there
+      {CrashPoint::kDaemonStartLocked, 0},     {CrashPoint::kDaemonStartOpened, 0},
+      {CrashPoint::kDaemonMigrateBefore, 0},   {CrashPoint::kDaemonMigrateAfter, 0},
+      {CrashPoint::kDaemonCommitInside, 0},    {CrashPoint::kDaemonCheckpointBefore, 1},
+      {CrashPoint::kDaemonCheckpointAfter, 1},
+  };
+  for (const auto& [place, requests] : places) {
+    const std::string name(crash_points()[static_cast<std::size_t>(place)].name);
+    const TempState state(true);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      setenv("HOLDFAST_CRASH_AT", name.c_str(), 1);
+      arm_crash_points("daemon");
+      auto store = open_store(state.dir());
+      commit(*store, {request_row(1)});
+      _exit(store->checkpoint_all() ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << name;
+    EXPECT_EQ(open_store(state.dir())->load().value().last_seq, requests) << name;
+  }
 }
 
 TEST(StoreKill, NothingAcknowledgedIsLostNothingIsHalf) {
