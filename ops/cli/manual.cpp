@@ -139,7 +139,7 @@ const Examples& tool_examples() {
        {{"holdfast bench model.gguf -p 512 -n 64 -b 8", "eight streams at once"},
         {"holdfast bench model.gguf -p 0 -c 4096 -r 5", "decoding behind 4,096 tokens, 5 times"}}},
       {"bench-compare",
-       {{"holdfast bench compare old.json new.json", "of `holdfast --json bench … -r 5` each"}}},
+       {{"holdfast bench-compare old.json new.json", "of `holdfast --json bench … -r 5` each"}}},
       {"synth",
        {{"holdfast synth list", "known shapes"},
         {"holdfast synth qwen2.5-0.5b /tmp/test.gguf --type q4_k_m", "random weights"},

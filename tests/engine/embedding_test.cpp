@@ -112,7 +112,9 @@ TEST(Embedding, AgreesWithTheReferenceForEveryPooling) {
           error += d * d;
           norm += want[i] * want[i];
         }
-        EXPECT_LT(std::sqrt(error / norm), 1e-5) << arch << " " << seed;
+        // Attention by tiles leaves out what is below 2^-16 of a number.
+        const bool tiles = o.engine->describe().numerics_class.find("amx") != std::string::npos;
+        EXPECT_LT(std::sqrt(error / norm), tiles ? 1e-4 : 1e-5) << arch << " " << seed;
       }
     }
   }
