@@ -62,6 +62,8 @@ Product multiply(const Kernels& kernels, const TestMatrix& m, const std::vector<
     args.q = q.data();
   }
   args.rows = rows;
+  args.next = &m.packed;  // fetched, never used
+  args.next_p1 = m.packed.panels;
   args.y = out.y.data();
   args.y_stride = out.stride;
   args.scratch = scratch.floats();
@@ -159,7 +161,7 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
         first[kernels->numerics] = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels);
       }
       const Product& all = first[kernels->numerics];
-      for (const std::int64_t rows : {1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64}) {
+      for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 17, 33, 64}) {
         if (slow && rows != 1 && rows != 9) continue;
         const std::int64_t panels = rows % 2 == 0 ? m.packed.panels : m.packed.panels - 3;
         const std::int64_t p0 = rows % 3;

@@ -143,7 +143,12 @@ class CpuExecutor final : public backend::Executor {
   void quantize(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const;
   void multiply(const MatmulArgs& args, std::int64_t writing) const;
   void qkv(const PackedOp& op, int worker);
-  void qkv_head(const PackedOp& op, int which, std::int64_t head, const Operand& h, int worker);
+  struct Head {
+    int which;
+    std::int64_t index;
+  };
+  Head head_of(std::int64_t head) const;
+  void qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, int worker);
   void finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
                    std::int64_t stride);
   void attend(const PackedOp& op, int worker);
@@ -177,6 +182,7 @@ class CpuExecutor final : public backend::Executor {
   MatmulArgs product(const PackedMatrix& w, const Operand& x, int worker) const;
   template <class F>
   void for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker, F f);
+  std::int64_t likely_next(std::int64_t p0, std::int64_t per) const;
 
   const Kernels& kernels_;
   const Kernels& reading_;  // for the segments that read; kernels_ where it makes no difference

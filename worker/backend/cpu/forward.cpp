@@ -268,8 +268,10 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int wor
 void CpuExecutor::multiply(const MatmulArgs& args, std::int64_t writing) const {
   MatmulArgs some = args;
   some.rows = std::min(writing, args.rows);
+  if (args.rows > writing) some.next = nullptr;  // the others come first
   if (some.rows > 0) kernels_.matmul(some);
   if (args.rows <= writing) return;
+  some.next = args.next;
   some.rows = args.rows - writing;
   some.x += writing * args.x_stride;
   if (args.q != nullptr) some.q += writing * args.q_stride;
@@ -285,22 +287,28 @@ std::uint8_t* CpuExecutor::page_of(std::int32_t layer, bool value, std::int64_t 
 void CpuExecutor::qkv(const PackedOp& op, int worker) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
   const std::int64_t heads = shape_.heads + 2 * shape_.kv_heads;
-  for_tiles(heads, 1, op, worker, [&](std::int64_t first, std::int64_t) {
-    const std::int64_t after_q = first - shape_.heads;
-    if (after_q < 0) {
-      qkv_head(op, 0, first, h, worker);
-    } else {
-      qkv_head(op, after_q < shape_.kv_heads ? 1 : 2, after_q % shape_.kv_heads, h, worker);
-    }
-  });
+  for_tiles(heads, 1, op, worker,
+            [&](std::int64_t first, std::int64_t) { qkv_head(op, first, h, worker); });
 }
 
-/// One head of q (0), k (1) or v (2): product, bias, norm, rotation, and its way into the pages.
-void CpuExecutor::qkv_head(const PackedOp& op, int which, std::int64_t head, const Operand& h,
-                           int worker) {
+/// The head-th of the heads of q, k and v: whose (0, 1 or 2), and which of them.
+CpuExecutor::Head CpuExecutor::head_of(std::int64_t head) const {
+  const std::int64_t after_q = head - shape_.heads;
+  if (after_q < 0) return {0, head};
+  return {after_q < shape_.kv_heads ? 1 : 2, after_q % shape_.kv_heads};
+}
+
+/// A head of q, k or v: product, bias, norm, rotation, and its way into the pages.
+void CpuExecutor::qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, int worker) {
+  const auto [which, head] = head_of(at);
+  const std::int64_t panels = head_pad_ / kLanes;
   MatmulArgs args = product(op.matrix[which], h, worker);
-  args.p0 = head * head_pad_ / kLanes;
-  args.p1 = (head + 1) * head_pad_ / kLanes;
+  args.p0 = head * panels;
+  args.p1 = (head + 1) * panels;
+  const std::int64_t next = likely_next(at, 1);
+  if (next < shape_.heads + 2 * shape_.kv_heads) {
+    expect(args, op.matrix[head_of(next).which], head_of(next).index * panels, panels);
+  }
   args.y = which == 0 ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = which == 0 ? q_stride_ : tile_cols_;
   multiply(args, h.writing);
@@ -375,16 +383,16 @@ void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t s
   MatmulArgs args = product(op.matrix[0], operand, worker);
   args.y = workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = tile_cols_;
-  for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
-            [&](std::int64_t p0, std::int64_t p1) {
-              args.p0 = p0;
-              args.p1 = p1;
-              multiply(args, operand.writing);
-              for (std::int64_t i = 0; i < operand.rows; ++i) {
-                kernels_.add(x_ + i * x_stride_ + p0 * kLanes, args.y + i * tile_cols_,
-                             (p1 - p0) * kLanes);
-              }
-            });
+  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
+  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    args.p0 = p0;
+    args.p1 = p1;
+    expect(args, op.matrix[0], likely_next(p0, per), per);
+    multiply(args, operand.writing);
+    for (std::int64_t i = 0; i < operand.rows; ++i) {
+      kernels_.add(x_ + i * x_stride_ + p0 * kLanes, args.y + i * tile_cols_, (p1 - p0) * kLanes);
+    }
+  });
 }
 
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
@@ -392,23 +400,25 @@ void CpuExecutor::gate_up(const PackedOp& op, int worker) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   MatmulArgs args = product(op.matrix[0], h, worker);
-  for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
-            [&](std::int64_t p0, std::int64_t p1) {
-              args.p0 = p0;
-              args.p1 = p1;
-              args.w = &op.matrix[0];
-              args.y = f_ + p0 * kLanes;
-              args.y_stride = f_stride_;
-              multiply(args, h.writing);
-              args.w = &op.matrix[1];
-              args.y = tile;
-              args.y_stride = tile_cols_;
-              multiply(args, h.writing);
-              for (std::int64_t i = 0; i < h.rows; ++i) {
-                kernels_.silu_mul(f_ + i * f_stride_ + p0 * kLanes, tile + i * tile_cols_,
-                                  (p1 - p0) * kLanes);
-              }
-            });
+  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
+  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    args.p0 = p0;
+    args.p1 = p1;
+    args.w = &op.matrix[0];
+    args.y = f_ + p0 * kLanes;
+    args.y_stride = f_stride_;
+    expect(args, op.matrix[1], p0, p1 - p0);
+    multiply(args, h.writing);
+    args.w = &op.matrix[1];
+    args.y = tile;
+    args.y_stride = tile_cols_;
+    expect(args, op.matrix[0], likely_next(p0, per), per);
+    multiply(args, h.writing);
+    for (std::int64_t i = 0; i < h.rows; ++i) {
+      kernels_.silu_mul(f_ + i * f_stride_ + p0 * kLanes, tile + i * tile_cols_,
+                        (p1 - p0) * kLanes);
+    }
+  });
 }
 
 void CpuExecutor::logits(const PackedOp& op, int worker) {
@@ -427,19 +437,20 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
       operand(op, wanted_, x_stride_, rows, first_reading - logit_tokens_.begin(), worker);
   MatmulArgs args = product(op.matrix[0], h, worker);
   args.y_stride = logit_stride_;
-  for_tiles(
-      op.matrix[0].panels, 8 * kTilePanels, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-        args.p0 = p0;
-        args.p1 = p1;
-        args.y = logits_ + p0 * kLanes;
-        multiply(args, h.writing);
-        for (std::int64_t i = 0; i < rows; ++i) {
-          float* y = args.y + i * logit_stride_;
-          if (op.more) kernels_.scale_cap(y, op.scale, op.cap, (p1 - p0) * kLanes);
-          if (kernels_.all_finite(y, (p1 - p0) * kLanes)) continue;
-          bad_token_.store(logit_tokens_[static_cast<std::size_t>(i)], std::memory_order_relaxed);
-        }
-      });
+  constexpr std::int64_t kPer = 8 * kTilePanels;
+  for_tiles(op.matrix[0].panels, kPer, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    args.p0 = p0;
+    args.p1 = p1;
+    args.y = logits_ + p0 * kLanes;
+    expect(args, op.matrix[0], likely_next(p0, kPer), kTilePanels);
+    multiply(args, h.writing);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float* y = args.y + i * logit_stride_;
+      if (op.more) kernels_.scale_cap(y, op.scale, op.cap, (p1 - p0) * kLanes);
+      if (kernels_.all_finite(y, (p1 - p0) * kLanes)) continue;
+      bad_token_.store(logit_tokens_[static_cast<std::size_t>(i)], std::memory_order_relaxed);
+    }
+  });
 }
 
 }  // namespace holdfast::cpu

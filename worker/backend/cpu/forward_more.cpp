@@ -88,24 +88,25 @@ void CpuExecutor::product_more(const PackedOp& op, const float* x, std::int64_t 
   MatmulArgs args = product(op.matrix[0], operand, worker);
   args.y = workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = tile_cols_;
-  for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
-            [&](std::int64_t p0, std::int64_t p1) {
-              args.p0 = p0;
-              args.p1 = p1;
-              multiply(args, operand.writing);
-              const std::int64_t n = (p1 - p0) * kLanes;
-              for (std::int64_t i = 0; i < operand.rows; ++i) {
-                float* y = args.y + i * tile_cols_;
-                float* to = (op.to_h ? h_ : x_) + i * x_stride_ + p0 * kLanes;
-                if (op.bias[0] != nullptr) kernels_.add(y, op.bias[0] + p0 * kLanes, n);
-                const float scale = op.gate_rows ? op.scale * routing_.gate[i] : op.scale;
-                if (op.to_h) {
-                  std::memcpy(to, y, static_cast<std::size_t>(n) * sizeof(float));
-                } else {
-                  kernels_.add_scaled(to, y, scale, n);
-                }
-              }
-            });
+  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
+  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    args.p0 = p0;
+    args.p1 = p1;
+    expect(args, op.matrix[0], likely_next(p0, per), per);
+    multiply(args, operand.writing);
+    const std::int64_t n = (p1 - p0) * kLanes;
+    for (std::int64_t i = 0; i < operand.rows; ++i) {
+      float* y = args.y + i * tile_cols_;
+      float* to = (op.to_h ? h_ : x_) + i * x_stride_ + p0 * kLanes;
+      if (op.bias[0] != nullptr) kernels_.add(y, op.bias[0] + p0 * kLanes, n);
+      const float scale = op.gate_rows ? op.scale * routing_.gate[i] : op.scale;
+      if (op.to_h) {
+        std::memcpy(to, y, static_cast<std::size_t>(n) * sizeof(float));
+      } else {
+        kernels_.add_scaled(to, y, scale, n);
+      }
+    }
+  });
 }
 
 /// kNormGateUp with biases, without a gate, or with another activation.
@@ -114,29 +115,31 @@ void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   const bool gated = op.matrix[1].panels > 0;
   MatmulArgs args = product(op.matrix[0], h, worker);
-  for_tiles(op.matrix[0].panels, piece_panels(op.matrix[0].panels, pool_.size()), op, worker,
-            [&](std::int64_t p0, std::int64_t p1) {
-              const std::int64_t n = (p1 - p0) * kLanes;
-              args.p0 = p0;
-              args.p1 = p1;
-              args.w = &op.matrix[0];
-              args.y = f_ + p0 * kLanes;
-              args.y_stride = f_stride_;
-              multiply(args, h.writing);
-              if (gated) {
-                args.w = &op.matrix[1];
-                args.y = tile;
-                args.y_stride = tile_cols_;
-                multiply(args, h.writing);
-              }
-              for (std::int64_t i = 0; i < h.rows; ++i) {
-                float* f = f_ + i * f_stride_ + p0 * kLanes;
-                float* up = gated ? tile + i * tile_cols_ : nullptr;
-                if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);
-                if (op.bias[1] != nullptr) kernels_.add(up, op.bias[1] + p0 * kLanes, n);
-                kernels_.activate(op.activate, f, up, n);
-              }
-            });
+  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
+  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    const std::int64_t n = (p1 - p0) * kLanes;
+    args.p0 = p0;
+    args.p1 = p1;
+    args.w = &op.matrix[0];
+    args.y = f_ + p0 * kLanes;
+    args.y_stride = f_stride_;
+    expect(args, op.matrix[gated ? 1 : 0], gated ? p0 : likely_next(p0, per), per);
+    multiply(args, h.writing);
+    if (gated) {
+      args.w = &op.matrix[1];
+      args.y = tile;
+      args.y_stride = tile_cols_;
+      expect(args, op.matrix[0], likely_next(p0, per), per);
+      multiply(args, h.writing);
+    }
+    for (std::int64_t i = 0; i < h.rows; ++i) {
+      float* f = f_ + i * f_stride_ + p0 * kLanes;
+      float* up = gated ? tile + i * tile_cols_ : nullptr;
+      if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);
+      if (op.bias[1] != nullptr) kernels_.add(up, op.bias[1] + p0 * kLanes, n);
+      kernels_.activate(op.activate, f, up, n);
+    }
+  });
 }
 
 void CpuExecutor::norm_add(const PackedOp& op, int worker) {

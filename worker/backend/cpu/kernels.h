@@ -42,6 +42,10 @@ struct MatmulArgs {
   float* y = nullptr;  // [rows][y_stride], column 0 is panel p0
   std::int64_t y_stride = 0;
   float* scratch = nullptr;  // kUnpackFloats, 64-byte aligned
+  // Panels that this thread will probably be given next: fetched meanwhile. Null: not known.
+  const PackedMatrix* next = nullptr;
+  std::int64_t next_p0 = 0;
+  std::int64_t next_p1 = 0;
 };
 
 inline constexpr std::int64_t kHeadDimMost = 1024;

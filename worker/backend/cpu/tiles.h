@@ -35,4 +35,17 @@ void CpuExecutor::for_tiles(std::int64_t panels, std::int64_t per, const PackedO
   }
 }
 
+/// Where the piece begins that a thread is probably given behind the one from p0.
+inline std::int64_t CpuExecutor::likely_next(std::int64_t p0, std::int64_t per) const {
+  const bool draws = static_cast<std::int64_t>(tokens_.size()) > kPrivateRows;
+  return p0 + per * (draws ? pool_.size() : 1);
+}
+
+/// Panels [p0, p0 + per) of w, as far as there are, are what the thread probably needs next.
+inline void expect(MatmulArgs& args, const PackedMatrix& w, std::int64_t p0, std::int64_t per) {
+  args.next = p0 < w.panels ? &w : nullptr;
+  args.next_p0 = p0;
+  args.next_p1 = std::min(p0 + per, w.panels);
+}
+
 }  // namespace holdfast::cpu

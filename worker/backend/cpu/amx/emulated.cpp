@@ -30,6 +30,8 @@ using namespace avx512;
 using Tiles = EmulatedTiles;
 #include "worker/backend/cpu/lanes.inc"
 
+#include "worker/backend/cpu/fetch.inc"
+
 #include "worker/backend/cpu/reader.inc"
 
 #include "worker/backend/cpu/amx/products.inc"

@@ -212,6 +212,7 @@ HF_INLINE std::int32_t lane_sum_int(I a) {
 inline constexpr int kSignedBias = 0;
 #define HF_DOTS_BY_WORDS 1
 inline constexpr int kDotPanels = 2;
+inline constexpr int kDotFewRows = 2;  // most that weights in registers are multiplied with
 inline constexpr int kDotRows = 5;
 template <int bits>
 inline constexpr int kDotRun = bits <= 4   ? 8

@@ -181,6 +181,7 @@ HF_INLINE std::int32_t lane_sum_int(I a) {
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 #define HF_DOTS_BY_WORDS 0
 inline constexpr int kDotPanels = 4;
+inline constexpr int kDotFewRows = 8;  // most that weights in registers are multiplied with
 inline constexpr int kDotRows = 6;
 inline constexpr int kDotWide = 2;
 template <int bits>

@@ -193,10 +193,12 @@ HF_INLINE std::int32_t lane_sum_int(const I& a) {
   return sum;
 }
 // Dot products of bytes, four k in each lane. `t` is a sum in 32 bits, `part` what goes on from it
-// in whatever form the family adds up fastest, for at most kDotRun steps.
+// in whatever form the family adds up fastest, for at most kDotRun steps. Where HF_DOTS_BY_WORDS is
+// 0, that form is t itself.
 inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
 #define HF_DOTS_BY_WORDS 0
 inline constexpr int kDotPanels = 1;
+inline constexpr int kDotFewRows = 2;  // most that weights in registers are multiplied with
 inline constexpr int kDotRows = 2;
 inline constexpr int kDotWide = 1;
 template <int bits>
