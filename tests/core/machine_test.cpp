@@ -180,6 +180,7 @@ TEST_F(MachineTest, StaleFenceFromTheHolderDoesNotDropTheNewAttempt) {
   const wire::Dispatch d2 = bench.dispatch(kW1);
   bench.tokens(kW1, d, 0, {66});
   EXPECT_TRUE(bench.messages<wire::Drop>().empty());
+  EXPECT_EQ(bench.machine.counters().stale_events, 1u);
   EXPECT_TRUE(bench.stored_ids("r1").empty());
   bench.tokens(kW1, d2, 0, {1});
   EXPECT_EQ(bench.stored_ids("r1"), std::vector<TokenId>{1});

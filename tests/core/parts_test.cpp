@@ -223,6 +223,20 @@ TEST(Envelope, ShrinksThePoolDownToOneContext) {
   EXPECT_EQ(needed, 5500 + 10 * 1001);
 }
 
+TEST(Envelope, OnePageIsEnoughForAContextOfOne) {
+  ModelRow row;
+  row.context = 64;
+  row.pages = 4;
+  row.kv_bytes = 4000;
+  EXPECT_EQ(fit_envelope(row, 1000, nullptr)->pages, 1);
+  EXPECT_FALSE(fit_envelope(row, 999, nullptr).has_value());
+  row.pages = 1;
+  row.context = 640;
+  row.kv_bytes = 1000;
+  EXPECT_EQ(fit_envelope(row, 1000, nullptr)->bytes, 1000);
+  EXPECT_EQ(largest_context(row, 1000), 64);
+}
+
 TEST(Envelope, TheLargestContextIsWhatIsLeftInWholePages) {
   ModelRow row;
   row.context = 640;

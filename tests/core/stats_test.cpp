@@ -31,6 +31,16 @@ TEST(MinuteRate, ForgetsAfterAMinute) {
   EXPECT_NEAR(young.per_second(start + 2'000'000, start), 10, 0.01);
 }
 
+TEST(ModelStats, EveryWayToEndIsAddedUp) {
+  ModelStats one, two;
+  for (std::size_t i = 0; i < one.finished.size(); ++i) one.finished[i] = i + 1;
+  for (std::size_t i = 0; i < one.ended.size(); ++i) one.ended[i] = i + 10;
+  two.merge(one);
+  two.merge(one);
+  for (std::size_t i = 0; i < one.finished.size(); ++i) EXPECT_EQ(two.finished[i], 2 * (i + 1));
+  for (std::size_t i = 0; i < one.ended.size(); ++i) EXPECT_EQ(two.ended[i], 2 * (i + 10));
+}
+
 struct StatsTest : testing::Test {
   Bench bench;
   const Stats& stats() const { return bench.machine.stats(); }
