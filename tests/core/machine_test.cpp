@@ -579,6 +579,9 @@ TEST_F(MachineTest, DrainHasALimitAndLeavesTheRestForTheNextStart) {
   ready();
   bench.submit(bench.submission("r1"));
   bench.step(Shutdown{1'000});
+  ASSERT_TRUE(bench.machine.next_deadline_us().has_value());
+  EXPECT_LE(*bench.machine.next_deadline_us(), bench.now.mono_us + 1'000'000)
+      << "its owner must wake it";
   bench.advance_ms(1'000);
   EXPECT_TRUE(bench.stop);
   EXPECT_EQ(bench.database().requests.size(), 1u);

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,9 +286,14 @@ TEST(StoreBackup, AnEmptyDirectoryGetsTheBackupAndKeepsNothing) {
     epoch = store->raise_epoch(1).value();
     backup_to(*store, path);
   }
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   const RestoreReport report = restore_file(state.dir(), path, 9).value();
   EXPECT_EQ(report.kept, "");
   EXPECT_EQ(report.epoch, epoch + 1);
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(state.db()).permissions(),
+            perms::owner_read | perms::owner_write)
+      << "as private as any other, whoever could read the backup";
   EXPECT_EQ(requests_in(state.dir()), 3);
   EXPECT_EQ(read_sql(state.db(), "SELECT started_ms FROM epochs WHERE program='restore'"), "9");
 }
