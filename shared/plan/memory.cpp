@@ -67,8 +67,8 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes blocks = (Bytes(to_multiple(widest, 32) / 32) + 1) * 24;
   const std::int64_t slots_of_row =
       shape.experts > 0 ? std::max<std::int64_t>(1, shape.experts_used) : 1;
-  const Bytes thread = Bytes(131'072) + batch * std::max<std::int64_t>(128, head_pad) + x * 5 +
-                       blocks * 4 + attention;
+  const Bytes thread = Bytes(131'072) + batch * (std::max<std::int64_t>(128, head_pad) + 128) +
+                       x * 5 + blocks * 4 + attention;
   const Bytes tables = Bytes(load.context) * shape.rope_dims * shape.rope_tables;
   Bytes floats = batch * (x * 2 + q + a + f + blocks * slots_of_row) +
                  rows * (x + to_multiple(shape.vocab, 16)) + thread * std::max(threads, 1) + tables;

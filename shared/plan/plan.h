@@ -89,7 +89,7 @@ struct LoadWish {
 ///             is held once.
 ///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad)
 ///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
-///             + threads x (131072 + batch x tile + 5 x + 4 b + attention)
+///             + threads x (131072 + batch x (tile + 128) + 5 x + 4 b + attention)
 ///             + 2 context x rope_dims / 2)
 ///             batch = prefill_chunk + slots, rows = slots + kDraftRows; b = 24 x (the widest of
 ///             width, heads x head_dim and ff to 32, / 32, + 1); head_pad = head_dim to 16; x, a, f

@@ -127,6 +127,7 @@ class HashExecutor final : public backend::Executor {
     call.segments = static_cast<std::int32_t>(segments.size());
     CHECK(tokens <= limits_.batch_tokens && rows <= limits_.logit_rows);
     CHECK(call.segments >= 1 && call.segments <= limits_.batch_segments);
+    log_->clock.now_us += call.decode * log_->decode_us + call.prefill * log_->prompt_us;
     log_->calls.push_back(call);
   }
 
@@ -193,6 +194,7 @@ ModelEngineConfig test_config() {
 
 TestEngine::TestEngine(ModelEngineConfig config) {
   config.logit_rows = std::max(config.logit_rows, config.slots);
+  config.clock = &log->clock;
   auto executor = make_hash_executor(config, log);
   engine = std::make_unique<ModelEngine>(std::move(executor), std::move(config));
 }

@@ -22,6 +22,8 @@ struct HashLog {
   TokenId nan_after = -1;    // a row whose last token is this one is NaN
   std::int64_t period = 0;   // > 0: mostly the token so many places back comes again
   TokenId error_after = -1;  // forward fails where the logits behind this one are wanted
+  ManualClock clock;         // moves with each forward, by:
+  std::int64_t decode_us = 0, prompt_us = 0;  // each sequence that decodes, each prompt token
 };
 
 /// CHECKs every limit, that live segments share no page that one of them writes, and reads nothing

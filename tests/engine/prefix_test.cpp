@@ -298,12 +298,14 @@ TEST(Drafts, AreLeftOutWhereTheirNumbersAreNotFinite) {
 TEST(ModelOptions, AreReadOrRefused) {
   EngineOptions options;
   EXPECT_TRUE(read_options("", options).has_value());
-  EXPECT_TRUE(
-      read_options(R"({"prefix_cache":false,"drafts":3,"step_us":5})", options).has_value());
+  EXPECT_TRUE(read_options(R"({"prefix_cache":false,"drafts":3,"gap_ms":50,"step_us":5})", options)
+                  .has_value());
   EXPECT_FALSE(options.prefix_cache);
   EXPECT_EQ(options.drafts, 3);
-  for (const char* bad : {"[]", "{", R"({"drafts":8})", R"({"drafts":-1})", R"({"drafts":1.5})",
-                          R"({"prefix_cache":1})"}) {
+  EXPECT_EQ(options.gap_ms, 50);
+  for (const char* bad :
+       {"[]", "{", R"({"drafts":8})", R"({"drafts":-1})", R"({"drafts":1.5})",
+        R"({"prefix_cache":1})", R"({"gap_ms":-1})", R"({"gap_ms":60001})", R"({"gap_ms":"5"})"}) {
     const auto refused = read_options(bad, options);
     ASSERT_FALSE(refused.has_value()) << bad;
     EXPECT_EQ(refused.error().code, Errc::kInvalidRequest);

@@ -54,7 +54,7 @@ Product multiply(const Kernels& kernels, const TestMatrix& m, const std::vector<
   std::vector<std::uint8_t> q;
   if (kernels.takes_quantized(m.packed.format)) {
     args.x = nullptr;  // whatever it needs is in the blocks
-    args.q_stride = (padded / kActivationBlock + 1) * kernels.block_bytes;
+    args.q_stride = padded / kActivationBlock * kernels.block_bytes + 32;
     q.resize(static_cast<std::size_t>(rows * args.q_stride));
     for (std::int64_t i = 0; i < rows; ++i) {
       kernels.quantize(x.data() + i * x_stride, padded, q.data() + i * args.q_stride);

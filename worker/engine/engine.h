@@ -104,7 +104,8 @@ struct EngineOptions {
   std::int32_t pages = 0;  // 0 = by the envelope
   std::string kv_type = "f16";
   std::int32_t prefill_chunk = 0;       // tokens of prefill a step; 0 = 512
-  std::int32_t prefill_chunk_busy = 0;  // the same while others decode: bounds their gap; 0 = 128
+  std::int32_t prefill_chunk_busy = 0;  // the same while others decode; 0 = by gap_ms
+  std::int32_t gap_ms = 200;            // what a step may take while others decode; 0 = no bound
   std::int32_t logit_rows =
       0;  // rows of logits in one forward; 0 = slots (compute_logits: more is faster)
   bool prefix_cache = true;  // pages of known beginnings are shared
@@ -116,7 +117,8 @@ struct EngineOptions {
 };
 
 /// The model's own options, as `models add --options JSON` gave them: {"prefix_cache": bool,
-/// "drafts": 0 to 7}; others are left to other engines. kInvalidRequest for another type or range.
+/// "drafts": 0 to 7, "gap_ms": 0 to 60000}; others are left to other engines. kInvalidRequest for
+/// another type or range.
 Result<void> read_options(std::string_view options_json, EngineOptions& options);
 
 /// Opens the file, builds the program, loads it on the device, warms up with one prefill and one

@@ -51,7 +51,8 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
       pool_(config_.pages),
       cache_(pool_),
       sampler_(config_.vocab, end_ids(config_.vocabulary, config_.vocab)),
-      slots_(static_cast<std::size_t>(config_.slots)) {
+      slots_(static_cast<std::size_t>(config_.slots)),
+      pace_(config_.gap_us) {
   CHECK(config_.slots > 0 && config_.pages > 0 && config_.context > 0 && config_.vocab > 0);
   CHECK(config_.prefill_chunk > 0 && config_.prefill_chunk_busy > 0);
   CHECK(config_.drafts >= 0 && config_.drafts <= kDraftsMax);
@@ -331,7 +332,9 @@ const std::vector<Produced>& ModelEngine::step() {
   const bool waits = take_grammars();
   plan();
   if (!planned_.empty()) {
+    const std::int64_t start_us = config_.clock->monotonic_us();
     run();
+    pace_.learn(work_, config_.clock->monotonic_us() - start_us);
   } else if (waits && produced_.empty()) {
     grammars_->wait();  // as nothing else is to be done
   }

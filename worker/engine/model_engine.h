@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/clock.h"
 #include "shared/grammar/matcher.h"
 #include "shared/plan/plan.h"
 #include "worker/backend/backend.h"
@@ -39,6 +40,7 @@
 #include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/grammar_loader.h"
+#include "worker/engine/pace.h"
 #include "worker/engine/page_pool.h"
 #include "worker/engine/prefix_cache.h"
 #include "worker/engine/sampler.h"
@@ -55,12 +57,14 @@ struct ModelEngineConfig {
   std::int64_t context = 0;
   std::int32_t slots = 0;
   std::int32_t pages = 0;
-  std::int32_t prefill_chunk = 512;       // prefill tokens a step
-  std::int32_t prefill_chunk_busy = 128;  // the same while others decode
-  std::int32_t logit_rows = 0;            // at least slots
-  std::int64_t width = 0;                 // of a vector
-  bool causal = true;                     // false: an encoder, for add_embedding alone
-  std::optional<plan::Pooling> pooling;   // what the file names
+  std::int32_t prefill_chunk = 512;       // prefill tokens a step, at most
+  std::int32_t prefill_chunk_busy = 512;  // the same while others decode
+  std::int64_t gap_us = 0;                // what a step may take while others decode; 0: no bound
+  const Clock* clock = &system_clock();
+  std::int32_t logit_rows = 0;           // at least slots
+  std::int64_t width = 0;                // of a vector
+  bool causal = true;                    // false: an encoder, for add_embedding alone
+  std::optional<plan::Pooling> pooling;  // what the file names
   std::string model_sha;
   std::string numerics_class;
   GrammarCompile compile_grammar;  // empty: grammar::compile
@@ -220,6 +224,8 @@ class ModelEngine final : public Engine {
   std::vector<backend::Segment> segments_;
   std::vector<backend::Segment> single_;
   std::vector<Produced> produced_;
+  Pace pace_;
+  Pace::Work work_;             // of the step that is being planned
   std::int64_t budget_ = 0;     // prefill tokens left in this step
   std::int32_t rows_left_ = 0;  // rows that this step may still give to probes
   std::int32_t drafts_left_ = 0;

@@ -12,7 +12,7 @@ namespace holdfast::engine {
 
 namespace {
 
-constexpr std::int32_t kBusyChunk = 128;
+constexpr std::int64_t kGapMostMs = 60'000;
 
 /// One prefill and one decode, so that a load which cannot compute fails here, and the first
 /// request meets warm caches. The first page is written; its next owner writes before it reads.
@@ -62,14 +62,13 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   c.slots = envelope.slots;
   c.pages = envelope.pages;
   c.prefill_chunk = static_cast<std::int32_t>(envelope.prefill_chunk);
-  c.prefill_chunk_busy =
-      o.prefill_chunk_busy > 0 ? o.prefill_chunk_busy : std::min(kBusyChunk, c.prefill_chunk);
+  c.prefill_chunk_busy = o.prefill_chunk_busy > 0 ? o.prefill_chunk_busy : c.prefill_chunk;
+  if (o.prefill_chunk_busy == 0) c.gap_us = std::int64_t{o.gap_ms} * 1000;
   c.prefix_cache = o.prefix_cache;
   if (o.drafts >= 0) c.drafts = o.drafts;
   c.logit_rows = std::max(o.logit_rows, c.slots);
   c.width = shape.width;
   c.causal = shape.causal;
-  if (!c.causal) c.prefill_chunk_busy = c.prefill_chunk;  // a text at once, whatever else runs
   c.model_sha = o.model_sha;
   return c;
 }
@@ -101,6 +100,14 @@ Result<void> read_options(std::string_view options_json, EngineOptions& options)
       return refuse("drafts: expected a number from 0 to " + std::to_string(kDraftsMax));
     }
     options.drafts = static_cast<std::int32_t>(n);
+  }
+  if (const auto at = json.find("gap_ms"); at != json.end()) {
+    const auto n = at->is_number_integer() ? at->get<std::int64_t>() : -1;
+    if (n < 0 || n > kGapMostMs) {
+      return refuse("gap_ms: expected milliseconds from 0 (no bound) to " +
+                    std::to_string(kGapMostMs));
+    }
+    options.gap_ms = static_cast<std::int32_t>(n);
   }
   return {};
 }

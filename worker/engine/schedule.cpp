@@ -14,23 +14,24 @@ void ModelEngine::plan() {
   planned_.clear();
   segments_.clear();
   order_.clear();
-  std::int32_t decoding = 0;
+  work_ = {};
   for (Slot& slot : slots_) {
     if (slot.state == State::kFree || slot.grammar != nullptr) continue;
     order_.push_back(&slot);
-    decoding += slot.state == State::kRunning && !slot.paused && slot.pending() == 1;
+    work_.decoding += slot.state == State::kRunning && !slot.paused && slot.pending() == 1;
   }
   std::sort(order_.begin(), order_.end(),
             [&](const Slot* a, const Slot* b) { return ranks_before(*a, *b); });
-  budget_ = decoding > 0 ? config_.prefill_chunk_busy : config_.prefill_chunk;
+  budget_ = work_.decoding > 0 ? config_.prefill_chunk_busy : config_.prefill_chunk;
   // Each sequence may want one row; what is over goes to probes that want more.
   rows_left_ = config_.logit_rows - static_cast<std::int32_t>(order_.size());
-  drafts_left_ = std::min({config_.drafts, plan::kDraftRows + 1 - decoding, rows_left_});
+  drafts_left_ = std::min({config_.drafts, plan::kDraftRows + 1 - work_.decoding, rows_left_});
   bool may_admit = true;  // a sequence that waits for pages is not overtaken
   for (Slot* slot : order_) {
     if (slot->paused) continue;
     if (slot->state == State::kWaiting) {
-      if (!may_admit || budget_ == 0 || waits_for_prefix(*slot)) continue;
+      if (!may_admit || budget_ == 0 || pace_.allow(work_, slot->reads, 1) == 0) continue;
+      if (waits_for_prefix(*slot)) continue;
       may_admit = admit(*slot);
       if (!may_admit) continue;
     }
@@ -57,7 +58,8 @@ bool ModelEngine::plan_running(Slot& slot) {
     return true;
   }
   CHECK(pages_for(slot.length()) <= static_cast<std::int32_t>(slot.pages.size()));
-  const std::int64_t n = std::min(slot.pending(), budget_);
+  std::int64_t n = std::min(slot.pending(), budget_);
+  if (!slot.probe) n = pace_.allow(work_, slot.reads, n);  // whose chunks are asked for
   // An encoder's text is computed at once; a whole step's budget is enough for any.
   if (n > 0 && (config_.causal || n == slot.pending())) add_segment(slot, n);
   return true;
@@ -246,7 +248,10 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   s.reads = slot.reads;
   s.n_logits = rows_wanted(slot, n);
   rows_left_ -= std::max(s.n_logits - 1, 0);
-  if (!decode) budget_ -= n;
+  if (!decode) {
+    budget_ -= n;
+    work_.prompt[slot.reads ? 1 : 0] += n;
+  }
   s.tokens = slot.tokens.data() + slot.computed;
   s.n = static_cast<std::int32_t>(n);
   s.start = slot.computed;

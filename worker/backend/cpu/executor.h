@@ -19,6 +19,7 @@ inline constexpr char kKernelsRev[] = "r3";
 
 /// Rows up to this many are normalised by every thread for itself, which saves a barrier.
 inline constexpr std::int64_t kPrivateRows = 4;
+inline constexpr std::int64_t kPieceCols = kTilePanels * kLanes;  // of a piece of work
 
 /// One operation with its weights in place. Vectors are padded like the rows that they meet.
 struct PackedOp {
@@ -36,6 +37,8 @@ struct PackedOp {
   bool more = false;  // what forward.cpp does plainly: by the functions of forward_more.cpp
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
   std::int64_t quantised = 0;  // floats of a row, if a product of it wants whole numbers
+  bool hands_on = false;       // kNormGateUp: f is quantised for the next operation as it is made
+  bool handed = false;         // kDownAdd: its rows are quantised, in the place of f
   std::int32_t rope = -1;
   std::int64_t window = 0;
   float scale = 1, cap = 0;
@@ -55,6 +58,12 @@ struct Operand {
   std::int64_t q_stride = 0;
   std::int64_t rows = 0;
   std::int64_t writing = 0;  // of them, the first ones: the others are of segments that read
+};
+
+/// Rows of floats, `stride` apart.
+struct FloatRows {
+  float* at = nullptr;
+  std::int64_t stride = 0;
 };
 
 /// What kRoute leaves for the experts' operations. A slot is a row of the batch at one of its
@@ -85,6 +94,7 @@ struct Embedding {
 struct WorkerScratch {
   float* unpack = nullptr;         // kUnpackFloats
   float* tile = nullptr;           // [batch][tile_cols]
+  float* piece = nullptr;          // [batch][kPieceCols]
   float* rows = nullptr;           // [kPrivateRows][x_stride]
   std::uint8_t* blocks = nullptr;  // [kPrivateRows][row_blocks]
   float* attention = nullptr;
@@ -139,7 +149,7 @@ class CpuExecutor final : public backend::Executor {
   Operand operand(const PackedOp& op, const float* x, std::int64_t stride, std::int64_t rows,
                   std::int64_t writing, int worker);
   Operand token_operand(const PackedOp& op, const float* x, std::int64_t stride, int worker);
-  std::int64_t q_stride() const;
+  std::int64_t q_stride(std::int64_t floats) const;
   void quantize(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const;
   void multiply(const MatmulArgs& args, std::int64_t writing) const;
   void qkv(const PackedOp& op, int worker);
@@ -152,6 +162,9 @@ class CpuExecutor final : public backend::Executor {
   void finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
                    std::int64_t stride);
   void attend(const PackedOp& op, int worker);
+  FloatRows rows_of_f(const PackedOp& op, std::int64_t p0, int worker);
+  void hand_on(const PackedOp& op, const float* f, std::int64_t i, std::int64_t p0,
+               std::int64_t p1) const;
   void add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker);
   void gate_up(const PackedOp& op, int worker);
   void logits(const PackedOp& op, int worker);
@@ -218,7 +231,7 @@ class CpuExecutor final : public backend::Executor {
   float* h_ = nullptr;  // [batch][x_stride]
   float* q_ = nullptr;  // [batch][q_stride], heads head_pad apart
   float* a_ = nullptr;  // [batch][a_stride]
-  float* f_ = nullptr;  // [batch][f_stride]
+  float* f_ = nullptr;  // [batch][f_stride], or quantised rows of it, q_stride bytes apart
   float* e_ = nullptr;  // [batch * used][e_stride]: f of the experts
   float* k_ = nullptr;  // [batch][k_stride]: keys that wait for their norm
   Routing routing_;

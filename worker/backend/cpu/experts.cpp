@@ -32,7 +32,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   for (std::int64_t i = share.first; i < share.last; ++i) {
     float* h = h_ + i * x_stride_;
     norm_row(op, x_ + i * x_stride_, h);
-    if (op.quantised > 0) quantize(op, i >= writing_, h, blocks_ + i * q_stride());
+    if (op.quantised > 0) quantize(op, i >= writing_, h, blocks_ + i * q_stride(op.quantised));
     if (op.gate == nullptr) continue;
     double sum = 0;
     for (std::int64_t j = 0; j < shape_.width; ++j) {
@@ -41,7 +41,8 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     routing_.gate[i] = sigmoid(kernels_, sum);
   }
   pool_.barrier();
-  MatmulArgs args = product(op.matrix[0], {h_, x_stride_, blocks_, q_stride(), rows}, worker);
+  MatmulArgs args =
+      product(op.matrix[0], {h_, x_stride_, blocks_, q_stride(op.quantised), rows}, worker);
   args.y_stride = routing_.stride;
   for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     args.p0 = p0;
@@ -126,10 +127,11 @@ Operand CpuExecutor::slot_operand(const PackedOp& op, const float* x, std::int64
   CHECK(op.norm == nullptr && !op.from_h);
   const Share share = share_of(all, worker, pool_.size());
   for (std::int64_t s = share.first; s < share.last && op.quantised > 0; ++s) {
-    quantize(op, routing_.slot_row[s] >= writing_, x + s * stride, blocks_ + s * q_stride());
+    quantize(op, routing_.slot_row[s] >= writing_, x + s * stride,
+             blocks_ + s * q_stride(op.quantised));
   }
   pool_.barrier();
-  return {x, stride, op.quantised > 0 ? blocks_ : nullptr, q_stride(), all, writing};
+  return {x, stride, op.quantised > 0 ? blocks_ : nullptr, q_stride(op.quantised), all, writing};
 }
 
 /// `rows` of the slots' rows from `first` on: those of one expert, so ordered by token.

@@ -216,9 +216,16 @@ void CpuExecutor::look_up(int worker) {
   }
 }
 
-/// Bytes from row to row of quantised rows, whoever quantises them.
-std::int64_t CpuExecutor::q_stride() const {
-  return row_blocks_ * std::max(kernels_.block_bytes, reading_.block_bytes);
+/// Bytes from row to row of rows of so many floats, quantised: whole lines of the cache, since
+/// tiles are loaded by lines, no more of them than its k takes, and an odd number, so that rows do
+/// not share the cache's sets. The block that each row has over (load.cpp) is room enough for that.
+std::int64_t CpuExecutor::q_stride(std::int64_t floats) const {
+  constexpr std::int64_t kLine = 64;
+  const bool all_write = writing_ == static_cast<std::int64_t>(tokens_.size());
+  const std::int64_t block = writing_ == 0 ? reading_.block_bytes
+                             : all_write   ? kernels_.block_bytes
+                                           : std::max(kernels_.block_bytes, reading_.block_bytes);
+  return (round_up(floats / kActivationBlock * block, kLine) / kLine | 1) * kLine;
 }
 
 void CpuExecutor::quantize(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const {
@@ -239,16 +246,20 @@ Operand CpuExecutor::operand(const PackedOp& op, const float* x, std::int64_t st
   const Share share = alone ? Share{0, rows} : share_of(rows, worker, pool_.size());
   for (std::int64_t i = share.first; i < share.last; ++i) {
     if (norm) norm_row(op, x + i * stride, h + i * stride);
-    if (whole) quantize(op, i >= writing, (norm ? h : x) + i * stride, q + i * q_stride());
+    if (whole)
+      quantize(op, i >= writing, (norm ? h : x) + i * stride, q + i * q_stride(op.quantised));
   }
   if (!alone && (norm || whole)) pool_.barrier();
-  return {norm ? h : x, stride, whole ? q : nullptr, q_stride(), rows, writing};
+  return {norm ? h : x, stride, whole ? q : nullptr, q_stride(op.quantised), rows, writing};
 }
 
 /// Of all tokens of the batch.
 Operand CpuExecutor::token_operand(const PackedOp& op, const float* x, std::int64_t stride,
                                    int worker) {
-  return operand(op, x, stride, static_cast<std::int64_t>(tokens_.size()), writing_, worker);
+  const auto rows = static_cast<std::int64_t>(tokens_.size());
+  if (!op.handed) return operand(op, x, stride, rows, writing_, worker);
+  return {nullptr, 0,       reinterpret_cast<const std::uint8_t*>(f_), q_stride(op.quantised),
+          rows,    writing_};
 }
 
 MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int worker) const {
@@ -395,6 +406,23 @@ void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t s
   });
 }
 
+/// Where a piece of f from panel p0 on is made: in its place, or in a tile that stays in the cache
+/// until hand_on() has quantised it.
+FloatRows CpuExecutor::rows_of_f(const PackedOp& op, std::int64_t p0, int worker) {
+  if (!op.hands_on) return {f_ + p0 * kLanes, f_stride_};
+  return {workers_[static_cast<std::size_t>(worker)].piece, kPieceCols};
+}
+
+/// Panels [p0, p1) of row i of f, finished, for the product that comes next.
+void CpuExecutor::hand_on(const PackedOp& op, const float* f, std::int64_t i, std::int64_t p0,
+                          std::int64_t p1) const {
+  if (!op.hands_on) return;
+  const Kernels& kernels = i < writing_ ? kernels_ : reading_;
+  const std::int64_t row = i * q_stride(op.matrix[0].panels * kLanes);
+  const std::int64_t at = p0 * kLanes / kActivationBlock * kernels.block_bytes;
+  kernels.quantize(f, (p1 - p0) * kLanes, reinterpret_cast<std::uint8_t*>(f_) + row + at);
+}
+
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
   if (op.more) return gate_up_more(op, worker);
   const Operand h = token_operand(op, x_, x_stride_, worker);
@@ -402,11 +430,12 @@ void CpuExecutor::gate_up(const PackedOp& op, int worker) {
   MatmulArgs args = product(op.matrix[0], h, worker);
   const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
   for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    const FloatRows f = rows_of_f(op, p0, worker);
     args.p0 = p0;
     args.p1 = p1;
     args.w = &op.matrix[0];
-    args.y = f_ + p0 * kLanes;
-    args.y_stride = f_stride_;
+    args.y = f.at;
+    args.y_stride = f.stride;
     expect(args, op.matrix[1], p0, p1 - p0);
     multiply(args, h.writing);
     args.w = &op.matrix[1];
@@ -415,8 +444,8 @@ void CpuExecutor::gate_up(const PackedOp& op, int worker) {
     expect(args, op.matrix[0], likely_next(p0, per), per);
     multiply(args, h.writing);
     for (std::int64_t i = 0; i < h.rows; ++i) {
-      kernels_.silu_mul(f_ + i * f_stride_ + p0 * kLanes, tile + i * tile_cols_,
-                        (p1 - p0) * kLanes);
+      kernels_.silu_mul(f.at + i * f.stride, tile + i * tile_cols_, (p1 - p0) * kLanes);
+      hand_on(op, f.at + i * f.stride, i, p0, p1);
     }
   });
 }

@@ -118,11 +118,12 @@ void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
   const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
   for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     const std::int64_t n = (p1 - p0) * kLanes;
+    const FloatRows rows = rows_of_f(op, p0, worker);
     args.p0 = p0;
     args.p1 = p1;
     args.w = &op.matrix[0];
-    args.y = f_ + p0 * kLanes;
-    args.y_stride = f_stride_;
+    args.y = rows.at;
+    args.y_stride = rows.stride;
     expect(args, op.matrix[gated ? 1 : 0], gated ? p0 : likely_next(p0, per), per);
     multiply(args, h.writing);
     if (gated) {
@@ -133,11 +134,12 @@ void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
       multiply(args, h.writing);
     }
     for (std::int64_t i = 0; i < h.rows; ++i) {
-      float* f = f_ + i * f_stride_ + p0 * kLanes;
+      float* f = rows.at + i * rows.stride;
       float* up = gated ? tile + i * tile_cols_ : nullptr;
       if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);
       if (op.bias[1] != nullptr) kernels_.add(up, op.bias[1] + p0 * kLanes, n);
       kernels_.activate(op.activate, f, up, n);
+      hand_on(op, f, i, p0, p1);
     }
   });
 }

@@ -154,10 +154,21 @@ class Loader {
       }
       to_.ops_.push_back(packed);
     }
+    for (std::size_t i = 1; i < to_.ops_.size(); ++i) hand_on(to_.ops_[i - 1], to_.ops_[i]);
     const auto layer = [](const Op& op) { return op.layer >= 0; };
     to_.leading_ = static_cast<std::size_t>(
         std::find_if(program_.ops.begin(), program_.ops.end(), layer) - program_.ops.begin());
     return place_embedding(carver);
+  }
+
+  /// Where a product takes f as whole numbers alone, those are made piece by piece while it is in
+  /// the cache. Pieces are whole blocks of 32 then.
+  void hand_on(PackedOp& gate, PackedOp& down) const {
+    const Format format = down.matrix[0].format;
+    gate.hands_on = gate.kind == OpKind::kNormGateUp && down.kind == OpKind::kDownAdd &&
+                    to_.kernels_.takes_quantized(format) && to_.reading_.takes_quantized(format) &&
+                    gate.matrix[0].panels * kLanes == down.quantised;
+    down.handed = gate.hands_on;
   }
 
   Result<void> place_op(const Op& op, PackedOp& out, Carver& carver) {
@@ -381,6 +392,7 @@ class Loader {
     for (WorkerScratch& w : to_.workers_) {
       w.unpack = c.floats(kUnpackFloats);
       w.tile = c.floats(batch * to_.tile_cols_);
+      w.piece = c.floats(batch * kPieceCols);
       w.rows = c.floats(kPrivateRows * to_.x_stride_);
       w.blocks = blocks(c, kPrivateRows);
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));

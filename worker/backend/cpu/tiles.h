@@ -29,10 +29,10 @@ void CpuExecutor::for_tiles(std::int64_t panels, std::int64_t per, const PackedO
       f(p, std::min(p + per, panels));
     }
   }
-  const Share share = share_of(panels, worker, pool_.size());
-  for (std::int64_t p = share.first; p < share.last; p += per) {
-    f(p, std::min(p + per, share.last));
-  }
+  const std::int64_t unit = std::min<std::int64_t>(per, 2);  // whole blocks of 32 (hand_on)
+  const Share share = share_of((panels + unit - 1) / unit, worker, pool_.size());
+  const std::int64_t last = std::min(share.last * unit, panels);
+  for (std::int64_t p = share.first * unit; p < last; p += per) f(p, std::min(p + per, last));
 }
 
 /// Where the piece begins that a thread is probably given behind the one from p0.

@@ -1,0 +1,111 @@
+// Goal: beside sequences that decode, a prompt is read in parts so small that the others' next
+// tokens come in time, every prompt goes on all the same, and no token changes by it.
+// Method: the rule alone with made-up times; then the engine on a device double whose forwards
+// move a clock, as fast or slow as the case says.
+#include "worker/engine/pace.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/hash_executor.h"
+
+namespace holdfast::engine {
+namespace {
+
+Pace::Work decoding(std::int32_t n) {
+  return {n, {0, 0}};
+}
+
+TEST(Pace, WithoutABoundOrAnybodyToWaitEverythingIsAllowed) {
+  Pace none(0);
+  EXPECT_EQ(none.allow(decoding(5), false, 10'000), 10'000);
+  Pace bound(200'000);
+  EXPECT_EQ(bound.allow(decoding(0), false, 10'000), 10'000);
+}
+
+TEST(Pace, AllowsWhatFitsIntoTheTimeThatIsLeft) {
+  Pace pace(200'000);
+  EXPECT_EQ(pace.allow(decoding(4), false, 500), Pace::kUnknown);
+  pace.learn({0, {512, 0}}, 512 * 1'000);
+  EXPECT_EQ(pace.allow(decoding(4), false, 500), 192);  // 200 in whole sixteens
+  EXPECT_EQ(pace.allow(decoding(4), false, 199), 199);
+  pace.learn(decoding(4), 80'000);
+  EXPECT_EQ(pace.allow(decoding(4), false, 500), 112);
+  EXPECT_EQ(pace.allow(decoding(9), false, 500), 112) << "nine have not been seen";
+  EXPECT_EQ(pace.allow(decoding(3), false, 500), 192) << "nor have fewer";
+  EXPECT_EQ(pace.allow({4, {64, 0}}, false, 500), 48) << "others of the step count";
+  EXPECT_EQ(pace.allow({4, {64, 0}}, false, 40), 40);
+}
+
+TEST(Pace, KindsOfPromptsHaveTheirOwnCost) {
+  Pace pace(100'000);
+  pace.learn({0, {100, 0}}, 100 * 1'000);
+  EXPECT_EQ(pace.allow(decoding(1), true, 5'000), 96)
+      << "as the other kind, while nothing is known";
+  pace.learn({0, {0, 100}}, 100 * 100);
+  EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 96);
+  EXPECT_EQ(pace.allow(decoding(1), true, 5'000), 992);
+  EXPECT_EQ(pace.allow({1, {50, 0}}, true, 5'000), 496);
+  pace.learn({0, {100, 100}}, 1'000'000'000);  // of neither
+  EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 96);
+}
+
+TEST(Pace, EveryStepReadsALittle) {
+  Pace pace(1'000);
+  pace.learn({2, {64, 0}}, 64 * 900);
+  EXPECT_EQ(pace.allow(decoding(2), false, 500), Pace::kLeast);
+  EXPECT_EQ(pace.allow({2, {32, 0}}, false, 500), 0);
+  EXPECT_EQ(pace.allow(decoding(2), false, 5), 5);
+}
+
+TEST(Pace, FollowsTheMachine) {
+  Pace pace(200'000);
+  pace.learn({0, {512, 0}}, 512 * 1'000);
+  for (int i = 0; i < 30; ++i) pace.learn({2, {64, 0}}, 64 * 4'000);
+  EXPECT_EQ(pace.allow(decoding(2), false, 500), 48);
+  for (int i = 0; i < 30; ++i) pace.learn({2, {64, 0}}, 64 * 500);
+  EXPECT_EQ(pace.allow(decoding(2), false, 500), 384);
+}
+
+SequenceSpec spec_of(SequenceKey key, std::int32_t prompt, std::int32_t most) {
+  SequenceSpec spec;
+  spec.key = key;
+  for (std::int32_t i = 0; i < prompt; ++i) {
+    spec.prompt.push_back(static_cast<TokenId>(2 + (i * 7 + static_cast<std::int32_t>(key)) % 90));
+  }
+  spec.max_tokens = most;
+  spec.sampling.ignore_eos = true;
+  return spec;
+}
+
+/// A long prompt comes while another sequence decodes; the largest number of its tokens in a step.
+std::int32_t widest_step(std::int64_t gap_us, std::int64_t prompt_us, std::vector<Outcome>& out) {
+  ModelEngineConfig config = test_config();
+  config.prefill_chunk = config.prefill_chunk_busy = 256;
+  config.gap_us = gap_us;
+  TestEngine t(config);
+  t.log->decode_us = 10'000;
+  t.log->prompt_us = prompt_us;
+  EXPECT_TRUE(t.engine->add(spec_of(1, 40, 60)).has_value());
+  out.assign(2, {});
+  for (int i = 0; i < 5; ++i) gather(t.engine->step(), 1, out);
+  t.log->calls.clear();
+  EXPECT_TRUE(t.engine->add(spec_of(2, 250, 8)).has_value());
+  while (!t.engine->idle()) gather(t.engine->step(), 1, out);
+  std::int32_t widest = 0;
+  for (const HashCall& call : t.log->calls) widest = std::max(widest, call.prefill);
+  return widest;
+}
+
+TEST(Pace, TheEngineKeepsTheGapAndTheTokens) {
+  std::vector<Outcome> unbound, fast, slow, slowest;
+  EXPECT_EQ(widest_step(0, 1'000, unbound), 250);
+  EXPECT_EQ(widest_step(100'000, 100, fast), 250);
+  EXPECT_EQ(widest_step(100'000, 1'000, slow), 90);  // ms are left beside the other one
+  EXPECT_EQ(widest_step(100'000, 50'000, slowest), Pace::kLeast);
+  EXPECT_EQ(unbound[0].ids.size(), 60u);
+  EXPECT_EQ(unbound[1].ids.size(), 8u);
+  for (const auto* other : {&fast, &slow, &slowest}) EXPECT_EQ(*other, unbound);
+}
+
+}  // namespace
+}  // namespace holdfast::engine

@@ -1,0 +1,44 @@
+#pragma once
+// How long steps take, learned from those that were run, and how much of a prompt a step may read
+// beside sequences that decode, so that their next token comes in time.
+//
+// Decides when something is computed, never what: bits do not depend on chunks.
+//
+// Thread rule: none; its owner's thread.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace holdfast::engine {
+
+class Pace {
+ public:
+  /// What a step computed: rows of sequences that decode, and prompt tokens of both kinds
+  /// (backend::Segment::reads), which cost unlike amounts.
+  struct Work {
+    std::int32_t decoding = 0;
+    std::array<std::int64_t, 2> prompt = {0, 0};
+  };
+
+  /// A step with sequences that decode shall take at most gap_us; 0: as long as it takes.
+  explicit Pace(std::int64_t gap_us) : gap_us_(gap_us) {}
+
+  void learn(const Work& work, std::int64_t took_us);
+
+  /// Prompt tokens that may join a step: of those wanted, as many as there is time for, in whole
+  /// sixteens. A step without any yet gets kLeast all the same, so that every prompt goes on.
+  std::int64_t allow(const Work& planned, bool reads, std::int64_t wanted) const;
+
+  static constexpr std::int64_t kLeast = 32;
+  static constexpr std::int64_t kUnknown = 128;  // while nothing has been learned
+
+ private:
+  double decode_us(std::int32_t decoding) const;
+
+  std::int64_t gap_us_;
+  std::vector<double> decode_us_;              // by rows; below 0: not known
+  std::array<double, 2> token_us_ = {-1, -1};  // of a prompt; below 0: not known
+};
+
+}  // namespace holdfast::engine
