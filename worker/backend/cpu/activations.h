@@ -20,7 +20,7 @@ struct ActivationBlock {
   float half_sum[2];       // scale * whole.half_sum
   std::int32_t whole_sum;  // of 128 * high + low
   std::int32_t whole_half_sum[2];
-  std::int32_t unused;
+  std::int32_t negative_sum;  // -whole_sum
 };
 static_assert(sizeof(ActivationBlock) == 96);
 
