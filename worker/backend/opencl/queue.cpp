@@ -54,7 +54,7 @@ bool is_empty(const Block& block) {
 
 }  // namespace
 
-void Queue::read_block(const RowsAt& from, const Block& block, float* host,
+void Queue::read_block(const RowsAt& from, const Block& block, void* host,
                        std::int64_t host_stride) {
   if (is_empty(block)) return;
   const Rect there(block, from.stride), here(block, host_stride);

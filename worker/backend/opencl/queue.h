@@ -56,7 +56,7 @@ class Queue {
 
   /// Part of rows to and from rows at `host`, `host_stride` floats apart, at the same row and
   /// column there. Both return at once; `host` stays as it is until wait() or finish().
-  void read_block(const RowsAt& from, const Block& block, float* host, std::int64_t host_stride);
+  void read_block(const RowsAt& from, const Block& block, void* host, std::int64_t host_stride);
   void write_block(const RowsAt& to, const Block& block, const float* host,
                    std::int64_t host_stride);
   /// From one buffer to the same place of another one of the same context.

@@ -29,6 +29,8 @@ class LayerSplit final : public Group {
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override { return parts_.back()->hidden(i); }
+  bool gives_best() const override { return parts_.back()->gives_best(); }
+  std::int32_t best(std::int32_t row) const override { return parts_.back()->best(row); }
   /// Where another backend has both ends: x, [batch] rows `stride` apart, through these layers.
   Result<void> pass(const std::vector<backend::Segment>& segments, float* x, std::int64_t stride);
   std::string class_prefix() const override;
