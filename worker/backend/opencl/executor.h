@@ -138,6 +138,9 @@ class OpenclExecutor final : public backend::Executor {
   /// Those before the first layer, which make x of the tokens; 0 where another device has them.
   std::size_t leading() const;
   Queue& queue() { return queue_; }
+  Result<Staging> take_staging(std::uint64_t bytes, const std::string& what) const {
+    return Staging::take(*station_->device().api, station_->context(), queue_.get(), bytes, what);
+  }
   const Scratch& scratch() const { return scratch_; }
   std::int64_t width() const { return shape_.width; }
   std::int64_t batch_rows() const { return static_cast<std::int64_t>(tokens_.size()); }

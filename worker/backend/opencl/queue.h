@@ -53,6 +53,8 @@ class Queue {
   /// Both return when the bytes are there.
   void write(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes);
   void read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes);
+  /// Returns at once; `from` stays as it is until a done() behind it has come.
+  void write_later(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes);
 
   /// Part of rows to and from rows at `host`, `host_stride` floats apart, at the same row and
   /// column there. Both return at once; `host` stays as it is until wait() or finish().
@@ -64,6 +66,8 @@ class Queue {
   /// When all that was enqueued so far is done, told to the driver at once so that another queue
   /// of the context can wait for it. Empty where the driver refuses, which wait() tells.
   EventHandle done();
+  /// Until that is so; at once for an empty one.
+  void until(const EventHandle& done);
   /// What is enqueued from now on waits for these.
   void wait_for(const std::vector<cl_event>& events);
   /// Until all is done; failures are left to wait().

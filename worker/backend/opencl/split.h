@@ -24,7 +24,7 @@ Result<std::unique_ptr<backend::Executor>> load_split(const std::vector<Device>&
 class LayerSplit final : public Group {
  public:
   /// `layers`: of each part; said in the class where devices are not alike.
-  LayerSplit(Parts&& parts, bool peers, std::vector<std::int64_t> layers);
+  LayerSplit(Parts&& parts, std::vector<Staging>&& host, std::vector<std::int64_t> layers);
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
