@@ -95,11 +95,12 @@ TEST(GpuFormats, SameBitsWhateverAnItemAdds) {
   }
 }
 
-// So do whole layers, one row at a time and many.
+// So do whole layers, one row at a time and many, which items of one lane multiply in tiles.
 TEST(GpuFormats, LayersHaveTheSameBitsWhateverAnItemHasOfAPanel) {
   HF_NEEDS_DEVICE();
-  for (const char* type : {"q4_k_m", "bf16"}) {
-    const FamilyModel m = make_family("llama", 0, 30, type);
+  const std::pair<const char*, const char*> models[] = {{"qwen2", "q4_k_m"}, {"gemma2", "q8_0"}};
+  for (const auto& [architecture, type] : models) {
+    const FamilyModel m = make_family(architecture, 4, 70, type);
     std::vector<float> rows[2];
     for (const std::int32_t chunk : {0, 1}) {
       for (const cl_uint width : {1, 8}) {
@@ -112,7 +113,7 @@ TEST(GpuFormats, LayersHaveTheSameBitsWhateverAnItemHasOfAPanel) {
         ASSERT_TRUE(executor.has_value()) << executor.error().what;
         rows[width == 1 ? 0 : 1] = run_on(**executor, m, options);
       }
-      EXPECT_EQ(rows[0], rows[1]) << type << " " << chunk;
+      EXPECT_EQ(rows[0], rows[1]) << architecture << " " << chunk;
     }
   }
   gpu::watch() = {};

@@ -95,7 +95,7 @@ using RowsKernels = std::array<KernelHandle, std::size(kRowsShared)>;
 /// Kernels of one weight format.
 struct ProductKernels {
   RowsKernels one, pair;
-  KernelHandle embed;
+  KernelHandle tile, embed;
 };
 
 struct KernelSet {
@@ -215,6 +215,8 @@ class OpenclExecutor final : public backend::Executor {
   static bool are_pair(const DeviceMatrix& a, const DeviceMatrix& b);
   const KernelHandle& kernel_of(const DeviceMatrix& m, const Second& second,
                                 std::size_t shared) const;
+  bool in_tiles(const From& from) const;
+  void tiles(const DeviceOp& op, const Product& p, const From& from, const Into& into);
   void product(const DeviceOp& op, const Product& p, const From& from, const Into& into) {
     product(op, p, from, into, Second());
   }

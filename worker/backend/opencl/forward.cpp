@@ -70,7 +70,7 @@ void OpenclExecutor::qkv(const DeviceOp& op) {
   Into into;
   into.y = scratch_.qkv.get();
   into.stride = scratch_.qkv.stride;
-  if (are_beside(op.products)) {
+  if (are_beside(op.products) && !in_tiles(from)) {
     product(op, op.products[0], from, into, {&op.products[1].matrix, true});
   } else {
     for (const Product& p : op.products) product(op, p, from, into);
@@ -153,7 +153,7 @@ void OpenclExecutor::gate_up(const DeviceOp& op) {
 
 /// act(the first product), times the second one where there is one.
 void OpenclExecutor::gated_products(const DeviceOp& op, const From& from, Into into) {
-  if (op.gated && are_pair(op.products[0].matrix, op.products[1].matrix)) {
+  if (op.gated && !in_tiles(from) && are_pair(op.products[0].matrix, op.products[1].matrix)) {
     return product(op, op.products[0], from, into, {&op.products[1].matrix, false});
   }
   into.mode = op.gated ? kStore : kActivate;

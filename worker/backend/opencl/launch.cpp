@@ -46,8 +46,37 @@ const KernelHandle& OpenclExecutor::kernel_of(const DeviceMatrix& m, const Secon
   return (second.matrix != nullptr ? kernels.pair : kernels.one)[shared];
 }
 
+/// Many rows of one matrix.
+bool OpenclExecutor::in_tiles(const From& from) const {
+  return station_->device().tiles && !from.slots && from.rows >= kTileRowsLeast;
+}
+
+void OpenclExecutor::tiles(const DeviceOp& op, const Product& p, const From& from,
+                           const Into& into) {
+  const DeviceMatrix& m = p.matrix;
+  const auto all = static_cast<std::int32_t>(m.panels * kLanes);
+  for (const Piece& piece : m.pieces) {
+    const auto first = static_cast<std::int32_t>(piece.first_panel * kLanes);
+    const auto panels = static_cast<std::int32_t>(piece.panels);
+    const std::int32_t columns = (into.columns > 0 ? into.columns : all) - first;
+    queue_.run(kernels_.product[static_cast<std::size_t>(m.format)].tile,
+               {(panels + kTilePanels - 1) / kTilePanels, (from.rows + kTileRows - 1) / kTileRows,
+                kLanes, kTileRows / 4},
+               weights_.slab(piece), piece.at, static_cast<std::uint64_t>(m.panel_bytes),
+               static_cast<std::int32_t>(m.spans), panels, from.x, from.stride, from.rows,
+               scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
+               static_cast<std::int32_t>(shape_.width), static_cast<float>(shape_.norm_eps), into.y,
+               p.column + first, into.stride, std::min(columns, panels * kLanes),
+               weights_.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first, into.mode,
+               static_cast<std::int32_t>(op.activate), into.scale, into.cap,
+               into.gate_rows ? scratch_.gate.get() : scratch_.tokens.get(),
+               std::int32_t{into.gate_rows});
+  }
+}
+
 void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& from,
                              const Into& into, const Second& second) {
+  if (in_tiles(from)) return tiles(op, p, from, into);
   const DeviceMatrix& m = p.matrix;
   if (into.next_norm_at >= 0) spread_for_ = into.next_norm_at;
   std::size_t shared = 0;

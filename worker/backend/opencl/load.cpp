@@ -163,13 +163,15 @@ Result<void> Loader::make_kernels() {
 Result<void> Loader::make_product_kernels(cpu::Format format) {
   ProductKernels& k = to_.kernels_.product[static_cast<std::size_t>(format)];
   if (k.embed.get() != nullptr) return {};
+  const bool wide_lanes = to_.station_->device().wide_lanes;
   std::vector<WantedKernel> wanted = {{"embed", &k.embed}};
+  if (to_.station_->device().tiles) wanted.push_back({"tile", &k.tile});
   for (std::size_t i = 0; i < std::size(kRowsShared); ++i) {
     wanted.push_back({"one_" + std::to_string(kRowsShared[i]), &k.one[i]});
     wanted.push_back({"pair_" + std::to_string(kRowsShared[i]), &k.pair[i]});
   }
   return make("product " + std::to_string(static_cast<int>(format)),
-              product_source(format, to_.station_->device().wide_lanes), wanted);
+              product_source(format, wide_lanes), wanted);
 }
 
 /// Of two formats in one launch: queries and keys of one and values of another, as in Q4_K_M.

@@ -63,9 +63,12 @@ std::string weights_text(cpu::Format format, int number, bool wide_lanes) {
 }  // namespace
 
 std::string product_source(cpu::Format format, bool wide_lanes) {
-  return base() + define("WIDE_LANES", wide_lanes) + kernel_text("lanes") +
-         weights_text(format, 0, wide_lanes) + kernel_text("embed") + define("BESIDE_FORMATS", 0) +
-         kernel_text("product");
+  std::string out = base() + define("WIDE_LANES", wide_lanes) + kernel_text("lanes") +
+                    weights_text(format, 0, wide_lanes) + kernel_text("embed") +
+                    define("BESIDE_FORMATS", 0) + kernel_text("product");
+  if (wide_lanes) return out;
+  return out + define("TILE_ROWS", kTileRows) + define("TILE_PANELS", kTilePanels) +
+         kernel_text("tile");
 }
 
 std::string beside_source(cpu::Format first, cpu::Format second, bool wide_lanes) {

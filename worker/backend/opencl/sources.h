@@ -8,8 +8,8 @@
 
 namespace holdfast::opencl {
 
-/// one_N and pair_N (N of kRowsShared) and embed for weights of this format.
-/// `wide_lanes`: an item has all rows of a panel.
+/// one_N and pair_N (N of kRowsShared), embed, and without `wide_lanes` tile, for weights of this
+/// format. `wide_lanes`: an item has all rows of a panel.
 std::string product_source(cpu::Format format, bool wide_lanes);
 /// beside_N for two matrices of these formats.
 std::string beside_source(cpu::Format first, cpu::Format second, bool wide_lanes);

@@ -13,10 +13,11 @@
 #define TIMES_ACTIVE 3  // y = act(y) * (bias + product): y is the gate's product
 #define LOGITS 4        // y = cap * tanh(scale * product / cap)
 
-float finish_output(float y, float v, int mode, int activation, float scale, float cap) {
-  return mode == ADD            ? fma(v, scale, y)
+float finish_output(__global const float* y, float v, int mode, int activation, float scale,
+                    float cap) {
+  return mode == ADD            ? fma(v, scale, *y)
          : mode == ACTIVATE     ? activated(activation, v)
-         : mode == TIMES_ACTIVE ? activated(activation, y) * v
+         : mode == TIMES_ACTIVE ? activated(activation, *y) * v
          : mode == LOGITS       ? capped(v * scale, cap)
                                 : v;
 }
@@ -109,8 +110,7 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
               second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + col] : seconds[i];       \
           v = activated(activation, v) * up;                                                       \
         }                                                                                          \
-        const float old = mode == ADD || mode == TIMES_ACTIVE ? y[to] : 0.0f;                      \
-        sums[i] = finish_output(old, v, mode, activation, scale, cap);                             \
+        sums[i] = finish_output(y + to, v, mode, activation, scale, cap);                          \
         y[to] = sums[i];                                                                           \
         if (next_at >= 0) next[to] = sums[i] * vectors[next_at + y_at + col];                      \
       }                                                                                            \
