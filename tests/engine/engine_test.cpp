@@ -348,6 +348,76 @@ TEST(Engine, BadNumbersEndOneSequenceAlone) {
   }
 }
 
+std::ptrdiff_t lost(const std::vector<Produced>& produced) {
+  return std::count_if(produced.begin(), produced.end(), [](const Produced& p) {
+    return p.finish == FinishReason::kError && p.error.code == Errc::kModelFailed;
+  });
+}
+
+// A device that failed is asked nothing more: neither for each sequence alone nor in later steps.
+TEST(Engine, ALostDeviceEndsAllAtOnceAndIsNotAskedAgain) {
+  TestEngine t;
+  auto specs = varied(5, 300);
+  t.log->error = Errc::kModelFailed;
+  t.log->error_after = specs[2].prompt.back();
+  for (const auto& s : specs) ASSERT_TRUE(t.engine->add(s).has_value());
+  std::ptrdiff_t ended = 0;
+  std::size_t calls = 0;
+  for (int step = 0; step < 50 && ended == 0; ++step) {
+    calls = t.log->calls.size();
+    ended = lost(t.engine->step());
+  }
+  EXPECT_EQ(ended, 5);
+  EXPECT_EQ(t.log->calls.size(), calls + 1);
+  EXPECT_TRUE(t.engine->idle());
+  ASSERT_TRUE(t.engine->add(specs[0]).has_value());
+  EXPECT_EQ(lost(t.engine->step()), 1);
+  EXPECT_EQ(t.log->calls.size(), calls + 1);
+}
+
+// The same, where the rows of a prompt's scores are what fails.
+TEST(Engine, ALostDeviceEndsAllInTheMiddleOfScores) {
+  TestEngine t;
+  auto specs = varied(3, 300);
+  t.log->error = Errc::kModelFailed;
+  for (auto& s : specs) {
+    s.sampling.prompt_logprobs = 1;
+    ASSERT_TRUE(t.engine->add(s).has_value());
+  }
+  t.log->error_after = specs[0].prompt[0];
+  EXPECT_EQ(lost(t.engine->step()), 3);
+  EXPECT_EQ(t.log->calls.size(), 1u);
+}
+
+// Where an executor tells the greatest logit alone, greedy sequences give the same tokens, beside
+// sampled ones, with guesses, and where something else is wanted of their rows.
+TEST(Engine, GreedySequencesNeedNoRows) {
+  auto specs = varied(6, 40);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    wire::Sampling& s = specs[i].sampling;
+    if (i == 0) continue;  // sampled
+    s = wire::Sampling();
+    s.temperature = 0;
+    if (i == 2) s.logprobs = 2;
+    if (i == 3) s.repetition_penalty = 1.5f;
+    if (i == 4) s.min_tokens = 3;
+  }
+  for (const std::int64_t period : {0, 5}) {
+    TestEngine all, best;
+    all.log->period = best.log->period = period;
+    best.log->gives_best = true;
+    const auto expected = run_together(all, specs);
+    const auto out = run_together(best, specs);
+    EXPECT_EQ(all.log->best_rows, 0);
+    EXPECT_GT(best.log->best_rows, 20);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      EXPECT_EQ(out[i], expected[i]) << i;
+      EXPECT_EQ(out[i].extra, expected[i].extra) << i;
+    }
+    EXPECT_EQ(best.engine->usage().drafts_right > 0, period > 0);
+  }
+}
+
 TEST(Engine, AThousandRequestsLeaveNoMemoryBehind) {
   ModelEngineConfig config = test_config();
   config.pages = 6;

@@ -42,13 +42,18 @@ class HashExecutor final : public backend::Executor {
       for (std::int64_t p = s.start; p < s.start + s.n; ++p) add_hidden(s, p);
     }
     std::size_t out = 0;
+    best_.clear();
     for (const backend::Segment& s : segments) {
       const TokenId* wanted = s.tokens + s.n - s.n_logits;
       if (std::find(wanted, s.tokens + s.n, log_->error_after) != s.tokens + s.n) {
-        return Error{Errc::kNumericsNan, "forward: segment is not finite"};
+        return Error{log_->error, "forward: segment is not finite"};
       }
       for (std::int64_t p = s.start + s.n - s.n_logits; p < s.start + s.n; ++p) {
         row(s, p, logits_.data() + out);
+        if (s.best && !all_finite(logits_.data() + out, vocab_)) {
+          return Error{Errc::kNumericsNan, "forward: segment is not finite"};
+        }
+        best_.push_back(s.best ? take_best(logits_.data() + out) : -1);
         out += static_cast<std::size_t>(vocab_);
       }
     }
@@ -62,7 +67,7 @@ class HashExecutor final : public backend::Executor {
       for (std::int32_t i = 0; i < s.n; ++i, --first) {
         if (first > 0 || given == n) continue;
         if (s.tokens[i] == log_->error_after) {
-          return Error{Errc::kNumericsNan, "more logits: segment is not finite"};
+          return Error{log_->error, "more logits: segment is not finite"};
         }
         row(s, s.start + i, logits_.data() + given++ * vocab_);
       }
@@ -73,6 +78,12 @@ class HashExecutor final : public backend::Executor {
   const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
   backend::Memory memory() const override { return {1, 2, 3}; }
   bool reads_apart() const override { return true; }
+  bool gives_best() const override { return log_->gives_best; }
+  std::int32_t best(std::int32_t row) const override {
+    const std::int32_t id = best_[static_cast<std::size_t>(row)];
+    CHECK_MSG(id >= 0, "nobody wanted the best of this row");
+    return id;
+  }
   std::string class_prefix() const override { return "test/hash/r1"; }
   std::uint64_t allocations() const override { return 7; }
 
@@ -84,6 +95,14 @@ class HashExecutor final : public backend::Executor {
     for (const std::int64_t v : {std::int64_t{cell(s, p)}, p, sum}) {
       hidden_.push_back(static_cast<float>(v) / 7);
     }
+  }
+
+  /// Where the greatest logit is; the row is gone then.
+  TokenId take_best(float* row) {
+    ++log_->best_rows;
+    const auto id = static_cast<TokenId>(std::max_element(row, row + vocab_) - row);
+    std::fill(row, row + vocab_, -777.0f);
+    return id;
   }
 
   TokenId& cell(const backend::Segment& s, std::int64_t position) {
@@ -136,6 +155,7 @@ class HashExecutor final : public backend::Executor {
   std::shared_ptr<HashLog> log_;
   std::vector<TokenId> memory_;
   std::vector<float> logits_;
+  std::vector<TokenId> best_;           // by row; -1: all of it was wanted
   std::vector<backend::Segment> last_;  // of the last forward; the engine keeps what they point to
   std::vector<float> hidden_;           // [tokens][kHashWidth]
 };

@@ -19,10 +19,13 @@ struct HashCall {
 /// What the double saw and what it shall do; shared with the test.
 struct HashLog {
   std::vector<HashCall> calls;
-  TokenId nan_after = -1;    // a row whose last token is this one is NaN
-  std::int64_t period = 0;   // > 0: mostly the token so many places back comes again
-  TokenId error_after = -1;  // forward fails where the logits behind this one are wanted
-  ManualClock clock;         // moves with each forward, by:
+  TokenId nan_after = -1;           // a row whose last token is this one is NaN
+  std::int64_t period = 0;          // > 0: mostly the token so many places back comes again
+  TokenId error_after = -1;         // forward fails where the logits behind this one are wanted
+  Errc error = Errc::kNumericsNan;  // so
+  bool gives_best = false;
+  std::int64_t best_rows = 0;                 // of which nothing else was wanted
+  ManualClock clock;                          // moves with each forward, by:
   std::int64_t decode_us = 0, prompt_us = 0;  // each sequence that decodes, each prompt token
 };
 

@@ -95,6 +95,30 @@ TEST(GpuFormats, SameBitsWhateverAnItemAdds) {
   }
 }
 
+// So do whole layers, one row at a time and many, which items of one lane multiply in tiles.
+TEST(GpuFormats, LayersHaveTheSameBitsWhateverAnItemHasOfAPanel) {
+  HF_NEEDS_DEVICE();
+  const std::pair<const char*, const char*> models[] = {{"qwen2", "q4_k_m"}, {"gemma2", "q8_0"}};
+  for (const auto& [architecture, type] : models) {
+    const FamilyModel m = make_family(architecture, 4, 70, type);
+    std::vector<float> rows[2];
+    for (const std::int32_t chunk : {0, 1}) {
+      for (const cl_uint width : {1, 8}) {
+        gpu::watch() = {};
+        gpu::watch().vector_width = width;
+        RunOptions options = gpu::on_device_uncached();
+        options.chunk = chunk;
+        const auto executor = opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
+                                                load_options(m, options));
+        ASSERT_TRUE(executor.has_value()) << executor.error().what;
+        rows[width == 1 ? 0 : 1] = run_on(**executor, m, options);
+      }
+      EXPECT_EQ(rows[0], rows[1]) << architecture << " " << chunk;
+    }
+  }
+  gpu::watch() = {};
+}
+
 /// The same with one weight of row 5 replaced.
 std::unique_ptr<OneMatrix> with_weight(float weight) {
   auto one = one_matrix(gguf::TensorType::kF32);
@@ -115,6 +139,10 @@ TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
   EXPECT_EQ(rows.error().code, Errc::kNumericsNan);
   EXPECT_NE(rows.error().what.find("segment 1, position 9"), std::string::npos)
       << rows.error().what;
+  const auto best =
+      (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1, false, false, true}});
+  ASSERT_FALSE(best.has_value());
+  EXPECT_EQ(best.error().what, rows.error().what);
   EXPECT_TRUE((*executor)->forward({{&fine, 1, 3, pages, 1}}).has_value());
 }
 

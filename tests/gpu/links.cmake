@@ -3,3 +3,9 @@ set(more_helpers ${CMAKE_CURRENT_LIST_DIR}/../engine/family_runs.cpp
                  ${CMAKE_CURRENT_LIST_DIR}/../engine/reference_model.cpp
                  ${CMAKE_CURRENT_LIST_DIR}/../process/house.cpp)
 set(timeout_s 600)
+if(HOLDFAST_OPENCL AND HOLDFAST_OPENCL_HEADERS)
+  # What the loader is given to make a device fail, in processes that the tests start.
+  add_library(gpu_failing_layer MODULE ${CMAKE_CURRENT_LIST_DIR}/failing/layer.cpp)
+  target_include_directories(gpu_failing_layer PRIVATE ${HOLDFAST_OPENCL_HEADERS})
+  cmake_language(DEFER CALL add_dependencies gpu_serve_test gpu_failing_layer)
+endif()

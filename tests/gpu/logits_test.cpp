@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/cli/synth_family.h"
@@ -72,8 +73,66 @@ TEST(GpuLogits, SameBitsAcrossAttentionSplits) {
   const std::vector<float> all = run_family(m, options);
   reference::Model reference(*m.file, 601);
   EXPECT_LT(reference::worst_error(all, reference.logits(m.tokens)), 2e-3);
-  options.chunk = 97;
+  for (const std::int32_t chunk : {97, 599}) {  // behind 599 one row alone: splits side by side
+    options.chunk = chunk;
+    EXPECT_TRUE(same_bits(run_family(m, options), all)) << chunk;
+  }
+}
+
+// One to nine rows are products of one, four or eight of them; heads are finished by attention or
+// before it.
+TEST(GpuLogits, SameBitsHoweverManyRowsShareAWeightRead) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("qwen3", 0, 45, "q8_0");
+  RunOptions options = gpu::on_device();
+  const std::vector<float> all = run_family(m, options);
+  for (const std::int32_t chunk : {1, 2, 4, 5, 8, 9}) {
+    options.chunk = chunk;
+    options.neighbour = chunk % 2 == 0;
+    EXPECT_TRUE(same_bits(run_family(m, options), all)) << chunk;
+  }
+}
+
+// Queries and keys of one type and values of another, in one launch.
+TEST(GpuLogits, UnlikeTypesSideBySideAgreeWithTheReference) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 40, "q4_k_m");
+  ASSERT_TRUE(std::any_of(m.program.ops.begin(), m.program.ops.end(), [](const model::Op& op) {
+    return op.kind == model::OpKind::kNormQkv && op.w[2].tensor->type != op.w[3].tensor->type;
+  }));
+  RunOptions options = gpu::on_device();
+  const std::vector<float> all = run_family(m, options);
+  reference::Model reference(*m.file, 41);
+  EXPECT_LT(reference::worst_error(all, reference.logits(m.tokens)), 1e-4);
+  options.chunk = 1;
   EXPECT_TRUE(same_bits(run_family(m, options), all));
+}
+
+TEST(GpuLogits, TheBestOfARowIsItsLowestGreatestLogit) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 3, 40);
+  const RunOptions options = gpu::on_device();
+  auto executor = backend::load(options.device, m.program, load_options(m, options));
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  ASSERT_TRUE((*executor)->gives_best());
+  const std::vector<float> expected = run_on(**executor, m, options);
+  const auto vocab = static_cast<std::int64_t>(m.columns());
+  const std::int32_t mine[] = {1}, other[] = {0};
+  for (const bool beside : {false, true}) {  // a neighbour's rows are read as ever
+    std::vector<backend::Segment> both = {{m.tokens.data(), 5, 0, other, 2, false, false, !beside},
+                                          {m.tokens.data(), 40, 0, mine, 40, false, false, true}};
+    const auto rows = (*executor)->forward(both);
+    ASSERT_TRUE(rows.has_value());
+    for (std::int64_t i = 0; i < 40; ++i) {
+      const float* row = expected.data() + i * vocab;
+      EXPECT_EQ((*executor)->best(static_cast<std::int32_t>(2 + i)),
+                std::max_element(row, row + vocab) - row);
+    }
+    if (!beside) continue;
+    EXPECT_EQ(
+        std::memcmp(*rows, expected.data() + 3 * vocab, static_cast<std::size_t>(2 * vocab) * 4),
+        0);
+  }
 }
 
 TEST(GpuLogits, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {

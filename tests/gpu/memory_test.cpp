@@ -183,6 +183,25 @@ TEST_F(GpuMemory, ADeviceThatFailsInARunIsToldAsSuch) {
   EXPECT_NE(rows.error().what.find("CL_OUT_OF_RESOURCES"), std::string::npos);
 }
 
+// A part is packed while the one before it is on its way; none is packed over one that still is.
+TEST_F(GpuMemory, WeightsAreUploadedFromPinnedMemoryInTurn) {
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  const RunOptions options = gpu::on_device();
+  std::vector<float> rows[2];
+  for (const bool late : {false, true}) {
+    watch() = {};
+    watch().late_writes = late;
+    const auto executor =
+        opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    EXPECT_EQ(watch().pinned, 2);
+    EXPECT_EQ(watch().late > 10, late);
+    watch().late_writes = false;
+    rows[late ? 1 : 0] = run_on(**executor, m, options);
+  }
+  EXPECT_EQ(rows[1], rows[0]);
+}
+
 TEST_F(GpuMemory, ThousandCyclesOfMixedSizesLeaveTheWholeDevice) {
   auto picked = opencl::pick_devices(gpu::watched_api(), gpu::device());
   ASSERT_TRUE(picked.has_value());

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "tests/gpu/house.h"
 #include "tests/gpu/watched_api.h"
@@ -97,6 +98,39 @@ TEST_F(GpuPrograms, AFolderThatCannotBeWrittenCostsABuildAndNothingElse) {
   EXPECT_FALSE(start(m).empty());
   EXPECT_FALSE(start(m).empty());
   EXPECT_EQ(watch().builds, 3);
+}
+
+/// Launches of a step of `n` tokens of one sequence at `start`, without the model's two ends.
+std::int64_t launches_of(backend::Executor& executor, const FamilyModel& m, std::int32_t n,
+                         std::int64_t start) {
+  std::vector<std::int32_t> pages(20);
+  std::iota(pages.begin(), pages.end(), 0);
+  watch() = {};
+  EXPECT_TRUE(executor.forward({{m.tokens.data(), n, start, pages.data(), 0, false}}).has_value());
+  return watch().launches - 2;  // the tokens are looked up and prepared for the first norm
+}
+
+// Launches cost more than most kernels of one token compute. A step is one token, or a few with
+// guesses; far into a context splits of attention lie side by side and are merged.
+TEST_F(GpuPrograms, ALayerOfADecodeStepIsSixLaunchesAtMost) {
+  HF_NEEDS_DEVICE();
+  const std::pair<const char*, const char*> models[] = {{"llama", "q8_0"},
+                                                        {"llama", "q4_k_m"},
+                                                        {"qwen2", "q4_0"},
+                                                        {"qwen3", "f16"},
+                                                        {"mistral", "q8_0"}};
+  for (const auto& [architecture, type] : models) {
+    const FamilyModel m = make_family(architecture, 0, 700, type);
+    const auto executor = opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
+                                            load_options(m, gpu::on_device()));
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    const std::int64_t layers = m.program.shape.layers;
+    for (const std::int32_t n : {1, 8}) {
+      EXPECT_EQ(launches_of(**executor, m, n, 0), 5 * layers) << architecture << " " << n;
+    }
+    const std::int64_t far = launches_of(**executor, m, 1, 600);
+    EXPECT_EQ(far, (m.program.shape.heads < 8 ? 6 : 5) * layers) << architecture;
+  }
 }
 
 TEST_F(GpuPrograms, KeysKeepTheirPartsApart) {

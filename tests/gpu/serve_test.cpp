@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -70,6 +72,29 @@ TEST(GpuServe, StreamsOnADeviceOutliveTheirWorker) {
   EXPECT_EQ(worker.at("device"), gpu::device());
   EXPECT_NE(worker.at("kernels").get<std::string>().find("sub-groups"), std::string::npos);
   EXPECT_GT(worker.at("memory_total").get<std::int64_t>(), 0);
+  EXPECT_EQ(house.stop(), 0) << house.errors();
+}
+
+// A launch fails in the middle of a step: the worker says so and ends, its requests go on, and none
+// of them is blamed.
+TEST(GpuServe, StreamsOutliveADeviceThatFails) {
+  HF_NEEDS_DEVICE();
+  const process::TempDir dir;
+  const std::string file = dir.path() + "/fail";
+  setenv("OPENCL_LAYERS", HOLDFAST_BUILD_DIR "/tests/libgpu_failing_layer.so", 1);
+  setenv("HOLDFAST_TEST_DEVICE_FAILS", file.c_str(), 1);
+  House house(dir.path() + "/state");
+  ASSERT_TRUE(house.start(
+      {"--device", gpu::device(), "--workers", "2", "--model", "demo=" + process::demo_model()}))
+      << house.errors();
+  unsetenv("OPENCL_LAYERS");
+  unsetenv("HOLDFAST_TEST_DEVICE_FAILS");
+  const std::vector<Heard> quiet = all_streams(house, {});
+  const std::vector<Heard> heard = all_streams(house, [&] { std::ofstream(file) << "now"; });
+  expect_same(house, quiet, heard);
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_EQ(house.restarts_of("worker-0") + house.restarts_of("worker-1"), 1);
+  EXPECT_NE(house.errors().find("CL_OUT_OF_RESOURCES"), std::string::npos) << house.errors();
   EXPECT_EQ(house.stop(), 0) << house.errors();
 }
 

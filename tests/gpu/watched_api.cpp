@@ -1,6 +1,7 @@
 #include "tests/gpu/watched_api.h"
 
 #include <cstring>
+#include <vector>
 
 namespace holdfast::gpu {
 namespace {
@@ -50,6 +51,7 @@ cl_command_queue create_queue(cl_context context, cl_device_id device,
 }
 cl_mem create_buffer(cl_context context, cl_mem_flags flags, std::size_t bytes, void* host,
                      cl_int* status) {
+  if ((flags & CL_MEM_ALLOC_HOST_PTR) != 0) ++watch().pinned;
   return create<&opencl::Api::clCreateBuffer, cl_context, cl_mem_flags, std::size_t, void*>(
       context, flags, bytes, host, status);
 }
@@ -76,11 +78,40 @@ cl_int fill(cl_command_queue queue, cl_mem buffer, const void* pattern, std::siz
   return real().clEnqueueFillBuffer(queue, buffer, pattern, pattern_bytes, at, bytes, n, events,
                                     event);
 }
+struct Write {
+  cl_command_queue queue;
+  cl_mem buffer;
+  std::size_t at, bytes;
+  const void* from;
+};
+std::vector<Write> g_late;
+
+void write_now() {
+  for (const Write& w : g_late) {
+    real().clEnqueueWriteBuffer(w.queue, w.buffer, CL_TRUE, w.at, w.bytes, w.from, 0, nullptr,
+                                nullptr);
+  }
+  g_late.clear();
+}
+
 cl_int write(cl_command_queue queue, cl_mem buffer, cl_bool blocking, std::size_t at,
              std::size_t bytes, const void* from, cl_uint n, const cl_event* events,
              cl_event* event) {
   if (fails()) return CL_OUT_OF_RESOURCES;
+  if (watch().late_writes && blocking == CL_FALSE) {
+    ++watch().late;
+    g_late.push_back({queue, buffer, at, bytes, from});
+    return CL_SUCCESS;
+  }
   return real().clEnqueueWriteBuffer(queue, buffer, blocking, at, bytes, from, n, events, event);
+}
+cl_int wait_for_events(cl_uint n, const cl_event* events) {
+  write_now();
+  return real().clWaitForEvents(n, events);
+}
+cl_int finish(cl_command_queue queue) {
+  write_now();
+  return real().clFinish(queue);
 }
 cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
               const std::size_t* offset, const std::size_t* all, const std::size_t* group,
@@ -134,6 +165,8 @@ opencl::Api make_watched() {
   api.clReleaseEvent = &release<&opencl::Api::clReleaseEvent, cl_event>;
   api.clEnqueueFillBuffer = &fill;
   api.clEnqueueWriteBuffer = &write;
+  api.clWaitForEvents = &wait_for_events;
+  api.clFinish = &finish;
   api.clEnqueueNDRangeKernel = &launch;
   api.clEnqueueMarkerWithWaitList = &marker;
   api.clEnqueueCopyBufferRect = &copy_rect;

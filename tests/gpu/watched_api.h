@@ -18,7 +18,10 @@ struct Watch {
   std::int64_t copies = 0;            // of rows from buffer to buffer
   cl_int fail_launches = CL_SUCCESS;  // what every launch of a kernel returns
   bool lose_copies = false;           // between buffers: they succeed, and nothing arrives
-  std::uint64_t max_alloc = 0;        // 0 = the device's own
+  bool late_writes = false;     // one that nobody waits for reads its memory when somebody waits
+  std::int64_t late = 0;        // such writes
+  std::int64_t pinned = 0;      // pieces of host memory that the driver gave
+  std::uint64_t max_alloc = 0;  // 0 = the device's own
   std::uint64_t memory = 0;
   cl_uint vector_width = 0;  // floats that it adds at once
 };

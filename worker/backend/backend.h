@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/check.h"
 #include "shared/base/result.h"
 #include "shared/images/client.h"
 #include "worker/model/program.h"
@@ -30,6 +31,10 @@ struct Segment {
   /// reads_apart() has other kernels, with other bits. The same in every segment of a sequence; in
   /// a batch such segments come last.
   bool reads = false;
+  /// Of the rows that it wants only the token of the greatest logit is wanted: best() tells that,
+  /// and what the logits have in their place is not said. Not asked of an Executor that cannot
+  /// give_best().
+  bool best = false;
 };
 
 struct Limits {
@@ -56,7 +61,8 @@ class Executor {
   /// Runs the program over the segments. logits: [sum of n_logits][vocab] float32 in segment order;
   /// valid until the next forward. The bits of a row depend only on the tokens before it in its own
   /// sequence, and on whether that `reads`. Errors: kNumericsNan (a result is not finite; `what`
-  /// names the segment), kModelFailed (the device failed: nothing that it holds counts any more).
+  /// names the segment), kModelFailed (the device failed: nothing that it holds counts any more,
+  /// and it is not to be asked again).
   virtual Result<const float*> forward(const std::vector<Segment>& segments) = 0;
   /// Logits of tokens [first, first + n) of the last forward's batch (segments in order), in the
   /// place of those that it gave: [n][vocab]. So rows of a whole chunk need room for a few; their
@@ -66,6 +72,14 @@ class Executor {
   /// What the last layer gave for token `i` of the batch (segments in order), behind the output
   /// norm if there is one: [width], valid until the next forward. Only of segments that want it.
   virtual const float* hidden(std::int32_t i) const = 0;
+  /// Whether Segment::best is possible: what picks the greatest logit need not see them all.
+  virtual bool gives_best() const { return false; }
+  /// Of row `row` of the last forward's logits, the lowest of the ids with the greatest one. Only
+  /// of segments that want it.
+  virtual std::int32_t best(std::int32_t /*row*/) const {
+    CHECK_MSG(false, "not an executor that gives_best()");
+    return -1;
+  }
   virtual Memory memory() const = 0;
   /// Whether Segment::reads makes a difference.
   virtual bool reads_apart() const { return false; }

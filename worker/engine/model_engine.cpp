@@ -328,6 +328,7 @@ void ModelEngine::produce_ended() {
 
 const std::vector<Produced>& ModelEngine::step() {
   produced_.clear();
+  if (device_error_) return lose_device(Error(*device_error_)), produced_;
   produce_ended();
   const bool waits = take_grammars();
   plan();
@@ -345,36 +346,42 @@ const std::vector<Produced>& ModelEngine::step() {
 /// must not take its neighbours with it (what they wrote is written again, bit for bit).
 void ModelEngine::run() {
   ++usage_.steps;
-  const auto vocab = static_cast<std::int64_t>(config_.vocab);
   auto all = executor_->forward(segments_);
   // A guess may lead where the text never goes, and where numbers are no longer finite.
-  if (!all.has_value() && drop_drafts()) all = executor_->forward(segments_);
-  if (all.has_value()) {
-    // First who has rows here, then who asks for more: those take their place.
-    for (const bool scores : {false, true}) {
-      const float* rows = all.value();
-      std::int32_t first = 0;
-      for (const Planned& planned : planned_) {
-        if (planned.scores == scores) collect(planned, rows, first);
-        first += planned.segment.n;
-        rows += planned.segment.n_logits * vocab;
-      }
-    }
-    return;
+  if (!all.has_value() && all.error().code != Errc::kModelFailed && drop_drafts()) {
+    all = executor_->forward(segments_);
   }
+  if (all.has_value()) return collect_all(*all);
+  if (all.error().code == Errc::kModelFailed) return lose_device(all.error());
   if (planned_.size() == 1) return fail(*planned_[0].slot, all.error());
   for (const Planned& planned : planned_) {
-    single_.assign(1, planned.segment);
-    const auto one = executor_->forward(single_);
-    if (one.has_value()) {
-      collect(planned, one.value(), 0);
-    } else {
-      fail(*planned.slot, one.error());
+    if (!device_error_) run_alone(planned);
+  }
+}
+
+void ModelEngine::run_alone(const Planned& planned) {
+  single_.assign(1, planned.segment);
+  const auto one = executor_->forward(single_);
+  if (one.has_value()) return collect(planned, *one, 0, 0);
+  if (one.error().code == Errc::kModelFailed) return lose_device(one.error());
+  fail(*planned.slot, one.error());
+}
+
+/// First who has rows here, then who asks for more: those take their place.
+void ModelEngine::collect_all(const float* rows) {
+  for (const bool scores : {false, true}) {
+    std::int32_t row = 0, first = 0;
+    for (const Planned& planned : planned_) {
+      if (planned.scores == scores && !device_error_) collect(planned, rows, row, first);
+      first += planned.segment.n;
+      row += planned.segment.n_logits;
     }
   }
 }
 
-void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_t first) {
+/// `row`, `first`: the segment's first row of the logits and first token of the batch.
+void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_t row,
+                          std::int32_t first) {
   Slot& slot = *planned.slot;
   const backend::Segment& segment = planned.segment;
   if (slot.pending() > 1 || slot.generated() == 0) {
@@ -382,15 +389,15 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
   }
   slot.computed += segment.n - planned.drafts;
   if (slot.pooler) return advance_embedding(slot, segment, first);
-  if (slot.probe) return advance_probe(slot, segment, rows);
+  if (slot.probe) return advance_probe(slot, segment, row_at(rows, row));
   keep_prefix(slot);
   if (slot.scores) return advance_scores(slot, segment, first);
-  if (slot.pending() == 0) sample(slot, rows);
-  if (planned.drafts > 0) take_guessed(planned, rows);
+  if (slot.pending() == 0) sample_row(planned, rows, row);
+  if (planned.drafts > 0) take_guessed(planned, rows, row);
 }
 
 /// Goes on over the rows behind guesses as long as those are what was picked.
-void ModelEngine::take_guessed(const Planned& planned, const float* rows) {
+void ModelEngine::take_guessed(const Planned& planned, const float* rows, std::int32_t row) {
   Slot& slot = *planned.slot;
   const SequenceKey key = slot.key;
   std::int32_t right = 0;
@@ -399,11 +406,28 @@ void ModelEngine::take_guessed(const Planned& planned, const float* rows) {
     ++right;
     ++slot.computed;
     keep_prefix(slot);
-    sample(slot, rows + right * static_cast<std::int64_t>(config_.vocab));
+    sample_row(planned, rows, row + right);
   }
   usage_.drafts += static_cast<std::uint64_t>(planned.drafts);
   usage_.drafts_right += static_cast<std::uint64_t>(right);
   if (slot.state == State::kRunning && slot.key == key) slot.drafter.learn(planned.drafts, right);
+}
+
+const float* ModelEngine::row_at(const float* rows, std::int32_t row) const {
+  return rows + static_cast<std::int64_t>(row) * config_.vocab;
+}
+
+void ModelEngine::sample_row(const Planned& planned, const float* rows, std::int32_t row) {
+  if (planned.segment.best) return produce(*planned.slot, executor_->best(row), nullptr);
+  sample(*planned.slot, row_at(rows, row));
+}
+
+/// Nothing of it counts any more, so nobody's results do, and nothing is tried on it again.
+void ModelEngine::lose_device(const Error& error) {
+  device_error_ = error;
+  for (Slot& slot : slots_) {
+    if (slot.state != State::kFree) fail(slot, error);
+  }
 }
 
 void ModelEngine::fail(Slot& slot, const Error& error) {
@@ -491,18 +515,23 @@ void ModelEngine::sample(Slot& slot, const float* row) {
     ++slot.replayed_n;
     return;
   }
+  produce(slot, *id, row);
+}
+
+/// The next token of a sequence. `row`: its logits, or null where nothing of them is told.
+void ModelEngine::produce(Slot& slot, TokenId id, const float* row) {
   Produced p;
   p.key = slot.key;
   p.start = slot.generated();
-  p.ids.push_back(*id);
+  p.ids.push_back(id);
   if (slot.sampling.logprobs >= 0) {
-    p.extra.push_back(sampler_.logprobs_json(row, *id, slot.sampling.logprobs));
+    p.extra.push_back(sampler_.logprobs_json(row, id, slot.sampling.logprobs));
   }
   if (slot.scores) p.extra = {scores_into(slot, p.extra.empty() ? "" : std::move(p.extra[0]))};
-  p.finish = slot.rule.feed(*id);
+  p.finish = slot.rule.feed(id);
   ++usage_.tokens;
   CHECK(slot.tokens.size() < slot.tokens.capacity());  // the end rule knows the context
-  slot.tokens.push_back(*id);
+  slot.tokens.push_back(id);
   const bool ended = p.finish != wire::FinishReason::kNone;
   produced_.push_back(std::move(p));
   if (ended) release(slot);

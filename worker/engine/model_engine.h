@@ -182,22 +182,29 @@ class ModelEngine final : public Engine {
   bool waits_for_prefix(const Slot& slot) const;
   void add_drafts(Slot& slot);
   bool drop_drafts();
+  bool wants_best(const Slot& slot) const;
   void add_segment(Slot& slot, std::int64_t n);
   std::int32_t probe_rows(const Slot& slot, std::int64_t& n) const;
   std::int32_t rows_wanted(const Slot& slot, std::int64_t& n) const;
   bool ranks_before(const Slot& a, const Slot& b) const;
 
   void run();
-  void take_guessed(const Planned& planned, const float* rows);
-  void collect(const Planned& planned, const float* rows, std::int32_t first);
+  void run_alone(const Planned& planned);
+  void collect_all(const float* rows);
+  void take_guessed(const Planned& planned, const float* rows, std::int32_t row);
+  void collect(const Planned& planned, const float* rows, std::int32_t row, std::int32_t first);
   void fail(Slot& slot, const Error& error);
+  void lose_device(const Error& error);
+  const float* row_at(const float* rows, std::int32_t row) const;
   void want_scores(Slot& slot);
   void advance_scores(Slot& slot, const backend::Segment& segment, std::int32_t first);
   bool take_row(Slot& slot, std::int64_t position, const float* row);
   std::string scores_into(Slot& slot, std::string extra);
   void give_scores(Slot& slot);
   bool fill_input(Slot& slot, SampleInput& in);
+  void sample_row(const Planned& planned, const float* rows, std::int32_t row);
   void sample(Slot& slot, const float* row);
+  void produce(Slot& slot, TokenId id, const float* row);
   std::optional<TokenId> in_time(Slot& slot, const float* row, SampleInput& in, TokenId picked);
   plan::Pooling usual_pooling() const;
   Result<void> add_vector(SequenceSpec spec, const sampling::EmbeddingWish& wish);
@@ -224,6 +231,7 @@ class ModelEngine final : public Engine {
   std::vector<backend::Segment> segments_;
   std::vector<backend::Segment> single_;
   std::vector<Produced> produced_;
+  std::optional<Error> device_error_;  // it failed: there is nothing left to run on
   Pace pace_;
   Pace::Work work_;             // of the step that is being planned
   std::int64_t budget_ = 0;     // prefill tokens left in this step

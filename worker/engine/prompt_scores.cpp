@@ -26,7 +26,10 @@ void ModelEngine::advance_scores(Slot& slot, const backend::Segment& segment, st
     const auto n = static_cast<std::int32_t>(std::min<std::int64_t>(end - p, config_.logit_rows));
     const auto rows =
         executor_->more_logits(first + static_cast<std::int32_t>(p - segment.start), n);
-    if (!rows.has_value()) return fail(slot, rows.error());
+    if (!rows.has_value()) {
+      return rows.error().code == Errc::kModelFailed ? lose_device(rows.error())
+                                                     : fail(slot, rows.error());
+    }
     for (const std::int64_t from = p; p < from + n; ++p) {
       if (!take_row(slot, p, *rows + (p - from) * config_.vocab)) return;
     }

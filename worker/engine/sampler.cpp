@@ -53,6 +53,22 @@ std::int32_t rank_of(const float* x, std::int32_t n, TokenId id) {
   return before + 1;
 }
 
+// What changes a row before anything is picked.
+bool has_bias(const SamplingExtra* extra) {
+  return extra != nullptr && !extra->logit_bias.empty();
+}
+bool has_penalties(const wire::Sampling& s, const SamplingExtra* extra) {
+  return has_step(extra, sampling::Step::kPenalties) &&
+         (s.repetition_penalty != 1.0f || s.presence_penalty != 0.0f ||
+          s.frequency_penalty != 0.0f);
+}
+bool has_dry(const SamplingExtra* extra) {
+  return extra != nullptr && extra->dry_multiplier > 0 && has_step(extra, sampling::Step::kDry);
+}
+bool is_greedy(const wire::Sampling& s, const SamplingExtra* extra) {
+  return s.temperature < kGreedyBelow || (s.top_k == 1 && has_step(extra, sampling::Step::kTopK));
+}
+
 void append_number(std::string& out, double v) {
   char buffer[40];
   const auto r = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(v));
@@ -120,15 +136,18 @@ void Sampler::exclude(std::span<const std::uint64_t> mask) {
   }
 }
 
+bool Sampler::takes_greatest(const wire::Sampling& s, const SamplingExtra* extra,
+                             std::int64_t generated_n) const {
+  const bool no_end = generated_n < s.min_tokens && !end_ids_.empty();
+  return is_greedy(s, extra) && !has_bias(extra) && !has_penalties(s, extra) && !has_dry(extra) &&
+         !no_end;
+}
+
 /// The row itself when nothing changes it (most requests), else a changed copy.
 const float* Sampler::adjust(const float* logits, const SampleInput& in) {
   const wire::Sampling& s = *in.sampling;
-  const bool biased = in.extra != nullptr && !in.extra->logit_bias.empty();
-  const bool penalised =
-      has_step(in.extra, sampling::Step::kPenalties) &&
-      (s.repetition_penalty != 1.0f || s.presence_penalty != 0.0f || s.frequency_penalty != 0.0f);
-  const bool dry = in.extra != nullptr && in.extra->dry_multiplier > 0 &&
-                   has_step(in.extra, sampling::Step::kDry);
+  const bool biased = has_bias(in.extra), penalised = has_penalties(s, in.extra);
+  const bool dry = has_dry(in.extra);
   const bool no_end = in.generated_n < s.min_tokens && !end_ids_.empty() && !in.only_end;
   if (!biased && !penalised && !dry && !no_end && in.mask.empty() && in.excluded.empty()) {
     return logits;
@@ -240,7 +259,7 @@ std::optional<TokenId> Sampler::pick(const float* raw, const SampleInput& in) {
   const float* logits = adjust(raw, in);
   const float max = max_of(logits, vocab_);
   if (max == kExcluded) return end_ids_.empty() ? std::nullopt : std::optional(end_ids_.front());
-  if (s.temperature < kGreedyBelow || (s.top_k == 1 && has_step(in.extra, sampling::Step::kTopK))) {
+  if (is_greedy(s, in.extra)) {
     return static_cast<TokenId>(std::find(logits, logits + vocab_, max) - logits);
   }
   const double unit = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample);

@@ -65,6 +65,10 @@ class Sampler {
   /// nullopt if a logit is NaN or infinite. If all is excluded: an end token where the model has
   /// one (a text that may not go on), else nullopt.
   std::optional<TokenId> pick(const float* logits, const SampleInput& input);
+  /// Whether pick() would take the lowest id with the greatest logit of the row as it is, whatever
+  /// the row, from the token of index `generated_n` on; nothing of it is masked or excluded.
+  bool takes_greatest(const wire::Sampling& sampling, const SamplingExtra* extra,
+                      std::int64_t generated_n) const;
   /// {"logprob":x,"top":[[id,lp],…]} of the unmodified logits (natural logarithm), `top` in the
   /// total order. Wants finite logits.
   std::string logprobs_json(const float* logits, TokenId id, std::int32_t top);

@@ -247,6 +247,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   s.hidden = slot.pooler != nullptr;
   s.reads = slot.reads;
   s.n_logits = rows_wanted(slot, n);
+  s.best = s.n_logits > 0 && wants_best(slot);
   rows_left_ -= std::max(s.n_logits - 1, 0);
   if (!decode) {
     budget_ -= n;
@@ -258,6 +259,13 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   s.pages = slot.pages.data();
   planned_.push_back({&slot, s, slot.scores != nullptr});
   segments_.push_back(s);
+}
+
+/// Whether its next tokens follow from which logit is the greatest alone.
+bool ModelEngine::wants_best(const Slot& slot) const {
+  return executor_->gives_best() && !slot.probe && !slot.pooler && !slot.scores && !slot.matcher &&
+         !slot.banned && slot.replayed_n == slot.replayed.size() && slot.sampling.logprobs < 0 &&
+         sampler_.takes_greatest(slot.sampling, &slot.extra, slot.generated());
 }
 
 /// Guesses behind the last token of a sequence that decodes, in pages that it has.

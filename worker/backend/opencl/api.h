@@ -36,6 +36,8 @@ namespace holdfast::opencl {
   F(clEnqueueWriteBuffer)         \
   F(clEnqueueReadBuffer)          \
   F(clEnqueueCopyBuffer)          \
+  F(clEnqueueMapBuffer)           \
+  F(clEnqueueUnmapMemObject)      \
   F(clEnqueueReadBufferRect)      \
   F(clEnqueueWriteBufferRect)     \
   F(clEnqueueCopyBufferRect)      \

@@ -31,12 +31,14 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   tokens_.clear();
   tables_.clear();
   hidden_wanted_ = false;
+  few_each_ = shape_.causal;
   for (const backend::Segment& s : segments) {
     CHECK(s.n > 0 && s.start >= 0 && s.n_logits <= s.n);
     CHECK(s.start + s.n <= limits_.context);
     CHECK(shape_.causal || (s.start == 0 && s.n_logits == 0));
     CHECK(static_cast<std::int32_t>(tokens_.size()) + s.n <= limits_.batch_tokens);
     hidden_wanted_ |= s.hidden;
+    few_each_ &= s.n <= kFewTokens;
     const auto table = static_cast<std::int32_t>(tables_.size());
     for (std::int64_t p = 0; p <= (s.start + s.n - 1) / cpu::kPageTokens; ++p) {
       CHECK(s.pages[p] >= 0 && s.pages[p] < limits_.pages);
@@ -50,9 +52,15 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   }
   wanted_at_ = static_cast<std::int32_t>(tables_.size());
   std::int32_t end = 0;
+  wants_best_.clear();
+  best_n_ = 0;
   for (const backend::Segment& s : segments) {
     end += s.n;
-    for (std::int32_t i = end - s.n_logits; i < end; ++i) tables_.push_back(i);
+    for (std::int32_t i = end - s.n_logits; i < end; ++i) {
+      tables_.push_back(i);
+      wants_best_.push_back(s.best ? 1 : 0);
+      best_n_ += s.best ? 1 : 0;
+    }
   }
   wanted_n_ = static_cast<std::int32_t>(tables_.size()) - wanted_at_;
   CHECK(wanted_n_ <= limits_.logit_rows);
@@ -61,6 +69,7 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
 void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
   plan_batch(segments);
   layer_ = -1;
+  spread_for_ = -1;
   queue_.write(scratch_.tokens.get(), 0, tokens_.data(), tokens_.size() * sizeof(Token));
   queue_.write(scratch_.tables.get(), 0, tables_.data(), tables_.size() * sizeof(std::int32_t));
 }
@@ -97,6 +106,8 @@ void OpenclExecutor::begin_more(std::int32_t first, std::int32_t n) {
   CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
   hidden_wanted_ = false;  // those rows are finished
   wanted_n_ = n;
+  wants_best_.assign(static_cast<std::size_t>(n), 0);
+  best_n_ = 0;
   tables_.resize(static_cast<std::size_t>(wanted_at_));
   for (std::int32_t i = first; i < first + n; ++i) tables_.push_back(i);
   queue_.write(scratch_.tables.get(), static_cast<std::uint64_t>(wanted_at_) * sizeof(std::int32_t),
@@ -131,16 +142,46 @@ Result<void> OpenclExecutor::settle() {
   return {};
 }
 
+/// The rows whose logits somebody sees, and of the others where the greatest one is.
+void OpenclExecutor::read_logits() {
+  if (best_n_ > 0) {
+    queue_.read_block({scratch_.best.get(), wanted_n_}, {0, 1, 0, wanted_n_}, best_.data(),
+                      wanted_n_);
+  }
+  for (std::int32_t row = 0, end = 0; row < wanted_n_; row = end + 1) {
+    end = row;
+    while (end < wanted_n_ && wants_best_[static_cast<std::size_t>(end)] == 0) ++end;
+    queue_.read_block(scratch_.logits.at(), {row, end - row, 0, shape_.vocab}, logits_.data(),
+                      shape_.vocab);
+  }
+}
+
+std::int32_t OpenclExecutor::best(std::int32_t row) const {
+  CHECK(row >= 0 && row < wanted_n_ && wants_best_[static_cast<std::size_t>(row)] != 0);
+  return best_[static_cast<std::size_t>(row)];
+}
+
+Result<void> OpenclExecutor::check_best() const {
+  for (std::int32_t i = 0; i < wanted_n_; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (wants_best_[at] == 0 || best_[at] >= 0) continue;
+    return bad_row(tables_[static_cast<std::size_t>(wanted_at_) + at]);
+  }
+  return {};
+}
+
 /// The results as the host sees them, checked.
 Result<const float*> OpenclExecutor::finish() {
+  read_logits();
+  if (hidden_wanted_) {
+    const RowsAt x = scratch_.x.at();
+    queue_.read_block(x, {0, batch_rows(), 0, x.stride}, hidden_.data(), x.stride);
+  }
   HF_CHECKED(settle());
-  const auto rows = static_cast<std::uint64_t>(wanted_n_);
-  const auto x_bytes = tokens_.size() * static_cast<std::uint64_t>(scratch_.x.stride);
-  queue_.read(scratch_.logits.get(), 0, logits_.data(),
-              rows * static_cast<std::uint64_t>(shape_.vocab) * sizeof(float));
-  if (hidden_wanted_) queue_.read(scratch_.x.get(), 0, hidden_.data(), x_bytes * sizeof(float));
+  queue_.finish();
   HF_CHECKED(settle());
   note_progress();
+  HF_CHECKED(check_best());
   HF_CHECKED(check_results(logits_.data(), shape_.vocab, hidden_.data()));
   return static_cast<const float*>(logits_.data());
 }
@@ -148,6 +189,7 @@ Result<const float*> OpenclExecutor::finish() {
 Result<void> OpenclExecutor::check_results(const float* logits, std::int64_t vocab,
                                            const float* hidden) const {
   for (std::int32_t i = 0; i < wanted_n_; ++i) {
+    if (wants_best_[static_cast<std::size_t>(i)] != 0) continue;
     if (all_finite(logits + i * vocab, vocab)) continue;
     return bad_row(tables_[static_cast<std::size_t>(wanted_at_ + i)]);
   }

@@ -6,9 +6,8 @@
 
 namespace holdfast::opencl {
 
-Exchange::Exchange(std::vector<Queue*> queues, bool peers, std::size_t floats)
-    : queues_(std::move(queues)), peers_(peers) {
-  for (std::vector<float>& staging : staging_) staging.resize(peers ? 0 : floats);
+Exchange::Exchange(std::vector<Queue*> queues, std::vector<Staging>&& host)
+    : queues_(std::move(queues)), host_(std::move(host)) {
   done_.resize(queues_.size());
   waited_.reserve(queues_.size());
 }
@@ -21,7 +20,7 @@ bool Exchange::gets(std::size_t part, const Send& send) const {
 void Exchange::run(const std::vector<RowsAt>& rows, const std::vector<Send>& sends) {
   for (const RowsAt& r : rows) CHECK(r.stride == rows[0].stride);
   if (sends.empty() || queues_.size() < 2) return;
-  if (peers_) {
+  if (host_.empty()) {
     copy(rows, sends);
   } else {
     stage(rows, sends);
@@ -64,13 +63,13 @@ void Exchange::copy(const std::vector<RowsAt>& rows, const std::vector<Send>& se
 }
 
 void Exchange::stage(const std::vector<RowsAt>& rows, const std::vector<Send>& sends) {
-  turn_ ^= 1;
-  float* host = staging_[turn_].data();
+  turn_ = (turn_ + 1) % host_.size();
+  auto* host = reinterpret_cast<float*>(host_[turn_].data());
   const std::int64_t stride = rows[0].stride;
   for (const Send& s : sends) {
     const Block& b = s.block;
-    CHECK(static_cast<std::size_t>((b.row + b.rows - 1) * stride + b.column + b.columns) <=
-          staging_[turn_].size());
+    CHECK(static_cast<std::uint64_t>((b.row + b.rows - 1) * stride + b.column + b.columns) <=
+          host_[turn_].bytes() / sizeof(float));
     queues_[static_cast<std::size_t>(s.from)]->read_block(rows[static_cast<std::size_t>(s.from)], b,
                                                           host, stride);
   }

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "worker/backend/opencl/queue.h"
+#include "worker/backend/opencl/staging.h"
 
 namespace holdfast::opencl {
 
@@ -20,14 +20,13 @@ struct Send {
 /// Not thread-safe. Nothing is allocated after construction.
 class Exchange {
  public:
-  /// `queues`: one for each part; they outlive this. `peers`: they share a context and may copy.
-  /// `floats`: the most that the rows of one call have, gaps included.
-  Exchange(std::vector<Queue*> queues, bool peers, std::size_t floats);
+  /// `queues`: one for each part; they outlive this. `host`: where rows lie on their way, each as
+  /// large as the rows of any call, gaps included; empty where the queues share a context and copy.
+  Exchange(std::vector<Queue*> queues, std::vector<Staging>&& host);
 
   /// Enqueues the sends, behind what is in the queues and before what comes next. `rows`: where
   /// each part has them; strides are equal (CHECKed). Failures are told by the queues.
   void run(const std::vector<RowsAt>& rows, const std::vector<Send>& sends);
-  bool peers() const { return peers_; }
 
  private:
   void copy(const std::vector<RowsAt>& rows, const std::vector<Send>& sends);
@@ -36,9 +35,8 @@ class Exchange {
   void wait_for_others(std::size_t part);
 
   const std::vector<Queue*> queues_;
-  const bool peers_;
-  std::vector<float> staging_[2];  // in turn: one is still written from while the other is read to
-  int turn_ = 0;
+  const std::vector<Staging> host_;  // in turn: one is still written from while another is read to
+  std::size_t turn_ = 0;
   std::vector<EventHandle> done_;  // by part
   std::vector<cl_event> waited_;
 };

@@ -3,18 +3,21 @@
 // the order in which they run.
 
 #include <array>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/kernels.h"
+#include "worker/backend/opencl/limits.h"
 #include "worker/backend/opencl/weights.h"
 
 namespace holdfast::opencl {
 
 /// Changed whenever the bits of any kernel change on any device (DESIGN: kernels-rev).
-inline constexpr char kKernelsRev[] = "r1";
+inline constexpr char kKernelsRev[] = "r2";
 
 /// A matrix of an operation and the column of the result that it begins at. What a slot of an
 /// operation's weights holds may be several matrices (q, k, v of different types).
@@ -22,6 +25,10 @@ struct Product {
   DeviceMatrix matrix;
   std::int32_t column = 0;
 };
+
+/// Whether one launch may do both products: two matrices of unlike formats, whose columns follow
+/// one another.
+bool are_beside(const std::vector<Product>& products);
 
 /// One operation with its weights in place. Places of vectors are floats of Weights::vectors, -1
 /// where there is none.
@@ -41,6 +48,12 @@ struct DeviceOp {
   std::int32_t rope = -1;
   std::int32_t window = 0;
   float scale = 1, cap = 0;
+  bool norm_inside = false;  // its product norms the rows (kernels/product.cl)
+  /// Of the next operation's norm, where this one leaves the whole of x and may spread it for that.
+  std::int32_t next_norm_at = -1;
+  /// kAttention: it may finish the heads of what is before it, so bias_at[0], head_norm_at and rope
+  /// are those.
+  bool may_finish = false;
   /// In a split by rows: the columns of its result that this device computes (of an embedding: the
   /// rows that it has), the others come from the other devices. 0 columns: all of them.
   std::int32_t column = 0, columns = 0;
@@ -58,11 +71,13 @@ struct Rows {
 struct Scratch {
   Rows x;                       // [batch]: the residual
   Rows h;                       // [max(batch, logit rows)]
+  Rows squares;                 // [batch]: sums of the squares of x by panels, padded to 16 of them
   Rows qkv;                     // [batch]: heads of q, of k, of v, head_pad apart
   Rows a;                       // [batch]
   Rows f;                       // [batch]
   Rows wanted;                  // [logit rows]: rows of x that want logits
   Rows logits;                  // [logit rows], stride = vocab
+  Buffer best;                  // [logit rows]: where the greatest one is
   Rows scores;                  // [batch]: of experts
   Rows e;                       // [batch * used]: f of the experts
   Rows d;                       // [batch * used]: what the experts give
@@ -70,18 +85,24 @@ struct Scratch {
   Buffer tokens;                // int4 [batch]: id, position, place of the page table, end of what
                                 // the token sees
   Buffer tables;                // page tables of all segments, then the rows that want logits
+  Buffer apart;                 // what splits of attention give, side by side; none: short contexts
   Buffer turns[2];              // cos [context][pairs], then sin
 };
 
+/// One for each of kRowsShared.
+using RowsKernels = std::array<KernelHandle, std::size(kRowsShared)>;
+
 /// Kernels of one weight format.
 struct ProductKernels {
-  KernelHandle one, wide, embed;
+  RowsKernels one, pair;
+  KernelHandle tile, embed;
 };
 
 struct KernelSet {
   std::array<ProductKernels, static_cast<std::size_t>(cpu::Format::kCount)> product;
-  KernelHandle norm_rms, norm_layer, gather, rescale;
-  KernelHandle finish_head, attention;
+  std::map<std::pair<cpu::Format, cpu::Format>, RowsKernels> beside;
+  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best;
+  KernelHandle finish_head, attention, merge_splits;
   KernelHandle choose_experts, open_gate, add_slots;
 };
 
@@ -97,6 +118,8 @@ class OpenclExecutor final : public backend::Executor {
   backend::Memory memory() const override;
   std::string class_prefix() const override;
   std::uint64_t allocations() const override { return buffer_count(); }
+  bool gives_best() const override { return shape_.causal; }
+  std::int32_t best(std::int32_t row) const override;
 
   // A forward in steps, for a model over several devices (group.h). begin() takes the batch; run()
   // enqueues operations [first, end) of the program; settle() waits for them. Between them rows go
@@ -115,6 +138,9 @@ class OpenclExecutor final : public backend::Executor {
   /// Those before the first layer, which make x of the tokens; 0 where another device has them.
   std::size_t leading() const;
   Queue& queue() { return queue_; }
+  Result<Staging> take_staging(std::uint64_t bytes, const std::string& what) const {
+    return Staging::take(*station_->device().api, station_->context(), queue_.get(), bytes, what);
+  }
   const Scratch& scratch() const { return scratch_; }
   std::int64_t width() const { return shape_.width; }
   std::int64_t batch_rows() const { return static_cast<std::int64_t>(tokens_.size()); }
@@ -135,9 +161,10 @@ class OpenclExecutor final : public backend::Executor {
     std::int32_t stride = 0;
     std::int32_t columns = 0;  // written; 0 = all of the matrix
     std::int32_t mode = 0;
-    std::int32_t bias_at = -1;
+    std::int32_t bias_at = -1, second_bias_at = -1;
     float scale = 1, cap = 0;
     bool gate_rows = false;
+    std::int32_t next_norm_at = -1;  // y is x, and is spread for this norm
   };
   /// Rows of a product's input.
   struct From {
@@ -146,11 +173,25 @@ class OpenclExecutor final : public backend::Executor {
     std::int32_t rows = 0;
     std::int32_t share = 1;  // rows of the result for each row of x; above 1 they are slots
     bool slots = false;      // each row has its own matrix, by Scratch::expert
+    bool spread = false;     // they are to be normed: Scratch::squares has the rest of it
+  };
+  /// The rotation of an operation's heads.
+  struct Turns {
+    cl_mem table = nullptr;
+    std::uint64_t sin_at = 0;
+    std::int32_t pairs = 0, neox = 0;
+  };
+  /// A product's second matrix, in the same launch.
+  struct Second {
+    const DeviceMatrix* matrix = nullptr;  // null: none
+    bool beside = false;                   // its columns are behind those of the first; else a pair
   };
 
   // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
   Error bad_row(std::int32_t token) const;
+  void read_logits();
+  Result<void> check_best() const;
 
   // forward.cpp: one method an operation.
   void run_op(const DeviceOp& op);
@@ -159,8 +200,10 @@ class OpenclExecutor final : public backend::Executor {
   void qkv(const DeviceOp& op);
   void qk_norm(const DeviceOp& op);
   void attend(const DeviceOp& op);
+  std::int32_t sides() const;
   void out_or_down(const DeviceOp& op, const Rows& in);
   void gate_up(const DeviceOp& op);
+  void gated_products(const DeviceOp& op, const From& from, Into into);
   void logits(const DeviceOp& op);
   void route(const DeviceOp& op);
   void expert_gate_up(const DeviceOp& op);
@@ -169,10 +212,20 @@ class OpenclExecutor final : public backend::Executor {
   // launch.cpp: one kernel each.
   void look_up(const Product& from, std::int32_t first_row, bool by_position, bool add,
                float scale);
-  void product(const DeviceOp& op, const Product& p, const From& from, const Into& into);
+  static bool are_pair(const DeviceMatrix& a, const DeviceMatrix& b);
+  const KernelHandle& kernel_of(const DeviceMatrix& m, const Second& second,
+                                std::size_t shared) const;
+  bool in_tiles(const From& from) const;
+  void tiles(const DeviceOp& op, const Product& p, const From& from, const Into& into);
+  void product(const DeviceOp& op, const Product& p, const From& from, const Into& into) {
+    product(op, p, from, into, Second());
+  }
+  void product(const DeviceOp& op, const Product& p, const From& from, const Into& into,
+               const Second& second);
   From normed(const DeviceOp& op, const Rows& x, std::int32_t rows);
   void norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out, bool add);
   void norm_heads(std::int32_t first_head, std::int32_t heads, std::int32_t weight_at);
+  Turns turns_of(const DeviceOp& op, bool wanted) const;
   void finish_heads(const DeviceOp& op, std::int32_t last_head, bool keys_wait);
 
   std::shared_ptr<Station> station_;  // first: what follows lives on it
@@ -203,9 +256,14 @@ class OpenclExecutor final : public backend::Executor {
   std::int32_t wanted_at_ = 0, wanted_n_ = 0;
   const std::vector<backend::Segment>* segments_ = nullptr;
   bool hidden_wanted_ = false;
-  std::int32_t layer_ = -1;    // of the last operation that was enqueued
-  std::vector<float> logits_;  // [logit_rows][vocab]
-  std::vector<float> hidden_;  // [batch][x stride]: rows of x behind the last layer
+  std::int32_t spread_for_ = -1;  // the norm that the rows of x are spread for, in h and squares
+  std::vector<std::uint8_t> wants_best_;  // by row: of its logits the greatest one alone is wanted
+  std::int32_t best_n_ = 0;               // such rows
+  bool few_each_ = false;                 // no sequence has many tokens in it
+  std::int32_t layer_ = -1;               // of the last operation that was enqueued
+  std::vector<float> logits_;             // [logit_rows][vocab]
+  std::vector<std::int32_t> best_;        // [logit_rows]
+  std::vector<float> hidden_;             // [batch][x stride]: rows of x behind the last layer
 };
 
 }  // namespace holdfast::opencl

@@ -1,5 +1,6 @@
 // The operations of the program, each as a few kernels in order.
 
+#include <algorithm>
 #include <cmath>
 
 #include "worker/backend/opencl/executor.h"
@@ -69,7 +70,12 @@ void OpenclExecutor::qkv(const DeviceOp& op) {
   Into into;
   into.y = scratch_.qkv.get();
   into.stride = scratch_.qkv.stride;
-  for (const Product& p : op.products) product(op, p, from, into);
+  if (are_beside(op.products) && !in_tiles(from)) {
+    product(op, op.products[0], from, into, {&op.products[1].matrix, true});
+  } else {
+    for (const Product& p : op.products) product(op, p, from, into);
+  }
+  if (op.may_finish && few_each_) return;  // attention does it
   finish_heads(op, static_cast<std::int32_t>(shape_.heads + 2 * shape_.kv_heads), op.row_norm);
 }
 
@@ -82,17 +88,41 @@ void OpenclExecutor::qk_norm(const DeviceOp& op) {
   finish_heads(op, heads + kv_heads, false);
 }
 
+/// Splits of attention that are computed side by side, as few rows leave most of a device idle; 0:
+/// one behind the other, where there is enough to do or the room is too small. The same bits.
+std::int32_t OpenclExecutor::sides() const {
+  constexpr std::uint64_t kGroupsEach = 4;  // of a compute unit, to be busy
+  std::int32_t end = 0;
+  for (const Token& token : tokens_) end = std::max(end, token.end);
+  const std::int32_t sides = (end + kSplitTokens - 1) / kSplitTokens;
+  const auto groups = static_cast<std::uint64_t>(shape_.heads) * tokens_.size();
+  if (sides < 2 || groups >= kGroupsEach * station_->device().compute_units) return 0;
+  const auto floats = static_cast<std::uint64_t>(head_pad_ + 2) * static_cast<std::uint64_t>(sides);
+  return groups * floats * sizeof(float) <= scratch_.apart.bytes() ? sides : 0;
+}
+
+/// Where each sequence has few tokens attention finishes the heads too.
 void OpenclExecutor::attend(const DeviceOp& op) {
   const auto layer = static_cast<std::size_t>(op.layer);
+  const std::int32_t sides = this->sides();
+  const Turns turns = turns_of(op, op.may_finish);
   const float scale =
       op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
-  queue_.run(kernels_.attention,
-             {shape_.heads, static_cast<std::int64_t>(tokens_.size()), kPageTokens, 1},
+  queue_.run(kernels_.attention, {shape_.heads * std::max(sides, 1), batch_rows(), kPageTokens, 1},
              scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
-             head_pad_, static_cast<std::int32_t>(shape_.heads / shape_.kv_heads),
+             head_pad_, static_cast<std::int32_t>(shape_.heads),
              static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
              scratch_.tables.get(), keys_[layer].get(), values_[layer].get(), page_bytes_,
-             op.window, scale, op.cap, scratch_.a.get(), op.column, scratch_.a.stride);
+             op.window, scale, op.cap, scratch_.a.get(), op.column, scratch_.a.stride, sides,
+             sides > 0 ? scratch_.apart.get() : scratch_.a.get(),
+             std::int32_t{op.may_finish && few_each_}, weights_.vectors(), op.bias_at[0],
+             op.head_norm_at[0], op.head_norm_at[1], static_cast<float>(shape_.norm_eps),
+             turns.table, turns.sin_at, turns.pairs, turns.neox);
+  if (sides == 0) return;
+  queue_.run(kernels_.merge_splits, {shape_.heads, batch_rows(), kPageTokens, 1},
+             scratch_.tokens.get(), op.window, static_cast<std::int32_t>(shape_.head_dim),
+             head_pad_, static_cast<std::int32_t>(shape_.heads), sides, scratch_.apart.get(),
+             scratch_.a.get(), op.column, scratch_.a.stride);
 }
 
 void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in) {
@@ -107,6 +137,7 @@ void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in) {
   into.bias_at = op.bias_at[0];
   into.scale = op.scale;
   into.gate_rows = op.gate_rows;
+  into.next_norm_at = op.next_norm_at;
   product(op, op.products[0], from, into);
 }
 
@@ -116,10 +147,19 @@ void OpenclExecutor::gate_up(const DeviceOp& op) {
   into.y = scratch_.f.get();
   into.stride = scratch_.f.stride;
   into.bias_at = op.bias_at[0];
+  into.second_bias_at = op.bias_at[1];
+  gated_products(op, from, into);
+}
+
+/// act(the first product), times the second one where there is one.
+void OpenclExecutor::gated_products(const DeviceOp& op, const From& from, Into into) {
+  if (op.gated && !in_tiles(from) && are_pair(op.products[0].matrix, op.products[1].matrix)) {
+    return product(op, op.products[0], from, into, {&op.products[1].matrix, false});
+  }
   into.mode = op.gated ? kStore : kActivate;
   product(op, op.products[0], from, into);
   if (!op.gated) return;
-  into.bias_at = op.bias_at[1];
+  into.bias_at = into.second_bias_at;
   into.mode = kTimesActive;
   product(op, op.products[1], from, into);
 }
@@ -151,9 +191,7 @@ void OpenclExecutor::expert_gate_up(const DeviceOp& op) {
   Into into;
   into.y = scratch_.e.get();
   into.stride = scratch_.e.stride;
-  product(op, op.products[0], from, into);
-  into.mode = kTimesActive;
-  product(op, op.products[1], from, into);
+  gated_products(op, from, into);
 }
 
 void OpenclExecutor::expert_down(const DeviceOp& op) {
@@ -170,7 +208,9 @@ void OpenclExecutor::expert_down(const DeviceOp& op) {
   product(op, op.products[0], from, into);
   queue_.run(kernels_.add_slots, {rows, 1, kNormItems, 1}, scratch_.x.get(), scratch_.x.stride,
              op.column, op.columns > 0 ? op.columns : static_cast<std::int32_t>(shape_.width),
-             scratch_.d.get(), scratch_.weight.get(), used, op.scale);
+             scratch_.d.get(), scratch_.weight.get(), used, op.scale, weights_.vectors(),
+             scratch_.h.get(), scratch_.squares.get(), scratch_.squares.stride, op.next_norm_at);
+  if (op.next_norm_at >= 0) spread_for_ = op.next_norm_at;
 }
 
 /// Rows that want logits are copied out before those that are wanted themselves are normed in
@@ -189,6 +229,10 @@ void OpenclExecutor::logits(const DeviceOp& op) {
     into.scale = op.scale;
     into.cap = op.cap;
     product(op, op.products[0], from, into);
+  }
+  if (best_n_ > 0) {
+    queue_.run(kernels_.best, {wanted_n_, 1, kNormItems, 1}, scratch_.logits.get(),
+               scratch_.logits.stride, vocab_, scratch_.best.get());
   }
   if (!hidden_wanted_ || op.norm_at < 0) return;
   norm(op, scratch_.x.get(), static_cast<std::int32_t>(tokens_.size()), scratch_.x.get(), false);

@@ -21,8 +21,17 @@ backend::LoadOptions options_of_part(const backend::LoadOptions& all, std::size_
   return own;
 }
 
-Group::Group(Parts&& parts, bool peers, std::size_t floats, std::size_t sends)
-    : parts_(std::move(parts)), exchange_(queues_of(parts_), peers, floats) {
+Result<std::vector<Staging>> take_host(const Group::Parts& parts, bool peers, std::uint64_t bytes) {
+  std::vector<Staging> host;
+  for (int i = 0; i < 2 && !peers && parts.size() > 1; ++i) {
+    HF_TRY(Staging one, parts[0]->take_staging(bytes, "rows between devices"));
+    host.push_back(std::move(one));
+  }
+  return host;
+}
+
+Group::Group(Parts&& parts, std::vector<Staging>&& host, std::size_t sends)
+    : parts_(std::move(parts)), exchange_(queues_of(parts_), std::move(host)) {
   rows_.reserve(parts_.size());
   sends_.reserve(sends);
 }

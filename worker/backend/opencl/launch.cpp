@@ -1,9 +1,17 @@
 // One kernel each: what the executor's rows, weights and numbers are as arguments (kernels/*.cl).
 
+#include <algorithm>
+
 #include "worker/backend/opencl/executor.h"
-#include "worker/backend/opencl/limits.h"
 
 namespace holdfast::opencl {
+
+bool are_beside(const std::vector<Product>& products) {
+  return products.size() == 2 && products[0].matrix.pieces.size() == 1 &&
+         products[1].matrix.pieces.size() == 1 &&
+         products[0].matrix.spans == products[1].matrix.spans &&
+         products[1].column == products[0].column + products[0].matrix.panels * kLanes;
+}
 
 /// x = (x * scale, if `add`) + rows of a matrix, by token or by position.
 /// `first_row`: of the table, that the matrix here begins with.
@@ -22,30 +30,88 @@ void OpenclExecutor::look_up(const Product& from, std::int32_t first_row, bool b
   }
 }
 
-void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& from,
-                             const Into& into) {
-  const DeviceMatrix& m = p.matrix;
+/// Whether one launch may multiply a row with both: they lie in memory the same way.
+bool OpenclExecutor::are_pair(const DeviceMatrix& a, const DeviceMatrix& b) {
+  const auto same = [](const Piece& x, const Piece& y) {
+    return x.first_panel == y.first_panel && x.panels == y.panels;
+  };
+  return a.format == b.format && a.panels == b.panels && a.panels_each == b.panels_each &&
+         std::equal(a.pieces.begin(), a.pieces.end(), b.pieces.begin(), b.pieces.end(), same);
+}
+
+const KernelHandle& OpenclExecutor::kernel_of(const DeviceMatrix& m, const Second& second,
+                                              std::size_t shared) const {
+  if (second.beside) return kernels_.beside.at({m.format, second.matrix->format})[shared];
   const ProductKernels& kernels = kernels_.product[static_cast<std::size_t>(m.format)];
-  const bool wide = from.rows > 1 && !from.slots;
-  const std::int32_t rows_each = wide ? kRowsWide : 1;
-  const auto all = static_cast<std::int32_t>(m.panels_each * kLanes);
+  return (second.matrix != nullptr ? kernels.pair : kernels.one)[shared];
+}
+
+/// Many rows of one matrix.
+bool OpenclExecutor::in_tiles(const From& from) const {
+  return station_->device().tiles && !from.slots && from.rows >= kTileRowsLeast;
+}
+
+void OpenclExecutor::tiles(const DeviceOp& op, const Product& p, const From& from,
+                           const Into& into) {
+  const DeviceMatrix& m = p.matrix;
+  const auto all = static_cast<std::int32_t>(m.panels * kLanes);
   for (const Piece& piece : m.pieces) {
+    const auto first = static_cast<std::int32_t>(piece.first_panel * kLanes);
+    const auto panels = static_cast<std::int32_t>(piece.panels);
+    const std::int32_t columns = (into.columns > 0 ? into.columns : all) - first;
+    queue_.run(kernels_.product[static_cast<std::size_t>(m.format)].tile,
+               {(panels + kTilePanels - 1) / kTilePanels, (from.rows + kTileRows - 1) / kTileRows,
+                kLanes, kTileRows / 4},
+               weights_.slab(piece), piece.at, static_cast<std::uint64_t>(m.panel_bytes),
+               static_cast<std::int32_t>(m.spans), panels, from.x, from.stride, from.rows,
+               scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
+               static_cast<std::int32_t>(shape_.width), static_cast<float>(shape_.norm_eps), into.y,
+               p.column + first, into.stride, std::min(columns, panels * kLanes),
+               weights_.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first, into.mode,
+               static_cast<std::int32_t>(op.activate), into.scale, into.cap,
+               into.gate_rows ? scratch_.gate.get() : scratch_.tokens.get(),
+               std::int32_t{into.gate_rows});
+  }
+}
+
+void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& from,
+                             const Into& into, const Second& second) {
+  if (in_tiles(from)) return tiles(op, p, from, into);
+  const DeviceMatrix& m = p.matrix;
+  if (into.next_norm_at >= 0) spread_for_ = into.next_norm_at;
+  std::size_t shared = 0;
+  while (!from.slots && shared + 1 < std::size(kRowsShared) && kRowsShared[shared] < from.rows) {
+    ++shared;
+  }
+  const KernelHandle& kernel = kernel_of(m, second, shared);
+  const auto all = static_cast<std::int32_t>(
+      (m.panels_each + (second.beside ? second.matrix->panels : 0)) * kLanes);
+  for (std::size_t i = 0; i < m.pieces.size(); ++i) {
+    const Piece& piece = m.pieces[i];
+    const Piece& other = second.matrix != nullptr ? second.matrix->pieces[i] : piece;
     const bool whole = from.slots || m.panels_each < m.panels;  // pieces are experts, not columns
-    const std::int64_t panels = whole ? m.panels_each : piece.panels;
+    const std::int64_t panels =
+        (whole ? m.panels_each : piece.panels) + (second.beside ? second.matrix->panels : 0);
     const auto first = whole ? 0 : static_cast<std::int32_t>(piece.first_panel * kLanes);
     const int items = station_->device().wide_lanes ? 1 : kLanes;
-    const Grid grid = {panels, (from.rows + rows_each - 1) / rows_each, items, kSlices};
+    const std::int32_t each = kRowsShared[shared];
     queue_.run(
-        wide ? kernels.wide : kernels.one, grid, weights_.slab(piece), piece.at,
-        static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),
-        static_cast<std::int32_t>(m.panels_each), from.x, from.stride, from.rows, from.share,
-        into.y, p.column + first, into.stride, (into.columns > 0 ? into.columns : all) - first,
-        weights_.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first, into.mode,
+        kernel, {panels, (from.rows + each - 1) / each, items, kSlices}, weights_.slab(piece),
+        piece.at, static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),
+        static_cast<std::int32_t>(m.panels_each), weights_.slab(other), other.at,
+        static_cast<std::uint64_t>(second.beside ? second.matrix->panel_bytes : 0),
+        static_cast<std::int32_t>(m.panels), from.x, from.stride, from.rows, from.share,
+        scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
+        static_cast<std::int32_t>(shape_.width), static_cast<float>(shape_.norm_eps), into.y,
+        p.column + first, into.stride, (into.columns > 0 ? into.columns : all) - first,
+        weights_.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first,
+        into.second_bias_at < 0 ? -1 : into.second_bias_at + first, into.mode,
         static_cast<std::int32_t>(op.activate), into.scale, into.cap,
         into.gate_rows ? scratch_.gate.get() : scratch_.tokens.get(), std::int32_t{into.gate_rows},
         from.slots ? scratch_.expert.get() : scratch_.tokens.get(),
         static_cast<std::int32_t>(from.slots ? piece.first_panel / m.panels_each : 0),
-        static_cast<std::int32_t>(from.slots ? piece.panels / m.panels_each : 0));
+        static_cast<std::int32_t>(from.slots ? piece.panels / m.panels_each : 0), scratch_.h.get(),
+        scratch_.squares.get(), scratch_.squares.stride, into.next_norm_at);
   }
 }
 
@@ -53,10 +119,12 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
 void OpenclExecutor::norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out, bool add) {
   const auto n = static_cast<std::int32_t>(shape_.width);
   const bool rms = op.norm_kind == plan::NormKind::kRms;
+  if (op.next_norm_at >= 0) spread_for_ = op.next_norm_at;
   queue_.run(rms ? kernels_.norm_rms : kernels_.norm_layer, {rows, 1, kNormItems, 1}, x,
              std::int32_t{0}, scratch_.x.stride, weights_.vectors(), op.norm_at, op.norm_bias_at, n,
              n, static_cast<float>(shape_.norm_eps), out, std::int32_t{0}, scratch_.x.stride,
-             std::int32_t{add}, op.scale);
+             std::int32_t{add}, op.scale, scratch_.h.get(), scratch_.squares.get(),
+             scratch_.squares.stride, op.next_norm_at);
 }
 
 /// The rows that a product takes: the operation's norm of x, or x as it is.
@@ -64,8 +132,16 @@ OpenclExecutor::From OpenclExecutor::normed(const DeviceOp& op, const Rows& x, s
   From from;
   from.stride = x.stride;
   from.rows = rows;
+  from.spread = op.norm_inside;
   from.x = op.norm_at >= 0 || op.from_h ? scratch_.h.get() : x.get();
-  if (op.norm_at >= 0) norm(op, x.get(), rows, scratch_.h.get(), false);
+  if (op.norm_at < 0 || (op.norm_inside && spread_for_ == op.norm_at)) return from;
+  if (!op.norm_inside) {
+    norm(op, x.get(), rows, scratch_.h.get(), false);
+    return from;
+  }
+  queue_.run(kernels_.spread, {rows, 1, kNormItems, 1}, x.get(), x.stride, weights_.vectors(),
+             op.norm_at, static_cast<std::int32_t>(shape_.width), scratch_.h.get(),
+             scratch_.squares.get(), scratch_.squares.stride);
   return from;
 }
 
@@ -77,7 +153,20 @@ void OpenclExecutor::norm_heads(std::int32_t first_head, std::int32_t heads,
              weight_at, std::int32_t{-1}, heads * head_pad_,
              heads * static_cast<std::int32_t>(shape_.head_dim),
              static_cast<float>(shape_.norm_eps), scratch_.qkv.get(), first_head * head_pad_,
-             scratch_.qkv.stride, std::int32_t{0}, 1.0f);
+             scratch_.qkv.stride, std::int32_t{0}, 1.0f, scratch_.h.get(), scratch_.squares.get(),
+             scratch_.squares.stride, std::int32_t{-1});
+}
+
+/// `wanted`: else the heads are not rotated here.
+OpenclExecutor::Turns OpenclExecutor::turns_of(const DeviceOp& op, bool wanted) const {
+  Turns turns;
+  turns.table = weights_.vectors();
+  turns.neox = shape_.rope_style == plan::RopeStyle::kNeox ? 1 : 0;
+  if (!wanted || op.rope < 0) return turns;
+  turns.table = scratch_.turns[op.rope].get();
+  turns.sin_at = static_cast<std::uint64_t>(limits_.context) * static_cast<std::uint64_t>(pairs_);
+  turns.pairs = pairs_;
+  return turns;
 }
 
 /// Heads below `last_head`: bias, norm, rotation, storing, as the operation says.
@@ -85,21 +174,16 @@ void OpenclExecutor::finish_heads(const DeviceOp& op, std::int32_t last_head, bo
   const bool second = op.kind == model::OpKind::kQkNorm;  // biases are in, the norm is done
   const bool later = keys_wait;                           // norm and rotation come with a kQkNorm
   const auto layer = static_cast<std::size_t>(op.layer);
-  const bool turns = op.rope >= 0 && !later;
-  const Buffer& table = scratch_.turns[turns ? op.rope : 0];
-  const bool neox = shape_.rope_style == plan::RopeStyle::kNeox;
-  const auto sin_at =
-      static_cast<std::uint64_t>(limits_.context) * static_cast<std::uint64_t>(pairs_);
-  queue_.run(kernels_.finish_head,
-             {last_head, static_cast<std::int64_t>(tokens_.size()), kPageTokens, 1},
-             scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
-             head_pad_, static_cast<std::int32_t>(shape_.heads),
-             static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
-             scratch_.tables.get(), weights_.vectors(), second ? -1 : op.bias_at[0],
-             second || later ? -1 : op.head_norm_at[0], second || later ? -1 : op.head_norm_at[1],
-             static_cast<float>(shape_.norm_eps), turns ? table.get() : weights_.vectors(),
-             turns ? sin_at : std::uint64_t{0}, turns ? pairs_ : 0, std::int32_t{neox},
-             std::int32_t{keys_wait}, keys_[layer].get(), values_[layer].get(), page_bytes_);
+  const Turns turns = turns_of(op, !later);
+  queue_.run(
+      kernels_.finish_head, {last_head, static_cast<std::int64_t>(tokens_.size()), kPageTokens, 1},
+      scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
+      head_pad_, static_cast<std::int32_t>(shape_.heads),
+      static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(), scratch_.tables.get(),
+      weights_.vectors(), second ? -1 : op.bias_at[0], second || later ? -1 : op.head_norm_at[0],
+      second || later ? -1 : op.head_norm_at[1], static_cast<float>(shape_.norm_eps), turns.table,
+      turns.sin_at, turns.pairs, turns.neox, std::int32_t{keys_wait}, keys_[layer].get(),
+      values_[layer].get(), page_bytes_);
 }
 
 }  // namespace holdfast::opencl

@@ -5,13 +5,22 @@
 
 namespace holdfast::opencl {
 
-inline constexpr int kLanes = 16;         // output rows of a panel (worker/backend/cpu/layout.h)
-inline constexpr int kSlices = 8;         // parts of k that a work-group sums side by side
-inline constexpr int kRowsWide = 4;       // batch rows that share a weight read
-inline constexpr int kNormItems = 128;    // items that sum one row
+inline constexpr int kLanes = 16;       // output rows of a panel (worker/backend/cpu/layout.h)
+inline constexpr int kSlices = 8;       // parts of k that a work-group sums side by side
+inline constexpr int kNormItems = 128;  // items that sum one row
+/// Batch rows that share a weight read; there are kernels for each (kernels/product.cl).
+inline constexpr int kRowsShared[] = {1, 4, 8};
+/// Of a tile (kernels/tile.cl), which takes the place of those from kTileRowsLeast rows on where
+/// items have one lane (where they add vectors it is not faster) and the device has the room.
+inline constexpr int kTileRows = 64, kTilePanels = 4, kTileRowsLeast = 33;
+inline constexpr std::uint64_t kTileItems = kLanes * kTileRows / 4;
+inline constexpr std::uint64_t kTileLocalBytes = 4 * (kTileRows * 36 + 32 * kLanes * kTilePanels);
 inline constexpr int kPageTokens = 64;    // tokens of a KV page, and items of an attention group
 inline constexpr int kSplitTokens = 512;  // attention splits, at absolute positions
 inline constexpr int kHeadDimMost = 1024;
+/// Of a sequence in a batch: up to so many attention finishes their heads itself, which every later
+/// one does again.
+inline constexpr int kFewTokens = 8;
 
 inline constexpr std::uint64_t kGroupItemsMost = kLanes * kSlices;
 /// Attention's: a query, two sums of values, scores.

@@ -78,6 +78,8 @@ void Loader::measure_scratch() {
   to_.pairs_ = static_cast<std::int32_t>(shape_.rope_dims / 2);
   wish_rows(s.x, batch, width, "rows of x");
   wish_rows(s.h, std::max(batch, logit_rows), width, "rows of h");
+  wish_rows(s.squares, batch, round_up((shape_.width + kLanes - 1) / kLanes, kLanes),
+            "sums of squares");
   wish_rows(s.qkv, batch, (shape_.heads + 2 * shape_.kv_heads) * to_.head_pad_, "rows of q, k, v");
   wish_rows(s.a, batch, round_up(to_.all_heads_ * shape_.head_dim, cpu::kSpan),
             "rows of attention");
@@ -87,13 +89,25 @@ void Loader::measure_scratch() {
   if (shape_.causal && to_.ends_) {
     wish_rows(s.wanted, logit_rows, width, "rows that want logits");
     wish_rows(s.logits, logit_rows, to_.vocab_, "rows of logits");
+    wish(s.best, logit_rows, "greatest logits");
   }
   wish(s.tokens, batch * 4, "tokens");
   wish(s.tables, table_words(), "page tables");
   for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
     wish(s.turns[i], 2 * l.context * to_.pairs_, "rotary tables");
   }
+  measure_apart();
   if (shape_.experts > 0) measure_experts(batch, width);
+}
+
+/// For as many rows as few sequences decode at once; long contexts have less of them, and one.
+void Loader::measure_apart() {
+  constexpr std::int64_t kRowsMost = 8, kFloatsMost = 2 << 20;
+  const std::int64_t sides = (options_.limits.context + kSplitTokens - 1) / kSplitTokens;
+  if (sides < 2) return;
+  const std::int64_t row = shape_.heads * sides * (to_.head_pad_ + 2);
+  const std::int64_t rows = std::clamp<std::int64_t>(kFloatsMost / row, 1, kRowsMost);
+  wish(to_.scratch_.apart, rows * row, "splits of attention");
 }
 
 void Loader::measure_experts(std::int64_t batch, std::int64_t width) {
@@ -124,14 +138,21 @@ Result<void> Loader::make_kernels() {
   KernelSet& k = to_.kernels_;
   for (const DeviceOp& op : to_.ops_) {
     for (const Product& p : op.products) HF_CHECKED(make_product_kernels(p.matrix.format));
+    if (op.kind == OpKind::kNormQkv && are_beside(op.products)) {
+      HF_CHECKED(make_beside_kernels(op.products[0].matrix.format, op.products[1].matrix.format));
+    }
   }
   HF_CHECKED(make("rows", rows_source(),
-                  {{"norm_rms", &k.norm_rms},
+                  {{"spread", &k.spread},
+                   {"norm_rms", &k.norm_rms},
                    {"norm_layer", &k.norm_layer},
                    {"gather", &k.gather},
+                   {"best", &k.best},
                    {"rescale", &k.rescale}}));
   HF_CHECKED(make("pages", pages_source(to_.kv_type_),
-                  {{"finish_head", &k.finish_head}, {"attention", &k.attention}}));
+                  {{"finish_head", &k.finish_head},
+                   {"attention", &k.attention},
+                   {"merge_splits", &k.merge_splits}}));
   if (shape_.experts == 0) return {};
   return make("experts", experts_source(),
               {{"choose_experts", &k.choose_experts},
@@ -141,10 +162,29 @@ Result<void> Loader::make_kernels() {
 
 Result<void> Loader::make_product_kernels(cpu::Format format) {
   ProductKernels& k = to_.kernels_.product[static_cast<std::size_t>(format)];
-  if (k.one.get() != nullptr) return {};
+  if (k.embed.get() != nullptr) return {};
+  const bool wide_lanes = to_.station_->device().wide_lanes;
+  std::vector<WantedKernel> wanted = {{"embed", &k.embed}};
+  if (to_.station_->device().tiles) wanted.push_back({"tile", &k.tile});
+  for (std::size_t i = 0; i < std::size(kRowsShared); ++i) {
+    wanted.push_back({"one_" + std::to_string(kRowsShared[i]), &k.one[i]});
+    wanted.push_back({"pair_" + std::to_string(kRowsShared[i]), &k.pair[i]});
+  }
   return make("product " + std::to_string(static_cast<int>(format)),
-              product_source(format, to_.station_->device().wide_lanes),
-              {{"product_one", &k.one}, {"product_wide", &k.wide}, {"embed", &k.embed}});
+              product_source(format, wide_lanes), wanted);
+}
+
+/// Of two formats in one launch: queries and keys of one and values of another, as in Q4_K_M.
+Result<void> Loader::make_beside_kernels(cpu::Format first, cpu::Format second) {
+  const auto [at, fresh] = to_.kernels_.beside.try_emplace({first, second});
+  if (!fresh) return {};
+  std::vector<WantedKernel> wanted;
+  for (std::size_t i = 0; i < std::size(kRowsShared); ++i) {
+    wanted.push_back({"beside_" + std::to_string(kRowsShared[i]), &at->second[i]});
+  }
+  return make("products " + std::to_string(static_cast<int>(first)) + " and " +
+                  std::to_string(static_cast<int>(second)),
+              beside_source(first, second, to_.station_->device().wide_lanes), wanted);
 }
 
 Result<void> Loader::make(const std::string& what, const std::string& source,
@@ -152,7 +192,7 @@ Result<void> Loader::make(const std::string& what, const std::string& source,
   Programs& programs = to_.station_->programs();
   HF_TRY(const cl_program program, programs.get(what, source, options_.cache_dir));
   for (const WantedKernel& wanted : kernels) {
-    HF_TRY(*wanted.to, programs.kernel(program, wanted.name));
+    HF_TRY(*wanted.to, programs.kernel(program, wanted.name.c_str()));
   }
   return {};
 }
@@ -208,6 +248,8 @@ void Loader::reserve_host() {
   const auto batch = static_cast<std::size_t>(l.batch_tokens);
   to_.tokens_.reserve(batch);
   to_.tables_.reserve(static_cast<std::size_t>(table_words()));
+  to_.wants_best_.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
+  to_.best_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
   if (part_ != nullptr) return;  // results are put together elsewhere
   if (shape_.causal && to_.ends_) {
     to_.logits_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)) *
@@ -232,6 +274,7 @@ Result<void> Loader::load() {
 Result<void> Loader::place_all() {
   count_layers();
   for (const model::Op& op : program_.ops) HF_CHECKED(place(op));
+  link();
   measure_scratch();
   measure_kv();
   to_.bytes_wanted_ = to_.weights_.bytes() + kv_bytes_;

@@ -46,7 +46,7 @@ class Loader {
     const char* what;
   };
   struct WantedKernel {
-    const char* name;
+    std::string name;
     KernelHandle* to;
   };
 
@@ -56,12 +56,15 @@ class Loader {
   Result<void> place_norm(const model::Op& op, DeviceOp& out);
   Result<void> place_embed_more(const model::Op& op, DeviceOp& out);
   Result<void> place_qkv(const model::Op& op, DeviceOp& out);
+  void link();
+  static void link_norm(DeviceOp& from, const DeviceOp& to);
   Result<void> add_product(const model::WeightRef& w, DeviceOp& out);
 
   // load.cpp: memory and kernels.
   void wish_rows(Rows& rows, std::int64_t n, std::int64_t columns, const char* what);
   void wish(Buffer& buffer, std::int64_t words, const char* what);
   void measure_scratch();
+  void measure_apart();
   void measure_experts(std::int64_t batch, std::int64_t width);
   void measure_kv();
   void count_layers();
@@ -69,6 +72,7 @@ class Loader {
   Result<void> take_memory();
   Result<void> make_kernels();
   Result<void> make_product_kernels(cpu::Format format);
+  Result<void> make_beside_kernels(cpu::Format first, cpu::Format second);
   Result<void> make(const std::string& what, const std::string& source,
                     const std::vector<WantedKernel>& kernels);
   Result<void> fill_turns();

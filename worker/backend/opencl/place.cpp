@@ -89,6 +89,34 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
   return {};
 }
 
+/// What an operation does for the one behind it, which saves launches.
+void Loader::link() {
+  std::vector<DeviceOp>& ops = to_.ops_;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    DeviceOp& op = ops[i];
+    op.norm_inside = (op.kind == OpKind::kNormQkv || op.kind == OpKind::kNormGateUp) &&
+                     op.norm_at >= 0 && op.norm_kind == plan::NormKind::kRms;
+    if (i == 0) continue;
+    DeviceOp& before = ops[i - 1];
+    if (op.norm_inside) link_norm(before, op);
+    if (op.kind != OpKind::kAttention || before.kind != OpKind::kNormQkv || before.row_norm) {
+      continue;
+    }
+    op.may_finish = before.may_finish = true;
+    op.rope = before.rope;
+    op.bias_at[0] = before.bias_at[0];
+    std::copy(std::begin(before.head_norm_at), std::end(before.head_norm_at), op.head_norm_at);
+  }
+}
+
+/// Whoever makes the whole of x may spread it for the norm that comes next.
+void Loader::link_norm(DeviceOp& from, const DeviceOp& to) {
+  const bool adds = from.kind == OpKind::kNormAdd || from.kind == OpKind::kExpertDownAdd ||
+                    ((from.kind == OpKind::kOutAdd || from.kind == OpKind::kDownAdd) && !from.to_h);
+  if (!adds || from.columns > 0) return;
+  from.next_norm_at = to.norm_at;
+}
+
 Result<void> Loader::add_product(const WeightRef& w, DeviceOp& out) {
   // A tied embedding is read from the output's panels, so its weights exist once.
   if (embedding_ != nullptr && w.tensor == embedding_) {

@@ -24,6 +24,11 @@ void Queue::write(cl_mem to, std::uint64_t at, const void* from, std::uint64_t b
       api_->clEnqueueWriteBuffer(handle_.get(), to, CL_TRUE, at, bytes, from, 0, nullptr, nullptr));
 }
 
+void Queue::write_later(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes) {
+  note(api_->clEnqueueWriteBuffer(handle_.get(), to, CL_FALSE, at, bytes, from, 0, nullptr,
+                                  nullptr));
+}
+
 void Queue::read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes) {
   if (bytes == 0) return;
   note(api_->clEnqueueReadBuffer(handle_.get(), from, CL_TRUE, at, bytes, to, 0, nullptr, nullptr));
@@ -54,7 +59,7 @@ bool is_empty(const Block& block) {
 
 }  // namespace
 
-void Queue::read_block(const RowsAt& from, const Block& block, float* host,
+void Queue::read_block(const RowsAt& from, const Block& block, void* host,
                        std::int64_t host_stride) {
   if (is_empty(block)) return;
   const Rect there(block, from.stride), here(block, host_stride);
@@ -85,6 +90,11 @@ EventHandle Queue::done() {
   note(api_->clEnqueueMarkerWithWaitList(handle_.get(), 0, nullptr, &event));
   note(api_->clFlush(handle_.get()));
   return EventHandle(*api_, event);
+}
+
+void Queue::until(const EventHandle& done) {
+  const cl_event event = done.get();
+  if (event != nullptr) note(api_->clWaitForEvents(1, &event));
 }
 
 void Queue::wait_for(const std::vector<cl_event>& events) {

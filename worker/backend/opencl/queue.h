@@ -53,10 +53,12 @@ class Queue {
   /// Both return when the bytes are there.
   void write(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes);
   void read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes);
+  /// Returns at once; `from` stays as it is until a done() behind it has come.
+  void write_later(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes);
 
   /// Part of rows to and from rows at `host`, `host_stride` floats apart, at the same row and
   /// column there. Both return at once; `host` stays as it is until wait() or finish().
-  void read_block(const RowsAt& from, const Block& block, float* host, std::int64_t host_stride);
+  void read_block(const RowsAt& from, const Block& block, void* host, std::int64_t host_stride);
   void write_block(const RowsAt& to, const Block& block, const float* host,
                    std::int64_t host_stride);
   /// From one buffer to the same place of another one of the same context.
@@ -64,6 +66,8 @@ class Queue {
   /// When all that was enqueued so far is done, told to the driver at once so that another queue
   /// of the context can wait for it. Empty where the driver refuses, which wait() tells.
   EventHandle done();
+  /// Until that is so; at once for an empty one.
+  void until(const EventHandle& done);
   /// What is enqueued from now on waits for these.
   void wait_for(const std::vector<cl_event>& events);
   /// Until all is done; failures are left to wait().

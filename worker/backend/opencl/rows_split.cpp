@@ -11,9 +11,9 @@ namespace {
 
 class RowsSplit final : public Group {
  public:
-  RowsSplit(Parts&& parts, bool peers, const backend::Limits& limits, std::int64_t vocab,
-            std::size_t floats, bool causal)
-      : Group(std::move(parts), peers, floats, sends_most(limits, parts.size())), vocab_(vocab) {
+  RowsSplit(Parts&& parts, std::vector<Staging>&& host, const backend::Limits& limits,
+            std::int64_t vocab, bool causal)
+      : Group(std::move(parts), std::move(host), sends_most(limits, parts.size())), vocab_(vocab) {
     if (causal) {
       logits_.resize(static_cast<std::size_t>(std::max(limits.logit_rows, 1)) *
                      static_cast<std::size_t>(vocab));
@@ -175,14 +175,15 @@ Result<std::unique_ptr<backend::Executor>> load_rows_split(const std::vector<Dev
                         options_of_part(options, parts.size(), devices.size()), kv_type));
     parts.push_back(std::move(executor));
   }
-  std::size_t floats = 0;
+  std::uint64_t bytes = 0;
   const Scratch& s = parts[0]->scratch();
   for (const Rows* rows : {&s.x, &s.h, &s.a, &s.f, &s.e}) {
-    floats = std::max(floats, static_cast<std::size_t>(rows->buffer.bytes() / sizeof(float)));
+    bytes = std::max(bytes, rows->buffer.bytes());
   }
+  HF_TRY(auto host, take_host(parts, stations.peers, bytes));
   return std::unique_ptr<backend::Executor>(
-      std::make_unique<RowsSplit>(std::move(parts), stations.peers, options.limits,
-                                  program.shape.vocab, floats, program.shape.causal));
+      std::make_unique<RowsSplit>(std::move(parts), std::move(host), options.limits,
+                                  program.shape.vocab, program.shape.causal));
 }
 
 }  // namespace holdfast::opencl

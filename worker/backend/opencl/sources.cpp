@@ -18,34 +18,34 @@ const char* kernel_text(const char* name) {
   return nullptr;
 }
 
+/// Anew where a program has two formats.
 std::string define(const char* name, std::int64_t value) {
-  return std::string("#define ") + name + " " + std::to_string(value) + "\n";
+  return std::string("#undef ") + name + "\n#define " + name + " " + std::to_string(value) + "\n";
 }
 
 std::string base() {
-  return define("LANES", kLanes) + define("SLICES", kSlices) + define("ROWS_WIDE", kRowsWide) +
-         define("NORM_ITEMS", kNormItems) + define("PAGE_TOKENS", kPageTokens) +
-         define("SPLIT_TOKENS", kSplitTokens) + define("HEAD_DIM_MOST", kHeadDimMost) +
-         kernel_text("math");
+  return define("LANES", kLanes) + define("SLICES", kSlices) + define("NORM_ITEMS", kNormItems) +
+         define("PAGE_TOKENS", kPageTokens) + define("SPLIT_TOKENS", kSplitTokens) +
+         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("math");
 }
 
-std::string table_text(cpu::Format format, bool wide_lanes) {
-  std::string out = wide_lanes ? "#define kTable (float16)(" : "__constant float kTable[16] = {";
+std::string table_text(cpu::Format format, int number, bool wide_lanes) {
+  const std::string name = "kTable_" + std::to_string(number);
+  std::string out =
+      wide_lanes ? "#define " + name + " (float16)(" : "__constant float " + name + "[16] = {";
   const float* values = cpu::table_of(format);
-  char number[32];
+  char text[32];
   for (int i = 0; i < 16; ++i) {  // hexadecimal: exact
-    std::snprintf(number, sizeof number, "%s%af", i == 0 ? "" : ", ",
-                  static_cast<double>(values[i]));
-    out += number;
+    std::snprintf(text, sizeof text, "%s%af", i == 0 ? "" : ", ", static_cast<double>(values[i]));
+    out += text;
   }
   return out + (wide_lanes ? ")\n" : "};\n");
 }
 
-}  // namespace
-
-std::string product_source(cpu::Format format, bool wide_lanes) {
+/// Reading a format's weights; it is the program's format `number`.
+std::string weights_text(cpu::Format format, int number, bool wide_lanes) {
   const cpu::Layout& l = cpu::layout_of(format);
-  std::string out = base() + define("WIDE_LANES", wide_lanes);
+  std::string out = define("FORMAT", number);
   out += define("BLOCK", l.block) + define("GROUP", l.group);
   out += define("BLOCK_BYTES", cpu::block_bytes(l));
   out += define("HAS_D", l.has_d) + define("HAS_M", l.has_m) + define("HAS_SCALE", l.has_scale);
@@ -56,8 +56,25 @@ std::string product_source(cpu::Format format, bool wide_lanes) {
   out += define("PLAIN_BF16", format == cpu::Format::kBF16);
   out += define("SCALE_AT", cpu::scale_offset(l)) + define("MINIMUM_AT", cpu::minimum_offset(l));
   out += define("LOW_AT", cpu::low_offset(l)) + define("HIGH_AT", cpu::high_offset(l));
-  if (l.table) out += table_text(format, wide_lanes);
-  return out + kernel_text("weights") + kernel_text("product");
+  if (l.table) out += table_text(format, number, wide_lanes);
+  return out + kernel_text("weights");
+}
+
+}  // namespace
+
+std::string product_source(cpu::Format format, bool wide_lanes) {
+  std::string out = base() + define("WIDE_LANES", wide_lanes) + kernel_text("lanes") +
+                    weights_text(format, 0, wide_lanes) + kernel_text("embed") +
+                    define("BESIDE_FORMATS", 0) + kernel_text("product");
+  if (wide_lanes) return out;
+  return out + define("TILE_ROWS", kTileRows) + define("TILE_PANELS", kTilePanels) +
+         kernel_text("tile");
+}
+
+std::string beside_source(cpu::Format first, cpu::Format second, bool wide_lanes) {
+  return base() + define("WIDE_LANES", wide_lanes) + kernel_text("lanes") +
+         weights_text(first, 0, wide_lanes) + weights_text(second, 1, wide_lanes) +
+         define("BESIDE_FORMATS", 1) + kernel_text("product");
 }
 
 std::string pages_source(cpu::KvType type) {
@@ -66,11 +83,11 @@ std::string pages_source(cpu::KvType type) {
 }
 
 std::string rows_source() {
-  return base() + kernel_text("rows");
+  return base() + kernel_text("spread") + kernel_text("rows");
 }
 
 std::string experts_source() {
-  return base() + kernel_text("experts");
+  return base() + kernel_text("spread") + kernel_text("experts");
 }
 
 }  // namespace holdfast::opencl

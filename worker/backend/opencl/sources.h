@@ -8,12 +8,14 @@
 
 namespace holdfast::opencl {
 
-/// product_one, product_wide, embed for weights of this format.
-/// `wide_lanes`: an item has all rows of a panel.
+/// one_N and pair_N (N of kRowsShared), embed, and without `wide_lanes` tile, for weights of this
+/// format. `wide_lanes`: an item has all rows of a panel.
 std::string product_source(cpu::Format format, bool wide_lanes);
-/// finish_head, attention for pages of this type.
+/// beside_N for two matrices of these formats.
+std::string beside_source(cpu::Format first, cpu::Format second, bool wide_lanes);
+/// finish_head, attention, merge_splits for pages of this type.
 std::string pages_source(cpu::KvType type);
-/// norm_rms, norm_layer, gather, rescale.
+/// spread, norm_rms, norm_layer, gather, rescale, best.
 std::string rows_source();
 /// choose_experts, open_gate, add_slots.
 std::string experts_source();

@@ -5,9 +5,8 @@
 
 namespace holdfast::opencl {
 
-LayerSplit::LayerSplit(Parts&& parts, bool peers, std::vector<std::int64_t> layers)
-    : Group(std::move(parts), peers, parts.back()->scratch().x.buffer.bytes() / sizeof(float), 1),
-      layers_(std::move(layers)) {
+LayerSplit::LayerSplit(Parts&& parts, std::vector<Staging>&& host, std::vector<std::int64_t> layers)
+    : Group(std::move(parts), std::move(host), 1), layers_(std::move(layers)) {
   // Where the last part holds the embedding too, because it is the output's matrix, it looks the
   // tokens up, and the first layers get its rows.
   const std::size_t last = parts_.size() - 1;
@@ -101,7 +100,9 @@ Result<std::unique_ptr<LayerSplit>> open_layers(const Room& room,
                                        options_of_part(options, i, shares.size()), room.kv_type()));
     parts.push_back(std::move(executor));
   }
-  return std::make_unique<LayerSplit>(std::move(parts), room.stations().peers, shares);
+  HF_TRY(auto host,
+         take_host(parts, room.stations().peers, parts.back()->scratch().x.buffer.bytes()));
+  return std::make_unique<LayerSplit>(std::move(parts), std::move(host), shares);
 }
 
 }  // namespace holdfast::opencl

@@ -24,11 +24,13 @@ Result<std::unique_ptr<backend::Executor>> load_split(const std::vector<Device>&
 class LayerSplit final : public Group {
  public:
   /// `layers`: of each part; said in the class where devices are not alike.
-  LayerSplit(Parts&& parts, bool peers, std::vector<std::int64_t> layers);
+  LayerSplit(Parts&& parts, std::vector<Staging>&& host, std::vector<std::int64_t> layers);
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override { return parts_.back()->hidden(i); }
+  bool gives_best() const override { return parts_.back()->gives_best(); }
+  std::int32_t best(std::int32_t row) const override { return parts_.back()->best(row); }
   /// Where another backend has both ends: x, [batch] rows `stride` apart, through these layers.
   Result<void> pass(const std::vector<backend::Segment>& segments, float* x, std::int64_t stride);
   std::string class_prefix() const override;

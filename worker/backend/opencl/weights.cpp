@@ -17,7 +17,7 @@ using cpu::kLanes;
 using cpu::round_up;
 using model::WeightRef;
 
-constexpr std::int64_t kStagingBytes = 16 << 20;  // packed at once, then uploaded
+constexpr std::int64_t kStagingBytes = 16 << 20;  // packed at once, while others are uploaded
 
 Error refuse(Errc code, const WeightRef& w, const std::string& cause) {
   return {code, "load opencl: tensor " + w.tensor->name + ": " + cause};
@@ -135,12 +135,22 @@ std::uint64_t Weights::bytes() const {
   return all;
 }
 
-/// Packs one tensor part by part and uploads each. A part is a number of whole groups, or, of a
-/// group that is larger than the staging memory, a number of its panels.
+/// Packs one tensor part by part and uploads each while the next one is packed, from two pieces of
+/// pinned memory in turn. A part is a number of whole groups, or, of a group that is larger than
+/// the staging memory, a number of its panels.
 class Weights::Packer {
  public:
   Packer(const Weights& to, Queue& queue, int threads)
       : to_(to), queue_(queue), pool_(std::max(threads, 1)) {}
+  ~Packer() { queue_.finish(); }  // before the memory that it reads goes
+
+  Result<void> take_staging(Station& station) {
+    for (Staging& staging : staging_) {
+      HF_TRY(staging, Staging::take(*station.device().api, station.context(), queue_.get(),
+                                    to_.part_bytes_most(), "weights on their way"));
+    }
+    return {};
+  }
 
   /// `packed` counts the bytes that are done.
   Result<void> pack(const Job& job, const std::function<void(std::uint64_t)>& packed) {
@@ -173,8 +183,10 @@ class Weights::Packer {
                                  std::int64_t group_rows, std::int64_t panel) {
     const DeviceMatrix& m = to_.matrices_[job.matrix];
     cpu::PackedMatrix part = cpu::packed_geometry(m.format, rows, job.from.cols, group_rows);
-    staging_.resize(part.bytes());
-    part.data = staging_.data();
+    turn_ ^= 1;
+    queue_.until(done_[turn_]);
+    CHECK(part.bytes() <= staging_[turn_].bytes());
+    part.data = staging_[turn_].data();
     std::atomic<std::int64_t> bad{-1};
     pool_.run([&](int worker) {
       const Share share = share_of(part.panels, worker, pool_.size());
@@ -188,6 +200,7 @@ class Weights::Packer {
                     "holds a NaN or infinity in row " + std::to_string(row + bad));
     }
     write(m, panel, part.panels);
+    done_[turn_] = queue_.done();
     return part.panels;
   }
 
@@ -196,10 +209,10 @@ class Weights::Packer {
       const std::int64_t first = std::max(panel, piece.first_panel);
       const std::int64_t last = std::min(panel + panels, piece.first_panel + piece.panels);
       if (first >= last) continue;
-      queue_.write(
+      queue_.write_later(
           to_.slab(piece),
           piece.at + static_cast<std::uint64_t>((first - piece.first_panel) * m.panel_bytes),
-          staging_.data() + (first - panel) * m.panel_bytes,
+          staging_[turn_].data() + (first - panel) * m.panel_bytes,
           static_cast<std::uint64_t>((last - first) * m.panel_bytes));
     }
   }
@@ -207,8 +220,21 @@ class Weights::Packer {
   const Weights& to_;
   Queue& queue_;
   ThreadPool pool_;
-  std::vector<std::uint8_t> staging_;
+  Staging staging_[2];
+  EventHandle done_[2];  // what is in it has been uploaded
+  int turn_ = 0;
 };
+
+/// The most that is packed at once.
+std::uint64_t Weights::part_bytes_most() const {
+  std::uint64_t most = 1;
+  for (const DeviceMatrix& m : matrices_) {
+    const auto panel = static_cast<std::uint64_t>(m.panel_bytes);
+    const auto all = panel * static_cast<std::uint64_t>(m.panels);
+    most = std::max({most, panel, std::min<std::uint64_t>(all, kStagingBytes)});
+  }
+  return most;
+}
 
 Result<void> Weights::upload(Station& station, Queue& queue, int threads,
                              const std::function<void(double)>& progress) {
@@ -221,6 +247,7 @@ Result<void> Weights::upload(Station& station, Queue& queue, int threads,
   HF_TRY(vectors_, station.memory().take(queue.get(), vector_bytes, "vectors of weights"));
   queue.write(vectors_.get(), 0, vector_values_.data(), vector_bytes);
   Packer packer(*this, queue, threads);
+  HF_CHECKED(packer.take_staging(station));
   std::uint64_t done = vector_bytes;
   for (const Job& job : jobs_) {
     HF_CHECKED(packer.pack(job, [&](std::uint64_t bytes) {
@@ -228,6 +255,7 @@ Result<void> Weights::upload(Station& station, Queue& queue, int threads,
       if (progress) progress(static_cast<double>(done) / static_cast<double>(all));
     }));
   }
+  queue.finish();
   const cl_int status = queue.wait();  // where the memory becomes real
   if (status != CL_SUCCESS) return station.memory().refused(status, all, "weights");
   jobs_.clear();

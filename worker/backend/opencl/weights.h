@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "worker/backend/cpu/layout.h"
-#include "worker/backend/opencl/queue.h"
+#include "worker/backend/opencl/staging.h"
 #include "worker/backend/opencl/station.h"
 #include "worker/model/program.h"
 
@@ -64,6 +64,7 @@ class Weights {
   class Packer;
 
   Result<void> place(DeviceMatrix& matrix);
+  std::uint64_t part_bytes_most() const;
 
   const std::uint64_t slab_most_;
   std::vector<std::uint64_t> slab_bytes_;

@@ -4,24 +4,61 @@
 // over the page's visible tokens. Tokens that a query does not see are left out, not multiplied by
 // zero, so what else lies in a page never matters. One group a (head, token); an item is a token of
 // the page, then a dimension of the head.
+//
+// With `sides` > 0 splits lie side by side instead: one group a (head, split, token) leaves what its
+// split gives in `apart` ([token][head][sides]: o [head_pad], l, m), and merge_splits merges them in
+// the same order by the same operations.
+//
+// With `fresh` q, k and v are as the products left them, and few tokens are of one sequence: a group
+// finishes its query, and the keys and values of this batch that it reads. Several groups may read
+// the same one: all write the same bytes.
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention(
-    __global const float* qkv, int stride, int head_dim, int head_pad, int group, int kv_heads,
-    __global const int4* tokens, __global const int* tables, __global const uchar* k_pages,
-    __global const uchar* v_pages, ulong page_bytes, int window, float scale, float cap,
-    __global float* out, int out_at, int out_stride) {
+    __global const float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
+    __global const int4* tokens, __global const int* tables, __global uchar* k_pages,
+    __global uchar* v_pages, ulong page_bytes, int window, float scale, float cap,
+    __global float* out, int out_at, int out_stride, int sides, __global float* apart, int fresh,
+    __global const float* vectors, int bias_at, int q_norm_at, int k_norm_at, float eps,
+    __global const float* turns, ulong sin_at, int pairs, int neox) {
   __local float q[HEAD_DIM_MOST], o[HEAD_DIM_MOST], total[HEAD_DIM_MOST];
   __local float p[PAGE_TOKENS], part[PAGE_TOKENS];
-  const int item = get_local_id(0), head = get_group_id(0);
+  const int item = get_local_id(0), head = get_group_id(0) % heads;
+  const int side = get_group_id(0) / heads, kv_head = head / (heads / kv_heads);
   const int4 token = tokens[get_group_id(1)];
   const int end = token.w;  // positions below it are seen
   const int first = window > 0 ? max(token.y + 1 - window, 0) : 0;
-  const ulong head_at = (ulong)(head / group) * (page_bytes / kv_heads);
-  for (int d = item; d < head_pad; d += PAGE_TOKENS) {
-    q[d] = qkv[(long)get_group_id(1) * stride + head * head_pad + d];
-    total[d] = 0.0f;
+  const ulong head_at = (ulong)kv_head * (page_bytes / kv_heads);
+  int split = first / SPLIT_TOKENS * SPLIT_TOKENS, last = end;
+  if (sides > 0) {  // this group's alone, if the token sees any of it
+    last = side * SPLIT_TOKENS < split ? 0 : min(end, (side + 1) * SPLIT_TOKENS);
+    split = side * SPLIT_TOKENS;
   }
+  __global const float* row = qkv + (long)get_group_id(1) * stride;
+  if (fresh) {
+    const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, pairs, neox};
+    // From the first token of the sequence in the batch on: they share a page table.
+    const int index = get_group_id(1);
+    int older = 0;
+    while (older < index && tokens[index - older - 1].z == token.z) ++older;
+    for (int position = max(token.y - older, split); position < min(token.y + 1, last); ++position) {
+      __global const float* from = qkv + (long)(index - (token.y - position)) * stride;
+      const ulong page = (ulong)tables[token.z + position / PAGE_TOKENS] * page_bytes + head_at;
+      const int slot = position % PAGE_TOKENS;
+      finish_value(from, heads + kv_head, 1, head_dim, head_pad, position, vectors, turns, f, o,
+                   part, item);
+      keep_value(o, 1, head_dim, head_pad, slot, k_pages + page, part, item);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      finish_value(from, heads + kv_heads + kv_head, 2, head_dim, head_pad, position, vectors,
+                   turns, f, o, part, item);
+      keep_value(o, 0, head_dim, head_pad, slot, v_pages + page, part, item);
+      barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    }
+    finish_value(row, head, 0, head_dim, head_pad, token.y, vectors, turns, f, q, part, item);
+  } else {
+    for (int d = item; d < head_pad; d += PAGE_TOKENS) q[d] = row[head * head_pad + d];
+  }
+  for (int d = item; d < head_pad; d += PAGE_TOKENS) total[d] = 0.0f;
   float total_l = 0.0f, total_m = -INFINITY;
-  for (int split = first / SPLIT_TOKENS * SPLIT_TOKENS; split < end; split += SPLIT_TOKENS) {
+  for (; split < last; split += SPLIT_TOKENS) {
     float l = 0.0f, m = -INFINITY;
     for (int d = item; d < head_pad; d += PAGE_TOKENS) o[d] = 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -64,16 +101,49 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
       }
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-    const float base = total_m > m ? total_m : m;
-    const float older = exp_of(total_m - base), newer = exp_of(m - base);
-    for (int d = item; d < head_pad; d += PAGE_TOKENS) {
-      total[d] = fma(total[d], older, o[d] * newer);
+    if (sides > 0) {
+      __global float* to =
+          apart + (((long)get_group_id(1) * heads + head) * sides + side) * (head_pad + 2);
+      for (int d = item; d < head_pad; d += PAGE_TOKENS) to[d] = o[d];
+      if (item == 0) to[head_pad] = l;
+      if (item == 0) to[head_pad + 1] = m;
+    } else {
+      const float base = total_m > m ? total_m : m;
+      const float older = exp_of(total_m - base), newer = exp_of(m - base);
+      for (int d = item; d < head_pad; d += PAGE_TOKENS) {
+        total[d] = fma(total[d], older, o[d] * newer);
+      }
+      total_l = fma(total_l, older, l * newer);
+      total_m = base;
     }
-    total_l = fma(total_l, older, l * newer);
-    total_m = base;
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  for (int d = item; d < head_dim; d += PAGE_TOKENS) {
+  for (int d = item; d < (sides > 0 ? 0 : head_dim); d += PAGE_TOKENS) {
     out[(long)get_group_id(1) * out_stride + out_at + head * head_dim + d] = total[d] / total_l;
+  }
+}
+
+// What attention left apart, merged: total = total * older + o * newer, split by split. One group a
+// (head, token).
+__kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_splits(
+    __global const int4* tokens, int window, int head_dim, int head_pad, int heads, int sides,
+    __global const float* apart, __global float* out, int out_at, int out_stride) {
+  const int head = get_group_id(0);
+  const int4 token = tokens[get_group_id(1)];
+  const int first = window > 0 ? max(token.y + 1 - window, 0) : 0;
+  __global const float* from =
+      apart + ((long)get_group_id(1) * heads + head) * sides * (head_pad + 2);
+  for (int d = get_local_id(0); d < head_dim; d += PAGE_TOKENS) {
+    float total = 0.0f, total_l = 0.0f, total_m = -INFINITY;
+    for (int s = first / SPLIT_TOKENS; s * SPLIT_TOKENS < token.w; ++s) {
+      __global const float* one = from + (long)s * (head_pad + 2);
+      const float l = one[head_pad], m = one[head_pad + 1];
+      const float base = total_m > m ? total_m : m;
+      const float older = exp_of(total_m - base), newer = exp_of(m - base);
+      total = fma(total, older, one[d] * newer);
+      total_l = fma(total_l, older, l * newer);
+      total_m = base;
+    }
+    out[(long)get_group_id(1) * out_stride + out_at + head * head_dim + d] = total / total_l;
   }
 }

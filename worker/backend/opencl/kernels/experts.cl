@@ -50,10 +50,11 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void open_gate(
 }
 
 // x += scale * weight of the slot * its row, slot by slot, in columns [first, first + n); those of the
-// slots begin at 0. One group a row.
+// slots begin at 0. One group a row. Where `next_at` >= 0 x is whole, and left spread.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void add_slots(
     __global float* x, int stride, int first, int n, __global const float* slots,
-    __global const float* weight, int used, float scale) {
+    __global const float* weight, int used, float scale, __global const float* vectors,
+    __global float* next, __global float* next_squares, int next_squares_n, int next_at) {
   const long row = get_group_id(0);
   for (int i = get_local_id(0); i < n; i += NORM_ITEMS) {
     float sum = x[row * stride + first + i];
@@ -62,4 +63,8 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void add_slots(
     }
     x[row * stride + first + i] = sum;
   }
+  if (next_at < 0) return;
+  barrier(CLK_GLOBAL_MEM_FENCE);
+  spread_row(x + row * stride, vectors + next_at, n, next + row * stride,
+             next_squares + row * next_squares_n, get_local_id(0));
 }

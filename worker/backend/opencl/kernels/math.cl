@@ -100,3 +100,19 @@ float group_max(float v, __local float* part, int item, int items) {
   barrier(CLK_LOCAL_MEM_FENCE);
   return largest;
 }
+
+// The sum of sixteen numbers by a fixed tree.
+float sum_16(float16 v) {
+  const float8 a = v.lo + v.hi;
+  const float4 b = a.lo + a.hi;
+  const float2 c = b.lo + b.hi;
+  return c.x + c.y;
+}
+
+// The factor of an RMS norm over n numbers from the sums of their squares by panels; `squares_n` is a
+// multiple of 16, with zeros at the end.
+float norm_factor(__global const float* squares, int squares_n, int n, float eps) {
+  float16 sum = (float16)(0.0f);
+  for (int i = 0; i < squares_n / 16; ++i) sum += vload16(i, squares);
+  return 1.0f / sqrt(sum_16(sum) / (float)n + eps);
+}

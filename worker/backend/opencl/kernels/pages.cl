@@ -41,9 +41,73 @@ void store_element(__global uchar* page, long at, float v, float times) {
 #endif
 }
 
-// One head of q, k or v of a token: bias, norm, rotation, and its way into the pages. Groups: (head,
-// token), heads of q, then of k, then of v as they lie in a row of `qkv`. Queries go back to `qkv`,
-// keys too while `keys_wait`.
+// Heads of q, of k, of v as they lie in a row of `qkv`, head_pad apart: where biases, norms and the
+// rotation of a position are. -1: none.
+typedef struct {
+  int bias_at, q_norm_at, k_norm_at;  // of the vectors
+  float eps;
+  ulong sin_at;  // of the turns, behind the cosines
+  int pairs, neox;
+} Finish;
+
+// Head `head` of a row into `value`: bias, norm (which: 0 q, 1 k, 2 v), rotation. Every item of the
+// group calls.
+void finish_value(__global const float* row, int head, int which, int head_dim, int head_pad,
+                  int position, __global const float* vectors, __global const float* turns,
+                  Finish f, __local float* value, __local float* part, int item) {
+  __global const float* from = row + head * head_pad;
+  float squares = 0.0f;
+  for (int d = item; d < head_pad; d += PAGE_TOKENS) {
+    const float v = from[d] + (f.bias_at >= 0 ? vectors[f.bias_at + head * head_pad + d] : 0.0f);
+    value[d] = v;
+    squares = fma(v, v, squares);
+  }
+  const float mean = group_sum(squares, part, item, PAGE_TOKENS) / (float)head_dim;
+  const int norm_at = which == 0 ? f.q_norm_at : which == 1 ? f.k_norm_at : -1;
+  if (norm_at >= 0) {
+    const float factor = 1.0f / sqrt(mean + f.eps);
+    for (int d = item; d < head_dim; d += PAGE_TOKENS) {
+      value[d] = value[d] * factor * vectors[norm_at + d];
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int i = item; i < (which < 2 ? f.pairs : 0); i += PAGE_TOKENS) {
+    const int a = f.neox ? i : 2 * i, b = f.neox ? i + f.pairs : 2 * i + 1;
+    const float c = turns[(long)position * f.pairs + i];
+    const float s = turns[f.sin_at + (long)position * f.pairs + i];
+    const float first = value[a], second = value[b];
+    value[a] = fma(first, c, -(second * s));
+    value[b] = fma(first, s, second * c);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+// A key or a value of a token, in `value`, into its head's part of a page. Every item calls.
+void keep_value(__local const float* value, int is_key, int head_dim, int head_pad, int slot,
+                __global uchar* page, __local float* part, int item) {
+  float times = 0.0f;
+#if KV_TYPE == 3
+  float largest = 0.0f;
+  int bad = 0;
+  for (int d = item; d < head_pad; d += PAGE_TOKENS) {
+    bad |= !(fabs(value[d]) <= FLT_MAX);
+    largest = fmax(largest, fabs(value[d]));
+  }
+  largest = group_max(bad ? INFINITY : largest, part, item, PAGE_TOKENS);
+  const int finite = largest <= FLT_MAX, tiny = largest < 0x1p-100f;
+  times = !finite || tiny ? 0.0f : 127.0f / largest;
+  if (item == 0) {
+    ((__global float*)(page + (long)head_pad * PAGE_TOKENS))[slot] =
+        !finite ? NAN : tiny ? 0.0f : largest / 127.0f;
+  }
+#endif
+  for (int d = item; d < (is_key ? head_dim : head_pad); d += PAGE_TOKENS) {
+    store_element(page, is_key ? d * PAGE_TOKENS + slot : slot * head_pad + d, value[d], times);
+  }
+}
+
+// One head of a token: bias, norm, rotation, and its way into the pages. Groups: (head, token).
+// Queries go back to `qkv`, keys too while `keys_wait`.
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void finish_head(
     __global float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
     __global const int4* tokens, __global const int* tables, __global const float* vectors,
@@ -54,62 +118,17 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void finish_he
   __local float part[PAGE_TOKENS];
   const int item = get_local_id(0), head = get_group_id(0);
   const int which = head < heads ? 0 : head < heads + kv_heads ? 1 : 2;
-  __global float* from = qkv + (long)get_group_id(1) * stride + head * head_pad;
+  const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, pairs, neox};
+  __global float* row = qkv + (long)get_group_id(1) * stride;
   const int4 token = tokens[get_group_id(1)];
-  float squares = 0.0f, largest = 0.0f;
-  for (int d = item; d < head_pad; d += PAGE_TOKENS) {
-    const float v = from[d] + (bias_at >= 0 ? vectors[bias_at + head * head_pad + d] : 0.0f);
-    value[d] = v;
-    squares = fma(v, v, squares);
-  }
-  const float mean = group_sum(squares, part, item, PAGE_TOKENS) / (float)head_dim;
-  const int norm_at = which == 0 ? q_norm_at : which == 1 ? k_norm_at : -1;
-  if (norm_at >= 0) {
-    const float factor = 1.0f / sqrt(mean + eps);
-    for (int d = item; d < head_dim; d += PAGE_TOKENS) {
-      value[d] = value[d] * factor * vectors[norm_at + d];
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  if (which < 2) {
-    for (int i = item; i < pairs; i += PAGE_TOKENS) {
-      const int a = neox ? i : 2 * i, b = neox ? i + pairs : 2 * i + 1;
-      const float c = turns[(long)token.y * pairs + i];
-      const float s = turns[sin_at + (long)token.y * pairs + i];
-      const float first = value[a], second = value[b];
-      value[a] = fma(first, c, -(second * s));
-      value[b] = fma(first, s, second * c);
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
+  finish_value(row, head, which, head_dim, head_pad, token.y, vectors, turns, f, value, part, item);
   if (which == 0 || (which == 1 && keys_wait)) {
-    for (int d = item; d < head_pad; d += PAGE_TOKENS) from[d] = value[d];
+    for (int d = item; d < head_pad; d += PAGE_TOKENS) row[head * head_pad + d] = value[d];
+    return;
   }
-  float times = 0.0f;
-  const long slot = token.y % PAGE_TOKENS;
   const int kv_head = which == 1 ? head - heads : head - heads - kv_heads;
-  const long page_of = tables[token.z + token.y / PAGE_TOKENS];
-  const ulong head_bytes = page_bytes / kv_heads;
+  const ulong page_of = tables[token.z + token.y / PAGE_TOKENS];
   __global uchar* page = (which == 1 ? k_pages : v_pages) + page_of * page_bytes +
-                         (ulong)max(kv_head, 0) * head_bytes;
-#if KV_TYPE == 3
-  int bad = 0;
-  for (int d = item; d < head_pad; d += PAGE_TOKENS) {
-    bad |= !(fabs(value[d]) <= FLT_MAX);
-    largest = fmax(largest, fabs(value[d]));
-  }
-  largest = group_max(bad ? INFINITY : largest, part, item, PAGE_TOKENS);
-  const int finite = largest <= FLT_MAX, tiny = largest < 0x1p-100f;
-  times = !finite || tiny ? 0.0f : 127.0f / largest;
-#endif
-  if (which == 0 || (which == 1 && keys_wait)) return;
-#if KV_TYPE == 3
-  if (item == 0) {
-    ((__global float*)(page + (long)head_pad * PAGE_TOKENS))[slot] =
-        !finite ? NAN : tiny ? 0.0f : largest / 127.0f;
-  }
-#endif
-  for (int d = item; d < (which == 1 ? head_dim : head_pad); d += PAGE_TOKENS) {
-    store_element(page, which == 1 ? d * PAGE_TOKENS + slot : slot * head_pad + d, value[d], times);
-  }
+                         (ulong)kv_head * (page_bytes / kv_heads);
+  keep_value(value, which == 1, head_dim, head_pad, token.y % PAGE_TOKENS, page, part, item);
 }

@@ -2,6 +2,9 @@
 // k are dealt out to SLICES items (span s to item s mod SLICES), each sums its own as one chain of
 // fma over rising k, and the sums are added by a fixed tree. How many rows share a weight read does
 // not enter it.
+//
+// Rows that are to be normed (RMS) come as x * the norm's weights, with the sums of the squares of x
+// by panels (spread_row): the norm's factor is the same for all k, so it is multiplied last.
 
 // What becomes of y.
 #define STORE 0         // y = bias + product
@@ -10,122 +13,124 @@
 #define TIMES_ACTIVE 3  // y = act(y) * (bias + product): y is the gate's product
 #define LOGITS 4        // y = cap * tanh(scale * product / cap)
 
-void finish_output(__global float* y, float v, int mode, int activation, float scale, float cap) {
-  if (mode == ADD) {
-    *y = fma(v, scale, *y);
-  } else if (mode == ACTIVATE) {
-    *y = activated(activation, v);
-  } else if (mode == TIMES_ACTIVE) {
-    *y = activated(activation, *y) * v;
-  } else if (mode == LOGITS) {
-    *y = capped(v * scale, cap);
-  } else {
-    *y = v;
-  }
+float finish_output(__global const float* y, float v, int mode, int activation, float scale,
+                    float cap) {
+  return mode == ADD            ? fma(v, scale, *y)
+         : mode == ACTIVATE     ? activated(activation, v)
+         : mode == TIMES_ACTIVE ? activated(activation, *y) * v
+         : mode == LOGITS       ? capped(v * scale, cap)
+                                : v;
 }
 
-#define ITEMS (LANES / ITEM_LANES)
+// The sums of all slices of a row.
+F sum_slices(__local const F* p) {
+  return ((p[0] + p[4 * ITEMS]) + (p[2 * ITEMS] + p[6 * ITEMS])) +
+         ((p[ITEMS] + p[5 * ITEMS]) + (p[3 * ITEMS] + p[7 * ITEMS]));
+}
+
+// The sum of the squares of a panel's values, of which each item has its lanes'.
 #if WIDE_LANES
-#define STORE_LANES(x, p) vstore16(x, 0, p)
-#define LANE(x, i) lane_of(x, i)
-float lane_of(float16 x, int i) {
-  float all[16];
-  vstore16(x, 0, all);
-  return all[i];
+float panel_squares(const float* mine, __local float* all, int slice, int lane) {
+  const float16 v = vload16(0, mine);
+  return sum_16(v * v);
 }
 #else
-#define STORE_LANES(x, p) (p)[0] = x
-#define LANE(x, i) (x)
+float panel_squares(const float* mine, __local float* all, int slice, int lane) {
+  all[slice * LANES + lane] = mine[0];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const float16 v = vload16(0, all + slice * LANES);
+  return sum_16(v * v);
+}
 #endif
 
 // The sums of this item's slice for `ROWS` rows, then those of all slices; the item of slice r has
 // row r's result.
-#define DEFINE_PRODUCT(NAME, ROWS)                                                                 \
+//
+// A second matrix: with ONE there is none; with PAIR it lies as the first one does and is multiplied
+// with the same rows, y = act(bias + product) * (second bias + second product); with BESIDE it is of
+// another format (SECOND_SUMS) and has the panels from `border` on.
+//
+// Where `next_at` >= 0 y is the residual, whole and new: its rows are left spread for the next norm.
+#define ONE 0
+#define PAIR 1
+#define BESIDE 2
+#define DEFINE_PRODUCT(NAME, ROWS, KIND, SUMS, SECOND_SUMS)                                        \
   __kernel __attribute__((reqd_work_group_size(LANES / ITEM_LANES, SLICES, 1))) void NAME(         \
       __global const uchar* weights, ulong weights_at, ulong panel_bytes, int spans,               \
-      int panels_each, __global const float* x, int x_stride, int rows, int x_share,               \
+      int panels_each, __global const uchar* second, ulong second_at, ulong second_panel_bytes,    \
+      int border, __global const float* x, int x_stride, int rows, int x_share,                    \
+      __global const float* squares, int squares_n, int norm_n, float norm_eps,                    \
       __global float* y, int y_at, int y_stride, int y_cols, __global const float* vectors,        \
-      int bias_at, int mode, int activation, float scale, float cap, __global const float* gate,   \
-      int gated, __global const int* expert, int first_expert, int experts) {                      \
-    __local F part[ROWS * SLICES * LANES / ITEM_LANES];                                            \
+      int bias_at, int second_bias_at, int mode, int activation, float scale, float cap,           \
+      __global const float* gate, int gated, __global const int* expert, int first_expert,         \
+      int experts, __global float* next, __global float* next_squares, int next_squares_n,         \
+      int next_at) {                                                                               \
+    __local F part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * ITEMS];                                \
+    __local float all_lanes[SLICES * LANES];                                                       \
     const int lane = get_local_id(0), slice = get_local_id(1);                                     \
     const int panel = get_group_id(0), row0 = get_group_id(1) * ROWS;                              \
     int matrix = 0;                                                                                \
     if (experts > 0) matrix = expert[row0] - first_expert;                                         \
     const int here = experts == 0 || (matrix >= 0 && matrix < experts);                            \
-    __global const float* xs[ROWS];                                                                \
+    const ulong at = (ulong)((here ? matrix : 0) * panels_each + panel) * panel_bytes;             \
     F acc[ROWS];                                                                                   \
-    for (int r = 0; r < ROWS; ++r) {                                                               \
-      xs[r] = x + (long)(min(row0 + r, rows - 1) / x_share) * x_stride;                            \
-      acc[r] = (F)(0.0f);                                                                          \
-    }                                                                                              \
-    __global const uchar* at =                                                                     \
-        weights + weights_at + (ulong)((here ? matrix : 0) * panels_each + panel) * panel_bytes;   \
-    for (int s = slice; s < spans; s += SLICES) {                                                  \
-      __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;                   \
-      const int span = s % BLOCK_SPANS;                                                            \
-      F a = (F)(0.0f), b = (F)(0.0f);                                                              \
-      for (int u = 0; u < 4; ++u) {                                                                \
-        if (u % GROUP_UNITS == 0) affine_of(block, (span * 32 + u * 8) / GROUP, lane, &a, &b);     \
-        F w[8];                                                                                    \
-        unit_weights(block, span, u, lane, a, b, w);                                               \
-        for (int r = 0; r < ROWS; ++r) {                                                           \
-          const float8 v = vload8(s * 4 + u, xs[r]);                                               \
-          acc[r] = fma(w[0], (F)(v.s0), acc[r]);                                                   \
-          acc[r] = fma(w[1], (F)(v.s1), acc[r]);                                                   \
-          acc[r] = fma(w[2], (F)(v.s2), acc[r]);                                                   \
-          acc[r] = fma(w[3], (F)(v.s3), acc[r]);                                                   \
-          acc[r] = fma(w[4], (F)(v.s4), acc[r]);                                                   \
-          acc[r] = fma(w[5], (F)(v.s5), acc[r]);                                                   \
-          acc[r] = fma(w[6], (F)(v.s6), acc[r]);                                                   \
-          acc[r] = fma(w[7], (F)(v.s7), acc[r]);                                                   \
-        }                                                                                          \
-      }                                                                                            \
+    if (KIND == BESIDE && panel >= border) {                                                       \
+      SECOND_SUMS(second + second_at + (ulong)(panel - border) * second_panel_bytes, spans, slice, \
+                  lane, x, x_stride, row0, rows, x_share, acc);                                    \
+    } else {                                                                                       \
+      SUMS(weights + weights_at + at, spans, slice, lane, x, x_stride, row0, rows, x_share, acc);  \
     }                                                                                              \
     for (int r = 0; r < ROWS; ++r) part[(r * SLICES + slice) * ITEMS + lane] = acc[r];             \
+    if (KIND == PAIR) {                                                                            \
+      SUMS(second + second_at + at, spans, slice, lane, x, x_stride, row0, rows, x_share, acc);    \
+      for (int r = 0; r < ROWS; ++r) part[((ROWS + r) * SLICES + slice) * ITEMS + lane] = acc[r];  \
+    }                                                                                              \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                  \
     const int row = row0 + slice;                                                                  \
-    if (slice >= ROWS || row >= rows || !here) return;                                             \
-    __local const F* p = part + slice * SLICES * ITEMS + lane;                                     \
-    const F sum = ((p[0] + p[4 * ITEMS]) + (p[2 * ITEMS] + p[6 * ITEMS])) +                        \
-                  ((p[ITEMS] + p[5 * ITEMS]) + (p[3 * ITEMS] + p[7 * ITEMS]));                     \
-    if (gated) scale = scale * gate[row];                                                          \
-    float sums[ITEM_LANES];                                                                        \
-    STORE_LANES(sum, sums);                                                                        \
-    for (int i = 0; i < ITEM_LANES; ++i) {                                                         \
-      const int col = panel * LANES + lane + i;                                                    \
-      if (col >= y_cols) return;                                                                   \
-      const float v = bias_at >= 0 ? sums[i] + vectors[bias_at + col] : sums[i];                   \
-      finish_output(y + (long)row * y_stride + y_at + col, v, mode, activation, scale, cap);       \
+    const int live = slice < ROWS && row < rows && here;                                           \
+    float sums[ITEM_LANES], seconds[ITEM_LANES];                                                   \
+    STORE_LANES((F)(0.0f), sums);                                                                  \
+    if (live) {                                                                                    \
+      const float factor =                                                                         \
+          squares_n > 0 ? norm_factor(squares + (long)row * squares_n, squares_n, norm_n, norm_eps)\
+                        : 1.0f;                                                                    \
+      if (gated) scale = scale * gate[row];                                                        \
+      STORE_LANES(sum_slices(part + slice * SLICES * ITEMS + lane) * factor, sums);                \
+      if (KIND == PAIR) {                                                                          \
+        STORE_LANES(sum_slices(part + (ROWS + slice) * SLICES * ITEMS + lane) * factor, seconds);  \
+      }                                                                                            \
+      for (int i = 0; i < ITEM_LANES; ++i) {                                                       \
+        const int col = panel * LANES + lane + i;                                                  \
+        const long to = (long)row * y_stride + y_at + col;                                         \
+        float v = bias_at >= 0 ? sums[i] + vectors[bias_at + col] : sums[i];                       \
+        sums[i] = 0.0f;                                                                            \
+        if (col >= y_cols) continue;                                                               \
+        if (KIND == PAIR) {                                                                        \
+          const float up =                                                                         \
+              second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + col] : seconds[i];       \
+          v = activated(activation, v) * up;                                                       \
+        }                                                                                          \
+        sums[i] = finish_output(y + to, v, mode, activation, scale, cap);                          \
+        y[to] = sums[i];                                                                           \
+        if (next_at >= 0) next[to] = sums[i] * vectors[next_at + y_at + col];                      \
+      }                                                                                            \
+    }                                                                                              \
+    if (next_at < 0) return;                                                                       \
+    const float square = panel_squares(sums, all_lanes, slice, lane);                              \
+    if (live && lane == 0) {                                                                       \
+      next_squares[(long)row * next_squares_n + y_at / LANES + panel] = square;                    \
     }                                                                                              \
   }
 
-DEFINE_PRODUCT(product_one, 1)
-DEFINE_PRODUCT(product_wide, ROWS_WIDE)
-
-// x = (x * scale, if `add`) + the row of each token's id, or of its position. One group a token.
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embed(
-    __global const uchar* weights, ulong weights_at, ulong panel_bytes, int spans, int first_row,
-    int last_row, __global const int4* tokens, int by_position, __global float* x, int x_stride,
-    int cols, int add, float scale) {
-  const int4 token = tokens[get_group_id(0)];
-  const int row = (by_position ? token.y : token.x) - first_row;
-  if (row < 0 || row >= last_row - first_row) return;
-  __global const uchar* at = weights + weights_at + (ulong)(row / LANES) * panel_bytes;
-  __global float* out = x + (long)get_group_id(0) * x_stride;
-  const int lane = row % LANES;
-  for (int s = get_local_id(0); s < spans; s += LANES) {
-    __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;
-    const int span = s % BLOCK_SPANS;
-    F a = (F)(0.0f), b = (F)(0.0f);
-    for (int u = 0; u < 4; ++u) {
-      if (u % GROUP_UNITS == 0) affine_of(block, (span * 32 + u * 8) / GROUP, lane, &a, &b);
-      F w[8];
-      unit_weights(block, span, u, lane, a, b, w);
-      for (int j = 0; j < 8; ++j) {
-        const int k = s * 32 + u * 8 + j;
-        if (k < cols) out[k] = add ? out[k] * scale + LANE(w[j], lane) : LANE(w[j], lane);
-      }
-    }
-  }
-}
+#if BESIDE_FORMATS
+DEFINE_PRODUCT(beside_1, 1, BESIDE, sums_1_0, sums_1_1)
+DEFINE_PRODUCT(beside_4, 4, BESIDE, sums_4_0, sums_4_1)
+DEFINE_PRODUCT(beside_8, 8, BESIDE, sums_8_0, sums_8_1)
+#else
+DEFINE_PRODUCT(one_1, 1, ONE, sums_1_0, sums_1_0)
+DEFINE_PRODUCT(one_4, 4, ONE, sums_4_0, sums_4_0)
+DEFINE_PRODUCT(one_8, 8, ONE, sums_8_0, sums_8_0)
+DEFINE_PRODUCT(pair_1, 1, PAIR, sums_1_0, sums_1_0)
+DEFINE_PRODUCT(pair_4, 4, PAIR, sums_4_0, sums_4_0)
+DEFINE_PRODUCT(pair_8, 8, PAIR, sums_8_0, sums_8_0)
+#endif

@@ -5,12 +5,21 @@ void put(__global float* out, float y, int add, float scale) {
   *out = add ? fma(y, scale, *out) : y;
 }
 
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void spread(
+    __global const float* x, int x_stride, __global const float* vectors, int w_at, int n,
+    __global float* out, __global float* squares, int squares_n) {
+  const long row = get_group_id(0);
+  spread_row(x + row * x_stride, vectors + w_at, n, out + row * x_stride, squares + row * squares_n,
+             get_local_id(0));
+}
+
 // y = x / sqrt(mean(x^2) + eps) * w over the first n of `stored` floats that count; what lies between
 // (padding of heads) is zero.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_rms(
     __global const float* x, int x_at, int x_stride, __global const float* vectors, int w_at,
     int b_at, int stored, int n, float eps, __global float* out, int out_at, int out_stride,
-    int add, float scale) {
+    int add, float scale, __global float* next, __global float* next_squares, int next_squares_n,
+    int next_at) {
   __local float part[NORM_ITEMS];
   const int item = get_local_id(0), row = get_group_id(0);
   __global const float* from = x + x_at + (long)row * x_stride;
@@ -22,13 +31,18 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_rms(
   for (int i = item; i < stored; i += NORM_ITEMS) {
     put(to + i, from[i] * factor * vectors[w_at + i], add, scale);
   }
+  if (next_at < 0) return;  // else `out` is the residual, which the next norm wants
+  barrier(CLK_GLOBAL_MEM_FENCE);
+  spread_row(to, vectors + next_at, n, next + (long)row * out_stride,
+             next_squares + (long)row * next_squares_n, item);
 }
 
 // y = (x - mean) / sqrt(variance + eps) * w + b.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_layer(
     __global const float* x, int x_at, int x_stride, __global const float* vectors, int w_at,
     int b_at, int stored, int n, float eps, __global float* out, int out_at, int out_stride,
-    int add, float scale) {
+    int add, float scale, __global float* next, __global float* next_squares, int next_squares_n,
+    int next_at) {
   __local float part[NORM_ITEMS];
   const int item = get_local_id(0), row = get_group_id(0);
   __global const float* from = x + x_at + (long)row * x_stride;
@@ -48,6 +62,10 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_layer
     if (b_at >= 0) y = y + vectors[b_at + i];
     put(to + i, y, add, scale);
   }
+  if (next_at < 0) return;  // else `out` is the residual, which the next norm wants
+  barrier(CLK_GLOBAL_MEM_FENCE);
+  spread_row(to, vectors + next_at, n, next + (long)row * out_stride,
+             next_squares + (long)row * next_squares_n, item);
 }
 
 // out[i] = x[wanted[i]]
@@ -69,4 +87,34 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void rescale(
     const float y = row[i] * scale;
     row[i] = add_at >= 0 ? y + vectors[add_at + i] : y;
   }
+}
+
+// The lowest of the places with the greatest of a row's n logits; -1 if one of them is not finite.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void best(
+    __global const float* logits, int stride, int n, __global int* place) {
+  __local float top[NORM_ITEMS];
+  __local int at[NORM_ITEMS];
+  const int item = get_local_id(0);
+  __global const float* row = logits + (long)get_group_id(0) * stride;
+  float greatest = -INFINITY;
+  int mine = n, finite = 1;
+  for (int i = item; i < n; i += NORM_ITEMS) {
+    const float v = row[i];
+    finite &= fabs(v) <= FLT_MAX;
+    mine = v > greatest ? i : mine;
+    greatest = v > greatest ? v : greatest;
+  }
+  top[item] = finite ? greatest : INFINITY;
+  at[item] = mine;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int width = NORM_ITEMS / 2; width > 0; width /= 2) {
+    if (item < width) {
+      const float other = top[item + width];
+      const int lower = min(at[item], at[item + width]);
+      at[item] = other > top[item] ? at[item + width] : other == top[item] ? lower : at[item];
+      top[item] = fmax(top[item], other);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (item == 0) place[get_group_id(0)] = top[0] <= FLT_MAX ? at[0] : -1;
 }

@@ -1,32 +1,9 @@
-// Packed weights to floats, for one format: its layout (worker/backend/cpu/layout.h) comes as macros.
-// A panel holds 16 rows side by side. An item reads the lane of one row, or (WIDE_LANES, on devices
-// that add vectors) all of them; the operations on a row are the same ones.
-#if WIDE_LANES
-#define F float16
-#define U uint16
-#define ITEM_LANES 16
-#define TO_FLOAT(x) convert_float16(x)
-#define LANES_OF(p, at) vload16(at, p)
-#define HALVES_OF(p, at) vload_half16(at, p)
-#define SIGNED_BYTES(x) convert_float16(as_char16(x))
-#define BITS_AS_FLOATS(x) as_float16(convert_uint16(x) << 16)
-#define LOW_BYTE_SIGNED(x) convert_float16(as_int16((x) << 24) >> 24)
-#define LOOK_UP(x) shuffle(kTable, x)
-#else
-#define F float
-#define U uint
-#define ITEM_LANES 1
-#define TO_FLOAT(x) (float)(x)
-#define LANES_OF(p, at) (p)[(at) * 16 + lane]
-#define HALVES_OF(p, at) vload_half((at) * 16 + lane, p)
-#define SIGNED_BYTES(x) (float)as_char(x)
-#define BITS_AS_FLOATS(x) as_float((uint)(x) << 16)
-#define LOW_BYTE_SIGNED(x) (float)(as_int((x) << 24) >> 24)
-#define LOOK_UP(x) kTable[x]
-#endif
-
+// Packed weights to floats, and sums of their products, for one format: its layout
+// (worker/backend/cpu/layout.h) comes as macros, and its number in the program, FORMAT, is behind the
+// names of its functions: OF(f). A panel holds 16 rows side by side; an item has one of them, or
+// (WIDE_LANES) all.
 // a and b of weight = code * a + b for group g of a block.
-void affine_of(__global const uchar* block, int g, int lane, F* a, F* b) {
+void OF(affine_of)(__global const uchar* block, int g, int lane, F* a, F* b) {
   *a = (F)(0.0f);
   *b = (F)(0.0f);
 #if HAS_D
@@ -58,7 +35,7 @@ void affine_of(__global const uchar* block, int g, int lane, F* a, F* b) {
 }
 
 // Codes of half h (k = 4h + i) of unit u of a block, as floats; for plain types the weights.
-void codes_of(__global const uchar* block, int unit, int h, int lane, F* out) {
+void OF(codes_of)(__global const uchar* block, int unit, int h, int lane, F* out) {
   __global const uint* low = (__global const uint*)(block + LOW_AT);
   const int u = unit & 3;
 #if LOW_BITS == 32
@@ -104,14 +81,11 @@ void codes_of(__global const uchar* block, int unit, int h, int lane, F* out) {
 #endif
 }
 
-#define GROUP_UNITS (GROUP >= 32 ? 4 : GROUP / 8)
-#define BLOCK_SPANS (BLOCK / 32)
-
 // Weights of the eight k of unit u of a span.
-void unit_weights(__global const uchar* block, int span, int u, int lane, F a, F b, F* w) {
+void OF(unit_weights)(__global const uchar* block, int span, int u, int lane, F a, F b, F* w) {
   const int unit = span * 4 + u;
-  codes_of(block, unit, 0, lane, w);
-  codes_of(block, unit, 1, lane, w + 4);
+  OF(codes_of)(block, unit, 0, lane, w);
+  OF(codes_of)(block, unit, 1, lane, w + 4);
 #if HAS_D
   for (int j = 0; j < 8; ++j) {
 #if OFFSET != 0 || HAS_M
@@ -122,3 +96,39 @@ void unit_weights(__global const uchar* block, int span, int u, int lane, F a, F
   }
 #endif
 }
+
+// What slice `slice` of k adds to the products of ROWS rows with a panel: one chain of fma a row over
+// rising k. Behind the last row it is taken again. ITEM_LANES results for each row.
+#define DEFINE_SUMS(NAME, ROWS)                                                                    \
+  void NAME(__global const uchar* at, int spans, int slice, int lane, __global const float* x,     \
+            int x_stride, int row0, int rows, int x_share, F* acc) {                               \
+    __global const float* xs[ROWS];                                                                \
+    for (int r = 0; r < ROWS; ++r) {                                                               \
+      xs[r] = x + (long)(min(row0 + r, rows - 1) / x_share) * x_stride;                            \
+      acc[r] = (F)(0.0f);                                                                          \
+    }                                                                                              \
+    for (int s = slice; s < spans; s += SLICES) {                                                  \
+      __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;                   \
+      const int span = s % BLOCK_SPANS;                                                            \
+      F a = (F)(0.0f), b = (F)(0.0f);                                                              \
+      for (int u = 0; u < 4; ++u) {                                                                \
+        if (u % GROUP_UNITS == 0) OF(affine_of)(block, (span * 32 + u * 8) / GROUP, lane, &a, &b); \
+        F w[8];                                                                                    \
+        OF(unit_weights)(block, span, u, lane, a, b, w);                                           \
+        for (int r = 0; r < ROWS; ++r) {                                                           \
+          const float8 v = vload8(s * 4 + u, xs[r]);                                               \
+          acc[r] = fma(w[0], (F)(v.s0), acc[r]);                                                   \
+          acc[r] = fma(w[1], (F)(v.s1), acc[r]);                                                   \
+          acc[r] = fma(w[2], (F)(v.s2), acc[r]);                                                   \
+          acc[r] = fma(w[3], (F)(v.s3), acc[r]);                                                   \
+          acc[r] = fma(w[4], (F)(v.s4), acc[r]);                                                   \
+          acc[r] = fma(w[5], (F)(v.s5), acc[r]);                                                   \
+          acc[r] = fma(w[6], (F)(v.s6), acc[r]);                                                   \
+          acc[r] = fma(w[7], (F)(v.s7), acc[r]);                                                   \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+  }
+DEFINE_SUMS(OF(sums_1), 1)
+DEFINE_SUMS(OF(sums_4), 4)
+DEFINE_SUMS(OF(sums_8), 8)
