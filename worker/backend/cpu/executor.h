@@ -195,6 +195,11 @@ class CpuExecutor final : public backend::Executor {
   MatmulArgs product(const PackedMatrix& w, const Operand& x, int worker) const;
   template <class F>
   void for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker, F f);
+  template <class F>
+  void product_pieces(const PackedOp& op, const float* x, std::int64_t stride, int worker,
+                      F finish);
+  template <class F>
+  void gate_up_pieces(const PackedOp& op, int worker, F finish);
   std::int64_t likely_next(std::int64_t p0, std::int64_t per) const;
 
   const Kernels& kernels_;

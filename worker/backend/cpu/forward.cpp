@@ -390,20 +390,10 @@ void CpuExecutor::attend(const PackedOp& op, int worker) {
 
 void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker) {
   if (op.more) return product_more(op, x, stride, worker);
-  const Operand operand = token_operand(op, x, stride, worker);
-  MatmulArgs args = product(op.matrix[0], operand, worker);
-  args.y = workers_[static_cast<std::size_t>(worker)].tile;
-  args.y_stride = tile_cols_;
-  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
-  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-    args.p0 = p0;
-    args.p1 = p1;
-    expect(args, op.matrix[0], likely_next(p0, per), per);
-    multiply(args, operand.writing);
-    for (std::int64_t i = 0; i < operand.rows; ++i) {
-      kernels_.add(x_ + i * x_stride_ + p0 * kLanes, args.y + i * tile_cols_, (p1 - p0) * kLanes);
-    }
-  });
+  product_pieces(op, x, stride, worker,
+                 [&](float* y, std::int64_t i, std::int64_t p0, std::int64_t n) {
+                   kernels_.add(x_ + i * x_stride_ + p0 * kLanes, y, n);
+                 });
 }
 
 /// Where a piece of f from panel p0 on is made: in its place, or in a tile that stays in the cache
@@ -425,28 +415,8 @@ void CpuExecutor::hand_on(const PackedOp& op, const float* f, std::int64_t i, st
 
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
   if (op.more) return gate_up_more(op, worker);
-  const Operand h = token_operand(op, x_, x_stride_, worker);
-  float* tile = workers_[static_cast<std::size_t>(worker)].tile;
-  MatmulArgs args = product(op.matrix[0], h, worker);
-  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
-  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-    const FloatRows f = rows_of_f(op, p0, worker);
-    args.p0 = p0;
-    args.p1 = p1;
-    args.w = &op.matrix[0];
-    args.y = f.at;
-    args.y_stride = f.stride;
-    expect(args, op.matrix[1], p0, p1 - p0);
-    multiply(args, h.writing);
-    args.w = &op.matrix[1];
-    args.y = tile;
-    args.y_stride = tile_cols_;
-    expect(args, op.matrix[0], likely_next(p0, per), per);
-    multiply(args, h.writing);
-    for (std::int64_t i = 0; i < h.rows; ++i) {
-      kernels_.silu_mul(f.at + i * f.stride, tile + i * tile_cols_, (p1 - p0) * kLanes);
-      hand_on(op, f.at + i * f.stride, i, p0, p1);
-    }
+  gate_up_pieces(op, worker, [&](float* gate, const float* up, std::int64_t, std::int64_t n) {
+    kernels_.silu_mul(gate, up, n);
   });
 }
 

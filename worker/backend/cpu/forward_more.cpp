@@ -84,63 +84,25 @@ void CpuExecutor::norm_qk(const PackedOp& op, int worker) {
 /// kOutAdd and kDownAdd with a bias, a scale, or h as the place of the result.
 void CpuExecutor::product_more(const PackedOp& op, const float* x, std::int64_t stride,
                                int worker) {
-  const Operand operand = token_operand(op, x, stride, worker);
-  MatmulArgs args = product(op.matrix[0], operand, worker);
-  args.y = workers_[static_cast<std::size_t>(worker)].tile;
-  args.y_stride = tile_cols_;
-  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
-  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-    args.p0 = p0;
-    args.p1 = p1;
-    expect(args, op.matrix[0], likely_next(p0, per), per);
-    multiply(args, operand.writing);
-    const std::int64_t n = (p1 - p0) * kLanes;
-    for (std::int64_t i = 0; i < operand.rows; ++i) {
-      float* y = args.y + i * tile_cols_;
-      float* to = (op.to_h ? h_ : x_) + i * x_stride_ + p0 * kLanes;
-      if (op.bias[0] != nullptr) kernels_.add(y, op.bias[0] + p0 * kLanes, n);
-      const float scale = op.gate_rows ? op.scale * routing_.gate[i] : op.scale;
-      if (op.to_h) {
-        std::memcpy(to, y, static_cast<std::size_t>(n) * sizeof(float));
-      } else {
-        kernels_.add_scaled(to, y, scale, n);
-      }
-    }
-  });
+  product_pieces(op, x, stride, worker,
+                 [&](float* y, std::int64_t i, std::int64_t p0, std::int64_t n) {
+                   float* to = (op.to_h ? h_ : x_) + i * x_stride_ + p0 * kLanes;
+                   if (op.bias[0] != nullptr) kernels_.add(y, op.bias[0] + p0 * kLanes, n);
+                   const float scale = op.gate_rows ? op.scale * routing_.gate[i] : op.scale;
+                   if (op.to_h) {
+                     std::memcpy(to, y, static_cast<std::size_t>(n) * sizeof(float));
+                   } else {
+                     kernels_.add_scaled(to, y, scale, n);
+                   }
+                 });
 }
 
 /// kNormGateUp with biases, without a gate, or with another activation.
 void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
-  const Operand h = token_operand(op, x_, x_stride_, worker);
-  float* tile = workers_[static_cast<std::size_t>(worker)].tile;
-  const bool gated = op.matrix[1].panels > 0;
-  MatmulArgs args = product(op.matrix[0], h, worker);
-  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
-  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-    const std::int64_t n = (p1 - p0) * kLanes;
-    const FloatRows rows = rows_of_f(op, p0, worker);
-    args.p0 = p0;
-    args.p1 = p1;
-    args.w = &op.matrix[0];
-    args.y = rows.at;
-    args.y_stride = rows.stride;
-    expect(args, op.matrix[gated ? 1 : 0], gated ? p0 : likely_next(p0, per), per);
-    multiply(args, h.writing);
-    if (gated) {
-      args.w = &op.matrix[1];
-      args.y = tile;
-      args.y_stride = tile_cols_;
-      expect(args, op.matrix[0], likely_next(p0, per), per);
-      multiply(args, h.writing);
-    }
-    for (std::int64_t i = 0; i < h.rows; ++i) {
-      float* f = rows.at + i * rows.stride;
-      float* up = gated ? tile + i * tile_cols_ : nullptr;
-      if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);
-      if (op.bias[1] != nullptr) kernels_.add(up, op.bias[1] + p0 * kLanes, n);
-      kernels_.activate(op.activate, f, up, n);
-      hand_on(op, f, i, p0, p1);
-    }
+  gate_up_pieces(op, worker, [&](float* f, float* up, std::int64_t p0, std::int64_t n) {
+    if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);
+    if (op.bias[1] != nullptr) kernels_.add(up, op.bias[1] + p0 * kLanes, n);
+    kernels_.activate(op.activate, f, up, n);
   });
 }
 

@@ -48,4 +48,58 @@ inline void expect(MatmulArgs& args, const PackedMatrix& w, std::int64_t p0, std
   args.next_p1 = std::min(p0 + per, w.panels);
 }
 
+/// op.matrix[0] times the rows of x, piece by piece: finish(y, i, p0, n) gets the n outputs of row
+/// i from panel p0 on.
+template <class F>
+void CpuExecutor::product_pieces(const PackedOp& op, const float* x, std::int64_t stride,
+                                 int worker, F finish) {
+  const Operand operand = token_operand(op, x, stride, worker);
+  MatmulArgs args = product(op.matrix[0], operand, worker);
+  args.y = workers_[static_cast<std::size_t>(worker)].tile;
+  args.y_stride = tile_cols_;
+  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
+  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    args.p0 = p0;
+    args.p1 = p1;
+    expect(args, op.matrix[0], likely_next(p0, per), per);
+    multiply(args, operand.writing);
+    for (std::int64_t i = 0; i < operand.rows; ++i) {
+      finish(args.y + i * tile_cols_, i, p0, (p1 - p0) * kLanes);
+    }
+  });
+}
+
+/// f, piece by piece: finish(gate, up, p0, n) makes n of its numbers, from panel p0 on, of those of
+/// gate and of up, in the place of the first; up is null where the model has none.
+template <class F>
+void CpuExecutor::gate_up_pieces(const PackedOp& op, int worker, F finish) {
+  const Operand h = token_operand(op, x_, x_stride_, worker);
+  float* tile = workers_[static_cast<std::size_t>(worker)].tile;
+  const bool gated = op.matrix[1].panels > 0;
+  MatmulArgs args = product(op.matrix[0], h, worker);
+  const std::int64_t per = piece_panels(op.matrix[0].panels, pool_.size());
+  for_tiles(op.matrix[0].panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+    const FloatRows f = rows_of_f(op, p0, worker);
+    args.p0 = p0;
+    args.p1 = p1;
+    args.w = &op.matrix[0];
+    args.y = f.at;
+    args.y_stride = f.stride;
+    expect(args, op.matrix[gated ? 1 : 0], gated ? p0 : likely_next(p0, per), per);
+    multiply(args, h.writing);
+    if (gated) {
+      args.w = &op.matrix[1];
+      args.y = tile;
+      args.y_stride = tile_cols_;
+      expect(args, op.matrix[0], likely_next(p0, per), per);
+      multiply(args, h.writing);
+    }
+    for (std::int64_t i = 0; i < h.rows; ++i) {
+      float* gate = f.at + i * f.stride;
+      finish(gate, gated ? tile + i * tile_cols_ : nullptr, p0, (p1 - p0) * kLanes);
+      hand_on(op, gate, i, p0, p1);
+    }
+  });
+}
+
 }  // namespace holdfast::cpu
