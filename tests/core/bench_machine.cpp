@@ -84,6 +84,17 @@ void Bench::make_ready(PeerId peer, const std::string& numerics, std::int32_t sl
   }
 }
 
+wire::LoadedModel ready_model(const std::string& load_id) {
+  wire::LoadedModel model;
+  model.load_id = load_id;
+  model.model_sha = "sha-m";
+  model.numerics_class = "class-a";
+  model.state = "ready";
+  model.slots = 4;
+  model.pages_total = 64;
+  return model;
+}
+
 void Bench::unloaded(PeerId peer) {
   const auto unloads = messages<wire::Unload>(peer);
   CHECK_MSG(unloads.size() == 1, "expected exactly one UNLOAD");

@@ -86,4 +86,7 @@ struct Bench {
   Boot database() const;
 };
 
+/// What a worker says of model "m", ready, of class "class-a", with 4 slots and 64 pages.
+wire::LoadedModel ready_model(const std::string& load_id);
+
 }  // namespace holdfast::core

@@ -30,14 +30,7 @@ struct RestartTest : testing::Test {
   wire::Hello hello_with(std::int64_t first_unacked, std::int64_t next, const Fence& fence,
                          const std::string& incarnation = "i1") {
     wire::Hello hello = before.hello("w1", incarnation);
-    wire::LoadedModel model;
-    model.load_id = dispatched.load_id;
-    model.model_sha = "sha-m";
-    model.numerics_class = "class-a";
-    model.state = "ready";
-    model.slots = 4;
-    model.pages_total = 64;
-    hello.models = {model};
+    hello.models = {ready_model(dispatched.load_id)};
     hello.active = {{"r1", 0, fence, first_unacked, next, false}};
     return hello;
   }

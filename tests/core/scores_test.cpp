@@ -59,13 +59,7 @@ TEST_F(ScoresMachine, SurviveARestartBeforeTheyCame) {
   Bench after;
   after.boot(bench.database(), 2);
   EXPECT_EQ(after.state("r1"), RequestState::kRunning);
-  wire::LoadedModel model;
-  model.load_id = bench.dispatch(kW1).load_id;
-  model.model_sha = "sha-m";
-  model.numerics_class = "class-a";
-  model.state = "ready";
-  model.slots = 4;
-  model.pages_total = 64;
+  wire::LoadedModel model = ready_model(bench.dispatch(kW1).load_id);
   wire::Hello hello = after.hello("w1");
   hello.models = {model};
   hello.active = {{"r1", 0, bench.dispatch(kW1).fence, 0, 1, true}};

@@ -243,13 +243,7 @@ TEST_F(Story, AStartAfterAStart) {
   boot.queue_paused = true;
   again.boot(std::move(boot), 2);
   wire::Hello hello = again.hello("w1");
-  wire::LoadedModel model;
-  model.load_id = d[0].load_id;
-  model.model_sha = "sha-m";
-  model.numerics_class = "class-a";
-  model.state = "ready";
-  model.slots = 4;
-  model.pages_total = 64;
+  wire::LoadedModel model = ready_model(d[0].load_id);
   hello.models = {model};
   model.load_id = "l7-7";
   hello.models.push_back(model);

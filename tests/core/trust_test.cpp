@@ -40,14 +40,7 @@ struct TrustTest : testing::Test {
   /// What w1 says after a restart of the daemon.
   wire::Hello holding_r1(Bench& after) const {
     wire::Hello hello = after.hello("w1");
-    wire::LoadedModel model;
-    model.load_id = d.load_id;
-    model.model_sha = "sha-m";
-    model.numerics_class = "class-a";
-    model.state = "ready";
-    model.slots = 4;
-    model.pages_total = 64;
-    hello.models = {model};
+    hello.models = {ready_model(d.load_id)};
     hello.active = {{"r1", 0, d.fence, 0, 0, false}};
     return hello;
   }

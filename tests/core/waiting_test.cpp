@@ -67,14 +67,7 @@ TEST_F(WaitingTest, PagesAreThoseOfItsTokensAndTheNextOne) {
       Bench after;
       after.boot(house.database(), 2);
       wire::Hello hello = after.hello("w1");
-      wire::LoadedModel model;
-      model.load_id = d.load_id;
-      model.model_sha = "sha-m";
-      model.numerics_class = "class-a";
-      model.state = "ready";
-      model.slots = 4;
-      model.pages_total = 64;
-      hello.models = {model};
+      hello.models = {ready_model(d.load_id)};
       hello.active = {{"r1", 0, d.fence, i + 1, i + 1, false}};
       after.step(FromWorker{kW1, hello});
       ASSERT_EQ(after.messages<wire::Adopt>().size(), 1u);
