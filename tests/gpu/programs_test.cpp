@@ -10,6 +10,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "tests/gpu/devices.h"
 #include "tests/gpu/house.h"
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/load.h"
@@ -32,12 +33,12 @@ class GpuPrograms : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   /// Loads, runs once, unloads; the logits.
-  std::vector<float> start(const FamilyModel& m) {
+  std::vector<float> start(const FamilyModel& m, const std::string& device = gpu::device()) {
     RunOptions options = gpu::on_device();
     options.cache_dir = folder_.string();
     watch() = {};
     const auto executor =
-        opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
+        opencl::load_with(gpu::watched_api(), device, m.program, load_options(m, options));
     EXPECT_TRUE(executor.has_value()) << executor.error().what;
     return executor.has_value() ? run_on(**executor, m, options) : std::vector<float>();
   }
@@ -57,6 +58,19 @@ TEST_F(GpuPrograms, ASecondStartBuildsNothingAndComputesTheSame) {
   EXPECT_EQ(watch().builds, 3);  // products, rows, pages
   EXPECT_EQ(files().size(), 3u);
   EXPECT_EQ(start(m), first);
+  EXPECT_EQ(watch().builds, 0);
+}
+
+// A driver may list a program's binaries by the devices of its context or by those that it was
+// built for, and all of them build here.
+TEST_F(GpuPrograms, SeveralDevicesOfOneContextKeepTheirs) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  const std::string two = gpu::several_devices(2, '+');
+  const std::vector<float> first = start(m, two);
+  EXPECT_GE(watch().builds, 3);
+  EXPECT_GE(files().size(), 3u);
+  EXPECT_EQ(start(m, two), first);
   EXPECT_EQ(watch().builds, 0);
 }
 

@@ -3,6 +3,7 @@
 #include <sodium.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -56,7 +57,9 @@ void ProgramCache::write(const std::string& key, const std::string& binary) cons
   if (folder_.empty() || binary.empty()) return;
   std::error_code failed;
   fs::create_directories(folder_, failed);
-  const std::string beside = path_of(key) + "." + std::to_string(getpid());
+  static std::atomic<std::uint64_t> written = 0;  // alike devices may write one key at a time
+  const std::string beside =
+      path_of(key) + "." + std::to_string(getpid()) + "." + std::to_string(++written);
   {
     std::ofstream file(beside, std::ios::binary | std::ios::trunc);
     file.write(kMagic, sizeof kMagic);
@@ -67,11 +70,6 @@ void ProgramCache::write(const std::string& key, const std::string& binary) cons
   }
   fs::remove(beside, failed);
   log::warn("a built program is not kept", {{"path", path_of(key)}});
-}
-
-void ProgramCache::remove(const std::string& key) const {
-  std::error_code failed;
-  fs::remove(path_of(key), failed);
 }
 
 }  // namespace holdfast::opencl

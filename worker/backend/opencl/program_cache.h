@@ -20,8 +20,6 @@ class ProgramCache {
   std::optional<std::string> read(const std::string& key) const;
   /// A wish: a full or read-only disk costs the next start a build, nothing else. Logged.
   void write(const std::string& key, const std::string& binary) const;
-  /// One that the driver did not take.
-  void remove(const std::string& key) const;
 
  private:
   std::string path_of(const std::string& key) const;

@@ -64,10 +64,7 @@ Result<cl_program> Programs::get(const std::string& what, const std::string& sou
   if (known != entries_.end()) return known->second.program.get();
   const ProgramCache files(cache);
   Entry entry;
-  if (const auto binary = files.read(key)) {
-    entry.program = from_binary(*binary);
-    if (entry.program.get() == nullptr) files.remove(key);
-  }
+  if (const auto binary = files.read(key)) entry.program = from_binary(*binary);
   if (entry.program.get() != nullptr) {
     ++counts_.from_cache;
   } else {
@@ -86,31 +83,31 @@ Result<KernelHandle> Programs::kernel(cl_program program, const char* name) cons
                                        ": " + status_text(status)};
 }
 
-/// A program lists all devices of its context; it was built for one of them.
+/// The only one there is: a program is built for one device. Where it stands differs: the standard
+/// lists all devices of the context, PoCL 3.1 those that were built for, and it writes to every
+/// address it is given, null or not.
 std::string Programs::binary_of(cl_program program) const {
   const Api& api = *device_.api;
   std::size_t bytes = 0;
-  if (api.clGetProgramInfo(program, CL_PROGRAM_DEVICES, 0, nullptr, &bytes) != CL_SUCCESS) {
+  if (api.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, 0, nullptr, &bytes) != CL_SUCCESS) {
     return "";
   }
-  std::vector<cl_device_id> ids(bytes / sizeof(cl_device_id));
-  std::vector<std::size_t> sizes(ids.size());
-  if (api.clGetProgramInfo(program, CL_PROGRAM_DEVICES, bytes, ids.data(), nullptr) != CL_SUCCESS ||
-      api.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizes.size() * sizeof sizes[0],
-                           sizes.data(), nullptr) != CL_SUCCESS) {
+  std::vector<std::size_t> sizes(bytes / sizeof(std::size_t));
+  if (api.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, bytes, sizes.data(), nullptr) !=
+      CL_SUCCESS) {
     return "";
   }
-  const auto mine =
-      static_cast<std::size_t>(std::find(ids.begin(), ids.end(), device_.id) - ids.begin());
-  if (mine == ids.size()) return "";
-  std::string binary(sizes[mine], '\0');
-  std::vector<char*> at(ids.size(), nullptr);  // null: not wanted
-  at[mine] = binary.data();
+  std::vector<std::string> binaries;
+  for (const std::size_t size : sizes) binaries.emplace_back(size, '\0');
+  std::vector<char*> at;
+  for (std::string& binary : binaries) at.push_back(binary.data());
   if (api.clGetProgramInfo(program, CL_PROGRAM_BINARIES, at.size() * sizeof at[0], at.data(),
                            nullptr) != CL_SUCCESS) {
     return "";
   }
-  return binary;
+  const auto made = std::find_if(binaries.begin(), binaries.end(),
+                                 [](const std::string& binary) { return !binary.empty(); });
+  return made == binaries.end() ? "" : *made;
 }
 
 void Programs::save() {
