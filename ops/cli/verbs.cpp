@@ -87,7 +87,7 @@ const Verb kModelsAdd = {
      {"--kv-type", kText, "type of the KV cache: f32, f16, bf16 or int8 (default f16)", true,
       kNothing, kKvTypes},
      {"--options", kText,
-      "JSON for the engine: {\"prefix_cache\":false,\"drafts\":0,\"gap_ms\":200}, or the fake "
+      "JSON for the engine: {\"prefix_cache\":false,\"drafts\":0,\"gap_ms\":500}, or the fake "
       "one's"},
      {"--load", kSwitch, "load it now and wait until it is ready"}},
     &models_add};

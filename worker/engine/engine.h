@@ -105,7 +105,8 @@ struct EngineOptions {
   std::string kv_type = "f16";
   std::int32_t prefill_chunk = 0;       // tokens of prefill a step; 0 = 512
   std::int32_t prefill_chunk_busy = 0;  // the same while others decode; 0 = by gap_ms
-  std::int32_t gap_ms = 200;            // what a step may take while others decode; 0 = no bound
+  std::int32_t gap_ms = -1;             // what a step may take while others decode; 0 = no bound,
+                                        // -1 = little more than twice what they take alone
   std::int32_t logit_rows =
       0;  // rows of logits in one forward; 0 = slots (compute_logits: more is faster)
   bool prefix_cache = true;  // pages of known beginnings are shared

@@ -59,7 +59,7 @@ struct ModelEngineConfig {
   std::int32_t pages = 0;
   std::int32_t prefill_chunk = 512;       // prefill tokens a step, at most
   std::int32_t prefill_chunk_busy = 512;  // the same while others decode
-  std::int64_t gap_us = 0;                // what a step may take while others decode; 0: no bound
+  std::int64_t gap_us = 0;                // what a step may take while others decode: as Pace
   const Clock* clock = &system_clock();
   std::int32_t logit_rows = 0;           // at least slots
   std::int64_t width = 0;                // of a vector

@@ -63,7 +63,9 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   c.pages = envelope.pages;
   c.prefill_chunk = static_cast<std::int32_t>(envelope.prefill_chunk);
   c.prefill_chunk_busy = o.prefill_chunk_busy > 0 ? o.prefill_chunk_busy : c.prefill_chunk;
-  if (o.prefill_chunk_busy == 0) c.gap_us = std::int64_t{o.gap_ms} * 1000;
+  if (o.prefill_chunk_busy == 0) {
+    c.gap_us = o.gap_ms < 0 ? Pace::kEven : std::int64_t{o.gap_ms} * 1000;
+  }
   c.prefix_cache = o.prefix_cache;
   if (o.drafts >= 0) c.drafts = o.drafts;
   c.logit_rows = std::max(o.logit_rows, c.slots);

@@ -8,6 +8,8 @@ namespace {
 constexpr double kNewest = 0.3;          // weight of the newest sample
 constexpr std::int64_t kSampleFrom = 8;  // prompt tokens that say something of their cost
 constexpr std::int64_t kStep = 16;       // rows that kernels like together
+constexpr double kUneven = 1.4;          // what each waiting prompt allows, in steps without any
+constexpr std::int32_t kBehindMost = 2;  // of those that count
 
 void blend(double& known, double sample) {
   known = known < 0 ? sample : known + kNewest * (sample - known);
@@ -23,6 +25,12 @@ double Pace::decode_us(std::int32_t decoding) const {
     if (us >= 0) return us;
   }
   return 0;
+}
+
+double Pace::bound_us(const Work& planned) const {
+  if (gap_us_ != kEven) return static_cast<double>(gap_us_);
+  const double steps = 1 + kUneven * std::clamp(planned.behind, 1, kBehindMost);
+  return std::max(steps * decode_us(planned.decoding), static_cast<double>(kEvenLeastUs));
 }
 
 void Pace::learn(const Work& work, std::int64_t took_us) {
@@ -46,7 +54,7 @@ std::int64_t Pace::allow(const Work& planned, bool reads, std::int64_t wanted) c
   double each = token_us_[reads ? 1 : 0];
   if (each < 0) each = token_us_[reads ? 0 : 1];  // better than nothing
   if (each < 0) return first ? std::min(wanted, kUnknown) : 0;
-  double left = static_cast<double>(gap_us_) - decode_us(planned.decoding);
+  double left = bound_us(planned) - decode_us(planned.decoding);
   for (const std::size_t kind : {0u, 1u}) {
     left -= static_cast<double>(planned.prompt[kind]) * std::max(token_us_[kind], 0.0);
   }

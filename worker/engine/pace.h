@@ -19,9 +19,12 @@ class Pace {
   struct Work {
     std::int32_t decoding = 0;
     std::array<std::int64_t, 2> prompt = {0, 0};
+    std::int32_t behind = 0;  // sequences whose prompt is not all read, whether in this step or not
   };
 
-  /// A step with sequences that decode shall take at most gap_us; 0: as long as it takes.
+  /// A step with sequences that decode shall take at most gap_us; 0: as long as it takes; kEven:
+  /// little more than twice as long as one with them alone, more as more prompts wait: small parts
+  /// of prompts cost more, and would make a queue longer.
   explicit Pace(std::int64_t gap_us) : gap_us_(gap_us) {}
 
   void learn(const Work& work, std::int64_t took_us);
@@ -30,11 +33,14 @@ class Pace {
   /// sixteens. A step without any yet gets kLeast all the same, so that every prompt goes on.
   std::int64_t allow(const Work& planned, bool reads, std::int64_t wanted) const;
 
+  static constexpr std::int64_t kEven = -1;
+  static constexpr std::int64_t kEvenLeastUs = 50'000;  // as nobody sees a gap below this
   static constexpr std::int64_t kLeast = 32;
   static constexpr std::int64_t kUnknown = 128;  // while nothing has been learned
 
  private:
   double decode_us(std::int32_t decoding) const;
+  double bound_us(const Work& planned) const;
 
   std::int64_t gap_us_;
   std::vector<double> decode_us_;              // by rows; below 0: not known

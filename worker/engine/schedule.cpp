@@ -18,7 +18,9 @@ void ModelEngine::plan() {
   for (Slot& slot : slots_) {
     if (slot.state == State::kFree || slot.grammar != nullptr) continue;
     order_.push_back(&slot);
-    work_.decoding += slot.state == State::kRunning && !slot.paused && slot.pending() == 1;
+    if (slot.paused) continue;
+    work_.decoding += slot.state == State::kRunning && slot.pending() == 1;
+    work_.behind += slot.pending() > 1;
   }
   std::sort(order_.begin(), order_.end(),
             [&](const Slot* a, const Slot* b) { return ranks_before(*a, *b); });
