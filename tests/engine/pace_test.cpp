@@ -61,7 +61,7 @@ TEST(Pace, EvenStepsAreLittleMoreThanTwiceThoseOfTheOthers) {
   Pace pace(Pace::kEven);
   EXPECT_EQ(pace.allow(decoding(0), false, 10'000), 10'000) << "nobody waits";
   pace.learn({0, {512, 0}}, 512 * 500);
-  EXPECT_EQ(pace.allow(decoding(4), false, 500), 96) << "50 ms, while nothing is known";
+  EXPECT_EQ(pace.allow(decoding(4), false, 500), 400) << "200 ms, while nothing is known";
   pace.learn(decoding(4), 100'000);
   EXPECT_EQ(pace.allow(decoding(4), false, 900), 272);  // 140 ms more
   EXPECT_EQ(pace.allow({4, {0, 0}, 1}, false, 900), 272);

@@ -29,8 +29,10 @@ double Pace::decode_us(std::int32_t decoding) const {
 
 double Pace::bound_us(const Work& planned) const {
   if (gap_us_ != kEven) return static_cast<double>(gap_us_);
+  const double alone = decode_us(planned.decoding);
+  if (alone <= 0) return static_cast<double>(kEvenUnknownUs);
   const double steps = 1 + kUneven * std::clamp(planned.behind, 1, kBehindMost);
-  return std::max(steps * decode_us(planned.decoding), static_cast<double>(kEvenLeastUs));
+  return std::max(steps * alone, static_cast<double>(kEvenLeastUs));
 }
 
 void Pace::learn(const Work& work, std::int64_t took_us) {

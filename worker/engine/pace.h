@@ -34,7 +34,8 @@ class Pace {
   std::int64_t allow(const Work& planned, bool reads, std::int64_t wanted) const;
 
   static constexpr std::int64_t kEven = -1;
-  static constexpr std::int64_t kEvenLeastUs = 50'000;  // as nobody sees a gap below this
+  static constexpr std::int64_t kEvenLeastUs = 50'000;     // as nobody sees a gap below this
+  static constexpr std::int64_t kEvenUnknownUs = 200'000;  // while prompts were in every step
   static constexpr std::int64_t kLeast = 32;
   static constexpr std::int64_t kUnknown = 128;  // while nothing has been learned
 
