@@ -47,7 +47,7 @@ const Verb kServe = {
       kNothing, kKvTypes},
      {"--engine", kText, "model, or fake for tests of everything around the engine", true, kNothing,
       "model fake"},
-     {"--engine-options", kText, "JSON for the fake engine"},
+     {"--engine-options", kText, "JSON for the engine, as models add --options"},
      {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx, avx512+amx", true,
       kNothing, kFamilies},
      {"--config", kList, "NAME=VALUE of a knob (see config list); may be repeated", true,
@@ -87,8 +87,8 @@ const Verb kModelsAdd = {
      {"--kv-type", kText, "type of the KV cache: f32, f16, bf16 or int8 (default f16)", true,
       kNothing, kKvTypes},
      {"--options", kText,
-      "JSON for the engine: {\"prefix_cache\":false,\"drafts\":0,\"gap_ms\":500}, or the fake "
-      "one's"},
+      "JSON for the engine: {\"prefix_cache\":false,\"drafts\":0,\"gap_ms\":500,"
+      "\"kernels\":\"amx\"}, or the fake one's"},
      {"--load", kSwitch, "load it now and wait until it is ready"}},
     &models_add};
 

@@ -303,9 +303,13 @@ TEST(ModelOptions, AreReadOrRefused) {
   EXPECT_FALSE(options.prefix_cache);
   EXPECT_EQ(options.drafts, 3);
   EXPECT_EQ(options.gap_ms, 50);
+  EXPECT_EQ(options.kernels, "");
+  EXPECT_TRUE(read_options(R"({"kernels":"scalar"})", options).has_value());
+  EXPECT_EQ(options.kernels, "scalar");
   for (const char* bad :
        {"[]", "{", R"({"drafts":8})", R"({"drafts":-1})", R"({"drafts":1.5})",
-        R"({"prefix_cache":1})", R"({"gap_ms":-1})", R"({"gap_ms":60001})", R"({"gap_ms":"5"})"}) {
+        R"({"prefix_cache":1})", R"({"gap_ms":-1})", R"({"gap_ms":60001})", R"({"gap_ms":"5"})",
+        R"({"kernels":1})"}) {
     const auto refused = read_options(bad, options);
     ASSERT_FALSE(refused.has_value()) << bad;
     EXPECT_EQ(refused.error().code, Errc::kInvalidRequest);

@@ -118,8 +118,8 @@ struct EngineOptions {
 };
 
 /// The model's own options, as `models add --options JSON` gave them: {"prefix_cache": bool,
-/// "drafts": 0 to 7, "gap_ms": 0 to 60000}; others are left to other engines. kInvalidRequest for
-/// another type or range.
+/// "drafts": 0 to 7, "gap_ms": 0 to 60000, "kernels": a family's name}; others are left to other
+/// engines. kInvalidRequest for another type or range; a family that cannot run fails the load.
 Result<void> read_options(std::string_view options_json, EngineOptions& options);
 
 /// Opens the file, builds the program, loads it on the device, warms up with one prefill and one

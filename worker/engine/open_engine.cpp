@@ -111,6 +111,10 @@ Result<void> read_options(std::string_view options_json, EngineOptions& options)
     }
     options.gap_ms = static_cast<std::int32_t>(n);
   }
+  if (const auto at = json.find("kernels"); at != json.end()) {
+    if (!at->is_string()) return refuse("kernels: expected the name of a family, as \"amx\"");
+    options.kernels = at->get<std::string>();
+  }
   return {};
 }
 
