@@ -1,16 +1,18 @@
 #include "shared/hf/stamp.h"
 
 #include <fcntl.h>
-#include <sodium.h>
+#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "shared/base/bytes.h"
+#include "shared/base/check.h"
 #include "shared/hf/folder.h"
 
 namespace holdfast::hf {
@@ -28,7 +30,28 @@ Result<Stamp> stamp_of_file(const std::string& path) {
   return Stamp{st.st_size, st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec};
 }
 
-Result<void> hash_file(const std::string& path, crypto_hash_sha256_state& state) {
+/// SHA-256 by OpenSSL, which has the processor's own instructions for it: ten times libsodium's
+/// rate, and a model is gigabytes.
+class Sha256 {
+ public:
+  Sha256() : state_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    CHECK(state_ != nullptr && EVP_DigestInit_ex(state_.get(), EVP_sha256(), nullptr) == 1);
+  }
+  void add(const void* bytes, std::size_t n) {
+    CHECK(EVP_DigestUpdate(state_.get(), bytes, n) == 1);
+  }
+  std::string end() {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int size = 0;
+    CHECK(EVP_DigestFinal_ex(state_.get(), digest, &size) == 1);
+    return to_hex(ByteSpan(reinterpret_cast<const std::byte*>(digest), size));
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state_;
+};
+
+Result<void> hash_file(const std::string& path, Sha256& sha) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return io_error(path);
   posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -36,7 +59,7 @@ Result<void> hash_file(const std::string& path, crypto_hash_sha256_state& state)
   ssize_t n = 0;
   do {
     n = ::read(fd, buffer.data(), buffer.size());
-    if (n > 0) crypto_hash_sha256_update(&state, buffer.data(), static_cast<std::size_t>(n));
+    if (n > 0) sha.add(buffer.data(), static_cast<std::size_t>(n));
   } while (n > 0 || (n < 0 && errno == EINTR));
   const Error error = io_error(path);
   ::close(fd);
@@ -59,24 +82,20 @@ Result<Stamp> stamp_of(const std::string& path) {
 }
 
 Result<std::string> sha256_of(const std::string& path) {
-  crypto_hash_sha256_state state;
-  crypto_hash_sha256_init(&state);
+  Sha256 sha;
   HF_TRY(const std::vector<std::string> files, files_of(path));
   for (const std::string& file : files) {
     if (is_folder(path)) {
       HF_TRY(const Stamp stamp, stamp_of_file(file));
       const std::string name = file.substr(path.size() + 1);
-      crypto_hash_sha256_update(&state, reinterpret_cast<const unsigned char*>(name.c_str()),
-                                name.size() + 1);
+      sha.add(name.c_str(), name.size() + 1);
       unsigned char size[8];
       for (int i = 0; i < 8; ++i) size[i] = static_cast<unsigned char>(stamp.size >> (8 * i));
-      crypto_hash_sha256_update(&state, size, sizeof size);
+      sha.add(size, sizeof size);
     }
-    HF_CHECKED(hash_file(file, state));
+    HF_CHECKED(hash_file(file, sha));
   }
-  unsigned char digest[crypto_hash_sha256_BYTES];
-  crypto_hash_sha256_final(&state, digest);
-  return to_hex(ByteSpan(reinterpret_cast<const std::byte*>(digest), sizeof(digest)));
+  return sha.end();
 }
 
 }  // namespace holdfast::hf

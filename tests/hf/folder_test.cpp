@@ -118,6 +118,14 @@ TEST(Folder, OrderOfRows) {
             0);
 }
 
+// FIPS 180-4's example, so that it is what other programs call SHA-256.
+TEST(Sha256, OfAFileIsTheStandards) {
+  const hf_test::TempFolder temp;
+  std::ofstream(temp.at("abc")) << "abc";
+  EXPECT_EQ(sha256_of(temp.at("abc")).value(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 TEST(Folder, StampAndHashSeeEveryFile) {
   const hf_test::TempFolder temp;
   ASSERT_TRUE(cli::synth("tiny", temp.at("m.gguf"), "f32", 3, {}).has_value());
