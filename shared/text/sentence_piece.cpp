@@ -128,11 +128,13 @@ MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std:
       const TokenId id = words.find(part);
       return {id >= 0, id};
     };
+    for (std::size_t at = 1; at < text.size(); ++at) words.fetch(text.substr(0, at));
     Char before = decode_char(text.data());
     for (std::size_t at = before.bytes; at < text.size(); at += before.bytes) {
-      const auto [left_ok, left] = half(text.substr(0, at));
-      const auto [right_ok, right] = half(text.substr(at));
-      if (left_ok && right_ok) table.insert(left, right, {rank, static_cast<TokenId>(i)});
+      if (const auto [left_ok, left] = half(text.substr(0, at)); left_ok) {
+        const auto [right_ok, right] = half(text.substr(at));
+        if (right_ok) table.insert(left, right, {rank, static_cast<TokenId>(i)});
+      }
       if (text[at] == ' ' && before.point != ' ') before_space_.push_back(before.point);
       before = decode_char(text.data() + at);
     }

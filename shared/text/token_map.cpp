@@ -60,4 +60,9 @@ std::int32_t TokenMap::find(std::string_view key) const {
   return slots_[slot_for(key, head_of(key))].id;
 }
 
+void TokenMap::fetch(std::string_view key) const {
+  if (key.empty() || key.size() > longest_) return;
+  __builtin_prefetch(&slots_[hash_of(key, head_of(key)) & mask_]);
+}
+
 }  // namespace holdfast::text

@@ -1,8 +1,10 @@
-// Goal: what the planner counts for packed weights is what the layouts take, and formats with
-// tables of values have the values that files mean. Method: both sides' constants, for every type
-// with kernels.
+// Goal: what the planner counts for packed weights is what the layouts take, formats with tables of
+// values have the values that files mean, and packed bytes depend on the file alone. Method: both
+// sides' constants; memory that held something else before; for every type with kernels.
 
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 #include "shared/gguf/coded.h"
 #include "shared/plan/packed.h"
@@ -36,6 +38,19 @@ TEST(Packed, TablesAreTheFiles) {
         EXPECT_EQ(static_cast<float>(i - layout_of(format).offset), traits->values[i]);
       }
     }
+  }
+}
+
+// Lanes beyond a group's rows and k beyond the columns are zero, whatever lay there.
+TEST(Packed, MemoryThatWasUsedBeforeGetsTheSameBytes) {
+  for (const gguf::TensorType type : kernel_types()) {
+    const bool floats = gguf::type_traits(type)->block_elements == 1;
+    TestMatrix m = random_matrix(type, 40, floats ? 2100 : 2560, 20, 7);  // more than one run of k
+    const std::vector<std::uint8_t> fresh(m.packed.data, m.packed.data + m.packed.bytes());
+    std::memset(m.packed.data, 0xa5, m.packed.bytes());
+    ASSERT_EQ(pack_panels(m.packed, type, m.file.data(), m.row_bytes, 0, m.packed.panels), -1);
+    EXPECT_EQ(std::memcmp(m.packed.data, fresh.data(), fresh.size()), 0)
+        << gguf::type_traits(type)->name;
   }
 }
 

@@ -13,23 +13,46 @@ std::uint16_t half_at(const std::uint8_t* p) {
   return static_cast<std::uint16_t>(p[0] | p[1] << 8);
 }
 
-std::uint32_t word_at(const std::uint8_t* p) {
-  std::uint32_t w = 0;
-  std::memcpy(&w, p, 4);
+// Eight codes lie in one word, a byte each, and are taken apart together.
+constexpr std::uint64_t kEach = 0x0101010101010101;
+
+std::uint64_t eight_at(const std::uint8_t* p) {
+  std::uint64_t w = 0;
+  std::memcpy(&w, p, 8);
   return w;
 }
 
-// Low nibbles are elements 0..n, high nibbles n..2n.
-void nibble_halves(const std::uint8_t* q, int n, std::uint8_t* out) {
-  for (int i = 0; i < n; ++i) {
-    out[i] = q[i] & 15;
-    out[n + i] = q[i] >> 4;
+/// code[i] = src[i] >> shift & mask; n is a multiple of 8.
+void take_bits(const std::uint8_t* src, int n, int shift, unsigned mask, std::uint8_t* code) {
+  for (int i = 0; i < n; i += 8) {
+    const std::uint64_t w = eight_at(src + i) >> shift & mask * kEach;
+    std::memcpy(code + i, &w, 8);
   }
 }
 
+/// code[i] |= (src[i] >> shift & mask) << to.
+void add_bits(const std::uint8_t* src, int n, int shift, unsigned mask, int to,
+              std::uint8_t* code) {
+  for (int i = 0; i < n; i += 8) {
+    const std::uint64_t w = eight_at(code + i) | (eight_at(src + i) >> shift & mask * kEach) << to;
+    std::memcpy(code + i, &w, 8);
+  }
+}
+
+// Low nibbles are elements 0..n, high nibbles n..2n.
+void nibble_halves(const std::uint8_t* q, int n, std::uint8_t* code) {
+  take_bits(q, n, 0, 15, code);
+  take_bits(q, n, 4, 15, code + n);
+}
+
+/// Bit i of 32 is bit 4 of code i. A byte stands in all eight places, each place keeps its bit,
+/// and an addition carries it, whichever it is, to the top.
 void fifth_bits(const std::uint8_t* src, std::uint8_t* code) {
-  const std::uint32_t high = word_at(src);
-  for (int i = 0; i < 32; ++i) code[i] |= static_cast<std::uint8_t>((high >> i & 1) << 4);
+  for (int i = 0; i < 4; ++i) {
+    const std::uint64_t own = src[i] * kEach & 0x8040201008040201;
+    const std::uint64_t w = eight_at(code + 8 * i) | ((own + 0x7f * kEach) & 0x80 * kEach) >> 3;
+    std::memcpy(code + 8 * i, &w, 8);
+  }
 }
 
 // The 12 bytes of Q4_K and Q5_K: eight 6-bit scales and eight 6-bit minima.
@@ -45,9 +68,7 @@ void k4_scales(const std::uint8_t* s, Codes& out) {
 void read_q2_k(const std::uint8_t* src, Codes& out) {
   const std::uint8_t* q = src + 16;
   std::memcpy(out.scale, src, 16);  // scale | minimum << 4, as packed
-  for (int j = 0; j < 8; ++j) {     // 32 codes each
-    for (int i = 0; i < 32; ++i) out.code[32 * j + i] = q[j / 4 * 32 + i] >> (j % 4 * 2) & 3;
-  }
+  for (int j = 0; j < 8; ++j) take_bits(q + j / 4 * 32, 32, j % 4 * 2, 3, out.code + 32 * j);
   out.d[0] = half_at(src + 80);
   out.m = half_at(src + 82);
 }
@@ -57,10 +78,8 @@ void read_q3_k(const std::uint8_t* src, Codes& out) {
   const std::uint8_t* q = src + 32;
   const std::uint8_t* s = src + 96;
   for (int j = 0; j < 8; ++j) {
-    for (int i = 0; i < 32; ++i) {
-      const int two = q[j / 4 * 32 + i] >> (j % 4 * 2) & 3;
-      out.code[32 * j + i] = static_cast<std::uint8_t>(two | (mask[i] >> j & 1) << 2);
-    }
+    take_bits(q + j / 4 * 32, 32, j % 4 * 2, 3, out.code + 32 * j);
+    add_bits(mask, 32, j, 1, 2, out.code + 32 * j);
   }
   for (int i = 0; i < 16; ++i) {
     const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
@@ -83,11 +102,7 @@ void read_q5_k(const std::uint8_t* src, Codes& out) {
   k4_scales(src + 4, out);
   const std::uint8_t* high = src + 16;
   for (int j = 0; j < 4; ++j) nibble_halves(src + 48 + 32 * j, 32, out.code + 64 * j);
-  for (int j = 0; j < 8; ++j) {
-    for (int i = 0; i < 32; ++i) {
-      out.code[32 * j + i] |= static_cast<std::uint8_t>((high[i] >> j & 1) << 4);
-    }
-  }
+  for (int j = 0; j < 8; ++j) add_bits(high, 32, j, 1, 4, out.code + 32 * j);
 }
 
 void read_q6_k(const std::uint8_t* src, Codes& out) {
@@ -95,10 +110,8 @@ void read_q6_k(const std::uint8_t* src, Codes& out) {
     const int quarter = j % 4;
     const std::uint8_t* low = src + 64 * (j / 4) + quarter % 2 * 32;
     const std::uint8_t* high = src + 128 + 32 * (j / 4);
-    for (int i = 0; i < 32; ++i) {
-      const int four = low[i] >> (quarter / 2 * 4) & 15;
-      out.code[32 * j + i] = static_cast<std::uint8_t>(four | (high[i] >> (2 * quarter) & 3) << 4);
-    }
+    take_bits(low, 32, quarter / 2 * 4, 15, out.code + 32 * j);
+    add_bits(high, 32, 2 * quarter, 3, 4, out.code + 32 * j);
   }
   std::memcpy(out.scale, src + 192, 16);
   out.d[0] = half_at(src + 208);

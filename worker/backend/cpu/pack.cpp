@@ -1,115 +1,152 @@
 #include "worker/backend/cpu/pack.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "worker/backend/cpu/native.h"
 
 namespace holdfast::cpu {
 namespace {
 
-void or_dword(std::uint8_t* plane, int dword, int lane, std::uint32_t bits) {
-  std::uint8_t* at = plane + (dword * kLanes + lane) * 4;
-  std::uint32_t w = 0;
-  std::memcpy(&w, at, 4);
-  w |= bits;
-  std::memcpy(at, &w, 4);
-}
+// A panel's lanes are written one after another, so what all of them share should stay in L1.
+constexpr std::int64_t kRun = 2048;  // k
 
-/// Codes of one unit (8 k) of one lane into the planes of a zeroed block. Four codes read as one
-/// dword already lie as the planes want them: byte i belongs to k = i (mod 4).
-void place_unit(const Layout& l, std::uint8_t* block, int unit, int lane,
-                const std::uint8_t* code) {
-  constexpr std::uint32_t kEach = 0x01010101;
-  std::uint8_t* low = block + low_offset(l);
-  std::uint8_t* high = block + high_offset(l);
-  if (l.low_bits == 8) {
-    for (int half = 0; half < 2; ++half) {
-      std::memcpy(low + ((unit * 2 + half) * kLanes + lane) * 4, code + 4 * half, 4);
+using Span = std::array<std::uint32_t, kSpan / 4>;  // codes, four to a dword
+
+/// Bits [kFrom, kFrom + kBits) of a span's codes into one lane of a plane. Four codes read as one
+/// dword already lie as the planes want them, byte i of k = i (mod 4), so 8 / kBits dwords are
+/// shifted into one.
+template <int kBits, int kFrom>
+void place_plane(const Span& codes, int lane, std::uint8_t* plane) {
+  constexpr std::size_t kTogether = 8 / kBits;
+  constexpr std::uint32_t kMask = ((1u << kBits) - 1) * 0x01010101u;
+  for (std::size_t i = 0; i < kBits; ++i) {
+    std::uint32_t w = 0;
+    for (std::size_t j = 0; j < kTogether; ++j) {
+      w |= (codes[i * kTogether + j] >> kFrom & kMask) << (kBits * j);
     }
-    return;
-  }
-  for (int half = 0; half < 2; ++half) {
-    std::uint32_t four = 0;
-    std::memcpy(&four, code + 4 * half, 4);
-    const std::uint32_t top = four >> l.low_bits;
-    if (l.low_bits == 4) or_dword(low, unit, lane, (four & 15 * kEach) << (4 * half));
-    if (l.low_bits == 2) {
-      or_dword(low, unit / 2, lane, (four & 3 * kEach) << crumb_shift(unit, half));
-    }
-    if (l.high_bits == 1) or_dword(high, unit / 4, lane, (top & kEach) << bit_shift(unit, half));
-    if (l.high_bits == 2) {
-      or_dword(high, unit / 2, lane, (top & 3 * kEach) << crumb_shift(unit, half));
-    }
+    std::memcpy(plane + (i * kLanes + static_cast<std::size_t>(lane)) * 4, &w, 4);
   }
 }
 
 /// Block number `piece` of what a type's block holds.
-void place_block(const Layout& l, const Codes& codes, int piece, int lane, std::uint8_t* block) {
-  for (int i = 0; i < (l.d_each ? groups_of(l) : 1); ++i) {
+template <Format kFormat>
+void place_block(const Codes& codes, int piece, int lane, std::uint8_t* block) {
+  constexpr Layout kLayout = layout_of(kFormat);
+  constexpr int kGroups = groups_of(kLayout);
+  for (int i = 0; i < (kLayout.d_each ? kGroups : 1); ++i) {
     std::memcpy(block + 32 * i + 2 * lane, &codes.d[i], 2);
   }
-  if (l.has_m) std::memcpy(block + 32 + 2 * lane, &codes.m, 2);
-  for (int g = 0; g < groups_of(l); ++g) {
-    if (l.has_scale) block[scale_offset(l) + g * kLanes + lane] = codes.scale[g];
-    if (l.has_minimum && !l.nibbles)
-      block[minimum_offset(l) + g * kLanes + lane] = codes.minimum[g];
-  }
-  const std::uint8_t* code = codes.code + piece * l.block;
-  for (int u = 0; u < l.block / kUnit; ++u) place_unit(l, block, u, lane, code + u * kUnit);
-}
-
-bool float_is_finite(Format format, std::uint32_t bits) {
-  if (format == Format::kF32) return (bits & 0x7f800000u) != 0x7f800000u;
-  if (format == Format::kF16) return (bits & 0x7c00u) != 0x7c00u;
-  return (bits & 0x7f80u) != 0x7f80u;
-}
-
-bool pack_float_row(const PackedMatrix& m, const std::uint8_t* src, int lane, std::uint8_t* panel) {
-  const int width = layout_of(m.format).low_bits / 8;
-  bool finite = true;
-  for (std::int64_t k = 0; k < m.cols; ++k) {
-    std::uint32_t bits = 0;
-    std::memcpy(&bits, src + k * width, static_cast<std::size_t>(width));
-    finite = finite && float_is_finite(m.format, bits);
-    std::memcpy(panel + (k * kLanes + lane) * width, &bits, static_cast<std::size_t>(width));
-  }
-  return finite;
-}
-
-bool pack_quantised_row(const PackedMatrix& m, gguf::TensorType type, const std::uint8_t* src,
-                        int lane, std::uint8_t* panel) {
-  const Layout& l = layout_of(m.format);
-  const gguf::TypeTraits native = *gguf::type_traits(type);
-  const std::int64_t pieces = native.block_elements / static_cast<std::uint32_t>(l.block);
-  bool finite = true;
-  Codes codes;
-  for (std::int64_t b = 0; b < m.blocks; b += pieces) {
-    read_block(type, src, codes);
-    src += native.block_bytes;
-    finite = finite && is_finite(m.format, codes);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      place_block(l, codes, static_cast<int>(i), lane, panel + (b + i) * block_bytes(l));
+  if constexpr (kLayout.has_m) std::memcpy(block + 32 + 2 * lane, &codes.m, 2);
+  for (int g = 0; g < kGroups; ++g) {
+    if constexpr (kLayout.has_scale) {
+      block[scale_offset(kLayout) + g * kLanes + lane] = codes.scale[g];
+    }
+    if constexpr (kLayout.has_minimum && !kLayout.nibbles) {
+      block[minimum_offset(kLayout) + g * kLanes + lane] = codes.minimum[g];
     }
   }
+  constexpr int kBit = kSpan * kLanes / 8;  // bytes of a plane for one bit of a span's codes
+  for (int s = 0; s < kLayout.block / kSpan; ++s) {
+    Span span;
+    std::memcpy(span.data(), codes.code + piece * kLayout.block + s * kSpan, kSpan);
+    place_plane<kLayout.low_bits, 0>(span, lane,
+                                     block + low_offset(kLayout) + s * kLayout.low_bits * kBit);
+    if constexpr (kLayout.high_bits > 0) {
+      place_plane<kLayout.high_bits, kLayout.low_bits>(
+          span, lane, block + high_offset(kLayout) + s * kLayout.high_bits * kBit);
+    }
+  }
+}
+
+/// Values [k0, k1) of a row of floats, of which `kMost` are the exponent's bits: all ones is a NaN
+/// or infinity.
+template <typename T, T kMost>
+bool place_floats(const std::uint8_t* row, std::int64_t k0, std::int64_t k1, int lane,
+                  std::uint8_t* panel) {
+  bool finite = true;
+  for (std::int64_t k = k0; k < k1; ++k) {
+    T bits;
+    std::memcpy(&bits, row + k * static_cast<std::int64_t>(sizeof bits), sizeof bits);
+    finite = finite & ((bits & kMost) != kMost);
+    std::memcpy(panel + (k * kLanes + lane) * static_cast<std::int64_t>(sizeof bits), &bits,
+                sizeof bits);
+  }
   return finite;
+}
+
+/// Columns [k0, k1) of the row that starts at `row`, whole blocks of the type. False: a NaN or
+/// infinity among them.
+template <Format kFormat>
+bool place_row(gguf::TensorType type, const std::uint8_t* row, std::int64_t k0, std::int64_t k1,
+               int lane, std::uint8_t* panel) {
+  if constexpr (kFormat == Format::kF32) {
+    return place_floats<std::uint32_t, 0x7f800000>(row, k0, k1, lane, panel);
+  } else if constexpr (kFormat == Format::kF16) {
+    return place_floats<std::uint16_t, 0x7c00>(row, k0, k1, lane, panel);
+  } else if constexpr (kFormat == Format::kBF16) {
+    return place_floats<std::uint16_t, 0x7f80>(row, k0, k1, lane, panel);
+  } else {
+    constexpr Layout kLayout = layout_of(kFormat);
+    const gguf::TypeTraits native = *gguf::type_traits(type);
+    const auto elements = static_cast<std::int64_t>(native.block_elements);
+    const int pieces = static_cast<int>(elements) / kLayout.block;
+    const std::uint8_t* src = row + k0 / elements * native.block_bytes;
+    std::uint8_t* block = panel + k0 / kLayout.block * block_bytes(kLayout);
+    bool finite = true;
+    Codes codes;
+    for (std::int64_t k = k0; k < k1; k += elements, src += native.block_bytes) {
+      read_block(type, src, codes);
+      finite = finite & is_finite(kFormat, codes);
+      for (int i = 0; i < pieces; ++i, block += block_bytes(kLayout)) {
+        place_block<kFormat>(codes, i, lane, block);
+      }
+    }
+    return finite;
+  }
+}
+
+using PlaceRow = bool (*)(gguf::TensorType, const std::uint8_t*, std::int64_t, std::int64_t, int,
+                          std::uint8_t*);
+template <std::size_t... kFormats>
+constexpr auto functions_of(std::index_sequence<kFormats...>) {
+  return std::array<PlaceRow, sizeof...(kFormats)>{place_row<static_cast<Format>(kFormats)>...};
+}
+constexpr auto kPlaceRow =
+    functions_of(std::make_index_sequence<static_cast<std::size_t>(Format::kCount)>());
+
+/// What no row of the file fills: lanes beyond the group's rows, k beyond the columns, and the end
+/// of the last line. Memory may hold something else from before.
+void clear_padding(const PackedMatrix& m, int lanes, std::uint8_t* panel) {
+  const Layout& l = layout_of(m.format);
+  const bool whole = lanes == kLanes && m.cols == m.blocks * l.block;
+  const std::size_t used =
+      whole ? static_cast<std::size_t>(m.blocks) * static_cast<std::size_t>(block_bytes(l)) : 0;
+  std::memset(panel + used, 0, m.panel_bytes - used);
 }
 
 }  // namespace
 
 std::int64_t pack_panels(const PackedMatrix& out, gguf::TensorType type, const std::uint8_t* src,
                          std::size_t row_bytes, std::int64_t p0, std::int64_t p1) {
+  const PlaceRow place_row = kPlaceRow[static_cast<std::size_t>(out.format)];
   std::int64_t bad = -1;
   for (std::int64_t p = p0; p < p1; ++p) {
     std::uint8_t* panel = out.data + static_cast<std::size_t>(p) * out.panel_bytes;
-    std::memset(panel, 0, out.panel_bytes);
-    for (int lane = 0; lane < out.valid_lanes(p); ++lane) {
-      const std::int64_t row = out.first_row(p) + lane;
-      const std::uint8_t* from = src + static_cast<std::size_t>(row) * row_bytes;
-      const bool finite = layout_of(out.format).has_d
-                              ? pack_quantised_row(out, type, from, lane, panel)
-                              : pack_float_row(out, from, lane, panel);
-      if (!finite && bad < 0) bad = row;
+    const int lanes = out.valid_lanes(p);
+    clear_padding(out, lanes, panel);
+    std::int64_t first = kLanes;  // lane that is not finite
+    for (std::int64_t k = 0; k < out.cols; k += kRun) {
+      const std::int64_t end = std::min(k + kRun, out.cols);
+      for (int lane = 0; lane < lanes; ++lane) {
+        const auto row = static_cast<std::size_t>(out.first_row(p) + lane);
+        const bool finite = place_row(type, src + row * row_bytes, k, end, lane, panel);
+        if (!finite) first = std::min<std::int64_t>(first, lane);
+      }
     }
+    if (first < kLanes && bad < 0) bad = out.first_row(p) + first;
   }
   return bad;
 }
