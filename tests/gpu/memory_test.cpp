@@ -5,12 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "tests/gpu/house.h"
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/load.h"
+#include "worker/backend/opencl/queue.h"
 #include "worker/backend/opencl/station.h"
 
 namespace holdfast {
@@ -43,6 +46,7 @@ class GpuMemory : public ::testing::Test {
 
 TEST_F(GpuMemory, EveryCreationMayFailAndAllIsGivenBack) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  watch().type = CL_DEVICE_TYPE_GPU;  // weights go over pinned memory
   std::vector<float> expected;
   {
     auto whole = load(m);
@@ -55,6 +59,7 @@ TEST_F(GpuMemory, EveryCreationMayFailAndAllIsGivenBack) {
   std::int64_t n = 1;
   for (; n <= creations; ++n) {
     watch() = {};
+    watch().type = CL_DEVICE_TYPE_GPU;
     watch().fail_at = n;
     auto executor = load(m);
     if (executor.has_value()) {  // a kept program was built anew, or the run fails
@@ -190,6 +195,7 @@ TEST_F(GpuMemory, WeightsAreUploadedFromPinnedMemoryInTurn) {
   std::vector<float> rows[2];
   for (const bool late : {false, true}) {
     watch() = {};
+    watch().type = CL_DEVICE_TYPE_GPU;
     watch().late_writes = late;
     const auto executor =
         opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
@@ -200,6 +206,71 @@ TEST_F(GpuMemory, WeightsAreUploadedFromPinnedMemoryInTurn) {
     rows[late ? 1 : 0] = run_on(**executor, m, options);
   }
   EXPECT_EQ(rows[1], rows[0]);
+}
+
+// A processor has its large buffers in memory of ours, and weights are packed where they stay.
+TEST_F(GpuMemory, ADeviceThatIsTheHostCopiesNothing) {
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  const RunOptions options = gpu::on_device();
+  std::vector<float> rows[2];
+  for (const bool host : {false, true}) {
+    watch() = {};
+    watch().type = host ? CL_DEVICE_TYPE_CPU : CL_DEVICE_TYPE_GPU;
+    const auto executor =
+        opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    EXPECT_EQ(watch().pinned, host ? 0 : 2);
+    rows[host ? 1 : 0] = run_on(**executor, m, options);
+  }
+  EXPECT_EQ(rows[1], rows[0]);
+}
+
+TEST_F(GpuMemory, LargeBuffersOfAHostAreZeroAndKeepWhatIsWritten) {
+  watch().type = CL_DEVICE_TYPE_CPU;
+  auto picked = opencl::pick_devices(gpu::watched_api(), gpu::device());
+  ASSERT_TRUE(picked.has_value());
+  const auto station = opencl::Station::open(picked->at(0)).value();
+  opencl::Queue queue(gpu::watched_api(), station->make_queue().value(), 0);
+  const std::uint64_t bytes = (9 << 20) + 256;
+  const opencl::Buffer buffer = station->memory().take(queue.get(), bytes, "test").value();
+  EXPECT_GE(buffer.bytes(), bytes);
+  std::vector<std::uint8_t> there(bytes, 1);
+  queue.read(buffer.get(), 0, there.data(), bytes);
+  EXPECT_EQ(there, std::vector<std::uint8_t>(bytes, 0));
+  std::mt19937 random(6);
+  std::generate(there.begin(), there.end(), [&] { return static_cast<std::uint8_t>(random()); });
+  queue.write(buffer.get(), 0, there.data(), bytes);
+  std::vector<std::uint8_t> back(bytes);
+  queue.read(buffer.get(), 0, back.data(), bytes);
+  EXPECT_EQ(back, there);
+  EXPECT_EQ(queue.wait(), CL_SUCCESS);
+}
+
+// Layers that are alike run twice, every kernel of a pass has run, and what comes behind it has its
+// bits.
+TEST_F(GpuMemory, ARehearsalLeavesOutLayersThatAreAlike) {
+  auto demo = gguf::File::open(HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf");
+  ASSERT_TRUE(demo.has_value()) << demo.error().what;
+  const FamilyModel models[] = {family_of(std::move(demo).value(), 20),
+                                make_family("gemma2", 0, 20), make_family("mixtral", 0, 20)};
+  for (const FamilyModel& m : models) {
+    watch() = {};
+    auto executor = load(m);
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    const std::vector<float> expected = run_on(**executor, m, options());
+    const std::int32_t page = 0;
+    const std::vector<backend::Segment> segments = {{m.tokens.data(), 20, 0, &page, 1, false}};
+    watch().launches = 0, watch().kernels.clear();
+    ASSERT_TRUE((*executor)->forward(segments).has_value());
+    const std::int64_t all = std::exchange(watch().launches, 0);
+    const auto kernels = std::exchange(watch().kernels, {});
+    ASSERT_TRUE((*executor)->rehearse(segments).has_value());
+    EXPECT_EQ(watch().kernels, kernels);
+    if (&m == models) {
+      EXPECT_LT(watch().launches, all);
+    }
+    EXPECT_EQ(run_on(**executor, m, options()), expected);
+  }
 }
 
 TEST_F(GpuMemory, ThousandCyclesOfMixedSizesLeaveTheWholeDevice) {

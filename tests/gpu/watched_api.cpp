@@ -78,6 +78,16 @@ cl_int fill(cl_command_queue queue, cl_mem buffer, const void* pattern, std::siz
   return real().clEnqueueFillBuffer(queue, buffer, pattern, pattern_bytes, at, bytes, n, events,
                                     event);
 }
+void* map(cl_command_queue queue, cl_mem buffer, cl_bool blocking, cl_map_flags flags,
+          std::size_t at, std::size_t bytes, cl_uint n, const cl_event* events, cl_event* event,
+          cl_int* status) {
+  if (fails()) {
+    *status = CL_MAP_FAILURE;
+    return nullptr;
+  }
+  return real().clEnqueueMapBuffer(queue, buffer, blocking, flags, at, bytes, n, events, event,
+                                   status);
+}
 struct Write {
   cl_command_queue queue;
   cl_mem buffer;
@@ -117,6 +127,7 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
               const std::size_t* offset, const std::size_t* all, const std::size_t* group,
               cl_uint n, const cl_event* events, cl_event* event) {
   ++watch().launches;
+  watch().kernels.insert(kernel);
   if (watch().fail_launches != CL_SUCCESS) return watch().fail_launches;
   const cl_int status = real().clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, all, group,
                                                       n, events, event);
@@ -145,6 +156,7 @@ cl_int device_info(cl_device_id device, cl_device_info what, std::size_t bytes, 
   };
   other(CL_DEVICE_MAX_MEM_ALLOC_SIZE, watch().max_alloc);
   other(CL_DEVICE_GLOBAL_MEM_SIZE, watch().memory);
+  other(CL_DEVICE_TYPE, watch().type);
   other(CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, watch().vector_width);
   return status;
 }
@@ -164,6 +176,7 @@ opencl::Api make_watched() {
   api.clReleaseKernel = &release<&opencl::Api::clReleaseKernel, cl_kernel>;
   api.clReleaseEvent = &release<&opencl::Api::clReleaseEvent, cl_event>;
   api.clEnqueueFillBuffer = &fill;
+  api.clEnqueueMapBuffer = &map;
   api.clEnqueueWriteBuffer = &write;
   api.clWaitForEvents = &wait_for_events;
   api.clFinish = &finish;

@@ -3,6 +3,7 @@
 // creation fail, and makes the device look smaller than it is.
 
 #include <cstdint>
+#include <set>
 
 #include "worker/backend/opencl/api.h"
 
@@ -15,6 +16,7 @@ struct Watch {
   std::int64_t fail_every = 0;        // each whose number is a multiple of it fails; 0 = none
   std::int64_t builds = 0;            // of programs from source
   std::int64_t launches = 0;          // of kernels
+  std::set<cl_kernel> kernels;        // that were launched
   std::int64_t copies = 0;            // of rows from buffer to buffer
   cl_int fail_launches = CL_SUCCESS;  // what every launch of a kernel returns
   bool lose_copies = false;           // between buffers: they succeed, and nothing arrives
@@ -23,6 +25,7 @@ struct Watch {
   std::int64_t pinned = 0;      // pieces of host memory that the driver gave
   std::uint64_t max_alloc = 0;  // 0 = the device's own
   std::uint64_t memory = 0;
+  cl_device_type type = 0;
   cl_uint vector_width = 0;  // floats that it adds at once
 };
 

@@ -64,6 +64,13 @@ class Executor {
   /// names the segment), kModelFailed (the device failed: nothing that it holds counts any more,
   /// and it is not to be asked again).
   virtual Result<const float*> forward(const std::vector<Segment>& segments) = 0;
+  /// As forward(), of whose results nobody wants anything but that they can be computed: it may
+  /// leave out layers that are like others. A load's first passes, so that every kernel has run
+  /// when the first request comes.
+  virtual Result<void> rehearse(const std::vector<Segment>& segments) {
+    HF_CHECKED(forward(segments));
+    return {};
+  }
   /// Logits of tokens [first, first + n) of the last forward's batch (segments in order), in the
   /// place of those that it gave: [n][vocab]. So rows of a whole chunk need room for a few; their
   /// bits are those that forward() would have given. n is at most Limits::logit_rows; not for

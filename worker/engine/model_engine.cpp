@@ -1,6 +1,7 @@
 #include "worker/engine/model_engine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shared/plan/plan.h"
 
@@ -69,7 +70,8 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   single_.reserve(1);
   usage_.pages_total = config_.pages;
   if (config_.vocabulary.tokenizer) {
-    table_ = grammar::TokenTable::make(*config_.vocabulary.tokenizer);
+    table_ = std::exchange(config_.token_table, nullptr);
+    if (!table_) table_ = grammar::TokenTable::make(*config_.vocabulary.tokenizer);
     mask_.resize(table_->mask_words());
     short_mask_.resize(table_->mask_words());
     GrammarCompile compile = config_.compile_grammar;

@@ -54,6 +54,7 @@ inline constexpr std::int32_t kDraftsMax = plan::kDraftRows;
 struct ModelEngineConfig {
   std::int32_t vocab = 0;
   Vocabulary vocabulary;
+  std::shared_ptr<const grammar::TokenTable> token_table;  // of the vocabulary; null: it is made
   std::int64_t context = 0;
   std::int32_t slots = 0;
   std::int32_t pages = 0;

@@ -1,5 +1,6 @@
 // From a file to an engine that has already run once.
 
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "shared/base/log.h"
@@ -27,13 +28,26 @@ Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
   segment.n = std::max(1, static_cast<std::int32_t>(tokens.size()) - 1);
   segment.pages = &page;
   segment.n_logits = shape.causal ? 1 : 0;
-  HF_CHECKED(executor.forward({segment}));
+  HF_CHECKED(executor.rehearse({segment}));
   if (tokens.size() < 2 || !shape.causal) return {};
   segment.tokens = tokens.data() + segment.n;
   segment.start = segment.n;
   segment.n = 1;
-  HF_CHECKED(executor.forward({segment}));
+  HF_CHECKED(executor.rehearse({segment}));
   return {};
+}
+
+struct Words {
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  std::shared_ptr<const grammar::TokenTable> table;
+};
+
+/// A large vocabulary takes a quarter of a second of one thread.
+Result<Words> read_words(const gguf::File& file) {
+  Words words;
+  HF_TRY(words.tokenizer, text::Tokenizer::load(file));
+  words.table = grammar::TokenTable::make(*words.tokenizer);
+  return words;
 }
 
 Result<void> check_options(const EngineOptions& o, const std::string& path) {
@@ -126,10 +140,9 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const Engin
   }
   HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
   ModelEngineConfig config = configure(shape, options);
+  std::future<Result<Words>> reading;  // beside the weights
   if (shape.has_tokenizer) {
-    HF_TRY(config.vocabulary.tokenizer, text::Tokenizer::load(*file));
-    const std::string_view warning = config.vocabulary.tokenizer->warning();
-    if (!warning.empty()) log::warn("load tokenizer", {{"model", path}, {"warning", warning}});
+    reading = std::async(std::launch::async, [&file] { return read_words(*file); });
   }
   HF_TRY(const model::Program program, model::build_program(*file, shape));
   if (program.details.pooling_named) config.pooling = program.details.pooling;
@@ -143,6 +156,13 @@ Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const Engin
   load.cache_dir = options.cache_dir;
   HF_TRY(auto executor, backend::load(options.device, program, load));
   HF_CHECKED(warm_up(*executor, shape, config.context));
+  if (reading.valid()) {
+    HF_TRY(Words words, reading.get());
+    const std::string_view warning = words.tokenizer->warning();
+    if (!warning.empty()) log::warn("load tokenizer", {{"model", path}, {"warning", warning}});
+    config.vocabulary.tokenizer = std::move(words.tokenizer);
+    config.token_table = std::move(words.table);
+  }
   const std::string sha = options.model_sha.empty() ? "-" : options.model_sha;
   config.numerics_class = executor->class_prefix() + "/" + sha + "/" + options.kv_type + "/" +
                           plan_name(program, config.context);

@@ -1,6 +1,8 @@
 // A forward pass from segments to rows of logits.
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "shared/base/progress.h"
 #include "worker/backend/opencl/executor.h"
@@ -12,6 +14,40 @@ bool all_finite(const float* x, std::int64_t n) {
   bool finite = true;
   for (std::int64_t i = 0; i < n; ++i) finite &= std::isfinite(x[i]);
   return finite;
+}
+
+// Layers of a kind that a rehearsal runs: the first one's neighbours are not the others'.
+constexpr int kRehearsed = 2;
+
+bool alike(const std::vector<Product>& a, const std::vector<Product>& b) {
+  const auto same = [](const Product& p, const Product& q) {
+    return p.matrix.format == q.matrix.format && p.matrix.panels == q.matrix.panels &&
+           p.matrix.spans == q.matrix.spans && p.matrix.pieces.size() == q.matrix.pieces.size();
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+/// Whether the same kernels run, whatever the weights.
+bool alike(const DeviceOp& a, const DeviceOp& b) {
+  const auto key = [](const DeviceOp& op) {
+    const auto there = [](std::int32_t at) { return at >= 0; };
+    return std::tuple(op.kind, op.norm_kind, there(op.norm_at), there(op.norm_bias_at),
+                      there(op.bias_at[0]), there(op.bias_at[1]), there(op.head_norm_at[0]),
+                      there(op.head_norm_at[1]), there(op.gate_at), op.activate, op.gated,
+                      op.from_h, op.to_h, op.gate_rows, op.row_norm, op.rope, op.window > 0,
+                      op.scale != 1, op.cap > 0, op.norm_inside, there(op.next_norm_at),
+                      op.may_finish);
+  };
+  return key(a) == key(b) && alike(a.products, b.products);
+}
+
+/// Whether operations [at, end), a layer, are like those of the layer that begins at `first`.
+bool alike(const std::vector<DeviceOp>& ops, std::size_t first, std::size_t at, std::size_t end) {
+  for (std::size_t i = at; i < end; ++i) {
+    if (!alike(ops[first + i - at], ops[i])) return false;
+  }
+  const std::size_t behind = first + end - at;
+  return behind == ops.size() || ops[behind].layer != ops[first].layer;
 }
 
 }  // namespace
@@ -99,6 +135,22 @@ Result<const float*> OpenclExecutor::forward(const std::vector<backend::Segment>
   if (tokens_.empty()) return static_cast<const float*>(logits_.data());
   run(0, ops_.size());
   return finish();
+}
+
+/// A device that computes slowly would spend more time on its first passes than on its load.
+Result<void> OpenclExecutor::rehearse(const std::vector<backend::Segment>& segments) {
+  begin(segments);
+  std::vector<std::size_t> kinds;  // first operation of a layer of each kind
+  std::vector<int> runs;           // of them
+  for (std::size_t at = 0, end = 0; at < ops_.size(); at = end) {
+    for (end = at; end < ops_.size() && ops_[end].layer == ops_[at].layer;) ++end;
+    std::size_t kind = 0;
+    while (kind < kinds.size() && !alike(ops_, kinds[kind], at, end)) ++kind;
+    if (kind == kinds.size()) kinds.push_back(at), runs.push_back(0);
+    if (++runs[kind] <= kRehearsed) run(at, end);
+  }
+  HF_CHECKED(finish());
+  return {};
 }
 
 void OpenclExecutor::begin_more(std::int32_t first, std::int32_t n) {

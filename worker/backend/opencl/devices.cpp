@@ -74,6 +74,7 @@ Device describe(const Api& api, cl_platform_id platform, cl_device_id id, int nu
   d.version = text_of(d, CL_DEVICE_VERSION);
   d.extensions = text_of(d, CL_DEVICE_EXTENSIONS);
   d.gpu = (number_of<cl_device_type>(d, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0;
+  d.is_host = (number_of<cl_device_type>(d, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
   d.memory = std::min<std::uint64_t>(number_of<cl_ulong>(d, CL_DEVICE_GLOBAL_MEM_SIZE),
                                      memory_allowed(number));
   d.max_alloc = number_of<cl_ulong>(d, CL_DEVICE_MAX_MEM_ALLOC_SIZE);

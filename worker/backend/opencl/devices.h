@@ -18,6 +18,7 @@ struct Device {
   cl_platform_id platform_id = nullptr;
   std::string name, driver, platform, version, extensions;
   bool gpu = false;
+  bool is_host = false;         // a processor: its memory is the host's own
   std::uint64_t memory = 0;     // bytes; HOLDFAST_OPENCL_MEMORY lowers it
   std::uint64_t max_alloc = 0;  // bytes of one buffer
   std::uint64_t local_bytes = 0;

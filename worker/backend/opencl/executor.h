@@ -113,6 +113,7 @@ struct Token {  // as the kernels read it
 class OpenclExecutor final : public backend::Executor {
  public:
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  Result<void> rehearse(const std::vector<backend::Segment>& segments) override;
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;

@@ -10,7 +10,8 @@ namespace {
 
 std::atomic<std::uint64_t> g_buffers{0};
 
-constexpr std::uint64_t kRounding = 256;  // whole lines of any device's memory
+constexpr std::uint64_t kRounding = 256;      // whole lines of any device's memory
+constexpr std::uint64_t kOwnPages = 4 << 20;  // from which on huge pages waste little
 
 std::uint64_t rounded(std::uint64_t bytes) {
   return (std::max<std::uint64_t>(bytes, 1) + kRounding - 1) / kRounding * kRounding;
@@ -38,11 +39,13 @@ std::shared_ptr<DeviceMemory::Book> DeviceMemory::book_of(const Device& device) 
 
 Buffer::Buffer(Buffer&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)),
+      region_(std::move(other.region_)),
       handle_(std::move(other.handle_)),
       bytes_(std::exchange(other.bytes_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(owner_, other.owner_);
+  std::swap(region_, other.region_);
   std::swap(handle_, other.handle_);
   std::swap(bytes_, other.bytes_);
   return *this;
@@ -80,9 +83,14 @@ Result<Buffer> DeviceMemory::take_unfilled(std::uint64_t bytes, const std::strin
     return exhausted(bytes, what,
                      " but one buffer may have " + std::to_string(device_.max_alloc) + " only");
   }
+  cpu::Region region;
+  if (device_.is_host && bytes >= kOwnPages) {
+    HF_TRY(region, cpu::Region::take(bytes, what));
+  }
+  const cl_mem_flags where = region.data() != nullptr ? CL_MEM_USE_HOST_PTR : 0;
   cl_int status = CL_SUCCESS;
-  MemoryHandle handle(*device_.api, device_.api->clCreateBuffer(context_, CL_MEM_READ_WRITE, bytes,
-                                                                nullptr, &status));
+  MemoryHandle handle(*device_.api, device_.api->clCreateBuffer(context_, CL_MEM_READ_WRITE | where,
+                                                                bytes, region.data(), &status));
   if (status != CL_SUCCESS) return refused(status, bytes, what);
   g_buffers.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(book_->mutex);
@@ -91,12 +99,16 @@ Result<Buffer> DeviceMemory::take_unfilled(std::uint64_t bytes, const std::strin
   ++use.buffers;
   use.bytes += bytes;
   use.peak_bytes = std::max(use.peak_bytes, use.bytes);
-  return Buffer(*this, std::move(handle), bytes);
+  return Buffer(*this, std::move(region), std::move(handle), bytes);
 }
 
 Result<Buffer> DeviceMemory::take(cl_command_queue queue, std::uint64_t bytes,
                                   const std::string& what) {
   HF_TRY(Buffer buffer, take_unfilled(bytes, what));
+  if (buffer.region_.data() != nullptr) {  // zero already
+    buffer.region_.populate();
+    return buffer;
+  }
   const Api& api = *device_.api;
   const cl_uint zero = 0;
   cl_int status = api.clEnqueueFillBuffer(queue, buffer.get(), &zero, sizeof zero, 0,

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "worker/backend/cpu/memory.h"
 #include "worker/backend/opencl/devices.h"
 
 namespace holdfast::opencl {
@@ -20,7 +21,9 @@ struct MemoryUse {
 
 class DeviceMemory;
 
-/// Owns one buffer, and its place in the allocator's books. The allocator must outlive it.
+/// Owns one buffer, and its place in the allocator's books. The allocator must outlive it. A large
+/// one of a device that is the host lies in huge pages of ours: drivers take small ones, whose
+/// faults cost as much as filling them.
 class Buffer {
  public:
   Buffer() = default;
@@ -32,9 +35,10 @@ class Buffer {
 
  private:
   friend class DeviceMemory;
-  Buffer(DeviceMemory& owner, MemoryHandle handle, std::uint64_t bytes)
-      : owner_(&owner), handle_(std::move(handle)), bytes_(bytes) {}
+  Buffer(DeviceMemory& owner, cpu::Region region, MemoryHandle handle, std::uint64_t bytes)
+      : owner_(&owner), region_(std::move(region)), handle_(std::move(handle)), bytes_(bytes) {}
   DeviceMemory* owner_ = nullptr;
+  cpu::Region region_;  // outlives the handle; empty where the driver has the memory
   MemoryHandle handle_;
   std::uint64_t bytes_ = 0;
 };

@@ -136,8 +136,9 @@ std::uint64_t Weights::bytes() const {
 }
 
 /// Packs one tensor part by part and uploads each while the next one is packed, from two pieces of
-/// pinned memory in turn. A part is a number of whole groups, or, of a group that is larger than
-/// the staging memory, a number of its panels.
+/// pinned memory in turn; or, where the device is the host, packs to where the weights stay. A part
+/// is a number of whole groups, or, of a group that is larger than the staging memory, a number of
+/// its panels.
 class Weights::Packer {
  public:
   Packer(const Weights& to, Queue& queue, int threads)
@@ -145,6 +146,14 @@ class Weights::Packer {
   ~Packer() { queue_.finish(); }  // before the memory that it reads goes
 
   Result<void> take_staging(Station& station) {
+    const Device& device = station.device();
+    for (std::size_t i = 0; device.is_host && i < to_.slabs_.size(); ++i) {
+      HF_TRY(Mapping slab,
+             Mapping::make(*device.api, queue_.get(), to_.slabs_[i].get(), to_.slab_bytes_[i],
+                           CL_MAP_WRITE_INVALIDATE_REGION, "weights"));
+      mapped_.push_back(std::move(slab));
+    }
+    if (device.is_host) return {};
     for (Staging& staging : staging_) {
       HF_TRY(staging, Staging::take(*station.device().api, station.context(), queue_.get(),
                                     to_.part_bytes_most(), "weights on their way"));
@@ -183,10 +192,7 @@ class Weights::Packer {
                                  std::int64_t group_rows, std::int64_t panel) {
     const DeviceMatrix& m = to_.matrices_[job.matrix];
     cpu::PackedMatrix part = cpu::packed_geometry(m.format, rows, job.from.cols, group_rows);
-    turn_ ^= 1;
-    queue_.until(done_[turn_]);
-    CHECK(part.bytes() <= staging_[turn_].bytes());
-    part.data = staging_[turn_].data();
+    part.data = place_for(m, panel, part);
     std::atomic<std::int64_t> bad{-1};
     pool_.run([&](int worker) {
       const Share share = share_of(part.panels, worker, pool_.size());
@@ -199,9 +205,43 @@ class Weights::Packer {
       return refuse(Errc::kFileInvalid, job.from,
                     "holds a NaN or infinity in row " + std::to_string(row + bad));
     }
-    write(m, panel, part.panels);
-    done_[turn_] = queue_.done();
+    if (mapped_.empty()) {
+      write(m, panel, part.panels);
+      done_[turn_] = queue_.done();
+    } else if (part.data == apart_.data()) {
+      copy(m, panel, part.panels);
+    }
     return part.panels;
+  }
+
+  /// Where a part is packed that begins at `panel`: in the slab, if it lies in one.
+  std::uint8_t* place_for(const DeviceMatrix& m, std::int64_t panel,
+                          const cpu::PackedMatrix& part) {
+    if (mapped_.empty()) {
+      turn_ ^= 1;
+      queue_.until(done_[turn_]);
+      CHECK(part.bytes() <= staging_[turn_].bytes());
+      return staging_[turn_].data();
+    }
+    for (const Piece& piece : m.pieces) {
+      const std::int64_t before = panel - piece.first_panel;
+      if (before < 0 || before + part.panels > piece.panels) continue;
+      return mapped_[piece.slab].data() + piece.at + before * m.panel_bytes;
+    }
+    apart_.resize(part.bytes());
+    return apart_.data();
+  }
+
+  /// Panels of a part from `apart_` to the slabs that they lie in.
+  void copy(const DeviceMatrix& m, std::int64_t panel, std::int64_t panels) {
+    for (std::int64_t i = 0; i < panels; ++i) {
+      for (const Piece& piece : m.pieces) {
+        const std::int64_t before = panel + i - piece.first_panel;
+        if (before < 0 || before >= piece.panels) continue;
+        std::memcpy(mapped_[piece.slab].data() + piece.at + before * m.panel_bytes,
+                    apart_.data() + i * m.panel_bytes, static_cast<std::size_t>(m.panel_bytes));
+      }
+    }
   }
 
   void write(const DeviceMatrix& m, std::int64_t panel, std::int64_t panels) {
@@ -220,6 +260,8 @@ class Weights::Packer {
   const Weights& to_;
   Queue& queue_;
   ThreadPool pool_;
+  std::vector<Mapping> mapped_;      // [slabs], of a device that is the host
+  std::vector<std::uint8_t> apart_;  // a part that lies in more than one of them
   Staging staging_[2];
   EventHandle done_[2];  // what is in it has been uploaded
   int turn_ = 0;
@@ -246,14 +288,16 @@ Result<void> Weights::upload(Station& station, Queue& queue, int threads,
   const std::uint64_t vector_bytes = vector_values_.size() * sizeof(float);
   HF_TRY(vectors_, station.memory().take(queue.get(), vector_bytes, "vectors of weights"));
   queue.write(vectors_.get(), 0, vector_values_.data(), vector_bytes);
-  Packer packer(*this, queue, threads);
-  HF_CHECKED(packer.take_staging(station));
-  std::uint64_t done = vector_bytes;
-  for (const Job& job : jobs_) {
-    HF_CHECKED(packer.pack(job, [&](std::uint64_t bytes) {
-      done += bytes;
-      if (progress) progress(static_cast<double>(done) / static_cast<double>(all));
-    }));
+  {
+    Packer packer(*this, queue, threads);
+    HF_CHECKED(packer.take_staging(station));
+    std::uint64_t done = vector_bytes;
+    for (const Job& job : jobs_) {
+      HF_CHECKED(packer.pack(job, [&](std::uint64_t bytes) {
+        done += bytes;
+        if (progress) progress(static_cast<double>(done) / static_cast<double>(all));
+      }));
+    }
   }
   queue.finish();
   const cl_int status = queue.wait();  // where the memory becomes real
