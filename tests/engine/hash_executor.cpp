@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "worker/engine/row_passes.h"
 #include "worker/engine/philox.h"
 
 namespace holdfast::engine {

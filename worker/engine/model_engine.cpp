@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shared/plan/plan.h"
+#include "worker/engine/row_passes.h"
 
 namespace holdfast::engine {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "worker/engine/model_engine.h"
+#include "worker/engine/row_passes.h"
 
 namespace holdfast::engine {
 

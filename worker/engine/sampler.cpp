@@ -1,11 +1,11 @@
 #include "worker/engine/sampler.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <limits>
 
 #include "worker/engine/philox.h"
+#include "worker/engine/row_passes.h"
 #include "worker/model/exact_math.h"
 
 namespace holdfast::engine {
@@ -14,43 +14,11 @@ namespace {
 
 constexpr float kGreedyBelow = 1e-6f;
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
-constexpr int kLanes = 16;  // partial results, joined in order: the sum is one fixed expression
-
-float max_of(const float* x, std::int32_t n) {
-  float lanes[kLanes];
-  std::fill(lanes, lanes + kLanes, kExcluded);
-  std::int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
-  }
-  for (; i < n; ++i) lanes[0] = std::max(lanes[0], x[i]);
-  return *std::max_element(lanes, lanes + kLanes);
-}
-
-double sum_of(const float* x, std::int32_t n) {
-  double lanes[kLanes] = {};
-  std::int32_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lanes[j] += static_cast<double>(x[i + j]);
-  }
-  for (; i < n; ++i) lanes[0] += static_cast<double>(x[i]);
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
-}
 
 /// Whether an order of steps leaves this one out.
 bool has_step(const SamplingExtra* extra, sampling::Step step) {
   return extra == nullptr || extra->order.empty() ||
          std::find(extra->order.begin(), extra->order.end(), step) != extra->order.end();
-}
-
-/// Place of `id` in the total order, from 1.
-std::int32_t rank_of(const float* x, std::int32_t n, TokenId id) {
-  std::int32_t before = 0;
-  for (std::int32_t i = 0; i < id; ++i) before += x[i] >= x[id] ? 1 : 0;
-  for (std::int32_t i = id + 1; i < n; ++i) before += x[i] > x[id] ? 1 : 0;
-  return before + 1;
 }
 
 // What changes a row before anything is picked.
@@ -76,14 +44,6 @@ void append_number(std::string& out, double v) {
 }
 
 }  // namespace
-
-bool all_finite(const float* x, std::int64_t n) {
-  std::uint32_t bad = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    bad |= (std::bit_cast<std::uint32_t>(x[i]) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
-  }
-  return bad == 0;
-}
 
 Sampler::Sampler(std::int32_t vocab, std::vector<TokenId> end_ids)
     : vocab_(vocab),
@@ -185,8 +145,9 @@ void Sampler::select(const float* logits, std::int32_t k) {
   }
   for (TokenId id = 0; id < k; ++id) candidates_.push_back({logits[id], id});
   std::make_heap(candidates_.begin(), candidates_.end(), before);  // the worst one on top
-  for (TokenId id = k; id < vocab_; ++id) {
-    if (!(logits[id] > candidates_.front().logit)) continue;  // a later id loses a tie
+  for (TokenId id = k;; ++id) {
+    id = next_above(logits, id, vocab_, candidates_.front().logit);  // a later id loses a tie
+    if (id == vocab_) break;
     std::pop_heap(candidates_.begin(), candidates_.end(), before);
     candidates_.back() = {logits[id], id};
     std::push_heap(candidates_.begin(), candidates_.end(), before);
@@ -230,7 +191,8 @@ std::size_t Sampler::cut_top_p(const float* logits, float max, const wire::Sampl
   const bool has_k = s.top_k > 0 && s.top_k < vocab_;
   // Without top_k the prefix that top_p wants is found by trying longer and longer ones; with
   // min_p alone the prefix is cut afterwards, so it is tried the same way.
-  const double all = has_k ? 0 : weigh_all(logits, max, s.temperature);
+  const bool has_p = s.top_p < 1.0f;
+  const double all = has_k || !has_p ? 0 : weigh_all(logits, max, s.temperature);
   for (std::int32_t k = has_k ? s.top_k : std::min(128, vocab_);;) {
     select(logits, k);
     for (std::size_t i = 0; i < candidates_.size(); ++i) weights_[i] = candidates_[i].logit;
@@ -240,7 +202,8 @@ std::size_t Sampler::cut_top_p(const float* logits, float max, const wire::Sampl
       for (std::int32_t i = 0; i < k; ++i)
         total += static_cast<double>(weights_[static_cast<std::size_t>(i)]);
     }
-    const double wanted = s.top_p < 1.0f ? total * static_cast<double>(s.top_p) : total * 2;
+    const double wanted =
+        has_p ? total * static_cast<double>(s.top_p) : std::numeric_limits<double>::infinity();
     double cumulated = 0;
     for (std::int32_t i = 0; i < k; ++i) {
       const float w = weights_[static_cast<std::size_t>(i)];

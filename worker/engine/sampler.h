@@ -98,7 +98,4 @@ class Sampler {
   Dry dry_;
 };
 
-/// False if any of n values is NaN or infinite.
-bool all_finite(const float* x, std::int64_t n);
-
 }  // namespace holdfast::engine

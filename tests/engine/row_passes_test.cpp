@@ -1,0 +1,100 @@
+// Goal: passes over rows of logits give what the plain loops give, at every length and place.
+// Method: random rows with ties, infinities and NaNs, against std algorithms; e^x of a row against
+// e^x of one value at a time.
+
+#include "worker/engine/row_passes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "worker/model/exact_math.h"
+
+namespace holdfast::engine {
+namespace {
+
+std::vector<float> row_of(std::int32_t n, std::mt19937& random) {
+  std::vector<float> x(static_cast<std::size_t>(n));
+  for (float& v : x) v = static_cast<float>(static_cast<int>(random() % 41) - 20) * 0.75f;  // ties
+  return x;
+}
+
+std::vector<std::int32_t> lengths() {
+  std::vector<std::int32_t> n(70);
+  for (std::int32_t i = 0; i < 70; ++i) n[static_cast<std::size_t>(i)] = i;
+  n.push_back(1013);
+  return n;
+}
+
+TEST(RowPasses, AreThePlainLoops) {
+  std::mt19937 random(3);
+  for (const std::int32_t n : lengths()) {
+    const std::vector<float> x = row_of(n, random);
+    const float none = -std::numeric_limits<float>::infinity();
+    EXPECT_EQ(max_of(x.data(), n), n == 0 ? none : *std::max_element(x.begin(), x.end()));
+    double sum = 0;  // exact here: multiples of 0.75
+    for (const float v : x) sum += static_cast<double>(v);
+    EXPECT_EQ(sum_of(x.data(), n), sum);
+    for (std::int32_t id = 0; id < n; id += 7) {
+      const auto before = [&](std::int32_t i) {
+        const auto at = static_cast<std::size_t>(i), own = static_cast<std::size_t>(id);
+        return x[at] > x[own] || (x[at] == x[own] && i < id);
+      };
+      std::int32_t rank = 1;
+      for (std::int32_t i = 0; i < n; ++i) rank += before(i) ? 1 : 0;
+      EXPECT_EQ(rank_of(x.data(), n, id), rank) << n << " " << id;
+      std::int32_t next = id;
+      while (next < n && !(x[static_cast<std::size_t>(next)] > 10)) ++next;
+      EXPECT_EQ(next_above(x.data(), id, n, 10), next) << n << " " << id;
+    }
+    EXPECT_EQ(next_above(x.data(), 0, n, 1e9f), n);
+  }
+}
+
+TEST(RowPasses, EveryPlaceIsLookedAt) {
+  std::mt19937 random(4);
+  for (const std::int32_t n : lengths()) {
+    std::vector<float> x = row_of(n, random);
+    EXPECT_TRUE(all_finite(x.data(), n));
+    for (std::size_t i = 0; i < x.size(); i += 3) {
+      const float kept = x[i];
+      for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+        x[i] = bad;
+        EXPECT_FALSE(all_finite(x.data(), n)) << n << " " << i;
+      }
+      x[i] = 100;
+      EXPECT_EQ(max_of(x.data(), n), 100.0f);
+      EXPECT_EQ(next_above(x.data(), 0, n, 99), static_cast<std::int32_t>(i));
+      x[i] = kept;
+    }
+  }
+}
+
+TEST(RowPasses, ExpOfARowIsThatOfEachValue) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> value(-130, 0);
+  std::vector<float> x(1013), row(1013);
+  for (float& v : x) v = value(random);
+  x[5] = 0, x[6] = -0.0f, x[7] = -87, x[8] = -87.00001f, x[9] = -std::numeric_limits<float>::max();
+  for (const float scale : {1.0f, 0.7f, 3.0f}) {
+    model::exact_exp_array(x.data(), 0, scale, row.data(), 1013);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      float one = 0;
+      model::exact_exp_array(&x[i], 0, scale, &one, 1);
+      ASSERT_EQ(row[i], one) << x[i];
+      const double y = static_cast<double>(x[i] / scale);
+      EXPECT_NEAR(static_cast<double>(one), y < -87 ? 0 : std::exp(y), 3e-7 * std::exp(y)) << x[i];
+    }
+    model::exact_exp_array(x.data(), 0, scale, x.data(), 0);
+    std::vector<float> same = x;
+    model::exact_exp_array(same.data(), 0, scale, same.data(), 1013);
+    EXPECT_EQ(same, row);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::engine
