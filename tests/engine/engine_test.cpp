@@ -71,6 +71,19 @@ TEST(Engine, ChunkingChangesNothing) {
   }
 }
 
+// Tokens are picked by several threads, or by one.
+TEST(Engine, SamplingOnSeveralThreadsChangesNothing) {
+  const auto specs = varied(40);
+  std::vector<Outcome> expected;
+  for (const int workers : {1, 2, 3, 9}) {
+    TestEngine t(test_config(), workers);
+    const auto outcome = run_together(t, specs);
+    if (workers == 1) expected = outcome;
+    EXPECT_EQ(outcome, expected) << workers;
+    EXPECT_EQ(t.log->spread > 10, workers > 1);
+  }
+}
+
 TEST(Engine, PreemptionChangesNothing) {
   const auto specs = varied(40, 500);
   TestEngine wide;

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <thread>
 
-#include "worker/engine/row_passes.h"
 #include "worker/engine/philox.h"
+#include "worker/engine/row_passes.h"
 
 namespace holdfast::engine {
 
@@ -84,6 +85,14 @@ class HashExecutor final : public backend::Executor {
     const std::int32_t id = best_[static_cast<std::size_t>(row)];
     CHECK_MSG(id >= 0, "nobody wanted the best of this row");
     return id;
+  }
+  int workers() const override { return log_->workers; }
+  void on_workers(const std::function<void(int)>& work) override {
+    ++log_->spread;
+    std::vector<std::thread> others;
+    for (int i = 1; i < log_->workers; ++i) others.emplace_back(work, i);
+    work(0);
+    for (std::thread& other : others) other.join();
   }
   std::string class_prefix() const override { return "test/hash/r1"; }
   std::uint64_t allocations() const override { return 7; }
@@ -213,7 +222,8 @@ ModelEngineConfig test_config() {
   return c;
 }
 
-TestEngine::TestEngine(ModelEngineConfig config) {
+TestEngine::TestEngine(ModelEngineConfig config, int workers) {
+  log->workers = workers;
   config.logit_rows = std::max(config.logit_rows, config.slots);
   config.clock = &log->clock;
   auto executor = make_hash_executor(config, log);

@@ -24,6 +24,8 @@ struct HashLog {
   TokenId error_after = -1;         // forward fails where the logits behind this one are wanted
   Errc error = Errc::kNumericsNan;  // so
   bool gives_best = false;
+  int workers = 3;
+  std::int64_t spread = 0;                    // times that something was done on all of them
   std::int64_t best_rows = 0;                 // of which nothing else was wanted
   ManualClock clock;                          // moves with each forward, by:
   std::int64_t decode_us = 0, prompt_us = 0;  // each sequence that decodes, each prompt token
@@ -47,7 +49,7 @@ ModelEngineConfig test_config();
 struct TestEngine {
   std::shared_ptr<HashLog> log = std::make_shared<HashLog>();
   std::unique_ptr<ModelEngine> engine;
-  explicit TestEngine(ModelEngineConfig config = test_config());
+  explicit TestEngine(ModelEngineConfig config = test_config(), int workers = 3);
 };
 
 /// All that was produced for one sequence; `start` continuity is CHECKed as it comes in.

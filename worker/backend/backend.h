@@ -90,6 +90,10 @@ class Executor {
   virtual Memory memory() const = 0;
   /// Whether Segment::reads makes a difference.
   virtual bool reads_apart() const { return false; }
+  /// Threads that the engine may use between two calls, and work(i) once on each of them, 0 being
+  /// the caller's.
+  virtual int workers() const { return 1; }
+  virtual void on_workers(const std::function<void(int)>& work) { work(0); }
   /// "cpu/avx512/r1": backend, family and kernels revision.
   virtual std::string class_prefix() const = 0;
   /// Allocations on the device and of engine memory since the process started.

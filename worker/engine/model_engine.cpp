@@ -10,6 +10,8 @@ namespace holdfast::engine {
 
 namespace {
 
+constexpr int kSamplersMost = 4;  // each keeps five rows
+
 std::vector<TokenId> end_ids(const Vocabulary& vocabulary, std::int32_t vocab) {
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < vocab; ++id) {
@@ -68,6 +70,11 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   planned_.reserve(slots_.size());
   segments_.reserve(slots_.size());
   produced_.reserve(slots_.size());
+  ahead_.reserve(slots_.size());
+  const int samplers = std::min({executor_->workers(), config_.slots, kSamplersMost});
+  for (int i = 1; i < samplers; ++i) {
+    more_samplers_.emplace_back(config_.vocab, end_ids(config_.vocabulary, config_.vocab));
+  }
   single_.reserve(1);
   usage_.pages_total = config_.pages;
   if (config_.vocabulary.tokenizer) {
@@ -354,7 +361,10 @@ void ModelEngine::run() {
   if (!all.has_value() && all.error().code != Errc::kModelFailed && drop_drafts()) {
     all = executor_->forward(segments_);
   }
-  if (all.has_value()) return collect_all(*all);
+  if (all.has_value()) {
+    pick_ahead(*all);
+    return collect_all(*all);
+  }
   if (all.error().code == Errc::kModelFailed) return lose_device(all.error());
   if (planned_.size() == 1) return fail(*planned_[0].slot, all.error());
   for (const Planned& planned : planned_) {
@@ -422,7 +432,7 @@ const float* ModelEngine::row_at(const float* rows, std::int32_t row) const {
 
 void ModelEngine::sample_row(const Planned& planned, const float* rows, std::int32_t row) {
   if (planned.segment.best) return produce(*planned.slot, executor_->best(row), nullptr);
-  sample(*planned.slot, row_at(rows, row));
+  sample(*planned.slot, row_at(rows, row), &planned);
 }
 
 /// Nothing of it counts any more, so nobody's results do, and nothing is tried on it again.
@@ -443,8 +453,8 @@ void ModelEngine::fail(Slot& slot, const Error& error) {
   release(slot);
 }
 
-/// False if the grammar gives no mask.
-bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
+/// What does not depend on the text so far.
+void ModelEngine::plain_input(Slot& slot, SampleInput& in) {
   in.sampling = &slot.sampling;
   in.extra = &slot.extra;
   in.choice = slot.choice;
@@ -453,6 +463,11 @@ bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
   in.generated_n = slot.generated();
   in.mirostat_mu = &slot.mu;
   if (slot.breakers) in.breakers = *slot.breakers;
+}
+
+/// False if the grammar gives no mask.
+bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
+  plain_input(slot, in);
   if (slot.banned) {
     excluded_.clear();
     slot.banned->after(slot.tail, excluded_);
@@ -494,12 +509,14 @@ std::optional<TokenId> ModelEngine::in_time(Slot& slot, const float* row, Sample
   return sampler_.pick(row, in);
 }
 
-void ModelEngine::sample(Slot& slot, const float* row) {
+/// `picked`: who may have picked ahead from this row.
+void ModelEngine::sample(Slot& slot, const float* row, const Planned* picked) {
   SampleInput in;
   if (!fill_input(slot, in)) return fail(slot, grammar_error(slot.generated()));
   const bool replays = slot.replayed_n < slot.replayed.size();
   if (replays) in.forced = slot.replayed[slot.replayed_n];
-  std::optional<TokenId> id = sampler_.pick(row, in);
+  std::optional<TokenId> id =
+      picked != nullptr && picked->picked_from == row ? picked->picked : sampler_.pick(row, in);
   if (id.has_value() && slot.finishes) id = in_time(slot, row, in, *id);
   if (!id.has_value()) {
     const std::string at = "sample token " + std::to_string(slot.generated());

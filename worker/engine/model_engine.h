@@ -153,6 +153,8 @@ class ModelEngine final : public Engine {
     backend::Segment segment;
     bool scores = false;      // its prompt is being scored
     std::int32_t drafts = 0;  // last tokens of the segment that are guesses
+    const float* picked_from = nullptr;  // the row behind which `picked` was picked ahead
+    std::optional<TokenId> picked = std::nullopt;
   };
 
   Slot* find(SequenceKey key);
@@ -191,6 +193,8 @@ class ModelEngine final : public Engine {
 
   void run();
   void run_alone(const Planned& planned);
+  static bool picks_plainly(const Planned& planned);
+  void pick_ahead(const float* rows);
   void collect_all(const float* rows);
   void take_guessed(const Planned& planned, const float* rows, std::int32_t row);
   void collect(const Planned& planned, const float* rows, std::int32_t row, std::int32_t first);
@@ -203,8 +207,9 @@ class ModelEngine final : public Engine {
   std::string scores_into(Slot& slot, std::string extra);
   void give_scores(Slot& slot);
   bool fill_input(Slot& slot, SampleInput& in);
+  static void plain_input(Slot& slot, SampleInput& in);
   void sample_row(const Planned& planned, const float* rows, std::int32_t row);
-  void sample(Slot& slot, const float* row);
+  void sample(Slot& slot, const float* row, const Planned* picked = nullptr);
   void produce(Slot& slot, TokenId id, const float* row);
   std::optional<TokenId> in_time(Slot& slot, const float* row, SampleInput& in, TokenId picked);
   plan::Pooling usual_pooling() const;
@@ -218,6 +223,8 @@ class ModelEngine final : public Engine {
   PagePool pool_;
   PrefixCache cache_;
   Sampler sampler_;
+  std::vector<Sampler> more_samplers_;  // of the executor's other workers
+  std::vector<Planned*> ahead_;
   std::shared_ptr<const grammar::TokenTable> table_;  // null without a tokenizer
   std::unique_ptr<GrammarLoader> grammars_;           // the same
   std::shared_ptr<const BannedTexts> last_banned_;    // requests of one client ask for the same

@@ -125,6 +125,8 @@ class CpuExecutor final : public backend::Executor {
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
   bool reads_apart() const override { return &reading_ != &kernels_; }
+  int workers() const override { return pool_.size(); }
+  void on_workers(const std::function<void(int)>& work) override { pool_.run(work); }
   std::string class_prefix() const override;
   std::uint64_t allocations() const override { return region_count(); }
 
