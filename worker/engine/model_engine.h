@@ -151,8 +151,8 @@ class ModelEngine final : public Engine {
   struct Planned {
     Slot* slot;
     backend::Segment segment;
-    bool scores = false;      // its prompt is being scored
-    std::int32_t drafts = 0;  // last tokens of the segment that are guesses
+    bool scores = false;                 // its prompt is being scored
+    std::int32_t drafts = 0;             // last tokens of the segment that are guesses
     const float* picked_from = nullptr;  // the row behind which `picked` was picked ahead
     std::optional<TokenId> picked = std::nullopt;
   };
