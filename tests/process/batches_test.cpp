@@ -148,8 +148,13 @@ TEST_F(BatchHouse, FilesComeBackAsTheyWere) {
 TEST_F(BatchHouse, EachLineOnceInOrderThroughKills) {
   ASSERT_NO_FATAL_FAILURE(start());
   constexpr int kLines = 1000;
+  const auto long_body = [](int i) {  // enough work that it is not done before the last kill
+    json body = body_of(i);
+    body["max_tokens"] = 100 + i % 9;
+    return body;
+  };
   std::string input;
-  for (int i = 0; i < kLines; ++i) input += line_of(i, body_of(i));
+  for (int i = 0; i < kLines; ++i) input += line_of(i, long_body(i));
   const json file = upload(input);
   const json batch = make_batch(file["id"], "once");
   ASSERT_EQ(batch["status"], "validating") << batch.dump();
@@ -191,7 +196,7 @@ TEST_F(BatchHouse, EachLineOnceInOrderThroughKills) {
   }
   EXPECT_EQ(of_batch, kLines);
   for (const int i : {0, 1, 77, 500, 998, 999}) {
-    const json alone = post(kChat, body_of(i));
+    const json alone = post(kChat, long_body(i));
     EXPECT_EQ(lines[static_cast<std::size_t>(i)]["response"]["body"]["choices"], alone["choices"])
         << i;
   }
