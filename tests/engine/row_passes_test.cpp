@@ -89,7 +89,6 @@ TEST(RowPasses, ExpOfARowIsThatOfEachValue) {
       const double y = static_cast<double>(x[i] / scale);
       EXPECT_NEAR(static_cast<double>(one), y < -87 ? 0 : std::exp(y), 3e-7 * std::exp(y)) << x[i];
     }
-    model::exact_exp_array(x.data(), 0, scale, x.data(), 0);
     std::vector<float> same = x;
     model::exact_exp_array(same.data(), 0, scale, same.data(), 1013);
     EXPECT_EQ(same, row);

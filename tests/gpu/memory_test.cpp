@@ -42,6 +42,20 @@ class GpuMemory : public ::testing::Test {
     return opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
                              load_options(m, options()));
   }
+  /// What a device of this type computes, which is to load over so many pieces of pinned memory;
+  /// `late`: writes that nobody waits for come late.
+  static std::vector<float> rows_on(const FamilyModel& m, cl_device_type type, bool late,
+                                    std::int64_t pinned) {
+    watch() = {};
+    watch().type = type;
+    watch().late_writes = late;
+    const auto executor = load(m);
+    EXPECT_TRUE(executor.has_value()) << executor.error().what;
+    EXPECT_EQ(watch().pinned, pinned);
+    EXPECT_EQ(watch().late > 10, late);
+    watch().late_writes = false;
+    return executor.has_value() ? run_on(**executor, m, options()) : std::vector<float>();
+  }
 };
 
 TEST_F(GpuMemory, EveryCreationMayFailAndAllIsGivenBack) {
@@ -191,38 +205,15 @@ TEST_F(GpuMemory, ADeviceThatFailsInARunIsToldAsSuch) {
 // A part is packed while the one before it is on its way; none is packed over one that still is.
 TEST_F(GpuMemory, WeightsAreUploadedFromPinnedMemoryInTurn) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
-  const RunOptions options = gpu::on_device();
-  std::vector<float> rows[2];
-  for (const bool late : {false, true}) {
-    watch() = {};
-    watch().type = CL_DEVICE_TYPE_GPU;
-    watch().late_writes = late;
-    const auto executor =
-        opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
-    ASSERT_TRUE(executor.has_value()) << executor.error().what;
-    EXPECT_EQ(watch().pinned, 2);
-    EXPECT_EQ(watch().late > 10, late);
-    watch().late_writes = false;
-    rows[late ? 1 : 0] = run_on(**executor, m, options);
-  }
-  EXPECT_EQ(rows[1], rows[0]);
+  const auto expected = rows_on(m, CL_DEVICE_TYPE_GPU, false, 2);
+  EXPECT_EQ(rows_on(m, CL_DEVICE_TYPE_GPU, true, 2), expected);
 }
 
 // A processor has its large buffers in memory of ours, and weights are packed where they stay.
 TEST_F(GpuMemory, ADeviceThatIsTheHostCopiesNothing) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
-  const RunOptions options = gpu::on_device();
-  std::vector<float> rows[2];
-  for (const bool host : {false, true}) {
-    watch() = {};
-    watch().type = host ? CL_DEVICE_TYPE_CPU : CL_DEVICE_TYPE_GPU;
-    const auto executor =
-        opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
-    ASSERT_TRUE(executor.has_value()) << executor.error().what;
-    EXPECT_EQ(watch().pinned, host ? 0 : 2);
-    rows[host ? 1 : 0] = run_on(**executor, m, options);
-  }
-  EXPECT_EQ(rows[1], rows[0]);
+  const auto expected = rows_on(m, CL_DEVICE_TYPE_GPU, false, 2);
+  EXPECT_EQ(rows_on(m, CL_DEVICE_TYPE_CPU, false, 0), expected);
 }
 
 TEST_F(GpuMemory, LargeBuffersOfAHostAreZeroAndKeepWhatIsWritten) {

@@ -29,12 +29,8 @@ void ModelEngine::pick_ahead(const float* rows) {
     }
     rows += static_cast<std::int64_t>(planned.segment.n_logits) * config_.vocab;
   }
-  if (ahead_.size() < 2) {
-    for (Planned* planned : ahead_) planned->picked_from = nullptr;
-    return;
-  }
   std::atomic<std::size_t> next{0};
-  executor_->on_workers([&](int worker) {
+  const auto pick = [&](int worker) {
     const auto at = static_cast<std::size_t>(worker);
     if (at > more_samplers_.size()) return;
     Sampler& sampler = at == 0 ? sampler_ : more_samplers_[at - 1];
@@ -43,7 +39,8 @@ void ModelEngine::pick_ahead(const float* rows) {
       plain_input(*ahead_[i]->slot, in);
       ahead_[i]->picked = sampler.pick(ahead_[i]->picked_from, in);
     }
-  });
+  };
+  ahead_.size() < 2 ? pick(0) : executor_->on_workers(pick);
 }
 
 }  // namespace holdfast::engine

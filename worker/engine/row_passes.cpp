@@ -1,6 +1,5 @@
 #include "worker/engine/row_passes.h"
 
-#include <algorithm>
 #include <bit>
 #include <limits>
 

@@ -205,12 +205,9 @@ class Weights::Packer {
       return refuse(Errc::kFileInvalid, job.from,
                     "holds a NaN or infinity in row " + std::to_string(row + bad));
     }
-    if (mapped_.empty()) {
-      write(m, panel, part.panels);
-      done_[turn_] = queue_.done();
-    } else if (part.data == apart_.data()) {
-      copy(m, panel, part.panels);
-    }
+    const bool stays = !mapped_.empty() && part.data != apart_.data();
+    if (!stays) write(m, panel, part);
+    if (mapped_.empty()) done_[turn_] = queue_.done();
     return part.panels;
   }
 
@@ -232,28 +229,21 @@ class Weights::Packer {
     return apart_.data();
   }
 
-  /// Panels of a part from `apart_` to the slabs that they lie in.
-  void copy(const DeviceMatrix& m, std::int64_t panel, std::int64_t panels) {
-    for (std::int64_t i = 0; i < panels; ++i) {
-      for (const Piece& piece : m.pieces) {
-        const std::int64_t before = panel + i - piece.first_panel;
-        if (before < 0 || before >= piece.panels) continue;
-        std::memcpy(mapped_[piece.slab].data() + piece.at + before * m.panel_bytes,
-                    apart_.data() + i * m.panel_bytes, static_cast<std::size_t>(m.panel_bytes));
-      }
-    }
-  }
-
-  void write(const DeviceMatrix& m, std::int64_t panel, std::int64_t panels) {
+  /// A part's panels to the slabs that they lie in.
+  void write(const DeviceMatrix& m, std::int64_t panel, const cpu::PackedMatrix& part) {
     for (const Piece& piece : m.pieces) {
       const std::int64_t first = std::max(panel, piece.first_panel);
-      const std::int64_t last = std::min(panel + panels, piece.first_panel + piece.panels);
+      const std::int64_t last = std::min(panel + part.panels, piece.first_panel + piece.panels);
       if (first >= last) continue;
-      queue_.write_later(
-          to_.slab(piece),
-          piece.at + static_cast<std::uint64_t>((first - piece.first_panel) * m.panel_bytes),
-          staging_[turn_].data() + (first - panel) * m.panel_bytes,
-          static_cast<std::uint64_t>((last - first) * m.panel_bytes));
+      const std::uint64_t at =
+          piece.at + static_cast<std::uint64_t>((first - piece.first_panel) * m.panel_bytes);
+      const std::uint8_t* from = part.data + (first - panel) * m.panel_bytes;
+      const auto bytes = static_cast<std::uint64_t>((last - first) * m.panel_bytes);
+      if (mapped_.empty()) {
+        queue_.write_later(to_.slab(piece), at, from, bytes);
+      } else {
+        std::memcpy(mapped_[piece.slab].data() + at, from, bytes);
+      }
     }
   }
 
