@@ -1,6 +1,7 @@
 #pragma once
 // The measurements of bench/models, each on a house of its own, and what they share.
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -22,6 +23,11 @@ Result<void> bench_pressure(const Options& options, Report& report);
 Result<void> bench_balance(const Options& options, Report& report);
 /// The same open load with and without the checks of bounds.
 Result<void> bench_guards(const Options& options, Report& report);
+
+/// A house that waits long for a silent worker: these cases count what loads do, and a host that
+/// stands still for a moment would lose them a worker.
+Result<std::unique_ptr<House>> patient_house(const Options& options, const std::string& name,
+                                             std::vector<std::string> config = {});
 
 struct ModelWish {
   std::string name = "bench";

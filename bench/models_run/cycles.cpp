@@ -34,7 +34,7 @@ Result<void> one_cycle(House& house, client::Client& client, int cycle, Cycles& 
 }  // namespace
 
 Result<void> bench_cycles(const Options& options, Report& report) {
-  HF_TRY(const auto house, make_house(options, "cycles"));
+  HF_TRY(const auto house, patient_house(options, "cycles"));
   HF_CHECKED(house->start_worker("w0", {"--threads", "2"}, "model"));
   HF_CHECKED(add_model(*house, options, {"bench", "", 4, 512, false}));
   HF_TRY(const auto client, house->connect());

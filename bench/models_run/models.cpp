@@ -7,6 +7,12 @@ namespace holdfast::bench {
 
 using nlohmann::json;
 
+Result<std::unique_ptr<House>> patient_house(const Options& options, const std::string& name,
+                                             std::vector<std::string> config) {
+  config.emplace_back("link.worker_timeout_ms=5000");
+  return make_house(options, name, config);
+}
+
 Result<void> add_model(House& house, const Options& options, const ModelWish& wish) {
   const json args = {{"name", wish.name},   {"path", options.model},
                      {"slots", wish.slots}, {"context", wish.context},

@@ -14,7 +14,7 @@ using nlohmann::json;
 
 /// Bytes of one load of this file, as the daemon reserves them.
 Result<double> reserved_bytes(const Options& options, const ModelWish& wish) {
-  HF_TRY(const auto house, make_house(options, "measure"));
+  HF_TRY(const auto house, patient_house(options, "measure"));
   HF_CHECKED(add_model(*house, options, wish));
   HF_CHECKED(house->start_worker("w0"));
   HF_CHECKED(house->wait_ready(1));
@@ -63,7 +63,7 @@ Result<void> bench_collide(const Options& options, Report& report) {
   // One slot: a load cannot make itself smaller to fit beside the other.
   const ModelWish a{"a", R"({"load_ms":5})", 1, 1024, false};
   HF_TRY(const double bytes, reserved_bytes(options, {"bench", "{}", 1, 1024, true}));
-  HF_TRY(const auto house, make_house(options, "collide", {"models.dwell_ms=3600000"}));
+  HF_TRY(const auto house, patient_house(options, "collide", {"models.dwell_ms=3600000"}));
   HF_CHECKED(house->start_worker("w0", device_for(bytes, 1.5)));
   HF_CHECKED(add_model(*house, options, a));
   ModelWish b = a;
@@ -131,7 +131,7 @@ Result<void> bench_pressure(const Options& options, Report& report) {
   const std::string engine = R"({"load_ms":40,"step_us":2000})";
   HF_TRY(const double bytes, reserved_bytes(options, {"bench", "{}", 4, 1024, true}));
   HF_TRY(const auto house,
-         make_house(options, "pressure", {"models.dwell_ms=" + std::to_string(kDwellMs)}));
+         patient_house(options, "pressure", {"models.dwell_ms=" + std::to_string(kDwellMs)}));
   HF_CHECKED(house->start_worker("w0", device_for(bytes, 2.5)));
   for (const char* name : {"a", "b", "c"}) {
     HF_CHECKED(add_model(*house, options, {name, engine, 4, 1024, false}));

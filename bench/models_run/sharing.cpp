@@ -25,7 +25,7 @@ Result<std::vector<double>> tokens_of_workers(House& house) {
 }  // namespace
 
 Result<void> bench_balance(const Options& options, Report& report) {
-  HF_TRY(const auto house, make_house(options, "balance", {"models.loads_at_once=4"}));
+  HF_TRY(const auto house, patient_house(options, "balance", {"models.loads_at_once=4"}));
   HF_CHECKED(add_model(*house, options,
                        {"bench", R"({"step_us":5000,"slots":8,"pages":512})", 8, 1024, true}));
   for (int i = 0; i < kWorkers; ++i) {
@@ -74,7 +74,7 @@ Result<Guarded> measure_guarded(const Options& options, const std::string& name,
   std::vector<std::string> config = {"tenant.*.max_running=100000", "model.*.max_pages=10000000",
                                      "worker.*.max_running=100000", "queue.max_running=100000",
                                      "tenant.*.max_waiting=1000000"};
-  auto made = make_house(options, name, config);
+  auto made = patient_house(options, name, config);
   unsetenv("HOLDFAST_TEST_UNGUARDED");
   HF_TRY(const auto house, std::move(made));
   HF_CHECKED(add_model(*house, options,
