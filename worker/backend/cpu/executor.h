@@ -194,6 +194,7 @@ class CpuExecutor final : public backend::Executor {
   void expert_gate_up(const PackedOp& op, int worker);
   void expert_down(const PackedOp& op, int worker);
   std::uint8_t* page_of(std::int32_t layer, bool value, std::int64_t head) const;
+  const std::uint8_t* first_keys(const PackedOp& op, std::int64_t at) const;
   MatmulArgs product(const PackedMatrix& w, const Operand& x, int worker) const;
   template <class F>
   void for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker, F f);

@@ -350,6 +350,16 @@ void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, 
   }
 }
 
+/// Where piece `at` of attention begins to read.
+const std::uint8_t* CpuExecutor::first_keys(const PackedOp& op, std::int64_t at) const {
+  const TokenRun& run = runs_[static_cast<std::size_t>(at / shape_.kv_heads)];
+  const std::int64_t position = tokens_[static_cast<std::size_t>(run.first)].position;
+  const std::int64_t seen = op.window > 0 ? std::max<std::int64_t>(0, position + 1 - op.window) : 0;
+  const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(run.segment)];
+  return page_of(op.layer, false, at % shape_.kv_heads) +
+         segment.pages[seen / kPageTokens] * page_bytes_;
+}
+
 void CpuExecutor::attend(const PackedOp& op, int worker) {
   const auto group = static_cast<std::int32_t>(shape_.heads / shape_.kv_heads);
   std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
@@ -376,6 +386,8 @@ void CpuExecutor::attend(const PackedOp& op, int worker) {
     args.head_pad = static_cast<std::int32_t>(head_pad_);
     args.scale = op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
     args.scratch = workers_[static_cast<std::size_t>(worker)].attention;
+    const std::int64_t next = at + pool_.size();  // likely
+    args.then = first_keys(op, next < work ? next : at);
     const Kernels& kernels = run.first < writing_ ? kernels_ : reading_;
     if (!op.more) {
       kernels.attention(args);

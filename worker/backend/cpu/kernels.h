@@ -77,7 +77,8 @@ struct AttentionArgs {
   std::int32_t head_dim = 0;
   std::int32_t head_pad = 0;  // head_dim rounded up to 16
   float scale = 0;
-  float* scratch = nullptr;  // attention_scratch_floats
+  float* scratch = nullptr;            // attention_scratch_floats
+  const std::uint8_t* then = nullptr;  // keys that the next call begins with, or null; only fetched
   // For `attention_ranged` alone.
   std::int64_t window = 0;  // a token sees itself and the window - 1 tokens before; 0 = all
   std::int64_t seen = 0;    // every token sees positions [0, seen); 0 = those up to its own

@@ -93,6 +93,14 @@ HF_INLINE float lane_max(V v) {
   return fold_lanes(v, MaxLanes());
 }
 
+#define HF_OWN_SCALE 1
+/// As lanes.inc has it: VSCALEFPS rounds once too.
+HF_INLINE V scale_below(V p, V shifted, V c) {
+  const V n = _mm512_sub_ps(shifted, _mm512_set1_ps(0x1.8p23f));
+  const __mmask16 some = _mm512_cmp_ps_mask(c, _mm512_set1_ps(-104.0f), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(some, p, n);
+}
+
 HF_INLINE I load_int(const void* p) {
   return _mm512_loadu_si512(p);
 }
