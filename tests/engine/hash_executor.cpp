@@ -63,6 +63,7 @@ class HashExecutor final : public backend::Executor {
   }
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override {
     CHECK(n > 0 && n <= limits_.logit_rows);
+    CHECK(std::any_of(last_.begin(), last_.end(), [](const auto& s) { return s.more; }));
     std::fill(logits_.begin(), logits_.end(), -777.0f);  // what forward gave is gone
     std::int32_t given = 0;
     for (const backend::Segment& s : last_) {

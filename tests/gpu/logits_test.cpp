@@ -143,8 +143,9 @@ TEST(GpuLogits, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   const std::vector<float> expected = run_on(**executor, m, options);
   const std::int32_t mine[] = {1}, other[] = {0};
-  const std::vector<backend::Segment> both = {{m.tokens.data(), 5, 0, other, 1, false},
-                                              {m.tokens.data(), 40, 0, mine, 0, false}};
+  std::vector<backend::Segment> both = {{m.tokens.data(), 5, 0, other, 1, false},
+                                        {m.tokens.data(), 40, 0, mine, 0, false}};
+  both[1].more = true;
   ASSERT_TRUE((*executor)->forward(both).has_value());
   const std::uint64_t before = (*executor)->allocations();
   for (std::int32_t at = 0, rows = 1; at < 40; at += rows, rows += 7) {

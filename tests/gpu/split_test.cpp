@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/gpu/devices.h"
 #include "tests/gpu/house.h"
 #include "tests/gpu/watched_api.h"
@@ -38,6 +40,14 @@ void expect_same_bits(const std::string& device, const FamilyModel& m, RunOption
       options.chunk = chunk;
       options.neighbour = chunk == 9;
       EXPECT_EQ(run_on(**executor, m, options), expected) << device << " chunk " << chunk;
+    }
+    options.chunk = 0;
+    if (auto* layers = dynamic_cast<opencl::LayerSplit*>(executor->get())) {
+      for (const std::int32_t rows : {17, 6, 1}) {
+        layers->set_piece_rows(rows);
+        options.neighbour = rows == 6;
+        EXPECT_EQ(run_on(**executor, m, options), expected) << device << " pieces of " << rows;
+      }
     }
     EXPECT_EQ(watch().copies > 0, peers) << device;
   }
@@ -71,6 +81,91 @@ INSTANTIATE_TEST_SUITE_P(All, GpuSplit,
                                            "phi3", "gpt2", "bert"),
                          [](const auto& info) { return info.param; });
 
+/// A batch's logits, and of rows of which the best token alone is wanted that one.
+std::vector<float> results(backend::Executor& executor,
+                           const std::vector<backend::Segment>& segments, std::size_t vocab) {
+  const auto rows = executor.forward(segments);
+  EXPECT_TRUE(rows.has_value()) << rows.error().what;
+  std::vector<float> all;
+  std::int32_t row = 0;
+  for (const backend::Segment& s : segments) {
+    for (std::int32_t i = 0; i < s.n_logits && rows.has_value(); ++i, ++row) {
+      const float* at = *rows + static_cast<std::size_t>(row) * vocab;
+      if (s.best) {
+        all.push_back(static_cast<float>(executor.best(row)));
+      } else {
+        all.insert(all.end(), at, at + vocab);
+      }
+    }
+  }
+  return all;
+}
+
+TEST(GpuSplits, PiecesGiveTheRowsOfTheirBatch) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 3, 40);  // the embedding is the output's matrix
+  const RunOptions options = gpu::on_device();
+  watch() = {};
+  const auto executor = load_on(several_devices(2, '+'), m, options);
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  auto* split = dynamic_cast<opencl::LayerSplit*>(executor->get());
+  ASSERT_NE(split, nullptr);
+  const std::int32_t pages[] = {0, 1};
+  const backend::Segment seen{m.tokens.data(), 12, 0, pages, 5, false};
+  backend::Segment best{m.tokens.data() + 3, 20, 0, pages + 1, 2, false};
+  best.best = true;
+  for (const auto& batch : {std::vector{seen, best}, std::vector{best, seen}}) {
+    split->set_piece_rows(1000);
+    const std::vector<float> whole = results(*split, batch, m.columns());
+    EXPECT_EQ(whole.size(), 2 + 5 * m.columns());
+    const std::map<std::int32_t, std::int64_t> pieces_of = {{17, 1}, {16, 2}, {5, 6}, {1, 8}};
+    for (const auto& [rows, pieces] : pieces_of) {
+      split->set_piece_rows(rows);
+      watch().copies = 0;
+      EXPECT_EQ(results(*split, batch, m.columns()), whole) << rows;
+      EXPECT_EQ(watch().copies, 2 * pieces) << rows;  // to the first device, to the second one
+    }
+  }
+}
+
+using Cut = std::vector<std::vector<std::int64_t>>;  // by piece: rows, first logit, and n, start
+                                                     // and logits of each segment
+
+Cut cut(opencl::Pieces& pieces, const std::vector<backend::Segment>& segments, std::int32_t rows) {
+  Cut all;
+  for (const opencl::BatchPiece& p : pieces.cut(segments, rows)) {
+    all.push_back({p.rows, p.first_logit});
+    for (const backend::Segment& s : p.segments) {
+      EXPECT_EQ(s.tokens, segments[0].tokens + s.start);
+      all.back().insert(all.back().end(), {s.n, s.start, s.n_logits});
+    }
+  }
+  return all;
+}
+
+TEST(GpuSplits, ABatchIsCutBetweenItsTokens) {
+  const std::int32_t token = 7, page = 0;
+  backend::Limits limits;
+  limits.batch_segments = 3;
+  opencl::Pieces pieces(limits, 4);
+  const backend::Segment ten{&token, 10, 0, &page, 3, false};
+  EXPECT_EQ(cut(pieces, {ten}, 11), (Cut{{10, 0, 10, 0, 3}}));
+  EXPECT_EQ(cut(pieces, {ten}, 5), (Cut{{5, 0, 5, 0, 0}, {5, 0, 5, 5, 3}}));
+  EXPECT_EQ(cut(pieces, {ten}, 3), (Cut{{4, 0, 4, 0, 0}, {3, 0, 3, 4, 0}, {3, 0, 3, 7, 3}}));
+  EXPECT_EQ(cut(pieces, {ten}, 1),
+            (Cut{{3, 0, 3, 0, 0}, {3, 0, 3, 3, 0}, {2, 0, 2, 6, 1}, {2, 1, 2, 8, 2}}));
+  const backend::Segment one{&token, 1, 0, &page, 1, false}, four{&token, 4, 0, &page, 4, false};
+  EXPECT_EQ(cut(pieces, {one, four, one}, 3),
+            (Cut{{3, 0, 1, 0, 1, 2, 0, 2}, {3, 3, 2, 2, 2, 1, 0, 1}}));
+  backend::Segment asked = ten;
+  asked.more = true;
+  EXPECT_EQ(cut(pieces, {one, asked}, 2).size(), 1u);
+  asked = ten;
+  asked.hidden = true;
+  EXPECT_EQ(cut(pieces, {one, asked}, 2).size(), 1u);
+  EXPECT_EQ(cut(pieces, {}, 2).size(), 0u);
+}
+
 TEST(GpuSplits, MoreLogitsAreThoseOfAForward) {
   HF_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 3, 40);
@@ -80,7 +175,8 @@ TEST(GpuSplits, MoreLogitsAreThoseOfAForward) {
     const auto executor = load_on(several_devices(2, between), m, options);
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
     const std::int32_t pages[] = {0};
-    const std::vector<backend::Segment> segments = {{m.tokens.data(), 40, 0, pages, 1, false}};
+    std::vector<backend::Segment> segments = {{m.tokens.data(), 40, 0, pages, 1, false}};
+    segments[0].more = true;
     ASSERT_TRUE((*executor)->forward(segments).has_value());
     const auto more = (*executor)->more_logits(7, 11);
     ASSERT_TRUE(more.has_value());
@@ -133,12 +229,16 @@ TEST(GpuSplits, ADeviceThatFailsInARunIsToldAsSuch) {
     watch() = {};
     const auto executor = load_on(several_devices(2, between), m, gpu::on_device());
     ASSERT_TRUE(executor.has_value());
+    auto* layers = dynamic_cast<opencl::LayerSplit*>(executor->get());
     watch().fail_launches = CL_OUT_OF_RESOURCES;
-    const std::int32_t page = 0;
-    const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 1, false}});
-    ASSERT_FALSE(rows.has_value());
-    EXPECT_EQ(rows.error().code, Errc::kModelFailed);
-    EXPECT_NE(rows.error().what.find("CL_OUT_OF_RESOURCES"), std::string::npos);
+    for (const std::int32_t pieces : {1, 4}) {
+      if (layers != nullptr) layers->set_piece_rows(20 / pieces);
+      const std::int32_t page = 0;
+      const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 1, false}});
+      ASSERT_FALSE(rows.has_value());
+      EXPECT_EQ(rows.error().code, Errc::kModelFailed);
+      EXPECT_NE(rows.error().what.find("CL_OUT_OF_RESOURCES"), std::string::npos);
+    }
   }
   watch() = {};
 }

@@ -235,8 +235,9 @@ TEST(Executor, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
       if (family == "scalar") continue;  // slow; the executor is the same
       const auto executor = open(c, family, 2, "f16");
       const std::vector<float> expected = run_chunks(*executor, c, n, n);
-      const std::vector<backend::Segment> both = {{c.tokens.data(), 5, 0, other, 1},
-                                                  {c.tokens.data(), n, 0, mine, 0}};
+      std::vector<backend::Segment> both = {{c.tokens.data(), 5, 0, other, 1},
+                                            {c.tokens.data(), n, 0, mine, 0}};
+      both[1].more = true;
       ASSERT_TRUE(executor->forward(both).has_value());
       const std::uint64_t before = executor->allocations();
       for (std::int32_t at = 0, rows = 1; at < n; at += rows, rows += 7) {

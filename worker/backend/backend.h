@@ -35,6 +35,8 @@ struct Segment {
   /// and what the logits have in their place is not said. Not asked of an Executor that cannot
   /// give_best().
   bool best = false;
+  /// more_logits() may be asked for its tokens.
+  bool more = false;
 };
 
 struct Limits {
@@ -73,8 +75,9 @@ class Executor {
   }
   /// Logits of tokens [first, first + n) of the last forward's batch (segments in order), in the
   /// place of those that it gave: [n][vocab]. So rows of a whole chunk need room for a few; their
-  /// bits are those that forward() would have given. n is at most Limits::logit_rows; not for
-  /// segments that want `hidden`. Errors as forward's.
+  /// bits are those that forward() would have given. n is at most Limits::logit_rows. Only for
+  /// batches with a segment that says `more`, and not for segments that want `hidden`. Errors as
+  /// forward's.
   virtual Result<const float*> more_logits(std::int32_t first, std::int32_t n) = 0;
   /// What the last layer gave for token `i` of the batch (segments in order), behind the output
   /// norm if there is one: [width], valid until the next forward. Only of segments that want it.

@@ -248,6 +248,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   backend::Segment s;
   s.hidden = slot.pooler != nullptr;
   s.reads = slot.reads;
+  s.more = slot.scores != nullptr;
   s.n_logits = rows_wanted(slot, n);
   s.best = s.n_logits > 0 && wants_best(slot);
   rows_left_ -= std::max(s.n_logits - 1, 0);

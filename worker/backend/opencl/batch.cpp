@@ -194,16 +194,18 @@ Result<void> OpenclExecutor::settle() {
   return {};
 }
 
-/// The rows whose logits somebody sees, and of the others where the greatest one is.
-void OpenclExecutor::read_logits() {
+/// The rows whose logits somebody sees, and of the others where the greatest one is; on the host
+/// `first` rows lie before them.
+void OpenclExecutor::read_logits(std::int32_t first) {
   if (best_n_ > 0) {
-    queue_.read_block({scratch_.best.get(), wanted_n_}, {0, 1, 0, wanted_n_}, best_.data(),
+    queue_.read_block({scratch_.best.get(), wanted_n_}, {0, 1, 0, wanted_n_}, best_.data() + first,
                       wanted_n_);
   }
+  float* logits = logits_.data() + static_cast<std::int64_t>(first) * shape_.vocab;
   for (std::int32_t row = 0, end = 0; row < wanted_n_; row = end + 1) {
     end = row;
     while (end < wanted_n_ && wants_best_[static_cast<std::size_t>(end)] == 0) ++end;
-    queue_.read_block(scratch_.logits.at(), {row, end - row, 0, shape_.vocab}, logits_.data(),
+    queue_.read_block(scratch_.logits.at(), {row, end - row, 0, shape_.vocab}, logits,
                       shape_.vocab);
   }
 }
@@ -224,11 +226,20 @@ Result<void> OpenclExecutor::check_best() const {
 
 /// The results as the host sees them, checked.
 Result<const float*> OpenclExecutor::finish() {
-  read_logits();
+  read_logits(0);
   if (hidden_wanted_) {
     const RowsAt x = scratch_.x.at();
     queue_.read_block(x, {0, batch_rows(), 0, x.stride}, hidden_.data(), x.stride);
   }
+  return checked();
+}
+
+Result<const float*> OpenclExecutor::conclude(const std::vector<backend::Segment>& segments) {
+  plan_batch(segments);
+  return checked();
+}
+
+Result<const float*> OpenclExecutor::checked() {
   HF_CHECKED(settle());
   queue_.finish();
   HF_CHECKED(settle());
@@ -236,6 +247,13 @@ Result<const float*> OpenclExecutor::finish() {
   HF_CHECKED(check_best());
   HF_CHECKED(check_results(logits_.data(), shape_.vocab, hidden_.data()));
   return static_cast<const float*>(logits_.data());
+}
+
+RowsAt OpenclExecutor::inbox() const {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(limits_.batch_tokens) *
+                              static_cast<std::uint64_t>(scratch_.x.stride) * sizeof(float);
+  const Buffer& buffer = scratch_.qkv.buffer;
+  return {buffer.bytes() < bytes ? nullptr : buffer.get(), scratch_.x.stride};
 }
 
 Result<void> OpenclExecutor::check_results(const float* logits, std::int64_t vocab,

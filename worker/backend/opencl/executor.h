@@ -133,6 +133,13 @@ class OpenclExecutor final : public backend::Executor {
   Result<void> settle();
   /// The same, then the logits that were wanted (and outputs, for hidden()), checked.
   Result<const float*> finish();
+  /// Instead, for a batch that comes in pieces, a begin() each: enqueues the reading of a piece's
+  /// logits, of which `first` rows came before, and at last the results of all of `segments`.
+  void give(std::int32_t first) { read_logits(first); }
+  Result<const float*> conclude(const std::vector<backend::Segment>& segments);
+  /// Where rows of x may wait while nothing runs here: memory of a pass. No buffer if it is too
+  /// small.
+  RowsAt inbox() const;
   /// kNumericsNan: one of the batch's logits or outputs is not finite. logits: [wanted][vocab].
   Result<void> check_results(const float* logits, std::int64_t vocab, const float* hidden) const;
   const std::vector<DeviceOp>& operations() const { return ops_; }
@@ -143,6 +150,7 @@ class OpenclExecutor final : public backend::Executor {
     return Staging::take(*station_->device().api, station_->context(), queue_.get(), bytes, what);
   }
   const Scratch& scratch() const { return scratch_; }
+  const backend::Limits& limits() const { return limits_; }
   std::int64_t width() const { return shape_.width; }
   std::int64_t batch_rows() const { return static_cast<std::int64_t>(tokens_.size()); }
   std::int64_t result_rows(std::size_t op) const;  // of an operation: the batch's, or its slots
@@ -191,7 +199,8 @@ class OpenclExecutor final : public backend::Executor {
   // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
   Error bad_row(std::int32_t token) const;
-  void read_logits();
+  Result<const float*> checked();
+  void read_logits(std::int32_t first);
   Result<void> check_best() const;
 
   // forward.cpp: one method an operation.

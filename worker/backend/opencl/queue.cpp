@@ -85,6 +85,10 @@ void Queue::copy_block(const RowsAt& from, const RowsAt& to, const Block& block)
                                      target.pitch, 0, 0, nullptr, nullptr));
 }
 
+void Queue::move(cl_mem from, cl_mem to, std::uint64_t bytes) {
+  note(api_->clEnqueueCopyBuffer(handle_.get(), from, to, 0, 0, bytes, 0, nullptr, nullptr));
+}
+
 EventHandle Queue::done() {
   cl_event event = nullptr;
   note(api_->clEnqueueMarkerWithWaitList(handle_.get(), 0, nullptr, &event));

@@ -63,11 +63,15 @@ class Queue {
                    std::int64_t host_stride);
   /// From one buffer to the same place of another one of the same context.
   void copy_block(const RowsAt& from, const RowsAt& to, const Block& block);
+  /// The first bytes of a buffer to those of another one, on this device.
+  void move(cl_mem from, cl_mem to, std::uint64_t bytes);
   /// When all that was enqueued so far is done, told to the driver at once so that another queue
   /// of the context can wait for it. Empty where the driver refuses, which wait() tells.
   EventHandle done();
   /// Until that is so; at once for an empty one.
   void until(const EventHandle& done);
+  /// Has the device begin.
+  void flush() { note(api_->clFlush(handle_.get())); }
   /// What is enqueued from now on waits for these.
   void wait_for(const std::vector<cl_event>& events);
   /// Until all is done; failures are left to wait().

@@ -4,9 +4,17 @@
 #include "worker/backend/opencl/rates.h"
 
 namespace holdfast::opencl {
+namespace {
+
+// Devices stand still while the first piece comes and the last one goes: more pieces, less of that.
+constexpr std::size_t kPiecesEach = 4;  // for each device
+
+}  // namespace
 
 LayerSplit::LayerSplit(Parts&& parts, std::vector<Staging>&& host, std::vector<std::int64_t> layers)
-    : Group(std::move(parts), std::move(host), 1), layers_(std::move(layers)) {
+    : Group(std::move(parts), std::move(host), 1),
+      layers_(std::move(layers)),
+      pieces_(parts_[0]->limits(), kPiecesEach * parts_.size()) {
   // Where the last part holds the embedding too, because it is the output's matrix, it looks the
   // tokens up, and the first layers get its rows.
   const std::size_t last = parts_.size() - 1;
@@ -14,10 +22,21 @@ LayerSplit::LayerSplit(Parts&& parts, std::vector<Staging>&& host, std::vector<s
   if (before > 0) legs_.push_back({last, 0, before});
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     legs_.push_back({p, p == last ? before : 0, parts_[p]->operations().size()});
+    may_wait_ = may_wait_ && parts_[p]->inbox().buffer != nullptr;
   }
 }
 
 Result<const float*> LayerSplit::forward(const std::vector<backend::Segment>& segments) {
+  const bool together = parts_.size() > 1 && may_wait_;
+  if (together) {
+    const std::vector<BatchPiece>& pieces = pieces_.cut(segments, piece_rows_);
+    if (pieces.size() > 1) {
+      const Result<void> ran = run_pieces(pieces);
+      HF_CHECKED(settle());
+      HF_CHECKED(ran);
+      return parts_.back()->conclude(segments);
+    }
+  }
   begin(segments);
   run_legs();
   HF_CHECKED(settle());
@@ -43,18 +62,53 @@ Result<const float*> LayerSplit::more_logits(std::int32_t first, std::int32_t n)
 
 void LayerSplit::run_legs() {
   for (std::size_t i = 0; i < legs_.size(); ++i) {
-    if (i > 0) hand_on(legs_[i - 1].part, legs_[i].part);
+    if (i > 0) hand_on(legs_[i - 1].part, legs_[i].part, parts_[0]->batch_rows(), false);
     parts_[legs_[i].part]->run(legs_[i].first, legs_[i].end);
   }
 }
 
-void LayerSplit::hand_on(std::size_t from, std::size_t to) {
+/// In wave w leg i has piece w - i. Rows wait apart from x, which the part may still need for
+/// another leg: a tied embedding's is on the last part, whose own layers come last.
+Result<void> LayerSplit::run_pieces(const std::vector<BatchPiece>& pieces) {
+  for (std::size_t wave = 0; wave + 1 < pieces.size() + legs_.size(); ++wave) {
+    const auto has_piece = [&](std::size_t leg) {
+      return leg <= wave && wave - leg < pieces.size();
+    };
+    for (std::size_t leg = legs_.size(); leg-- > 0;) {
+      if (has_piece(leg)) HF_CHECKED(run_piece(leg, pieces[wave - leg]));
+    }
+    for (std::size_t leg = 0; leg + 1 < legs_.size(); ++leg) {
+      if (!has_piece(leg)) continue;
+      hand_on(legs_[leg].part, legs_[leg + 1].part, pieces[wave - leg].rows, true);
+    }
+  }
+  return {};
+}
+
+Result<void> LayerSplit::run_piece(std::size_t leg, const BatchPiece& piece) {
+  OpenclExecutor& part = *parts_[legs_[leg].part];
+  HF_CHECKED(part.settle());
+  part.begin(piece.segments);
+  if (leg > 0) {
+    const RowsAt waiting = part.inbox();
+    part.queue().move(waiting.buffer, part.scratch().x.get(),
+                      static_cast<std::uint64_t>(piece.rows) *
+                          static_cast<std::uint64_t>(waiting.stride) * sizeof(float));
+  }
+  part.run(legs_[leg].first, legs_[leg].end);
+  if (leg + 1 == legs_.size()) part.give(piece.first_logit);
+  part.queue().flush();
+  return {};
+}
+
+void LayerSplit::hand_on(std::size_t from, std::size_t to, std::int64_t rows, bool wait) {
   rows_.clear();
   for (const auto& part : parts_) rows_.push_back(part->scratch().x.at());
+  if (wait) rows_[to] = parts_[to]->inbox();
   sends_.clear();
-  sends_.push_back({static_cast<int>(from),
-                    static_cast<int>(to),
-                    {0, parts_[from]->batch_rows(), 0, parts_[from]->width()}});
+  // Rows that wait are moved whole, with the zeros behind them.
+  const std::int64_t columns = wait ? rows_[to].stride : parts_[0]->width();
+  sends_.push_back({static_cast<int>(from), static_cast<int>(to), {0, rows, 0, columns}});
   exchange_.run(rows_, sends_);
 }
 

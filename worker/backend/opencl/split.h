@@ -9,6 +9,7 @@
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/opencl/devices.h"
 #include "worker/backend/opencl/group.h"
+#include "worker/backend/opencl/pieces.h"
 #include "worker/backend/opencl/room.h"
 
 namespace holdfast::opencl {
@@ -26,7 +27,10 @@ class LayerSplit final : public Group {
   /// `layers`: of each part; said in the class where devices are not alike.
   LayerSplit(Parts&& parts, std::vector<Staging>&& host, std::vector<std::int64_t> layers);
 
+  /// Larger batches go through the devices in pieces, so that all of them have work.
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  /// Pieces have at least this many tokens.
+  void set_piece_rows(std::int32_t rows) { piece_rows_ = rows; }
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override { return parts_.back()->hidden(i); }
   bool gives_best() const override { return parts_.back()->gives_best(); }
@@ -40,10 +44,16 @@ class LayerSplit final : public Group {
     std::size_t part, first, end;
   };
   void run_legs();
-  void hand_on(std::size_t from, std::size_t to);
+  Result<void> run_pieces(const std::vector<BatchPiece>& pieces);
+  Result<void> run_piece(std::size_t leg, const BatchPiece& piece);
+  /// Rows of x of a part to another one's x, or where they wait for it.
+  void hand_on(std::size_t from, std::size_t to, std::int64_t rows, bool wait);
 
   const std::vector<std::int64_t> layers_;
   std::vector<Leg> legs_;
+  Pieces pieces_;
+  std::int32_t piece_rows_ = Pieces::kRows;
+  bool may_wait_ = true;  // every part has room for rows that wait
 };
 
 /// Loads the parts. The room outlives the call.
