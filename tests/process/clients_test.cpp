@@ -58,7 +58,11 @@ TEST_P(Clients, Suite) {
   dir.write("model/chat_template.jinja", kTemplate);
   ASSERT_TRUE(house.start({"--model", "m=" + dir.path() + "/model", "--threads", "1"}))
       << house.errors();
-  ASSERT_EQ(house.cli({"config", "set", "requests.disconnect_grace_ms=100"}).code, 0);
+  // One of its cases waits for a request whose client has gone. The others could lose one to a host
+  // that holds the gateway up between its SUBMIT and its ATTACH.
+  if (std::string_view(GetParam()) == "openai") {
+    ASSERT_EQ(house.cli({"config", "set", "requests.disconnect_grace_ms=600"}).code, 0);
+  }
   const Ended made = house.cli({"keys", "create", "clients", "--json"});
   ASSERT_EQ(made.code, 0) << made.err;
   const std::string key = nlohmann::json::parse(made.out)["key"];

@@ -235,7 +235,7 @@ test('errors: the class, code and parameter of each', limits, async () => {
     OpenAI.APIConnectionTimeoutError);
 });
 
-// The house gives a client 100 ms to come back (requests.disconnect_grace_ms).
+// The house gives a client 600 ms to come back (requests.disconnect_grace_ms).
 test('abort: the request is cancelled, or goes on if it was asked to', limits, async () => {
   // The one that is cancelled has work for seconds.
   for (const [wish, state, n] of [['cancel', 'cancelled', 16], ['continue', 'succeeded', 2]]) {

@@ -24,9 +24,9 @@ class Pieces {
   /// `most`: of one batch.
   Pieces(const backend::Limits& limits, std::size_t most);
 
-  /// The batch in order, in pieces of nearly equal size with at least `rows` tokens each; the only
+  /// The batch in order, in pieces of nearly equal size with at least `rows` tokens each; a single
   /// one where the batch is small, or its tokens' rows are wanted afterwards (hidden, more). Valid
-  /// until the next call, which may be given fewer.
+  /// until the next call.
   const std::vector<BatchPiece>& cut(const std::vector<backend::Segment>& segments,
                                      std::int32_t rows);
 
