@@ -92,7 +92,7 @@ void Queue::move(cl_mem from, cl_mem to, std::uint64_t bytes) {
 EventHandle Queue::done() {
   cl_event event = nullptr;
   note(api_->clEnqueueMarkerWithWaitList(handle_.get(), 0, nullptr, &event));
-  note(api_->clFlush(handle_.get()));
+  flush();
   return EventHandle(*api_, event);
 }
 
@@ -108,7 +108,7 @@ void Queue::wait_for(const std::vector<cl_event>& events) {
 }
 
 cl_int Queue::wait() {
-  note(api_->clFlush(handle_.get()));
+  flush();
   for (const EventHandle& mark : marks_) {
     const cl_event event = mark.get();
     note(api_->clWaitForEvents(1, &event));

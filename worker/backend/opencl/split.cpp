@@ -27,8 +27,7 @@ LayerSplit::LayerSplit(Parts&& parts, std::vector<Staging>&& host, std::vector<s
 }
 
 Result<const float*> LayerSplit::forward(const std::vector<backend::Segment>& segments) {
-  const bool together = parts_.size() > 1 && may_wait_;
-  if (together) {
+  if (parts_.size() > 1 && may_wait_) {
     const std::vector<BatchPiece>& pieces = pieces_.cut(segments, piece_rows_);
     if (pieces.size() > 1) {
       const Result<void> ran = run_pieces(pieces);
