@@ -20,10 +20,10 @@ void check_devices(Patient& p) {
     }
     char rate[64] = "";
     if (f.copy_gb_s > 0) std::snprintf(rate, sizeof rate, ", copies %.1f GB/s", f.copy_gb_s);
-    p.ok("device " + f.device,
-         about + ", " + human_bytes(static_cast<double>(f.memory_bytes)) + " (one buffer " +
-             human_bytes(static_cast<double>(f.max_alloc_bytes)) + ")" + rate + ", tier " + f.tier +
-             ", kernels of " + f.used_tier + "; " + f.why);
+    p.ok("device " + f.device, about + ", " + human_bytes(static_cast<double>(f.memory_bytes)) +
+                                   " (one buffer " +
+                                   human_bytes(static_cast<double>(f.max_alloc_bytes)) + ")" +
+                                   rate + ", tier " + f.tier + "; " + f.why);
   }
 }
 

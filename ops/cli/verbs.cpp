@@ -14,7 +14,9 @@ using enum Source;
 
 constexpr const char* kKvTypes = "f32 f16 bf16 int8";
 constexpr const char* kFamilies =
-    "scalar avx2 avx512 amx avx512+amx amx-emulated avx512+amx-emulated";
+    "scalar avx2 avx512 amx avx512+amx amx-emulated avx512+amx-emulated t0 t1 t2 t3";
+constexpr const char* kKernelsHelp =
+    "force a kernel family: scalar, avx2, avx512, amx, avx512+amx; on a device a tier: t0 to t3";
 constexpr const char* kDeviceHelp =
     "cpu (default), opencl:N, opencl:N+M (layers over several devices), opencl:N,M (the rows of "
     "every matrix), opencl:N+cpu (the layers that fit, the others on the processor)";
@@ -48,8 +50,7 @@ const Verb kServe = {
      {"--engine", kText, "model, or fake for tests of everything around the engine", true, kNothing,
       "model fake"},
      {"--engine-options", kText, "JSON for the engine, as models add --options"},
-     {"--kernels", kText, "force a kernel family: scalar, avx2, avx512, amx, avx512+amx", true,
-      kNothing, kFamilies},
+     {"--kernels", kText, kKernelsHelp, true, kNothing, kFamilies},
      {"--config", kList, "NAME=VALUE of a knob (see config list); may be repeated", true,
       kAssignment},
      {"--config-file", kText, "file with NAME = VALUE lines (default STATE/holdfast.conf)", true,
@@ -163,9 +164,7 @@ const Verb kSynth = {
 
 const Argument kThreads = {"-t,--threads", kInteger, "compute threads (default: the cores)"};
 const Argument kDevice = {"--device", kText, kDeviceHelp, true, kNothing, "cpu opencl:0"};
-const Argument kKernels = {
-    "--kernels", kText,    "force a kernel family: scalar, avx2, avx512, amx, avx512+amx",
-    true,        kNothing, kFamilies};
+const Argument kKernels = {"--kernels", kText, kKernelsHelp, true, kNothing, kFamilies};
 const Argument kKvType = {
     "--kv-type", kText,    "type of the KV cache: f32, f16, bf16 or int8 (default f16)",
     true,        kNothing, kKvTypes};

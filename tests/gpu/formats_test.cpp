@@ -7,44 +7,19 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <set>
 
 #include "tests/gpu/house.h"
+#include "tests/gpu/one_matrix.h"
 #include "tests/gpu/watched_api.h"
-#include "tests/kernels/random_matrix.h"
 #include "worker/backend/opencl/load.h"
 
 namespace holdfast {
 namespace {
 
-constexpr std::int64_t kRows = 37, kCols = 512;  // the last panel has 5 rows
-
-struct OneMatrix {
-  cpu::TestMatrix matrix;
-  gguf::TensorInfo tensor;
-  FamilyModel model;
-};
-
-std::unique_ptr<OneMatrix> one_matrix(gguf::TensorType type) {
-  auto one = std::make_unique<OneMatrix>();
-  one->matrix = cpu::random_matrix(type, kRows, kCols, kRows, 3);
-  one->tensor.name = "token_embd.weight";
-  one->tensor.type = type;
-  one->tensor.data = std::as_bytes(std::span(one->matrix.file));
-  plan::ModelShape& shape = one->model.program.shape;
-  shape.layers = shape.heads = shape.kv_heads = 1;
-  shape.head_dim = 16;
-  shape.width = kCols;
-  shape.vocab = kRows;
-  model::Op embed, logits;
-  embed.w[0] = {&one->tensor, kRows, kCols, 0, 1};
-  logits.kind = model::OpKind::kNormLogits;
-  logits.w[1] = embed.w[0];
-  one->model.program.ops = {embed, logits};
-  for (std::int32_t i = 0; i < kRows; ++i) one->model.tokens.push_back(i);
-  return one;
-}
+using gpu::kRows;
+using gpu::one_matrix;
+using gpu::with_weight;
 
 TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
   HF_NEEDS_DEVICE();
@@ -54,13 +29,7 @@ TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
     ASSERT_EQ(have.size(), static_cast<std::size_t>(kRows * kRows));
     for (std::int64_t a = 0; a < kRows; ++a) {
       for (std::int64_t b = 0; b < kRows; ++b) {
-        double sum = 0, size = 0;
-        for (std::int64_t k = 0; k < kCols; ++k) {
-          const double term = static_cast<double>(one->matrix.floats[a * kCols + k]) *
-                              static_cast<double>(one->matrix.floats[b * kCols + k]);
-          sum += term;
-          size += std::abs(term);
-        }
+        const auto [sum, size] = one->product(a, b);
         ASSERT_NEAR(have[static_cast<std::size_t>(a * kRows + b)], sum, 2e-6 * size + 1e-30)
             << gguf::type_traits(type)->name << " " << a << " " << b;
       }
@@ -122,13 +91,6 @@ TEST(GpuFormats, LayersHaveTheSameBitsWhateverAnItemHasOfAPanel) {
     }
   }
   gpu::watch() = {};
-}
-
-/// The same with one weight of row 5 replaced.
-std::unique_ptr<OneMatrix> with_weight(float weight) {
-  auto one = one_matrix(gguf::TensorType::kF32);
-  std::memcpy(one->matrix.file.data() + 5 * one->matrix.row_bytes, &weight, sizeof weight);
-  return one;
 }
 
 TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {

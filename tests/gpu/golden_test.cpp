@@ -29,6 +29,7 @@ struct Golden {
   const char* architecture;
   const char* type;
   const char* kv;
+  const char* tier;
   std::uint64_t hash;
 };
 
@@ -38,18 +39,23 @@ TEST(GpuGolden, BitsAreThoseOfThisRevision) {
   if (!device.rounds_divisions) GTEST_SKIP() << device.name << " rounds divisions as it likes";
   ASSERT_STREQ(opencl::kKernelsRev, "r2");
   const Golden all[] = {
-      {"llama", "q8_0", "f16", 12618430382943173215u},
-      {"gemma2", "q4_0", "bf16", 3993249546758725616u},
-      {"qwen2moe", "q8_0", "int8", 11790345360765969653u},
-      {"gpt2", "f16", "f32", 1995770011434331793u},
-      {"olmo2", "bf16", "f16", 7490287905697027112u},
-      {"bert", "q5_1", "f32", 2642573426232985048u},
+      {"llama", "q8_0", "f16", "t0", 12618430382943173215u},
+      {"gemma2", "q4_0", "bf16", "t0", 3993249546758725616u},
+      {"qwen2moe", "q8_0", "int8", "t0", 11790345360765969653u},
+      {"gpt2", "f16", "f32", "t0", 1995770011434331793u},
+      {"olmo2", "bf16", "f16", "t0", 7490287905697027112u},
+      {"bert", "q5_1", "f32", "t0", 2642573426232985048u},
+      {"llama", "q8_0", "f16", "t2", 2717328090193529588u},
+      {"qwen2moe", "q8_0", "int8", "t2", 13165604148824382834u},
+      {"gemma2", "q4_k_m", "f32", "t2", 9955992024354194038u},
   };
   for (const Golden& golden : all) {
     const FamilyModel m = make_family(golden.architecture, 0, 70, golden.type);
     RunOptions options = gpu::on_device();
     options.kv = golden.kv;
-    EXPECT_EQ(hash_of(run_family(m, options)), golden.hash) << golden.architecture;
+    options.kernels = golden.tier;
+    EXPECT_EQ(hash_of(run_family(m, options)), golden.hash)
+        << golden.architecture << " " << golden.tier;
   }
 }
 

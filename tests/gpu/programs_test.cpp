@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <tuple>
 
 #include "tests/gpu/devices.h"
 #include "tests/gpu/house.h"
@@ -128,19 +129,21 @@ std::int64_t launches_of(backend::Executor& executor, const FamilyModel& m, std:
 // guesses; far into a context splits of attention lie side by side and are merged.
 TEST_F(GpuPrograms, ALayerOfADecodeStepIsSixLaunchesAtMost) {
   HF_NEEDS_DEVICE();
-  const std::pair<const char*, const char*> models[] = {{"llama", "q8_0"},
-                                                        {"llama", "q4_k_m"},
-                                                        {"qwen2", "q4_0"},
-                                                        {"qwen3", "f16"},
-                                                        {"mistral", "q8_0"}};
-  for (const auto& [architecture, type] : models) {
+  const std::tuple<const char*, const char*, const char*> models[] = {
+      {"llama", "q8_0", "t0"},   {"llama", "q4_k_m", "t0"}, {"qwen2", "q4_0", "t0"},
+      {"qwen3", "f16", "t0"},    {"mistral", "q8_0", "t0"}, {"llama", "q8_0", "t2"},
+      {"qwen2", "q4_k_m", "t2"}, {"qwen3", "q8_0", "t2"}};
+  for (const auto& [architecture, type, tier] : models) {
     const FamilyModel m = make_family(architecture, 0, 700, type);
-    const auto executor = opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
-                                            load_options(m, gpu::on_device()));
+    RunOptions options = gpu::on_device();
+    options.kernels = tier;
+    const auto executor =
+        opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
     const std::int64_t layers = m.program.shape.layers;
     for (const std::int32_t n : {1, 8}) {
-      EXPECT_EQ(launches_of(**executor, m, n, 0), 5 * layers) << architecture << " " << n;
+      EXPECT_EQ(launches_of(**executor, m, n, 0), 5 * layers)
+          << architecture << " " << tier << " " << n;
     }
     const std::int64_t far = launches_of(**executor, m, 1, 600);
     EXPECT_EQ(far, (m.program.shape.heads < 8 ? 6 : 5) * layers) << architecture;

@@ -136,6 +136,9 @@ TEST(GpuServe, LogitsSayTheirClassAndKeepTheirBits) {
   EXPECT_NE(expected.find("\"class\":\"opencl/t0."), std::string::npos);
   EXPECT_EQ(logits({"--decode"}), expected);
   EXPECT_EQ(logits({"--chunk", "2", "--batch", "3"}), expected);
+  const std::string bytes = logits({"--kernels", "t2"});
+  EXPECT_NE(bytes.find("\"class\":\"opencl/t2."), std::string::npos);
+  EXPECT_EQ(logits({"--kernels", "t2", "--decode"}), bytes);
 }
 
 TEST(GpuServe, ASmallDeviceIsRefusedWithNumbers) {

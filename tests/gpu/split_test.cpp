@@ -81,6 +81,21 @@ INSTANTIATE_TEST_SUITE_P(All, GpuSplit,
                                            "phi3", "gpt2", "bert"),
                          [](const auto& info) { return info.param; });
 
+// Rows that products read as bytes go from device to device too, or are made of floats behind it.
+TEST(GpuSplits, BytesHaveTheBitsOfOneDevice) {
+  HF_NEEDS_DEVICE();
+  for (const char* architecture : {"llama", "qwen2moe", "gpt2"}) {
+    const FamilyModel m = make_family(architecture, 4, 40, "q8_0");  // sizes that fill no panel
+    RunOptions options = gpu::on_device();
+    options.kernels = "t2";
+    const std::vector<float> expected = run_family(m, options);
+    ASSERT_FALSE(expected.empty());
+    for (const char between : {'+', ','}) {
+      expect_same_bits(several_devices(2, between), m, options, expected, between == '+');
+    }
+  }
+}
+
 /// A batch's logits, and of rows of which the best token alone is wanted that one.
 std::vector<float> results(backend::Executor& executor,
                            const std::vector<backend::Segment>& segments, std::size_t vocab) {

@@ -150,6 +150,12 @@ cl_int copy_rect(cl_command_queue queue, cl_mem from, cl_mem to, const std::size
 }
 cl_int device_info(cl_device_id device, cl_device_info what, std::size_t bytes, void* value,
                    std::size_t* needed) {
+  const std::string& extensions = watch().extensions;
+  if (what == CL_DEVICE_EXTENSIONS && !extensions.empty()) {
+    if (needed != nullptr) *needed = extensions.size() + 1;
+    if (value != nullptr) std::memcpy(value, extensions.c_str(), extensions.size() + 1);
+    return CL_SUCCESS;
+  }
   const cl_int status = real().clGetDeviceInfo(device, what, bytes, value, needed);
   const auto other = [&](cl_device_info which, auto to) {
     if (what == which && to != 0 && value != nullptr) std::memcpy(value, &to, sizeof to);

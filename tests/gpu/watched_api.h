@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 
 #include "worker/backend/opencl/api.h"
 
@@ -27,6 +28,7 @@ struct Watch {
   std::uint64_t memory = 0;
   cl_device_type type = 0;
   cl_uint vector_width = 0;  // floats that it adds at once
+  std::string extensions;    // instead of its own; empty = those
 };
 
 /// Of the only watched table. Not thread-safe.

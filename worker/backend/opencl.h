@@ -20,7 +20,6 @@ struct Found {
   std::uint64_t memory_bytes = 0;  // that loads may take; HOLDFAST_OPENCL_MEMORY lowers it
   std::uint64_t max_alloc_bytes = 0;
   std::string tier;       // the best that the device can: "t0" to "t3"
-  std::string used_tier;  // the best that there are kernels for
   std::string why;        // what it has and what it lacks
   double copy_gb_s = 0;   // read and written bytes of a copy on the device; 0 = not measured
   std::string unusable;   // why nothing can be loaded on it; empty: it can

@@ -25,7 +25,7 @@ struct Device {
   std::uint64_t group_items = 0;  // most items of a work-group
   std::uint32_t compute_units = 0;
   bool wide_lanes = false;        // an item adds vectors: processors do, GPUs do not
-  bool tiles = false;             // many rows are multiplied in tiles (kernels/tile.cl)
+  bool room_for_tiles = false;    // of groups that multiply many rows (kernels/tile.cl)
   bool rounds_divisions = false;  // division and square root can be had correctly rounded
   std::string unusable;           // why no model can be loaded; empty: it can
 

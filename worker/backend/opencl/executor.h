@@ -12,6 +12,7 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/opencl/limits.h"
+#include "worker/backend/opencl/sources.h"
 #include "worker/backend/opencl/weights.h"
 
 namespace holdfast::opencl {
@@ -101,7 +102,7 @@ struct ProductKernels {
 struct KernelSet {
   std::array<ProductKernels, static_cast<std::size_t>(cpu::Format::kCount)> product;
   std::map<std::pair<cpu::Format, cpu::Format>, RowsKernels> beside;
-  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best;
+  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best, records;
   KernelHandle finish_head, attention, merge_splits;
   KernelHandle choose_experts, open_gate, add_slots;
 };
@@ -174,6 +175,7 @@ class OpenclExecutor final : public backend::Executor {
     float scale = 1, cap = 0;
     bool gate_rows = false;
     std::int32_t next_norm_at = -1;  // y is x, and is spread for this norm
+    bool as_records = false;         // products alone read it: left as they do
   };
   /// Rows of a product's input.
   struct From {
@@ -211,9 +213,9 @@ class OpenclExecutor final : public backend::Executor {
   void qk_norm(const DeviceOp& op);
   void attend(const DeviceOp& op);
   std::int32_t sides() const;
-  void out_or_down(const DeviceOp& op, const Rows& in);
+  void out_or_down(const DeviceOp& op, const Rows& in, std::int64_t n, bool are_records);
   void gate_up(const DeviceOp& op);
-  void gated_products(const DeviceOp& op, const From& from, Into into);
+  bool gated_products(const DeviceOp& op, const From& from, Into into);
   void logits(const DeviceOp& op);
   void route(const DeviceOp& op);
   void expert_gate_up(const DeviceOp& op);
@@ -233,12 +235,15 @@ class OpenclExecutor final : public backend::Executor {
   void product(const DeviceOp& op, const Product& p, const From& from, const Into& into,
                const Second& second);
   From normed(const DeviceOp& op, const Rows& x, std::int32_t rows);
+  void as_records(cl_mem x, std::int32_t stride, std::int32_t rows, std::int64_t n, cl_mem out);
+  bool leaves_records(const DeviceOp& op) const;
   void norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out, bool add);
   void norm_heads(std::int32_t first_head, std::int32_t heads, std::int32_t weight_at);
   Turns turns_of(const DeviceOp& op, bool wanted) const;
   void finish_heads(const DeviceOp& op, std::int32_t last_head, bool keys_wait);
 
   std::shared_ptr<Station> station_;  // first: what follows lives on it
+  KernelWays ways_;
   plan::ModelShape shape_;
   backend::Limits limits_;
   cpu::KvType kv_type_;
@@ -267,6 +272,8 @@ class OpenclExecutor final : public backend::Executor {
   const std::vector<backend::Segment>* segments_ = nullptr;
   bool hidden_wanted_ = false;
   std::int32_t spread_for_ = -1;  // the norm that the rows of x are spread for, in h and squares
+  // Whether rows lie there as records (kernels/records.cl): Scratch::h, a, f and e.
+  bool h_records_ = false, a_records_ = false, f_records_ = false, e_records_ = false;
   std::vector<std::uint8_t> wants_best_;  // by row: of its logits the greatest one alone is wanted
   std::int32_t best_n_ = 0;               // such rows
   bool few_each_ = false;                 // no sequence has many tokens in it

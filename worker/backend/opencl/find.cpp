@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "worker/backend/opencl.h"
 #include "worker/backend/opencl/probe.h"
 
@@ -27,7 +25,6 @@ Found describe(const Device& d, bool measure) {
     return found;
   }
   found.tier = kTiers[probed->tier];
-  found.used_tier = kTiers[std::min(probed->tier, kTierUsed)];
   found.why = probed->why;
   if (measure) found.copy_gb_s = copy_rate(d);
   return found;

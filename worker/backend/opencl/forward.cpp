@@ -28,9 +28,10 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
     case model::OpKind::kAttention:
       return attend(op);
     case model::OpKind::kOutAdd:
-      return out_or_down(op, scratch_.a);
+      return out_or_down(op, scratch_.a, all_heads_ * shape_.head_dim, a_records_);
     case model::OpKind::kDownAdd:
-      return out_or_down(op, scratch_.f);
+      return out_or_down(op, scratch_.f, shape_.experts > 0 ? shape_.shared_ff : shape_.ff,
+                         f_records_);
     case model::OpKind::kNormGateUp:
       return gate_up(op);
     case model::OpKind::kNormAdd:
@@ -106,6 +107,7 @@ void OpenclExecutor::attend(const DeviceOp& op) {
   const auto layer = static_cast<std::size_t>(op.layer);
   const std::int32_t sides = this->sides();
   const Turns turns = turns_of(op, op.may_finish);
+  a_records_ = leaves_records(op) && shape_.head_dim % kLanes == 0;
   const float scale =
       op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
   queue_.run(kernels_.attention, {shape_.heads * std::max(sides, 1), batch_rows(), kPageTokens, 1},
@@ -117,19 +119,23 @@ void OpenclExecutor::attend(const DeviceOp& op) {
              sides > 0 ? scratch_.apart.get() : scratch_.a.get(),
              std::int32_t{op.may_finish && few_each_}, weights_.vectors(), op.bias_at[0],
              op.head_norm_at[0], op.head_norm_at[1], static_cast<float>(shape_.norm_eps),
-             turns.table, turns.sin_at, turns.pairs, turns.neox);
+             turns.table, turns.sin_at, turns.pairs, turns.neox, std::int32_t{a_records_});
   if (sides == 0) return;
   queue_.run(kernels_.merge_splits, {shape_.heads, batch_rows(), kPageTokens, 1},
              scratch_.tokens.get(), op.window, static_cast<std::int32_t>(shape_.head_dim),
              head_pad_, static_cast<std::int32_t>(shape_.heads), sides, scratch_.apart.get(),
-             scratch_.a.get(), op.column, scratch_.a.stride);
+             scratch_.a.get(), op.column, scratch_.a.stride, std::int32_t{a_records_});
 }
 
-void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in) {
+/// Of rows of n values.
+void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in, std::int64_t n,
+                                 bool are_records) {
   From from;
   from.x = in.get();
   from.stride = in.stride;
   from.rows = static_cast<std::int32_t>(tokens_.size());
+  if (ways_.records && !are_records) as_records(from.x, from.stride, from.rows, n, from.x);
+  if (op.to_h) h_records_ = false;
   Into into;
   into.y = op.to_h ? scratch_.h.get() : scratch_.x.get();
   into.stride = scratch_.x.stride;
@@ -148,20 +154,26 @@ void OpenclExecutor::gate_up(const DeviceOp& op) {
   into.stride = scratch_.f.stride;
   into.bias_at = op.bias_at[0];
   into.second_bias_at = op.bias_at[1];
-  gated_products(op, from, into);
+  f_records_ = gated_products(op, from, into);
 }
 
-/// act(the first product), times the second one where there is one.
-void OpenclExecutor::gated_products(const DeviceOp& op, const From& from, Into into) {
+/// act(the first product), times the second one where there is one. Whether it is left as records.
+bool OpenclExecutor::gated_products(const DeviceOp& op, const From& from, Into into) {
+  const bool as_records = leaves_records(op) && !in_tiles(from);
   if (op.gated && !in_tiles(from) && are_pair(op.products[0].matrix, op.products[1].matrix)) {
-    return product(op, op.products[0], from, into, {&op.products[1].matrix, false});
+    into.as_records = as_records;
+    product(op, op.products[0], from, into, {&op.products[1].matrix, false});
+    return as_records;
   }
   into.mode = op.gated ? kStore : kActivate;
+  into.as_records = as_records && !op.gated;
   product(op, op.products[0], from, into);
-  if (!op.gated) return;
+  if (!op.gated) return as_records;
+  into.as_records = as_records;
   into.bias_at = into.second_bias_at;
   into.mode = kTimesActive;
   product(op, op.products[1], from, into);
+  return as_records;
 }
 
 /// h = norm(x), the experts of each row by the scores w h, and how far the shared one is open.
@@ -191,7 +203,7 @@ void OpenclExecutor::expert_gate_up(const DeviceOp& op) {
   Into into;
   into.y = scratch_.e.get();
   into.stride = scratch_.e.stride;
-  gated_products(op, from, into);
+  e_records_ = gated_products(op, from, into);
 }
 
 void OpenclExecutor::expert_down(const DeviceOp& op) {
@@ -202,6 +214,9 @@ void OpenclExecutor::expert_down(const DeviceOp& op) {
   from.stride = scratch_.e.stride;
   from.rows = static_cast<std::int32_t>(rows) * used;
   from.slots = true;
+  if (ways_.records && !e_records_) {
+    as_records(from.x, from.stride, from.rows, shape_.expert_ff, from.x);
+  }
   Into into;
   into.y = scratch_.d.get();
   into.stride = scratch_.d.stride;

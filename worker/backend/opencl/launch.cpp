@@ -48,7 +48,7 @@ const KernelHandle& OpenclExecutor::kernel_of(const DeviceMatrix& m, const Secon
 
 /// Many rows of one matrix.
 bool OpenclExecutor::in_tiles(const From& from) const {
-  return station_->device().tiles && !from.slots && from.rows >= kTileRowsLeast;
+  return ways_.tiles && !from.slots && from.rows >= kTileRowsLeast;
 }
 
 void OpenclExecutor::tiles(const DeviceOp& op, const Product& p, const From& from,
@@ -93,7 +93,7 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
     const std::int64_t panels =
         (whole ? m.panels_each : piece.panels) + (second.beside ? second.matrix->panels : 0);
     const auto first = whole ? 0 : static_cast<std::int32_t>(piece.first_panel * kLanes);
-    const int items = station_->device().wide_lanes ? 1 : kLanes;
+    const int items = ways_.wide_lanes ? 1 : kLanes;
     const std::int32_t each = kRowsShared[shared];
     queue_.run(
         kernel, {panels, (from.rows + each - 1) / each, items, kSlices}, weights_.slab(piece),
@@ -111,7 +111,8 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
         from.slots ? scratch_.expert.get() : scratch_.tokens.get(),
         static_cast<std::int32_t>(from.slots ? piece.first_panel / m.panels_each : 0),
         static_cast<std::int32_t>(from.slots ? piece.panels / m.panels_each : 0), scratch_.h.get(),
-        scratch_.squares.get(), scratch_.squares.stride, into.next_norm_at);
+        scratch_.squares.get(), scratch_.squares.stride, into.next_norm_at,
+        std::int32_t{into.as_records});
   }
 }
 
@@ -134,15 +135,31 @@ OpenclExecutor::From OpenclExecutor::normed(const DeviceOp& op, const Rows& x, s
   from.rows = rows;
   from.spread = op.norm_inside;
   from.x = op.norm_at >= 0 || op.from_h ? scratch_.h.get() : x.get();
-  if (op.norm_at < 0 || (op.norm_inside && spread_for_ == op.norm_at)) return from;
+  if (op.norm_inside && spread_for_ == op.norm_at) return from;
   if (!op.norm_inside) {
-    norm(op, x.get(), rows, scratch_.h.get(), false);
+    if (op.norm_at >= 0) norm(op, x.get(), rows, scratch_.h.get(), false);
+    if (!ways_.records || (op.from_h && h_records_)) return from;
+    as_records(from.x, x.stride, rows, shape_.width, scratch_.h.get());
+    h_records_ = true;
+    from.x = scratch_.h.get();
     return from;
   }
   queue_.run(kernels_.spread, {rows, 1, kNormItems, 1}, x.get(), x.stride, weights_.vectors(),
              op.norm_at, static_cast<std::int32_t>(shape_.width), scratch_.h.get(),
              scratch_.squares.get(), scratch_.squares.stride);
   return from;
+}
+
+/// out = rows of n values as products read them; out may be x.
+void OpenclExecutor::as_records(cl_mem x, std::int32_t stride, std::int32_t rows, std::int64_t n,
+                                cl_mem out) {
+  queue_.run(kernels_.records, {rows, 1, kNormItems, 1}, x, stride, static_cast<std::int32_t>(n),
+             out);
+}
+
+/// Whether an operation may leave its result as records: all of it is here, in whole panels.
+bool OpenclExecutor::leaves_records(const DeviceOp& op) const {
+  return ways_.records && op.columns == 0;
 }
 
 /// One norm over `heads` heads of each token, in place.

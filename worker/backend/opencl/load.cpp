@@ -30,6 +30,12 @@ std::optional<cpu::KvType> kv_type_of(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<int> tier_of(std::string_view name) {
+  const auto at = std::find(std::begin(kTiers), std::end(kTiers), name);
+  if (at == std::end(kTiers)) return std::nullopt;
+  return static_cast<int>(at - std::begin(kTiers));
+}
+
 Result<void> check_options(const model::Program& program, const backend::LoadOptions& options) {
   const backend::Limits& l = options.limits;
   if (l.context <= 0 || l.context > INT32_MAX || l.pages <= 0 || l.batch_tokens <= 0 ||
@@ -41,9 +47,9 @@ Result<void> check_options(const model::Program& program, const backend::LoadOpt
     return refuse_load(Errc::kUnsupported,
                        "kv type " + l.kv_type + ": expected f32, f16, bf16 or int8");
   }
-  if (!options.kernels.empty() && options.kernels != kTiers[kTierUsed]) {
-    return refuse_load(Errc::kUnsupported, "kernels " + options.kernels + ": expected " +
-                                               kTiers[kTierUsed] + ", the tier that is written");
+  if (!options.kernels.empty() && !tier_of(options.kernels)) {
+    return refuse_load(Errc::kUnsupported,
+                       "kernels " + options.kernels + ": expected a tier, t0, t1, t2 or t3");
   }
   const plan::ModelShape& s = program.shape;
   bool fits = !program.ops.empty() && s.head_dim > 0 && s.head_dim <= kHeadDimMost &&
@@ -142,19 +148,17 @@ Result<void> Loader::make_kernels() {
       HF_CHECKED(make_beside_kernels(op.products[0].matrix.format, op.products[1].matrix.format));
     }
   }
-  HF_CHECKED(make("rows", rows_source(),
-                  {{"spread", &k.spread},
-                   {"norm_rms", &k.norm_rms},
-                   {"norm_layer", &k.norm_layer},
-                   {"gather", &k.gather},
-                   {"best", &k.best},
-                   {"rescale", &k.rescale}}));
-  HF_CHECKED(make("pages", pages_source(to_.kv_type_),
+  std::vector<WantedKernel> rows = {
+      {"spread", &k.spread}, {"norm_rms", &k.norm_rms}, {"norm_layer", &k.norm_layer},
+      {"gather", &k.gather}, {"best", &k.best},         {"rescale", &k.rescale}};
+  if (to_.ways_.records) rows.push_back({"records", &k.records});
+  HF_CHECKED(make("rows", rows_source(to_.ways_), rows));
+  HF_CHECKED(make("pages", pages_source(to_.kv_type_, to_.ways_),
                   {{"finish_head", &k.finish_head},
                    {"attention", &k.attention},
                    {"merge_splits", &k.merge_splits}}));
   if (shape_.experts == 0) return {};
-  return make("experts", experts_source(),
+  return make("experts", experts_source(to_.ways_),
               {{"choose_experts", &k.choose_experts},
                {"open_gate", &k.open_gate},
                {"add_slots", &k.add_slots}});
@@ -163,15 +167,14 @@ Result<void> Loader::make_kernels() {
 Result<void> Loader::make_product_kernels(cpu::Format format) {
   ProductKernels& k = to_.kernels_.product[static_cast<std::size_t>(format)];
   if (k.embed.get() != nullptr) return {};
-  const bool wide_lanes = to_.station_->device().wide_lanes;
   std::vector<WantedKernel> wanted = {{"embed", &k.embed}};
-  if (to_.station_->device().tiles) wanted.push_back({"tile", &k.tile});
+  if (to_.ways_.tiles) wanted.push_back({"tile", &k.tile});
   for (std::size_t i = 0; i < std::size(kRowsShared); ++i) {
     wanted.push_back({"one_" + std::to_string(kRowsShared[i]), &k.one[i]});
     wanted.push_back({"pair_" + std::to_string(kRowsShared[i]), &k.pair[i]});
   }
   return make("product " + std::to_string(static_cast<int>(format)),
-              product_source(format, wide_lanes), wanted);
+              product_source(format, to_.ways_), wanted);
 }
 
 /// Of two formats in one launch: queries and keys of one and values of another, as in Q4_K_M.
@@ -184,7 +187,7 @@ Result<void> Loader::make_beside_kernels(cpu::Format first, cpu::Format second) 
   }
   return make("products " + std::to_string(static_cast<int>(first)) + " and " +
                   std::to_string(static_cast<int>(second)),
-              beside_source(first, second, to_.station_->device().wide_lanes), wanted);
+              beside_source(first, second, to_.ways_), wanted);
 }
 
 Result<void> Loader::make(const std::string& what, const std::string& source,
@@ -331,15 +334,19 @@ OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Pr
       kv_type_(kv_type),
       expert_norm_(program.details.expert_weights_norm),
       expert_scale_(static_cast<float>(program.details.expert_weights_scale)),
-      weights_(station_->device().max_alloc) {}
+      weights_(station_->device().max_alloc) {
+  const Probe& found = station_->probed();
+  ways_ = ways_of(station_->device(), found, tier_of(options.kernels).value_or(found.tier));
+}
 
-/// "opencl/t0.DEVICE.DRIVER/r1": another driver may round otherwise, so it is part of the class.
+/// "opencl/t0.DEVICE.DRIVER/r1": another driver may round otherwise, so it is part of the class. Of
+/// the tiers the lowest one with the same bits.
 std::string OpenclExecutor::class_prefix() const {
   std::string machine = station_->device().name + "." + station_->device().driver;
   for (char& c : machine) {
     if (c == '/' || c == ' ') c = '_';
   }
-  return std::string("opencl/") + kTiers[kTierUsed] + "." + machine + "/" + kKernelsRev;
+  return std::string("opencl/") + kTiers[ways_.records ? 2 : 0] + "." + machine + "/" + kKernelsRev;
 }
 
 Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string_view device,

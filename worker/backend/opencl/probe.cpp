@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
 namespace holdfast::opencl {
 namespace {
@@ -10,64 +11,151 @@ namespace {
 // the process on assembler that is not theirs.
 constexpr char kPtxExtension[] = "cl_nv_device_attribute_query";
 
-constexpr char kPtxShuffle[] =
-    "__kernel void f(__global uint* x) {\n"
-    "  uint a = x[get_global_id(0)], b;\n"
-    "  asm volatile(\"shfl.sync.bfly.b32 %0, %1, 1, 31, 0xffffffff;\" : \"=r\"(b) : \"r\"(a));\n"
-    "  x[get_global_id(0)] = b;\n"
-    "}\n";
-constexpr char kPtxDot[] =
-    "__kernel void f(__global int* x) {\n"
-    "  int c;\n"
-    "  asm(\"dp4a.s32.s32 %0, %1, %2, %3;\" : \"=r\"(c) : \"r\"(x[0]), \"r\"(x[1]), \"r\"(x[2]));\n"
-    "  x[0] = c;\n"
-    "}\n";
-constexpr char kPtxMatrix[] =
-    "__kernel void f(__global int* x) {\n"
-    "  int a, b, c, d;\n"
-    "  asm volatile(\"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, \"\n"
-    "    \"{%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};\"\n"
-    "    : \"=r\"(a), \"=r\"(b), \"=r\"(c), \"=r\"(d) : \"r\"(x[0]), \"r\"(x[1]), \"r\"(x[2]),\n"
-    "      \"r\"(x[3]), \"r\"(x[4]), \"r\"(x[5]), \"r\"(x[6]), \"r\"(x[7]), \"r\"(x[8]),\n"
-    "      \"r\"(x[9]));\n"
-    "  x[0] = a + b + c + d;\n"
-    "}\n";
 constexpr char kHalf[] =
     "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
     "__kernel void f(__global half* x) { x[0] = fma(x[1], x[2], x[3]); }\n";
 
-class Trial {
- public:
-  Trial(const Device& device, const Context& context) : d_(device), context_(context) {}
+using Numbers = std::vector<std::int32_t>;
 
-  bool compiles(const char* source) const {
-    cl_int status = CL_SUCCESS;
-    const ProgramHandle program(
-        *d_.api, d_.api->clCreateProgramWithSource(context_.get(), 1, &source, nullptr, &status));
-    if (status != CL_SUCCESS) return false;
-    if (d_.api->clBuildProgram(program.get(), 1, &d_.id, "", nullptr, nullptr) != CL_SUCCESS) {
-      return false;
-    }
-    const KernelHandle kernel(*d_.api, d_.api->clCreateKernel(program.get(), "f", &status));
-    return status == CL_SUCCESS;
+constexpr int kItems = 64;  // of a trial's only group
+
+std::int32_t dot_of(std::int32_t a, std::int32_t b) {
+  std::int32_t sum = 0;
+  for (int i = 0; i < 32; i += 8) {
+    sum += static_cast<std::int8_t>(a >> i) * static_cast<std::int8_t>(b >> i);
   }
-  /// Adds "what: how" to the text and says whether it was found.
-  bool either(const char* what, std::initializer_list<const char*> extensions, const char* ptx,
-              std::string& why) const {
+  return sum;
+}
+
+/// Numbers of all bytes, those of the largest size among them.
+Numbers some_numbers(std::size_t n) {
+  Numbers x(n);
+  std::uint32_t state = 1;
+  for (std::int32_t& v : x) {
+    state = state * 1664525u + 1013904223u;
+    v = static_cast<std::int32_t>(state ^ state >> 13);
+  }
+  x[0] = static_cast<std::int32_t>(0x80807f7fu);
+  return x;
+}
+
+/// What a trial's kernel is given, and what it should leave there.
+struct Sums {
+  Numbers given, wanted;
+};
+
+Sums shuffle_sums() {
+  Sums s{Numbers(2 * kItems), Numbers(2 * kItems)};
+  for (int i = 0; i < kItems; ++i) s.given[static_cast<std::size_t>(i)] = (i * 37 + 11) % 101;
+  std::int32_t sum = 0, largest = 0;
+  for (const std::int32_t v : s.given) sum += v, largest = std::max(largest, v);
+  std::fill(s.wanted.begin(), s.wanted.begin() + kItems, sum);
+  std::fill(s.wanted.begin() + kItems, s.wanted.end(), largest);
+  return s;
+}
+
+Sums dot_sums() {
+  Sums s{some_numbers(3 * kItems), {}};
+  s.wanted = s.given;
+  for (std::size_t i = 0; i < kItems; ++i) {
+    s.given[2 * kItems + i] /= 2;
+    s.wanted[2 * kItems + i] = s.given[2 * kItems + i];
+    s.wanted[i] = dot_of(s.given[i], s.given[kItems + i]) + s.given[2 * kItems + i];
+  }
+  return s;
+}
+
+/// As kernels/dots.cl says what each of 32 items has of a tile.
+Sums matrix_sums() {
+  Sums s{some_numbers(7 * kItems), {}};
+  for (std::size_t i = 3 * kItems; i < s.given.size(); ++i) s.given[i] /= 2;
+  s.wanted = s.given;
+  for (std::size_t i = 0; i < kItems; ++i) {
+    const std::size_t tile = i / 32 * 32, g = i % 32 / 4, t = i % 4;
+    for (std::size_t j = 0; j < 4; ++j) {
+      std::int32_t& sum = s.wanted[3 * kItems + i * 4 + j];
+      for (std::size_t k = 0; k < 4; ++k) {
+        const std::int32_t a = s.given[j / 2 * kItems + tile + g * 4 + k];
+        const std::int32_t b = s.given[2 * kItems + tile + (t * 2 + j % 2) * 4 + k];
+        sum += dot_of(a, b);
+      }
+    }
+  }
+  return s;
+}
+
+class Trials {
+ public:
+  Trials(const Device& device, const Context& context) : d_(device), context_(context) {}
+
+  bool compiles(const std::string& source) const { return kernel_of(source).second.get(); }
+  bool passes(Trial trial, const KernelWays& ways) const {
+    const Sums sums = trial == Trial::kShuffle ? shuffle_sums()
+                      : trial == Trial::kDot   ? dot_sums()
+                                               : matrix_sums();
+    Numbers x = sums.given;
+    return run(trial_source(trial, ways), trial == Trial::kShuffle ? 64 : 16, x) &&
+           x == sums.wanted;
+  }
+  /// 1 by the extension, 2 by PTX, 0: neither; adds what was found to the text.
+  int find(const char* what, const char* extension, Trial trial, int KernelWays::*way,
+           std::string& why) const {
     why += std::string(why.empty() ? "" : "; ") + what + ": ";
-    for (const char* extension : extensions) {
-      if (d_.has(extension)) return why += extension, true;
+    KernelWays ways;
+    if (extension != nullptr && d_.has(extension)) {
+      ways.*way = 1;
+      const bool right = passes(trial, ways);
+      why += std::string(extension) + (right ? "" : ", which fails its trial");
+      if (right) return 1;
+    } else if (d_.has(kPtxExtension)) {
+      ways.*way = 2;
+      const bool right = passes(trial, ways);
+      why += right ? "PTX" : "PTX fails its trial";
+      if (right) return 2;
+    } else {
+      why += "none";
     }
-    if (ptx != nullptr && d_.has(kPtxExtension)) {
-      const bool works = compiles(ptx);
-      why += works ? "PTX compiles" : "none, PTX does not compile";
-      return works;
-    }
-    why += "none";
-    return false;
+    return 0;
   }
 
  private:
+  std::pair<ProgramHandle, KernelHandle> kernel_of(const std::string& source) const {
+    cl_int status = CL_SUCCESS;
+    const char* text = source.c_str();
+    ProgramHandle program(
+        *d_.api, d_.api->clCreateProgramWithSource(context_.get(), 1, &text, nullptr, &status));
+    if (status != CL_SUCCESS || d_.api->clBuildProgram(program.get(), 1, &d_.id, "-cl-std=CL1.2",
+                                                       nullptr, nullptr) != CL_SUCCESS) {
+      return {};
+    }
+    KernelHandle kernel(*d_.api, d_.api->clCreateKernel(program.get(), "f", &status));
+    if (status != CL_SUCCESS) return {};
+    return {std::move(program), std::move(kernel)};
+  }
+
+  /// One group of kItems items over the numbers.
+  bool run(const std::string& source, std::size_t items_x, Numbers& x) const {
+    const Api& api = *d_.api;
+    const auto made = kernel_of(source);
+    if (made.second.get() == nullptr) return false;
+    cl_int status[2] = {};
+    const QueueHandle queue(api, api.clCreateCommandQueue(context_.get(), d_.id, 0, &status[0]));
+    const std::size_t bytes = x.size() * sizeof x[0];
+    const MemoryHandle memory(
+        api, api.clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, bytes, nullptr, &status[1]));
+    if (status[0] != CL_SUCCESS || status[1] != CL_SUCCESS) return false;
+    const cl_mem at = memory.get();
+    const std::size_t items[] = {items_x, kItems / items_x};
+    const auto well = [](cl_int done) { return done == CL_SUCCESS; };
+    return well(api.clEnqueueWriteBuffer(queue.get(), at, CL_TRUE, 0, bytes, x.data(), 0, nullptr,
+                                         nullptr)) &&
+           well(api.clSetKernelArg(made.second.get(), 0, sizeof at, &at)) &&
+           well(api.clEnqueueNDRangeKernel(queue.get(), made.second.get(), 2, nullptr, items, items,
+                                           0, nullptr, nullptr)) &&
+           well(api.clEnqueueReadBuffer(queue.get(), at, CL_TRUE, 0, bytes, x.data(), 0, nullptr,
+                                        nullptr));
+  }
+
   const Device& d_;
   const Context& context_;
 };
@@ -88,17 +176,34 @@ double seconds() {
 
 Result<Probe> probe(const Device& d) {
   HF_TRY(const Context context, open_context(d));
-  const Trial trial(d, context);
+  const Trials trials(d, context);
   Probe p;
-  const bool groups =
-      trial.either("sub-groups", {"cl_khr_subgroups", "cl_intel_subgroups"}, kPtxShuffle, p.why);
-  const bool dot = trial.either("byte dot product", {"cl_khr_integer_dot_product"}, kPtxDot, p.why);
-  const bool matrix = trial.either("matrix units", {"cl_intel_subgroup_matrix_multiply_accumulate"},
-                                   groups && dot ? kPtxMatrix : nullptr, p.why);
-  p.half = d.has("cl_khr_fp16") && trial.compiles(kHalf);
+  p.shuffle = trials.find("items' numbers", "cl_khr_subgroup_shuffle_relative", Trial::kShuffle,
+                          &KernelWays::shuffle, p.why);
+  p.dot = trials.find("byte dot product", "cl_khr_integer_dot_product", Trial::kDot,
+                      &KernelWays::dot, p.why);
+  p.matrix = trials.find("matrix units", nullptr, Trial::kMatrix, &KernelWays::matrix, p.why);
+  p.half = d.has("cl_khr_fp16") && trials.compiles(kHalf);
   p.why += p.half ? "; half arithmetic: cl_khr_fp16" : "; half arithmetic: none";
-  p.tier = !groups ? 0 : !dot ? 1 : !matrix ? 2 : 3;
+  p.tier = p.shuffle == 0 ? 0 : p.dot == 0 ? 1 : p.matrix == 0 ? 2 : 3;
   return p;
+}
+
+bool passes(const Device& device, Trial trial, const KernelWays& ways) {
+  const auto context = open_context(device);
+  if (!context) return false;
+  return Trials(device, *context).passes(trial, ways);
+}
+
+KernelWays ways_of(const Device& d, const Probe& found, int tier) {
+  KernelWays ways;
+  ways.records = tier >= 2;
+  ways.wide_lanes = d.wide_lanes && !ways.records;
+  ways.tiles = !ways.wide_lanes && d.room_for_tiles;
+  if (tier >= 1) ways.shuffle = found.shuffle;
+  if (tier >= 2) ways.dot = found.dot;
+  if (tier >= 3) ways.matrix = found.matrix == 0 ? 1 : found.matrix;
+  return ways;
 }
 
 double copy_rate(const Device& d) {

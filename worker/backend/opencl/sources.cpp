@@ -1,5 +1,7 @@
 #include "worker/backend/opencl/sources.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -23,10 +25,16 @@ std::string define(const char* name, std::int64_t value) {
   return std::string("#undef ") + name + "\n#define " + name + " " + std::to_string(value) + "\n";
 }
 
-std::string base() {
-  return define("LANES", kLanes) + define("SLICES", kSlices) + define("NORM_ITEMS", kNormItems) +
+std::string base(const KernelWays& ways) {
+  return define("WIDE_LANES", ways.wide_lanes) + define("RECORDS", ways.records) +
+         define("SHUFFLE", ways.shuffle) + define("DOT", ways.dot) + define("MATRIX", ways.matrix) +
+         define("LANES", kLanes) + define("SLICES", kSlices) + define("NORM_ITEMS", kNormItems) +
          define("PAGE_TOKENS", kPageTokens) + define("SPLIT_TOKENS", kSplitTokens) +
-         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("math");
+         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("math") + kernel_text("records");
+}
+
+const char* dots(const KernelWays& ways) {
+  return ways.records ? kernel_text("dots") : "";
 }
 
 std::string table_text(cpu::Format format, int number, bool wide_lanes) {
@@ -42,8 +50,32 @@ std::string table_text(cpu::Format format, int number, bool wide_lanes) {
   return out + (wide_lanes ? ")\n" : "};\n");
 }
 
+/// The least power of two that makes whole numbers of a table's values.
+int times_of(const float* values) {
+  int times = 1;
+  const auto whole = [&](float v) {
+    return v * static_cast<float>(times) == std::rint(v * static_cast<float>(times));
+  };
+  while (!std::all_of(values, values + 16, whole)) times *= 2;
+  return times;
+}
+
+/// Those numbers, bytes.
+std::string bytes_text(cpu::Format format, int number) {
+  const float* values = cpu::table_of(format);
+  const int times = times_of(values);
+  std::string out = define("TABLE_TIMES", times) + "__constant char kBytes_" +
+                    std::to_string(number) + "[16] = {";
+  for (int i = 0; i < 16; ++i) {
+    const float v = values[i] * static_cast<float>(times);
+    CHECK(v >= -128 && v <= 127);
+    out += std::to_string(static_cast<int>(v)) + (i == 15 ? "};\n" : ", ");
+  }
+  return out;
+}
+
 /// Reading a format's weights; it is the program's format `number`.
-std::string weights_text(cpu::Format format, int number, bool wide_lanes) {
+std::string weights_text(cpu::Format format, int number, const KernelWays& ways) {
   const cpu::Layout& l = cpu::layout_of(format);
   std::string out = define("FORMAT", number);
   out += define("BLOCK", l.block) + define("GROUP", l.group);
@@ -56,38 +88,45 @@ std::string weights_text(cpu::Format format, int number, bool wide_lanes) {
   out += define("PLAIN_BF16", format == cpu::Format::kBF16);
   out += define("SCALE_AT", cpu::scale_offset(l)) + define("MINIMUM_AT", cpu::minimum_offset(l));
   out += define("LOW_AT", cpu::low_offset(l)) + define("HIGH_AT", cpu::high_offset(l));
-  if (l.table) out += table_text(format, number, wide_lanes);
-  return out + kernel_text("weights");
+  if (l.table) out += table_text(format, number, ways.wide_lanes);
+  out += kernel_text("weights");
+  if (!ways.records || !l.has_d) return out;
+  if (l.table) out += bytes_text(format, number);
+  return out + kernel_text("bytes");
 }
 
 }  // namespace
 
-std::string product_source(cpu::Format format, bool wide_lanes) {
-  std::string out = base() + define("WIDE_LANES", wide_lanes) + kernel_text("lanes") +
-                    weights_text(format, 0, wide_lanes) + kernel_text("embed") +
-                    define("BESIDE_FORMATS", 0) + kernel_text("product");
-  if (wide_lanes) return out;
+std::string product_source(cpu::Format format, const KernelWays& ways) {
+  std::string out = base(ways) + dots(ways) + kernel_text("lanes") + weights_text(format, 0, ways) +
+                    kernel_text("embed") + define("BESIDE_FORMATS", 0) + kernel_text("product");
+  if (ways.wide_lanes) return out;
+  const bool bytes = ways.records && cpu::layout_of(format).has_d;
   return out + define("TILE_ROWS", kTileRows) + define("TILE_PANELS", kTilePanels) +
-         kernel_text("tile");
+         kernel_text(bytes ? "byte_tile" : "tile");
 }
 
-std::string beside_source(cpu::Format first, cpu::Format second, bool wide_lanes) {
-  return base() + define("WIDE_LANES", wide_lanes) + kernel_text("lanes") +
-         weights_text(first, 0, wide_lanes) + weights_text(second, 1, wide_lanes) +
-         define("BESIDE_FORMATS", 1) + kernel_text("product");
+std::string beside_source(cpu::Format first, cpu::Format second, const KernelWays& ways) {
+  return base(ways) + dots(ways) + kernel_text("lanes") + weights_text(first, 0, ways) +
+         weights_text(second, 1, ways) + define("BESIDE_FORMATS", 1) + kernel_text("product");
 }
 
-std::string pages_source(cpu::KvType type) {
-  return base() + define("KV_TYPE", static_cast<int>(type)) + kernel_text("pages") +
+std::string pages_source(cpu::KvType type, const KernelWays& ways) {
+  return base(ways) + define("KV_TYPE", static_cast<int>(type)) + kernel_text("pages") +
          kernel_text("attention");
 }
 
-std::string rows_source() {
-  return base() + kernel_text("spread") + kernel_text("rows");
+std::string rows_source(const KernelWays& ways) {
+  return base(ways) + kernel_text("spread") + kernel_text("rows");
 }
 
-std::string experts_source() {
-  return base() + kernel_text("spread") + kernel_text("experts");
+std::string experts_source(const KernelWays& ways) {
+  return base(ways) + kernel_text("spread") + kernel_text("experts");
+}
+
+std::string trial_source(Trial trial, const KernelWays& ways) {
+  return base(ways) + kernel_text("dots") + define("TRIAL", static_cast<int>(trial)) +
+         kernel_text("trials");
 }
 
 }  // namespace holdfast::opencl

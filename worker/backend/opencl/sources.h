@@ -8,16 +8,31 @@
 
 namespace holdfast::opencl {
 
-/// one_N and pair_N (N of kRowsShared), embed, and without `wide_lanes` tile, for weights of this
-/// format. `wide_lanes`: an item has all rows of a panel.
-std::string product_source(cpu::Format format, bool wide_lanes);
+/// How kernels do what devices do in several ways. Only `records` enters the bits.
+struct KernelWays {
+  bool wide_lanes = false;  // an item has all rows of a panel; not with records
+  bool tiles = false;       // many rows are multiplied in tiles; not with wide lanes
+  bool records = false;     // products read rows as bytes (kernels/records.cl)
+  int shuffle = 0;          // 0: none, 1: cl_khr_subgroup_shuffle_relative, 2: PTX
+  int dot = 0;     // of bytes; 0: ordinary operations, 1: cl_khr_integer_dot_product, 2: PTX
+  int matrix = 0;  // 0: dots instead, 1: ordinary operations, 2: PTX
+};
+
+/// one_N and pair_N (N of kRowsShared), embed, and without wide lanes tile, for weights of this
+/// format.
+std::string product_source(cpu::Format format, const KernelWays& ways);
 /// beside_N for two matrices of these formats.
-std::string beside_source(cpu::Format first, cpu::Format second, bool wide_lanes);
+std::string beside_source(cpu::Format first, cpu::Format second, const KernelWays& ways);
 /// finish_head, attention, merge_splits for pages of this type.
-std::string pages_source(cpu::KvType type);
-/// spread, norm_rms, norm_layer, gather, rescale, best.
-std::string rows_source();
+std::string pages_source(cpu::KvType type, const KernelWays& ways);
+/// spread, norm_rms, norm_layer, gather, rescale, best, and with records records.
+std::string rows_source(const KernelWays& ways);
 /// choose_experts, open_gate, add_slots.
-std::string experts_source();
+std::string experts_source(const KernelWays& ways);
+
+/// A kernel f over 64 whole numbers or more (kernels/trials.cl), by which probe() sees that a way
+/// gives what it should.
+enum class Trial { kShuffle = 1, kDot, kMatrix };
+std::string trial_source(Trial trial, const KernelWays& ways);
 
 }  // namespace holdfast::opencl

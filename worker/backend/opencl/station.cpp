@@ -112,6 +112,13 @@ Result<Stations> Stations::open(const std::vector<Device>& devices) {
   return stations;
 }
 
+const Probe& Station::probed() {
+  std::call_once(probing_, [this] {
+    if (auto found = probe(device_)) probed_ = std::move(found).value();
+  });
+  return probed_;
+}
+
 Result<QueueHandle> Station::make_queue() const {
   cl_int status = CL_SUCCESS;
   QueueHandle queue(*device_.api,

@@ -2,9 +2,11 @@
 // An opened device: what all loads on it share.
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "worker/backend/opencl/memory.h"
+#include "worker/backend/opencl/probe.h"
 #include "worker/backend/opencl/programs.h"
 
 namespace holdfast::opencl {
@@ -20,6 +22,8 @@ class Station {
   DeviceMemory& memory() { return memory_; }
   Programs& programs() { return programs_; }
   Result<QueueHandle> make_queue() const;
+  /// What the device can, tried at the first call; t0 where it cannot be tried. Thread-safe.
+  const Probe& probed();
 
  private:
   friend struct Stations;
@@ -36,6 +40,8 @@ class Station {
   const std::shared_ptr<const Context> context_;
   DeviceMemory memory_;
   Programs programs_;
+  std::once_flag probing_;
+  Probe probed_;
 };
 
 /// Stations of the devices of one load, in their order.

@@ -12,13 +12,16 @@
 // With `fresh` q, k and v are as the products left them, and few tokens are of one sequence: a group
 // finishes its query, and the keys and values of this batch that it reads. Several groups may read
 // the same one: all write the same bytes.
+//
+// With `as_records` (records.cl) heads are whole panels, and products read the result.
+
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention(
     __global const float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
     __global const int4* tokens, __global const int* tables, __global uchar* k_pages,
     __global uchar* v_pages, ulong page_bytes, int window, float scale, float cap,
     __global float* out, int out_at, int out_stride, int sides, __global float* apart, int fresh,
     __global const float* vectors, int bias_at, int q_norm_at, int k_norm_at, float eps,
-    __global const float* turns, ulong sin_at, int pairs, int neox) {
+    __global const float* turns, ulong sin_at, int pairs, int neox, int as_records) {
   __local float q[HEAD_DIM_MOST], o[HEAD_DIM_MOST], total[HEAD_DIM_MOST];
   __local float p[PAGE_TOKENS], part[PAGE_TOKENS];
   const int item = get_local_id(0), head = get_group_id(0) % heads;
@@ -118,21 +121,35 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  for (int d = item; d < (sides > 0 ? 0 : head_dim); d += PAGE_TOKENS) {
-    out[(long)get_group_id(1) * out_stride + out_at + head * head_dim + d] = total[d] / total_l;
+  __global float* to = out + (long)get_group_id(1) * out_stride + out_at + head * head_dim;
+  const int dims = sides > 0 ? 0 : head_dim;
+#if RECORDS
+  const int panels = as_records ? dims / 16 : 0;
+  for (int d = item; d < dims; d += PAGE_TOKENS) {
+    total[d] = total[d] / total_l;
+    if (!as_records) to[d] = total[d];
   }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int i = item; i < panels; i += PAGE_TOKENS) put_panel(vload16(i, total), i, to);
+#else
+  for (int d = item; d < dims; d += PAGE_TOKENS) to[d] = total[d] / total_l;
+#endif
 }
 
 // What attention left apart, merged: total = total * older + o * newer, split by split. One group a
 // (head, token).
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_splits(
     __global const int4* tokens, int window, int head_dim, int head_pad, int heads, int sides,
-    __global const float* apart, __global float* out, int out_at, int out_stride) {
+    __global const float* apart, __global float* out, int out_at, int out_stride, int as_records) {
+#if RECORDS
+  __local float value[HEAD_DIM_MOST];
+#endif
   const int head = get_group_id(0);
   const int4 token = tokens[get_group_id(1)];
   const int first = window > 0 ? max(token.y + 1 - window, 0) : 0;
   __global const float* from =
       apart + ((long)get_group_id(1) * heads + head) * sides * (head_pad + 2);
+  __global float* to = out + (long)get_group_id(1) * out_stride + out_at + head * head_dim;
   for (int d = get_local_id(0); d < head_dim; d += PAGE_TOKENS) {
     float total = 0.0f, total_l = 0.0f, total_m = -INFINITY;
     for (int s = first / SPLIT_TOKENS; s * SPLIT_TOKENS < token.w; ++s) {
@@ -144,6 +161,15 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_spl
       total_l = fma(total_l, older, l * newer);
       total_m = base;
     }
-    out[(long)get_group_id(1) * out_stride + out_at + head * head_dim + d] = total / total_l;
+#if RECORDS
+    value[d] = total / total_l;
+    if (as_records) continue;
+#endif
+    to[d] = total / total_l;
   }
+#if RECORDS
+  barrier(CLK_LOCAL_MEM_FENCE);
+  const int panels = as_records ? head_dim / 16 : 0;
+  for (int p = get_local_id(0); p < panels; p += PAGE_TOKENS) put_panel(vload16(p, value), p, to);
+#endif
 }

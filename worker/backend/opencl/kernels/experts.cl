@@ -44,7 +44,7 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void open_gate(
   const int item = get_local_id(0);
   __global const float* row = h + (long)get_group_id(0) * stride;
   float sum = 0.0f;
-  for (int i = item; i < n; i += NORM_ITEMS) sum = fma(row[i], vectors[w_at + i], sum);
+  for (int i = item; i < n; i += NORM_ITEMS) sum = fma(value_of(row, i), vectors[w_at + i], sum);
   sum = group_sum(sum, part, item, NORM_ITEMS);
   if (item == 0) gate[get_group_id(0)] = 1.0f / (1.0f + exp_of(-sum));
 }

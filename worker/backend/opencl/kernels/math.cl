@@ -76,15 +76,45 @@ float bfloat_at(__global const ushort* p) {
   return as_float((uint)*p << 16);
 }
 
+// The value of the item `width` behind this one of 32; only lower ones count. All 32 call.
+#if SHUFFLE == 1
+#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle_relative : enable
+float from_behind(float v, int width) {
+  return sub_group_shuffle_down(v, (uint)width);
+}
+#elif SHUFFLE == 2
+float from_behind(float v, int width) {
+  float behind;
+  asm volatile("shfl.sync.down.b32 %0, %1, %2, 31, 0xffffffff;"
+               : "=f"(behind)
+               : "f"(v), "r"(width));
+  return behind;
+}
+#endif
+
 // The sum, or the largest, of one number an item, by a fixed tree; every item of the group calls
-// and gets it. `part` has a float an item; items are a power of two.
+// and gets it. `part` has a float an item; items are a power of two, 64 at least. The last levels
+// go without local memory where items can look at each other's numbers: the same tree.
+#if SHUFFLE
+#define LOCAL_WIDTH 32
+#else
+#define LOCAL_WIDTH 1
+#endif
 float group_sum(float v, __local float* part, int item, int items) {
   part[item] = v;
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (int width = items / 2; width > 0; width /= 2) {
+  for (int width = items / 2; width >= LOCAL_WIDTH; width /= 2) {
     if (item < width) part[item] = part[item] + part[item + width];
     barrier(CLK_LOCAL_MEM_FENCE);
   }
+#if SHUFFLE
+  if (item < 32) {
+    float mine = part[item];
+    for (int width = 16; width > 0; width /= 2) mine = mine + from_behind(mine, width);
+    if (item == 0) part[0] = mine;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+#endif
   const float sum = part[0];
   barrier(CLK_LOCAL_MEM_FENCE);
   return sum;
@@ -92,10 +122,21 @@ float group_sum(float v, __local float* part, int item, int items) {
 float group_max(float v, __local float* part, int item, int items) {
   part[item] = v;
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (int width = items / 2; width > 0; width /= 2) {
+  for (int width = items / 2; width >= LOCAL_WIDTH; width /= 2) {
     if (item < width && part[item + width] > part[item]) part[item] = part[item + width];
     barrier(CLK_LOCAL_MEM_FENCE);
   }
+#if SHUFFLE
+  if (item < 32) {
+    float mine = part[item];
+    for (int width = 16; width > 0; width /= 2) {
+      const float behind = from_behind(mine, width);
+      if (behind > mine) mine = behind;
+    }
+    if (item == 0) part[0] = mine;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+#endif
   const float largest = part[0];
   barrier(CLK_LOCAL_MEM_FENCE);
   return largest;

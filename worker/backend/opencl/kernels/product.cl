@@ -51,6 +51,7 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
 // another format (SECOND_SUMS) and has the panels from `border` on.
 //
 // Where `next_at` >= 0 y is the residual, whole and new: its rows are left spread for the next norm.
+// Where `as_records` products alone read y: it is left as records (records.cl).
 #define ONE 0
 #define PAIR 1
 #define BESIDE 2
@@ -64,7 +65,7 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
       int bias_at, int second_bias_at, int mode, int activation, float scale, float cap,           \
       __global const float* gate, int gated, __global const int* expert, int first_expert,         \
       int experts, __global float* next, __global float* next_squares, int next_squares_n,         \
-      int next_at) {                                                                               \
+      int next_at, int as_records) {                                                               \
     __local F part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * ITEMS];                                \
     __local float all_lanes[SLICES * LANES];                                                       \
     const int lane = get_local_id(0), slice = get_local_id(1);                                     \
@@ -111,9 +112,19 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
           v = activated(activation, v) * up;                                                       \
         }                                                                                          \
         sums[i] = finish_output(y + to, v, mode, activation, scale, cap);                          \
-        y[to] = sums[i];                                                                           \
-        if (next_at >= 0) next[to] = sums[i] * vectors[next_at + y_at + col];                      \
+        if (!as_records) y[to] = sums[i];                                                          \
+        if (next_at >= 0 && !RECORDS) next[to] = sums[i] * vectors[next_at + y_at + col];          \
       }                                                                                            \
+    }                                                                                              \
+    if (RECORDS && (as_records || next_at >= 0)) {                                                 \
+      const int col = y_at + panel * LANES;                                                        \
+      __global float* to = (next_at >= 0 ? next : y) + (long)row * y_stride + col;                 \
+      const int counts = live && panel * LANES + lane < y_cols;                                    \
+      const float times = next_at >= 0 && counts ? vectors[next_at + col + lane] : 1.0f;           \
+      all_lanes[slice * LANES + lane] = counts ? sums[0] * times : 0.0f;                           \
+      barrier(CLK_LOCAL_MEM_FENCE);                                                                \
+      if (live && lane == 0) put_panel(vload16(0, all_lanes + slice * LANES), 0, to);              \
+      barrier(CLK_LOCAL_MEM_FENCE);                                                                \
     }                                                                                              \
     if (next_at < 0) return;                                                                       \
     const float square = panel_squares(sums, all_lanes, slice, lane);                              \

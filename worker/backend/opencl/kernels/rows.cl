@@ -68,6 +68,20 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_layer
              next_squares + (long)row * next_squares_n, item);
 }
 
+#if RECORDS
+// Rows of n values as products read them; out may be x. What lies behind the values may be what is
+// left of a record.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void records(
+    __global const float* x, int stride, int n, __global float* out) {
+  const long row = get_group_id(0);
+  const int16 lanes = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (int p = get_local_id(0); p * 16 < n; p += NORM_ITEMS) {
+    const float16 v = vload16(p, x + row * stride);
+    put_panel(select((float16)(0.0f), v, lanes < (int16)(n - p * 16)), p, out + row * stride);
+  }
+}
+#endif
+
 // out[i] = x[wanted[i]]
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void gather(
     __global const float* x, int x_stride, __global const int* wanted, int wanted_at,

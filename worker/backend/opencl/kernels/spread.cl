@@ -1,10 +1,11 @@
-// What products want of rows that are to be normed (product.cl): x * w, and the sums of the squares of
-// x by panels of 16. An item has whole panels; behind the n floats of a row there are zeros.
+// What products want of rows that are to be normed (product.cl): x * w as they read rows, and the
+// sums of the squares of x by panels of 16. An item has whole panels; behind the n floats of a row
+// there are zeros.
 void spread_row(__global const float* x, __global const float* w, int n, __global float* out,
                 __global float* squares, int item) {
   for (int p = item; p * LANES < n; p += NORM_ITEMS) {
     const float16 v = vload16(p, x);
-    vstore16(v * vload16(p, w), p, out);
+    put_panel(v * vload16(p, w), p, out);
     squares[p] = sum_16(v * v);
   }
 }

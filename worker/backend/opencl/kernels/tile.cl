@@ -12,7 +12,7 @@ void take_span(__global const uchar* weights, ulong panel_bytes, int panels, int
                __local float* ws, int lane, int group) {
   for (int i = group * LANES + lane; i < TILE_ROWS * 4; i += TILE_ITEMS * LANES) {
     const int row = min(row0 + i / 4, rows - 1);
-    vstore8(vload8(s * 4 + i % 4, x + (long)row * x_stride), 0,
+    vstore8(eight_of(x + (long)row * x_stride, s * 4 + i % 4), 0,
             xs + i / 4 * TILE_STRIDE + i % 4 * 8);
   }
   for (int i = group; i < TILE_PANELS * 4; i += TILE_ITEMS) {

@@ -97,6 +97,7 @@ void OF(unit_weights)(__global const uchar* block, int span, int u, int lane, F 
 #endif
 }
 
+#if !RECORDS || !HAS_D  // else bytes.cl has them
 // What slice `slice` of k adds to the products of ROWS rows with a panel: one chain of fma a row over
 // rising k. Behind the last row it is taken again. ITEM_LANES results for each row.
 #define DEFINE_SUMS(NAME, ROWS)                                                                    \
@@ -116,7 +117,7 @@ void OF(unit_weights)(__global const uchar* block, int span, int u, int lane, F 
         F w[8];                                                                                    \
         OF(unit_weights)(block, span, u, lane, a, b, w);                                           \
         for (int r = 0; r < ROWS; ++r) {                                                           \
-          const float8 v = vload8(s * 4 + u, xs[r]);                                               \
+          const float8 v = eight_of(xs[r], s * 4 + u);                                              \
           acc[r] = fma(w[0], (F)(v.s0), acc[r]);                                                   \
           acc[r] = fma(w[1], (F)(v.s1), acc[r]);                                                   \
           acc[r] = fma(w[2], (F)(v.s2), acc[r]);                                                   \
@@ -132,3 +133,4 @@ void OF(unit_weights)(__global const uchar* block, int span, int u, int lane, F 
 DEFINE_SUMS(OF(sums_1), 1)
 DEFINE_SUMS(OF(sums_4), 4)
 DEFINE_SUMS(OF(sums_8), 8)
+#endif

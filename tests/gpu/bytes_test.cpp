@@ -1,0 +1,198 @@
+// Goal: kernels that multiply bytes (t2, t3) are right for every weight type, and give the same
+// bits whichever way a device does it, for chunks, neighbours and decoding; a way that a device
+// does not really have is not taken. Method: the tiers are forced, and devices without such
+// operations do them by ordinary ones (kernels/dots.cl), so only the instructions themselves are
+// left to the trials that a device with them goes through. Random blocks against float64, the
+// conformance models, every architecture against an independent float64 model.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "ops/cli/synth_family.h"
+#include "tests/engine/reference_model.h"
+#include "tests/gpu/house.h"
+#include "tests/gpu/one_matrix.h"
+#include "tests/gpu/watched_api.h"
+#include "worker/backend/opencl/load.h"
+#include "worker/backend/opencl/probe.h"
+
+namespace holdfast {
+namespace {
+
+using gpu::one_matrix;
+using gpu::watch;
+
+RunOptions with_bytes(const char* tier, std::int32_t chunk = 0) {
+  RunOptions options = gpu::on_device_uncached();
+  options.kernels = tier;
+  options.chunk = chunk;
+  return options;
+}
+
+opencl::Device watched_device() {
+  return opencl::pick_devices(gpu::watched_api(), gpu::device()).value()[0];
+}
+
+TEST(GpuBytes, OrdinaryOperationsPassTheTrials) {
+  HF_NEEDS_DEVICE();
+  watch() = {};
+  const opencl::Device device = watched_device();
+  opencl::KernelWays ways;
+  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kShuffle, ways));
+  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kDot, ways));
+  EXPECT_FALSE(opencl::passes(device, opencl::Trial::kMatrix, ways)) << "there is none";
+  ways.matrix = 1;
+  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kMatrix, ways));
+}
+
+// A driver may list what its compiler does not have.
+TEST(GpuBytes, AWayThatFailsItsTrialIsNotTaken) {
+  HF_NEEDS_DEVICE();
+  watch() = {};
+  const auto have = opencl::probe(watched_device());
+  ASSERT_TRUE(have.has_value()) << have.error().what;
+  if (have->dot != 0) GTEST_SKIP() << "the device has it";
+  watch().extensions = "cl_khr_integer_dot_product cl_khr_subgroup_shuffle_relative";
+  const auto found = opencl::probe(watched_device());
+  watch() = {};
+  ASSERT_TRUE(found.has_value()) << found.error().what;
+  EXPECT_EQ(found->tier, 0) << found->why;
+  EXPECT_EQ(found->dot, 0);
+  EXPECT_EQ(found->shuffle, 0);
+  EXPECT_NE(found->why.find("cl_khr_integer_dot_product, which fails its trial"), std::string::npos)
+      << found->why;
+}
+
+TEST(GpuBytes, ATierThatThereIsNotIsRefused) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 3, 4, "q8_0");
+  const RunOptions options = with_bytes("t4");
+  const auto refused = backend::load(options.device, m.program, load_options(m, options));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Errc::kUnsupported);
+  EXPECT_NE(refused.error().what.find("expected a tier, t0, t1, t2 or t3"), std::string::npos)
+      << refused.error().what;
+}
+
+// Activations have 15 bits. 36 rows are a tile, and one is alone. The conformance models have most
+// formats; here are those that they lack. HOLDFAST_TEST_FULL=1 takes all, here and there (PoCL
+// compiles for minutes).
+TEST(GpuBytes, ProductsOfRandomBlocksAreRight) {
+  HF_NEEDS_DEVICE();
+  using T = gguf::TensorType;
+  const bool all = std::getenv("HOLDFAST_TEST_FULL") != nullptr;
+  const std::set<T> some = {T::kIQ1_S, T::kIQ3_XXS, T::kNVFP4, T::kTQ1_0};
+  std::set<cpu::Format> seen;
+  for (const T type : cpu::kernel_types()) {
+    if (!all && !some.contains(type)) continue;
+    if (!seen.insert(*cpu::format_of(type)).second) continue;
+    const auto one = one_matrix(type);
+    const std::vector<float> have = run_family(one->model, with_bytes("t2", 36));
+    ASSERT_EQ(have.size(), static_cast<std::size_t>(gpu::kRows * gpu::kRows));
+    for (std::int64_t a = 0; a < gpu::kRows; ++a) {
+      for (std::int64_t b = 0; b < gpu::kRows; ++b) {
+        const auto [sum, size] = one->product(a, b);
+        ASSERT_NEAR(have[static_cast<std::size_t>(a * gpu::kRows + b)], sum, 6e-5 * size + 1e-30)
+            << gguf::type_traits(type)->name << " " << a << " " << b;
+      }
+    }
+    if (!all && type != T::kNVFP4) continue;
+    EXPECT_EQ(run_family(one->model, with_bytes("t2", 1)), have) << gguf::type_traits(type)->name;
+    EXPECT_EQ(run_family(one->model, with_bytes("t3", 36)), have) << gguf::type_traits(type)->name;
+  }
+}
+
+// One format for each way to hold codes and minima.
+TEST(GpuBytes, AgreeWithOtherImplementationsForEveryType) {
+  HF_NEEDS_DEVICE();
+  const std::set<std::string> some = {"llama-Q8_0", "llama-Q4_K_M", "llama-Q3_K_M",
+                                      "llama-Q5_1", "llama-IQ4_XS", "qwen3-F32"};
+  const bool all = std::getenv("HOLDFAST_TEST_FULL") != nullptr;
+  const auto names = gpu::conformance_names();
+  if (names.empty()) GTEST_SKIP() << "no conformance data";
+  for (const std::string& name : names) {
+    if (!all && !some.contains(name)) continue;
+    const gpu::ConformanceCase c = gpu::conformance_case(name);
+    const std::vector<float> rows = run_family(c.model, with_bytes("t2"));
+    const double error = gpu::relative_error(rows, c);
+    EXPECT_LT(error, name.rfind("qwen3", 0) == 0 ? 2e-3 : 3e-4) << name;
+    std::printf("%-16s %.2e\n", name.c_str(), error);
+    RunOptions other = with_bytes("t2", 7);
+    other.neighbour = true;
+    EXPECT_EQ(run_family(c.model, other), rows) << name;
+  }
+}
+
+TEST(GpuBytes, SameBitsForTiersChunksNeighboursAndDecode) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("qwen2", 0, 140, "q8_0");
+  const std::vector<float> all = run_family(m, with_bytes("t2"));
+  for (const char* tier : {"t2", "t3"}) {
+    for (const std::int32_t chunk : {0, 1, 5, 61}) {
+      RunOptions other = with_bytes(tier, chunk);
+      other.neighbour = chunk > 1;
+      EXPECT_EQ(run_family(m, other), all) << tier << " chunk " << chunk;
+    }
+  }
+}
+
+// Far into a context, where splits of attention lie side by side.
+TEST(GpuBytes, SameBitsAcrossAttentionSplits) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 600, "q8_0");
+  const std::vector<float> all = run_family(m, with_bytes("t2"));
+  reference::Model reference(*m.file, 601);
+  EXPECT_LT(reference::worst_error(all, reference.logits(m.tokens)), 2e-3);
+  EXPECT_EQ(run_family(m, with_bytes("t2", 599)), all);
+}
+
+// A panel that is not full has been a record before floats of a longer step come there again.
+TEST(GpuBytes, WhatAnEarlierStepLeftDoesNotMatter) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 4, 40, "q8_0");  // sizes that fill no panel
+  const RunOptions options = with_bytes("t2");
+  const auto executor = backend::load(options.device, m.program, load_options(m, options));
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  const std::vector<float> fresh = run_on(**executor, m, options);
+  run_on(**executor, m, with_bytes("t2", 1));
+  EXPECT_EQ(run_on(**executor, m, options), fresh);
+}
+
+TEST(GpuBytes, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
+  HF_NEEDS_DEVICE();
+  const auto one = gpu::with_weight(1e30f);  // times itself
+  const RunOptions options = with_bytes("t2");
+  const auto executor =
+      backend::load(options.device, one->model.program, load_options(one->model, options));
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  const std::int32_t pages[] = {0, 1}, fine = 4, bad = 5;
+  const auto rows = (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1}});
+  ASSERT_FALSE(rows.has_value());
+  EXPECT_EQ(rows.error().code, Errc::kNumericsNan);
+  EXPECT_TRUE((*executor)->forward({{&fine, 1, 3, pages, 1}}).has_value());
+}
+
+class GpuBytesFamilies : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GpuBytesFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family(GetParam(), 4, 70, "q8_0");
+  reference::Model reference(*m.file, 71);
+  const bool causal = m.program.shape.causal;
+  const reference::Rows want = causal ? reference.logits(m.tokens) : reference.hidden(m.tokens);
+  const std::vector<float> all = run_family(m, with_bytes("t3"));
+  EXPECT_LT(reference::worst_error(all, want), 3e-3);
+  RunOptions options = with_bytes("t2", 32);
+  options.neighbour = true;
+  EXPECT_EQ(run_family(m, options), all);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuBytesFamilies, ::testing::ValuesIn(cli::synth_architectures()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace holdfast
