@@ -86,7 +86,7 @@ Sums matrix_sums() {
 
 class Trials {
  public:
-  Trials(const Device& device, const Context& context) : d_(device), context_(context) {}
+  Trials(const Device& device, cl_context context) : d_(device), context_(context) {}
 
   bool compiles(const std::string& source) const { return kernel_of(source).second.get(); }
   bool passes(Trial trial, const KernelWays& ways) const {
@@ -122,8 +122,8 @@ class Trials {
   std::pair<ProgramHandle, KernelHandle> kernel_of(const std::string& source) const {
     cl_int status = CL_SUCCESS;
     const char* text = source.c_str();
-    ProgramHandle program(
-        *d_.api, d_.api->clCreateProgramWithSource(context_.get(), 1, &text, nullptr, &status));
+    ProgramHandle program(*d_.api,
+                          d_.api->clCreateProgramWithSource(context_, 1, &text, nullptr, &status));
     if (status != CL_SUCCESS || d_.api->clBuildProgram(program.get(), 1, &d_.id, "-cl-std=CL1.2",
                                                        nullptr, nullptr) != CL_SUCCESS) {
       return {};
@@ -139,10 +139,10 @@ class Trials {
     const auto made = kernel_of(source);
     if (made.second.get() == nullptr) return false;
     cl_int status[2] = {};
-    const QueueHandle queue(api, api.clCreateCommandQueue(context_.get(), d_.id, 0, &status[0]));
+    const QueueHandle queue(api, api.clCreateCommandQueue(context_, d_.id, 0, &status[0]));
     const std::size_t bytes = x.size() * sizeof x[0];
     const MemoryHandle memory(
-        api, api.clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, bytes, nullptr, &status[1]));
+        api, api.clCreateBuffer(context_, CL_MEM_READ_WRITE, bytes, nullptr, &status[1]));
     if (status[0] != CL_SUCCESS || status[1] != CL_SUCCESS) return false;
     const cl_mem at = memory.get();
     const std::size_t items[] = {items_x, kItems / items_x};
@@ -157,7 +157,7 @@ class Trials {
   }
 
   const Device& d_;
-  const Context& context_;
+  const cl_context context_;
 };
 
 Result<Context> open_context(const Device& d) {
@@ -176,9 +176,13 @@ double seconds() {
 
 Result<Probe> probe(const Device& d) {
   HF_TRY(const Context context, open_context(d));
+  return probe_in(d, context.get());
+}
+
+Probe probe_in(const Device& d, cl_context context) {
   const Trials trials(d, context);
   Probe p;
-  p.shuffle = trials.find("items' numbers", "cl_khr_subgroup_shuffle_relative", Trial::kShuffle,
+  p.shuffle = trials.find("sub-groups", "cl_khr_subgroup_shuffle_relative", Trial::kShuffle,
                           &KernelWays::shuffle, p.why);
   p.dot = trials.find("byte dot product", "cl_khr_integer_dot_product", Trial::kDot,
                       &KernelWays::dot, p.why);
@@ -192,7 +196,7 @@ Result<Probe> probe(const Device& d) {
 bool passes(const Device& device, Trial trial, const KernelWays& ways) {
   const auto context = open_context(device);
   if (!context) return false;
-  return Trials(device, *context).passes(trial, ways);
+  return Trials(device, context->get()).passes(trial, ways);
 }
 
 KernelWays ways_of(const Device& d, const Probe& found, int tier) {

@@ -23,6 +23,8 @@ struct Probe {
 /// Compiles and runs tiny kernels where only that can tell. The error of a device that refuses a
 /// context.
 Result<Probe> probe(const Device& device);
+/// The same in a context of the device's that is open.
+Probe probe_in(const Device& device, cl_context context);
 
 /// Whether a trial gives what it should, done in these ways.
 bool passes(const Device& device, Trial trial, const KernelWays& ways);

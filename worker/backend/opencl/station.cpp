@@ -113,9 +113,7 @@ Result<Stations> Stations::open(const std::vector<Device>& devices) {
 }
 
 const Probe& Station::probed() {
-  std::call_once(probing_, [this] {
-    if (auto found = probe(device_)) probed_ = std::move(found).value();
-  });
+  std::call_once(probing_, [this] { probed_ = probe_in(device_, context()); });
   return probed_;
 }
 

@@ -22,7 +22,7 @@ class Station {
   DeviceMemory& memory() { return memory_; }
   Programs& programs() { return programs_; }
   Result<QueueHandle> make_queue() const;
-  /// What the device can, tried at the first call; t0 where it cannot be tried. Thread-safe.
+  /// What the device can, tried at the first call. Thread-safe.
   const Probe& probed();
 
  private:
