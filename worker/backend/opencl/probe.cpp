@@ -189,7 +189,11 @@ Probe probe_in(const Device& d, cl_context context) {
   p.matrix = trials.find("matrix units", nullptr, Trial::kMatrix, &KernelWays::matrix, p.why);
   p.half = d.has("cl_khr_fp16") && trials.compiles(kHalf);
   p.why += p.half ? "; half arithmetic: cl_khr_fp16" : "; half arithmetic: none";
-  p.tier = p.shuffle == 0 ? 0 : p.dot == 0 ? 1 : p.matrix == 0 ? 2 : 3;
+  p.tier = p.matrix != 0 ? 3 : p.dot != 0 ? 2 : p.shuffle != 0 ? 1 : 0;
+  if (d.wide_lanes && p.tier > 1) {
+    p.tier = p.shuffle != 0 ? 1 : 0;
+    p.why += "; items add vectors, which is faster here than products of bytes one by one";
+  }
   return p;
 }
 

@@ -9,8 +9,8 @@
 namespace holdfast::opencl {
 
 /// Tiers of kernels: t0 OpenCL C 1.2; t1 items look at each other's numbers; t2 dot products of
-/// bytes; t3 matrix units. A tier wants those below it. The bits of t0 and t1 are the same, and
-/// those of t2 and t3.
+/// bytes; t3 matrix units. A tier does what those below it are about as the device can. The bits of
+/// t0 and t1 are the same, and those of t2 and t3.
 inline constexpr const char* kTiers[] = {"t0", "t1", "t2", "t3"};
 
 struct Probe {

@@ -95,7 +95,9 @@ float from_behind(float v, int width) {
 // The sum, or the largest, of one number an item, by a fixed tree; every item of the group calls
 // and gets it. `part` has a float an item; items are a power of two, 64 at least. The last levels
 // go without local memory where items can look at each other's numbers: the same tree.
-#if SHUFFLE
+#if SHUFFLE == 1  // a compiler may choose smaller sub-groups for one kernel than for the next
+#define LOCAL_WIDTH (get_max_sub_group_size() >= 32 ? 32 : 1)
+#elif SHUFFLE == 2
 #define LOCAL_WIDTH 32
 #else
 #define LOCAL_WIDTH 1
@@ -108,7 +110,7 @@ float group_sum(float v, __local float* part, int item, int items) {
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 #if SHUFFLE
-  if (item < 32) {
+  if (item < 32 && LOCAL_WIDTH == 32) {
     float mine = part[item];
     for (int width = 16; width > 0; width /= 2) mine = mine + from_behind(mine, width);
     if (item == 0) part[0] = mine;
@@ -127,7 +129,7 @@ float group_max(float v, __local float* part, int item, int items) {
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 #if SHUFFLE
-  if (item < 32) {
+  if (item < 32 && LOCAL_WIDTH == 32) {
     float mine = part[item];
     for (int width = 16; width > 0; width /= 2) {
       const float behind = from_behind(mine, width);
