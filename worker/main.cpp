@@ -138,8 +138,8 @@ void describe_device(hf::worker::LinkOptions& o, const Own& own) {
       return;
     }
     o.device = found->device;
-    o.kernels =
-        found->tier + " on " + found->name + ", driver " + found->driver + " (" + found->why + ")";
+    o.kernels = (own.kernels.empty() ? found->tier : own.kernels) + " on " + found->name +
+                ", driver " + found->driver + " (" + found->why + ")";
     o.device_memory_bytes = static_cast<std::int64_t>(found->memory_bytes);
   }
 }

@@ -76,7 +76,7 @@ TEST(GpuServe, StreamsOnADeviceOutliveTheirWorker) {
 }
 
 // A launch fails in the middle of a step: the worker says so and ends, its requests go on, and none
-// of them is blamed.
+// of them is blamed. With kernels that multiply bytes.
 TEST(GpuServe, StreamsOutliveADeviceThatFails) {
   HF_NEEDS_DEVICE();
   const process::TempDir dir;
@@ -84,8 +84,8 @@ TEST(GpuServe, StreamsOutliveADeviceThatFails) {
   setenv("OPENCL_LAYERS", HOLDFAST_BUILD_DIR "/tests/libgpu_failing_layer.so", 1);
   setenv("HOLDFAST_TEST_DEVICE_FAILS", file.c_str(), 1);
   House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start(
-      {"--device", gpu::device(), "--workers", "2", "--model", "demo=" + process::demo_model()}))
+  ASSERT_TRUE(house.start({"--device", gpu::device(), "--kernels", "t2", "--workers", "2",
+                           "--model", "demo=" + process::demo_model()}))
       << house.errors();
   unsetenv("OPENCL_LAYERS");
   unsetenv("HOLDFAST_TEST_DEVICE_FAILS");
