@@ -132,7 +132,7 @@ void describe_device(hf::worker::LinkOptions& o, const Own& own) {
     const std::vector<std::string> families = hf::backend::cpu_families();
     if (!families.empty()) o.kernels = families.front();
   } else if (o.device.rfind("opencl", 0) == 0) {
-    const auto found = hf::opencl::find_device(o.device);
+    const auto found = hf::opencl::find_device(o.device, own.cache_dir);
     if (!found) {
       hf::log::warn("no device", {{"device", o.device}, {"reason", found.error().what}});
       return;

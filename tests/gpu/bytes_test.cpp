@@ -53,11 +53,11 @@ TEST(GpuBytes, OrdinaryOperationsPassTheTrials) {
 TEST(GpuBytes, AWayThatFailsItsTrialIsNotTaken) {
   HF_NEEDS_DEVICE();
   watch() = {};
-  const auto have = opencl::probe(watched_device());
+  const auto have = opencl::probe(watched_device(), "");
   ASSERT_TRUE(have.has_value()) << have.error().what;
   if (have->dot != 0) GTEST_SKIP() << "the device has it";
   watch().extensions = "cl_khr_integer_dot_product cl_khr_subgroup_shuffle_relative";
-  const auto found = opencl::probe(watched_device());
+  const auto found = opencl::probe(watched_device(), "");
   watch() = {};
   ASSERT_TRUE(found.has_value()) << found.error().what;
   EXPECT_EQ(found->tier, 0) << found->why;
@@ -65,6 +65,25 @@ TEST(GpuBytes, AWayThatFailsItsTrialIsNotTaken) {
   EXPECT_EQ(found->shuffle, 0);
   EXPECT_NE(found->why.find("cl_khr_integer_dot_product, which fails its trial"), std::string::npos)
       << found->why;
+}
+
+// From the probe to the tier that a load takes.
+TEST(GpuBytes, ADeviceWithDotProductsMultipliesBytes) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 3, 4, "q8_0");
+  const auto class_of = [&](cl_uint vector_width) {
+    watch() = {};
+    watch().extensions = "cl_khr_integer_dot_product";
+    watch().ordinary_dots = true;
+    watch().vector_width = vector_width;
+    const auto executor = opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
+                                            load_options(m, gpu::on_device_uncached()));
+    EXPECT_TRUE(executor.has_value()) << executor.error().what;
+    watch() = {};
+    return executor.has_value() ? (*executor)->class_prefix() : "";
+  };
+  EXPECT_EQ(class_of(1).rfind("opencl/t2.", 0), 0u);
+  EXPECT_EQ(class_of(16).rfind("opencl/t0.", 0), 0u) << "its items add vectors";
 }
 
 TEST(GpuBytes, ATierThatThereIsNotIsRefused) {

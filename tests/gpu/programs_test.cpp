@@ -62,6 +62,26 @@ TEST_F(GpuPrograms, ASecondStartBuildsNothingAndComputesTheSame) {
   EXPECT_EQ(watch().builds, 0);
 }
 
+// What told what the device can is kept too.
+TEST_F(GpuPrograms, ASecondStartOfADeviceThatIsTriedBuildsNothing) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 20, "q8_0");
+  RunOptions options = gpu::on_device();
+  options.cache_dir = folder_.string();
+  for (const std::int64_t builds : {4, 0}) {
+    watch() = {};
+    watch().extensions = "cl_khr_integer_dot_product";
+    watch().ordinary_dots = true;
+    watch().vector_width = 1;
+    const auto executor =
+        opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    EXPECT_EQ((*executor)->class_prefix().rfind("opencl/t2.", 0), 0u);
+    EXPECT_FALSE(run_on(**executor, m, options).empty());
+    EXPECT_EQ(watch().builds, builds);
+  }
+}
+
 // A driver may list a program's binaries by the devices of its context or by those that it was
 // built for, and all of them build here.
 TEST_F(GpuPrograms, SeveralDevicesOfOneContextKeepTheirs) {

@@ -27,8 +27,9 @@ struct Watch {
   std::uint64_t max_alloc = 0;  // 0 = the device's own
   std::uint64_t memory = 0;
   cl_device_type type = 0;
-  cl_uint vector_width = 0;  // floats that it adds at once
-  std::string extensions;    // instead of its own; empty = those
+  cl_uint vector_width = 0;    // floats that it adds at once
+  std::string extensions;      // instead of its own; empty = those
+  bool ordinary_dots = false;  // programs that want dot products by an extension get ordinary ones
 };
 
 /// Of the only watched table. Not thread-safe.

@@ -19,10 +19,10 @@ struct Found {
   bool gpu = false;                // else a processor, or something else
   std::uint64_t memory_bytes = 0;  // that loads may take; HOLDFAST_OPENCL_MEMORY lowers it
   std::uint64_t max_alloc_bytes = 0;
-  std::string tier;       // the best that the device can: "t0" to "t3"
-  std::string why;        // what it has and what it lacks
-  double copy_gb_s = 0;   // read and written bytes of a copy on the device; 0 = not measured
-  std::string unusable;   // why nothing can be loaded on it; empty: it can
+  std::string tier;      // the best that the device can: "t0" to "t3"
+  std::string why;       // what it has and what it lacks
+  double copy_gb_s = 0;  // read and written bytes of a copy on the device; 0 = not measured
+  std::string unusable;  // why nothing can be loaded on it; empty: it can
 };
 
 /// Every OpenCL device of this machine in the order of their numbers. `measure` also times a copy
@@ -31,9 +31,9 @@ struct Found {
 Result<std::vector<Found>> find_devices(bool measure);
 
 /// What a device's name stands for; of several the sum: memory together (with "+cpu" this machine's
-/// too), names one behind the other.
+/// too), names one behind the other. `cache`: the folder of kept programs, or empty.
 /// kUnsupported: one of them is not there or cannot be used.
-Result<Found> find_device(std::string_view device);
+Result<Found> find_device(std::string_view device, const std::string& cache);
 
 /// Packs the weights, builds the kernels or takes them from options.cache_dir, takes all memory.
 /// Errors: kUnsupported (no such device, or a weight type or shape without kernels), kFileInvalid

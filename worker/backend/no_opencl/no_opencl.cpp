@@ -17,7 +17,7 @@ Result<std::vector<Found>> find_devices(bool) {
   return not_built("find devices");
 }
 
-Result<Found> find_device(std::string_view device) {
+Result<Found> find_device(std::string_view device, const std::string&) {
   return not_built("find " + std::string(device));
 }
 

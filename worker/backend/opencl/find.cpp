@@ -9,7 +9,7 @@ namespace holdfast::opencl {
 
 namespace {
 
-Found describe(const Device& d, bool measure) {
+Found describe(const Device& d, bool measure, const std::string& cache) {
   Found found;
   found.device = "opencl:" + std::to_string(d.number);
   found.name = d.name;
@@ -19,7 +19,7 @@ Found describe(const Device& d, bool measure) {
   found.max_alloc_bytes = d.max_alloc;
   found.unusable = d.unusable;
   if (!d.unusable.empty()) return found;
-  const auto probed = probe(d);
+  const auto probed = probe(d, cache);
   if (!probed) {
     found.unusable = probed.error().what;
     return found;
@@ -36,17 +36,17 @@ Result<std::vector<Found>> find_devices(bool measure) {
   HF_TRY(const Api* api, system_api());
   HF_TRY(const std::vector<Device> devices, list_devices(*api));
   std::vector<Found> all;
-  for (const Device& d : devices) all.push_back(describe(d, measure));
+  for (const Device& d : devices) all.push_back(describe(d, measure, ""));
   return all;
 }
 
-Result<Found> find_device(std::string_view device) {
+Result<Found> find_device(std::string_view device, const std::string& cache) {
   HF_TRY(const Api* api, system_api());
   HF_TRY(const std::vector<Device> devices, pick_devices(*api, device));
   const DeviceName name = *parse_device_name(device);
   Found all;
   for (const Device& d : devices) {
-    const Found one = describe(d, false);
+    const Found one = describe(d, false, cache);
     if (!one.unusable.empty()) return Error{Errc::kUnsupported, one.unusable};
     if (all.device.empty()) {
       all = one;

@@ -335,7 +335,7 @@ OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Pr
       expert_norm_(program.details.expert_weights_norm),
       expert_scale_(static_cast<float>(program.details.expert_weights_scale)),
       weights_(station_->device().max_alloc) {
-  const Probe& found = station_->probed();
+  const Probe& found = station_->probed(options.cache_dir);
   ways_ = ways_of(station_->device(), found, tier_of(options.kernels).value_or(found.tier));
 }
 

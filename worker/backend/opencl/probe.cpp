@@ -86,9 +86,10 @@ Sums matrix_sums() {
 
 class Trials {
  public:
-  Trials(const Device& device, cl_context context) : d_(device), context_(context) {}
+  Trials(const Device& device, cl_context context, Programs& programs, const std::string& cache)
+      : d_(device), context_(context), programs_(programs), cache_(cache) {}
 
-  bool compiles(const std::string& source) const { return kernel_of(source).second.get(); }
+  bool compiles(const std::string& source) const { return kernel_of(source).get() != nullptr; }
   bool passes(Trial trial, const KernelWays& ways) const {
     const Sums sums = trial == Trial::kShuffle ? shuffle_sums()
                       : trial == Trial::kDot   ? dot_sums()
@@ -119,25 +120,19 @@ class Trials {
   }
 
  private:
-  std::pair<ProgramHandle, KernelHandle> kernel_of(const std::string& source) const {
-    cl_int status = CL_SUCCESS;
-    const char* text = source.c_str();
-    ProgramHandle program(*d_.api,
-                          d_.api->clCreateProgramWithSource(context_, 1, &text, nullptr, &status));
-    if (status != CL_SUCCESS || d_.api->clBuildProgram(program.get(), 1, &d_.id, "-cl-std=CL1.2",
-                                                       nullptr, nullptr) != CL_SUCCESS) {
-      return {};
-    }
-    KernelHandle kernel(*d_.api, d_.api->clCreateKernel(program.get(), "f", &status));
-    if (status != CL_SUCCESS) return {};
-    return {std::move(program), std::move(kernel)};
+  /// Empty where the compiler refuses it.
+  KernelHandle kernel_of(const std::string& source) const {
+    const auto program = programs_.get("of a trial", source, cache_);
+    if (!program) return {};
+    auto kernel = programs_.kernel(*program, "f");
+    return kernel ? std::move(kernel).value() : KernelHandle();
   }
 
   /// One group of kItems items over the numbers.
   bool run(const std::string& source, std::size_t items_x, Numbers& x) const {
     const Api& api = *d_.api;
-    const auto made = kernel_of(source);
-    if (made.second.get() == nullptr) return false;
+    const KernelHandle kernel = kernel_of(source);
+    if (kernel.get() == nullptr) return false;
     cl_int status[2] = {};
     const QueueHandle queue(api, api.clCreateCommandQueue(context_, d_.id, 0, &status[0]));
     const std::size_t bytes = x.size() * sizeof x[0];
@@ -149,15 +144,17 @@ class Trials {
     const auto well = [](cl_int done) { return done == CL_SUCCESS; };
     return well(api.clEnqueueWriteBuffer(queue.get(), at, CL_TRUE, 0, bytes, x.data(), 0, nullptr,
                                          nullptr)) &&
-           well(api.clSetKernelArg(made.second.get(), 0, sizeof at, &at)) &&
-           well(api.clEnqueueNDRangeKernel(queue.get(), made.second.get(), 2, nullptr, items, items,
-                                           0, nullptr, nullptr)) &&
+           well(api.clSetKernelArg(kernel.get(), 0, sizeof at, &at)) &&
+           well(api.clEnqueueNDRangeKernel(queue.get(), kernel.get(), 2, nullptr, items, items, 0,
+                                           nullptr, nullptr)) &&
            well(api.clEnqueueReadBuffer(queue.get(), at, CL_TRUE, 0, bytes, x.data(), 0, nullptr,
                                         nullptr));
   }
 
   const Device& d_;
   const cl_context context_;
+  Programs& programs_;
+  const std::string& cache_;
 };
 
 Result<Context> open_context(const Device& d) {
@@ -174,13 +171,16 @@ double seconds() {
 
 }  // namespace
 
-Result<Probe> probe(const Device& d) {
+Result<Probe> probe(const Device& d, const std::string& cache) {
   HF_TRY(const Context context, open_context(d));
-  return probe_in(d, context.get());
+  Programs programs(d, context.get());
+  const Probe found = probe_in(d, context.get(), programs, cache);
+  programs.save();
+  return found;
 }
 
-Probe probe_in(const Device& d, cl_context context) {
-  const Trials trials(d, context);
+Probe probe_in(const Device& d, cl_context context, Programs& programs, const std::string& cache) {
+  const Trials trials(d, context, programs, cache);
   Probe p;
   p.shuffle = trials.find("sub-groups", "cl_khr_subgroup_shuffle_relative", Trial::kShuffle,
                           &KernelWays::shuffle, p.why);
@@ -200,7 +200,8 @@ Probe probe_in(const Device& d, cl_context context) {
 bool passes(const Device& device, Trial trial, const KernelWays& ways) {
   const auto context = open_context(device);
   if (!context) return false;
-  return Trials(device, context->get()).passes(trial, ways);
+  Programs programs(device, context->get());
+  return Trials(device, context->get(), programs, "").passes(trial, ways);
 }
 
 KernelWays ways_of(const Device& d, const Probe& found, int tier) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "worker/backend/opencl/devices.h"
+#include "worker/backend/opencl/programs.h"
 #include "worker/backend/opencl/sources.h"
 
 namespace holdfast::opencl {
@@ -22,9 +22,11 @@ struct Probe {
 
 /// Compiles and runs tiny kernels where only that can tell. The error of a device that refuses a
 /// context.
-Result<Probe> probe(const Device& device);
-/// The same in a context of the device's that is open.
-Probe probe_in(const Device& device, cl_context context);
+/// `cache`: the folder of kept programs, or empty.
+Result<Probe> probe(const Device& device, const std::string& cache);
+/// The same in a context of the device's that is open; to be kept, its programs want save().
+Probe probe_in(const Device& device, cl_context context, Programs& programs,
+               const std::string& cache);
 
 /// Whether a trial gives what it should, done in these ways.
 bool passes(const Device& device, Trial trial, const KernelWays& ways);

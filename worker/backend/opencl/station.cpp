@@ -112,8 +112,8 @@ Result<Stations> Stations::open(const std::vector<Device>& devices) {
   return stations;
 }
 
-const Probe& Station::probed() {
-  std::call_once(probing_, [this] { probed_ = probe_in(device_, context()); });
+const Probe& Station::probed(const std::string& cache) {
+  std::call_once(probing_, [&] { probed_ = probe_in(device_, context(), programs_, cache); });
   return probed_;
 }
 

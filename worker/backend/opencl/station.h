@@ -22,8 +22,8 @@ class Station {
   DeviceMemory& memory() { return memory_; }
   Programs& programs() { return programs_; }
   Result<QueueHandle> make_queue() const;
-  /// What the device can, tried at the first call. Thread-safe.
-  const Probe& probed();
+  /// What the device can, tried at the first call; `cache` as for Programs. Thread-safe.
+  const Probe& probed(const std::string& cache);
 
  private:
   friend struct Stations;
