@@ -431,6 +431,37 @@ TEST(Engine, GreedySequencesNeedNoRows) {
   }
 }
 
+// So do sequences that look at the first few of a row, cut by top_p and min_p too; not those that
+// want more of them than there are, or that change the row.
+TEST(Engine, SequencesOfFewCandidatesNeedNoRows) {
+  auto specs = varied(6, 40);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    wire::Sampling& s = specs[i].sampling;
+    const std::uint64_t seed = s.seed;
+    s = wire::Sampling();
+    s.seed = seed;
+    s.temperature = 1.2f;
+    s.top_k = i == 4 ? 21 : 20;
+    if (i == 1) s.top_p = 0.7f;
+    if (i == 2) s.min_p = 0.2f;
+    if (i == 3) s.logprobs = 2;
+    if (i == 5) s.presence_penalty = 0.5f;
+  }
+  for (const std::int64_t period : {0, 5}) {
+    TestEngine all, few;
+    all.log->period = few.log->period = period;
+    few.log->top_most = 20;
+    const auto expected = run_together(all, specs);
+    const auto out = run_together(few, specs);
+    EXPECT_EQ(all.log->top_rows, 0);
+    EXPECT_GT(few.log->top_rows, 40);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      EXPECT_EQ(out[i], expected[i]) << i;
+      EXPECT_EQ(out[i].extra, expected[i].extra) << i;
+    }
+  }
+}
+
 TEST(Engine, AThousandRequestsLeaveNoMemoryBehind) {
   ModelEngineConfig config = test_config();
   config.pages = 6;

@@ -45,6 +45,7 @@ class HashExecutor final : public backend::Executor {
     }
     std::size_t out = 0;
     best_.clear();
+    top_.clear();
     for (const backend::Segment& s : segments) {
       const TokenId* wanted = s.tokens + s.n - s.n_logits;
       if (std::find(wanted, s.tokens + s.n, log_->error_after) != s.tokens + s.n) {
@@ -52,9 +53,11 @@ class HashExecutor final : public backend::Executor {
       }
       for (std::int64_t p = s.start + s.n - s.n_logits; p < s.start + s.n; ++p) {
         row(s, p, logits_.data() + out);
-        if (s.best && !all_finite(logits_.data() + out, vocab_)) {
+        if ((s.best || s.top > 0) && !all_finite(logits_.data() + out, vocab_)) {
           return Error{Errc::kNumericsNan, "forward: segment is not finite"};
         }
+        CHECK(s.top <= log_->top_most && (s.top == 0 || !s.best));
+        top_.push_back(take_top(logits_.data() + out, s.top));
         best_.push_back(s.best ? take_best(logits_.data() + out) : -1);
         out += static_cast<std::size_t>(vocab_);
       }
@@ -87,6 +90,11 @@ class HashExecutor final : public backend::Executor {
     CHECK_MSG(id >= 0, "nobody wanted the best of this row");
     return id;
   }
+  std::int32_t top_most() const override { return log_->top_most; }
+  const backend::Ranked* top(std::int32_t row) const override {
+    CHECK_MSG(!top_[static_cast<std::size_t>(row)].empty(), "nobody wanted the first of this row");
+    return top_[static_cast<std::size_t>(row)].data();
+  }
   int workers() const override { return log_->workers; }
   void on_workers(const std::function<void(int)>& work) override {
     ++log_->spread;
@@ -114,6 +122,20 @@ class HashExecutor final : public backend::Executor {
     const auto id = static_cast<TokenId>(std::max_element(row, row + vocab_) - row);
     std::fill(row, row + vocab_, -777.0f);
     return id;
+  }
+
+  /// The first n of the total order; the row is gone then.
+  std::vector<backend::Ranked> take_top(float* row, std::int32_t n) {
+    if (n == 0) return {};
+    ++log_->top_rows;
+    std::vector<backend::Ranked> all;
+    for (std::int32_t id = 0; id < vocab_; ++id) all.push_back({row[id], id});
+    std::stable_sort(
+        all.begin(), all.end(),
+        [](const backend::Ranked& a, const backend::Ranked& b) { return a.logit > b.logit; });
+    all.resize(static_cast<std::size_t>(n));
+    std::fill(row, row + vocab_, -777.0f);
+    return all;
   }
 
   TokenId& cell(const backend::Segment& s, std::int64_t position) {
@@ -166,7 +188,8 @@ class HashExecutor final : public backend::Executor {
   std::shared_ptr<HashLog> log_;
   std::vector<TokenId> memory_;
   std::vector<float> logits_;
-  std::vector<TokenId> best_;           // by row; -1: all of it was wanted
+  std::vector<TokenId> best_;                      // by row; -1: all of it was wanted
+  std::vector<std::vector<backend::Ranked>> top_;  // by row; empty: it was not wanted
   std::vector<backend::Segment> last_;  // of the last forward; the engine keeps what they point to
   std::vector<float> hidden_;           // [tokens][kHashWidth]
 };

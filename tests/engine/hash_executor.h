@@ -24,9 +24,10 @@ struct HashLog {
   TokenId error_after = -1;         // forward fails where the logits behind this one are wanted
   Errc error = Errc::kNumericsNan;  // so
   bool gives_best = false;
+  std::int32_t top_most = 0;
   int workers = 3;
   std::int64_t spread = 0;                    // times that something was done on all of them
-  std::int64_t best_rows = 0;                 // of which nothing else was wanted
+  std::int64_t best_rows = 0, top_rows = 0;   // of which nothing else was wanted
   ManualClock clock;                          // moves with each forward, by:
   std::int64_t decode_us = 0, prompt_us = 0;  // each sequence that decodes, each prompt token
 };

@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 
 #include "tests/gpu/house.h"
@@ -110,7 +112,36 @@ TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
       (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1, false, false, true}});
   ASSERT_FALSE(best.has_value());
   EXPECT_EQ(best.error().what, rows.error().what);
+  backend::Segment few{&bad, 1, 9, pages, 1};
+  few.top = 3;
+  const auto top = (*executor)->forward({{&fine, 1, 3, pages, 1}, few});
+  ASSERT_FALSE(top.has_value());
+  EXPECT_EQ(top.error().what, rows.error().what);
   EXPECT_TRUE((*executor)->forward({{&fine, 1, 3, pages, 1}}).has_value());
+}
+
+// Rows alike in weights have the same logit: of those the lowest come first, whatever their number.
+TEST(GpuFormats, TiesAreTakenByTheLowestToken) {
+  HF_NEEDS_DEVICE();
+  const auto one = one_matrix(gguf::TensorType::kF32);
+  for (const std::int64_t row : {36, 35, 30, 12, 11, 2}) {  // as row 1
+    std::memcpy(one->matrix.file.data() + row * one->matrix.row_bytes,
+                one->matrix.file.data() + one->matrix.row_bytes, one->matrix.row_bytes);
+  }
+  const RunOptions options = gpu::on_device_uncached();
+  const auto executor =
+      backend::load(options.device, one->model.program, load_options(one->model, options));
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  const std::int32_t pages[] = {0}, token = 1;  // times itself: the greatest
+  for (const std::int32_t n : {1, 4, 7, 37}) {
+    backend::Segment s{&token, 1, 0, pages, 1};
+    s.top = n;
+    ASSERT_TRUE((*executor)->forward({s}).has_value());
+    const backend::Ranked* top = (*executor)->top(0);
+    const std::int32_t alike[] = {1, 2, 11, 12, 30, 35, 36};
+    for (std::int32_t i = 0; i < std::min(n, 7); ++i) EXPECT_EQ(top[i].id, alike[i]) << n;
+    for (std::int32_t i = 1; i < n; ++i) EXPECT_GE(top[i - 1].logit, top[i].logit) << n;
+  }
 }
 
 TEST(GpuFormats, AWeightThatIsNotFiniteIsRefusedByName) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "ops/cli/synth_family.h"
 #include "tests/engine/reference_model.h"
@@ -132,6 +133,50 @@ TEST(GpuLogits, TheBestOfARowIsItsLowestGreatestLogit) {
     EXPECT_EQ(
         std::memcmp(*rows, expected.data() + 3 * vocab, static_cast<std::size_t>(2 * vocab) * 4),
         0);
+  }
+}
+
+// Beside rows of which other numbers are wanted, the best one, or all.
+TEST(GpuLogits, TheFirstOfARowAreThoseOfTheTotalOrder) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 3, 40);
+  const RunOptions options = gpu::on_device();
+  auto executor = backend::load(options.device, m.program, load_options(m, options));
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  const std::vector<float> expected = run_on(**executor, m, options);
+  const auto vocab = static_cast<std::int32_t>(m.columns());
+  const std::int32_t most = std::min((*executor)->top_most(), vocab);
+  ASSERT_GE(most, 100);
+  const std::int32_t pages[2][1] = {{0}, {1}};
+  // Numbers of two segments of a batch; 0: all, -1: the best.
+  for (const auto& wishes : {std::pair(1, most), {most, 0}, {-1, 5}}) {
+    std::vector<backend::Segment> batch;
+    for (const std::int32_t n : {wishes.first, wishes.second}) {
+      batch.push_back({m.tokens.data(), 10, 0, pages[batch.size()], 10});
+      batch.back().top = std::max(n, 0);
+      batch.back().best = n < 0;
+    }
+    const auto rows = (*executor)->forward(batch);
+    ASSERT_TRUE(rows.has_value()) << rows.error().what;
+    for (std::int32_t i = 0; i < 20; ++i) {
+      const float* row = expected.data() + static_cast<std::ptrdiff_t>(i % 10) * vocab;
+      std::vector<std::int32_t> order(static_cast<std::size_t>(vocab));
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::int32_t a, std::int32_t b) { return row[a] > row[b]; });
+      const std::int32_t n = i < 10 ? wishes.first : wishes.second;
+      if (n < 0) {
+        EXPECT_EQ((*executor)->best(i), order[0]);
+      } else if (n == 0) {
+        const float* whole = *rows + static_cast<std::ptrdiff_t>(i) * vocab;
+        EXPECT_TRUE(std::equal(whole, whole + vocab, row)) << i;
+      }
+      for (std::int32_t r = 0; r < n; ++r) {
+        const backend::Ranked& one = (*executor)->top(i)[r];
+        EXPECT_EQ(one.id, order[static_cast<std::size_t>(r)]) << n << ": " << i << " " << r;
+        EXPECT_EQ(one.logit, row[one.id]) << n << ": " << i << " " << r;
+      }
+    }
   }
 }
 

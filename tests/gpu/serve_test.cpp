@@ -72,6 +72,17 @@ TEST(GpuServe, StreamsOnADeviceOutliveTheirWorker) {
   EXPECT_EQ(worker.at("device"), gpu::device());
   EXPECT_NE(worker.at("kernels").get<std::string>().find("sub-groups"), std::string::npos);
   EXPECT_GT(worker.at("memory_total").get<std::int64_t>(), 0);
+  // Few candidates are found on the device, unless something else is wanted of their row.
+  const auto client = house.client();
+  wire::Submit few = process::make_submit("But soft, what light", kTokens, 7);
+  few.sampling.top_k = 20;
+  few.sampling.top_p = 0.9f;
+  const Heard found = process::hear(*client, few);
+  few.sampling.logprobs = 0;
+  const Heard read = process::hear(*client, few);
+  EXPECT_EQ(found.failure + read.failure, "");
+  EXPECT_EQ(found.ids.size(), static_cast<std::size_t>(kTokens));
+  EXPECT_EQ(found.ids, read.ids);
   EXPECT_EQ(house.stop(), 0) << house.errors();
 }
 

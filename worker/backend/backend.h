@@ -37,6 +37,16 @@ struct Segment {
   bool best = false;
   /// more_logits() may be asked for its tokens.
   bool more = false;
+  /// Above 0, and not `best`: of the rows that it wants only so many of the greatest logits are
+  /// wanted, top() tells them, and what the logits have in their place is not said. At most the
+  /// Executor's top_most(), and the vocabulary.
+  std::int32_t top = 0;
+};
+
+/// A logit and its token.
+struct Ranked {
+  float logit = 0;
+  std::int32_t id = 0;
 };
 
 struct Limits {
@@ -89,6 +99,14 @@ class Executor {
   virtual std::int32_t best(std::int32_t /*row*/) const {
     CHECK_MSG(false, "not an executor that gives_best()");
     return -1;
+  }
+  /// The most that Segment::top may be; 0: it is not possible.
+  virtual std::int32_t top_most() const { return 0; }
+  /// Of row `row` of the last forward's logits the first Segment::top by falling logit, ties by
+  /// rising id. Valid until the next forward.
+  virtual const Ranked* top(std::int32_t /*row*/) const {
+    CHECK_MSG(false, "not an executor with a top_most()");
+    return nullptr;
   }
   virtual Memory memory() const = 0;
   /// Whether Segment::reads makes a difference.

@@ -432,7 +432,18 @@ const float* ModelEngine::row_at(const float* rows, std::int32_t row) const {
 
 void ModelEngine::sample_row(const Planned& planned, const float* rows, std::int32_t row) {
   if (planned.segment.best) return produce(*planned.slot, executor_->best(row), nullptr);
+  if (planned.segment.top > 0) return sample_few(*planned.slot, planned.segment.top, row);
   sample(*planned.slot, row_at(rows, row), &planned);
+}
+
+/// From the first `n` of the row's total order.
+void ModelEngine::sample_few(Slot& slot, std::int32_t n, std::int32_t row) {
+  const backend::Ranked* first = executor_->top(row);
+  few_.clear();
+  for (std::int32_t i = 0; i < n; ++i) few_.push_back({first[i].logit, first[i].id});
+  SampleInput in;
+  plain_input(slot, in);
+  produce(slot, sampler_.pick_of(few_, in), nullptr);
 }
 
 /// Nothing of it counts any more, so nobody's results do, and nothing is tried on it again.

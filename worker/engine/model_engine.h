@@ -185,7 +185,7 @@ class ModelEngine final : public Engine {
   bool waits_for_prefix(const Slot& slot) const;
   void add_drafts(Slot& slot);
   bool drop_drafts();
-  bool wants_best(const Slot& slot) const;
+  void want_few(const Slot& slot, backend::Segment& segment) const;
   void add_segment(Slot& slot, std::int64_t n);
   std::int32_t probe_rows(const Slot& slot, std::int64_t& n) const;
   std::int32_t rows_wanted(const Slot& slot, std::int64_t& n) const;
@@ -209,6 +209,7 @@ class ModelEngine final : public Engine {
   bool fill_input(Slot& slot, SampleInput& in);
   static void plain_input(Slot& slot, SampleInput& in);
   void sample_row(const Planned& planned, const float* rows, std::int32_t row);
+  void sample_few(Slot& slot, std::int32_t n, std::int32_t row);
   void sample(Slot& slot, const float* row, const Planned* picked = nullptr);
   void produce(Slot& slot, TokenId id, const float* row);
   std::optional<TokenId> in_time(Slot& slot, const float* row, SampleInput& in, TokenId picked);
@@ -224,6 +225,7 @@ class ModelEngine final : public Engine {
   PrefixCache cache_;
   Sampler sampler_;
   std::vector<Sampler> more_samplers_;  // of the executor's other workers
+  std::vector<Candidate> few_;          // of a row whose executor told them alone
   std::vector<Planned*> ahead_;
   std::shared_ptr<const grammar::TokenTable> table_;  // null without a tokenizer
   std::unique_ptr<GrammarLoader> grammars_;           // the same

@@ -28,11 +28,14 @@ Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
   segment.n = std::max(1, static_cast<std::int32_t>(tokens.size()) - 1);
   segment.pages = &page;
   segment.n_logits = shape.causal ? 1 : 0;
+  segment.top = shape.causal ? std::min(executor.top_most(), vocab) : 0;
   HF_CHECKED(executor.rehearse({segment}));
   if (tokens.size() < 2 || !shape.causal) return {};
   segment.tokens = tokens.data() + segment.n;
   segment.start = segment.n;
   segment.n = 1;
+  segment.top = 0;
+  segment.best = executor.gives_best();
   HF_CHECKED(executor.rehearse({segment}));
   return {};
 }

@@ -14,9 +14,9 @@ bool ModelEngine::picks_plainly(const Planned& planned) {
   const Slot& s = *planned.slot;
   const backend::Segment& segment = planned.segment;
   const bool whole = s.pending() == segment.n - planned.drafts;  // nothing is left to be computed
-  return whole && segment.n_logits > 0 && !segment.best && !planned.scores && !s.scores &&
-         !s.probe && !s.pooler && !s.matcher && !s.banned && s.replayed_n == s.replayed.size() &&
-         !s.extra.needs_chain();
+  return whole && segment.n_logits > 0 && !segment.best && segment.top == 0 && !planned.scores &&
+         !s.scores && !s.probe && !s.pooler && !s.matcher && !s.banned &&
+         s.replayed_n == s.replayed.size() && !s.extra.needs_chain();
 }
 
 void ModelEngine::pick_ahead(const float* rows) {

@@ -96,11 +96,22 @@ void Sampler::exclude(std::span<const std::uint64_t> mask) {
   }
 }
 
+bool Sampler::takes_as_is(const wire::Sampling& s, const SamplingExtra* extra,
+                          std::int64_t generated_n) const {
+  const bool no_end = generated_n < s.min_tokens && !end_ids_.empty();
+  return !has_bias(extra) && !has_penalties(s, extra) && !has_dry(extra) && !no_end;
+}
+
 bool Sampler::takes_greatest(const wire::Sampling& s, const SamplingExtra* extra,
                              std::int64_t generated_n) const {
-  const bool no_end = generated_n < s.min_tokens && !end_ids_.empty();
-  return is_greedy(s, extra) && !has_bias(extra) && !has_penalties(s, extra) && !has_dry(extra) &&
-         !no_end;
+  return is_greedy(s, extra) && takes_as_is(s, extra, generated_n);
+}
+
+std::int32_t Sampler::candidates_wanted(const wire::Sampling& s, const SamplingExtra* extra,
+                                        std::int64_t generated_n) const {
+  const bool chain = extra != nullptr && extra->needs_chain();
+  const bool few = s.top_k > 0 && s.top_k < vocab_;
+  return few && !chain && !is_greedy(s, extra) && takes_as_is(s, extra, generated_n) ? s.top_k : 0;
 }
 
 /// The row itself when nothing changes it (most requests), else a changed copy.
@@ -195,25 +206,42 @@ std::size_t Sampler::cut_top_p(const float* logits, float max, const wire::Sampl
   const double all = has_k || !has_p ? 0 : weigh_all(logits, max, s.temperature);
   for (std::int32_t k = has_k ? s.top_k : std::min(128, vocab_);;) {
     select(logits, k);
-    for (std::size_t i = 0; i < candidates_.size(); ++i) weights_[i] = candidates_[i].logit;
-    model::exact_exp_array(weights_.data(), max, s.temperature, weights_.data(), k);
-    double total = all;
-    if (has_k) {
-      for (std::int32_t i = 0; i < k; ++i)
-        total += static_cast<double>(weights_[static_cast<std::size_t>(i)]);
-    }
-    const double wanted =
-        has_p ? total * static_cast<double>(s.top_p) : std::numeric_limits<double>::infinity();
-    double cumulated = 0;
-    for (std::int32_t i = 0; i < k; ++i) {
-      const float w = weights_[static_cast<std::size_t>(i)];
-      if (w == 0 || w < s.min_p) return static_cast<std::size_t>(i);  // all later ones too
-      cumulated += static_cast<double>(w);
-      if (cumulated >= wanted) return static_cast<std::size_t>(i) + 1;
-    }
+    const auto remain = cut_candidates(max, s, all);
+    if (remain) return *remain;
     if (has_k || k == vocab_) return static_cast<std::size_t>(k);
     k = k > vocab_ / 16 ? vocab_ : k * 16;
   }
+}
+
+/// Sets weights_ (by rank) of candidates_. How many remain; nullopt: all, and others might too.
+/// `all`: the weight of all ids, where top_k has not chosen the candidates.
+std::optional<std::size_t> Sampler::cut_candidates(float max, const wire::Sampling& s, double all) {
+  const std::size_t k = candidates_.size();
+  for (std::size_t i = 0; i < k; ++i) weights_[i] = candidates_[i].logit;
+  model::exact_exp_array(weights_.data(), max, s.temperature, weights_.data(),
+                         static_cast<std::int64_t>(k));
+  double total = all;
+  if (s.top_k > 0 && s.top_k < vocab_) {
+    for (std::size_t i = 0; i < k; ++i) total += static_cast<double>(weights_[i]);
+  }
+  const double wanted = s.top_p < 1.0f ? total * static_cast<double>(s.top_p)
+                                       : std::numeric_limits<double>::infinity();
+  double cumulated = 0;
+  for (std::size_t i = 0; i < k; ++i) {
+    const float w = weights_[i];
+    if (w == 0 || w < s.min_p) return i;  // all later ones too
+    cumulated += static_cast<double>(w);
+    if (cumulated >= wanted) return i + 1;
+  }
+  return std::nullopt;
+}
+
+TokenId Sampler::pick_of(std::span<const Candidate> first, const SampleInput& in) {
+  const wire::Sampling& s = *in.sampling;
+  candidates_.assign(first.begin(), first.end());
+  const auto remain = cut_candidates(first.front().logit, s, 0);
+  return draw_candidates(remain.value_or(first.size()),
+                         random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample));
 }
 
 std::optional<TokenId> Sampler::pick(const float* raw, const SampleInput& in) {

@@ -69,6 +69,12 @@ class Sampler {
   /// the row, from the token of index `generated_n` on; nothing of it is masked or excluded.
   bool takes_greatest(const wire::Sampling& sampling, const SamplingExtra* extra,
                       std::int64_t generated_n) const;
+  /// How many of the first ids of the total order pick() would look at, whatever the row, from the
+  /// token of index `generated_n` on; 0: at others too, or it takes_greatest().
+  std::int32_t candidates_wanted(const wire::Sampling& sampling, const SamplingExtra* extra,
+                                 std::int64_t generated_n) const;
+  /// pick() of a row of which these are the first candidates_wanted(), in the total order.
+  TokenId pick_of(std::span<const Candidate> first, const SampleInput& input);
   /// {"logprob":x,"top":[[id,lp],…]} of the unmodified logits (natural logarithm), `top` in the
   /// total order. Wants finite logits.
   std::string logprobs_json(const float* logits, TokenId id, std::int32_t top);
@@ -79,11 +85,14 @@ class Sampler {
   double log_sum_exp(const float* logits);
 
  private:
+  bool takes_as_is(const wire::Sampling& sampling, const SamplingExtra* extra,
+                   std::int64_t generated_n) const;
   const float* adjust(const float* logits, const SampleInput& input);
   void exclude(std::span<const std::uint64_t> mask);
   void penalise(const SampleInput& input);
   void select(const float* logits, std::int32_t k);
   std::size_t cut_top_p(const float* logits, float max, const wire::Sampling& s);
+  std::optional<std::size_t> cut_candidates(float max, const wire::Sampling& s, double all);
   TokenId draw_all(const float* logits, float max, float temperature, double unit);
   TokenId draw_candidates(std::size_t n, double unit) const;
   double weigh_all(const float* logits, float max, float temperature);

@@ -250,7 +250,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   s.reads = slot.reads;
   s.more = slot.scores != nullptr;
   s.n_logits = rows_wanted(slot, n);
-  s.best = s.n_logits > 0 && wants_best(slot);
+  if (s.n_logits > 0) want_few(slot, s);
   rows_left_ -= std::max(s.n_logits - 1, 0);
   if (!decode) {
     budget_ -= n;
@@ -264,11 +264,16 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   segments_.push_back(s);
 }
 
-/// Whether its next tokens follow from which logit is the greatest alone.
-bool ModelEngine::wants_best(const Slot& slot) const {
-  return executor_->gives_best() && !slot.probe && !slot.pooler && !slot.scores && !slot.matcher &&
-         !slot.banned && slot.replayed_n == slot.replayed.size() && slot.sampling.logprobs < 0 &&
-         sampler_.takes_greatest(slot.sampling, &slot.extra, slot.generated());
+/// Says which of a row's logits its next tokens follow from, where they are few.
+void ModelEngine::want_few(const Slot& slot, backend::Segment& s) const {
+  if (slot.probe || slot.pooler || slot.scores || slot.matcher || slot.banned ||
+      slot.replayed_n != slot.replayed.size() || slot.sampling.logprobs >= 0) {
+    return;
+  }
+  s.best = executor_->gives_best() &&
+           sampler_.takes_greatest(slot.sampling, &slot.extra, slot.generated());
+  const std::int32_t top = sampler_.candidates_wanted(slot.sampling, &slot.extra, slot.generated());
+  if (top <= executor_->top_most()) s.top = top;
 }
 
 /// Guesses behind the last token of a sequence that decodes, in pages that it has.

@@ -88,18 +88,21 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   }
   wanted_at_ = static_cast<std::int32_t>(tables_.size());
   std::int32_t end = 0;
-  wants_best_.clear();
-  best_n_ = 0;
+  few_.clear();
+  best_n_ = top_n_ = 0;
   for (const backend::Segment& s : segments) {
     end += s.n;
     for (std::int32_t i = end - s.n_logits; i < end; ++i) {
       tables_.push_back(i);
-      wants_best_.push_back(s.best ? 1 : 0);
+      CHECK(s.top >= 0 && s.top <= std::min(kTopMost, vocab_) && (s.top == 0 || !s.best));
+      few_.push_back(s.best ? kBest : s.top);
       best_n_ += s.best ? 1 : 0;
+      top_n_ += s.top > 0 ? 1 : 0;
     }
   }
   wanted_n_ = static_cast<std::int32_t>(tables_.size()) - wanted_at_;
   CHECK(wanted_n_ <= limits_.logit_rows);
+  if (top_n_ > 0) tables_.insert(tables_.end(), few_.begin(), few_.end());
 }
 
 void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
@@ -158,8 +161,8 @@ void OpenclExecutor::begin_more(std::int32_t first, std::int32_t n) {
   CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
   hidden_wanted_ = false;  // those rows are finished
   wanted_n_ = n;
-  wants_best_.assign(static_cast<std::size_t>(n), 0);
-  best_n_ = 0;
+  few_.assign(static_cast<std::size_t>(n), 0);
+  best_n_ = top_n_ = 0;
   tables_.resize(static_cast<std::size_t>(wanted_at_));
   for (std::int32_t i = first; i < first + n; ++i) tables_.push_back(i);
   queue_.write(scratch_.tables.get(), static_cast<std::uint64_t>(wanted_at_) * sizeof(std::int32_t),
@@ -197,28 +200,46 @@ Result<void> OpenclExecutor::settle() {
 /// The rows whose logits somebody sees, and of the others where the greatest one is; on the host
 /// `first` rows lie before them.
 void OpenclExecutor::read_logits(std::int32_t first) {
-  if (best_n_ > 0) {
-    queue_.read_block({scratch_.best.get(), wanted_n_}, {0, 1, 0, wanted_n_}, best_.data() + first,
-                      wanted_n_);
-  }
+  read_few(first);
   float* logits = logits_.data() + static_cast<std::int64_t>(first) * shape_.vocab;
   for (std::int32_t row = 0, end = 0; row < wanted_n_; row = end + 1) {
     end = row;
-    while (end < wanted_n_ && wants_best_[static_cast<std::size_t>(end)] == 0) ++end;
+    while (end < wanted_n_ && few_[static_cast<std::size_t>(end)] == 0) ++end;
     queue_.read_block(scratch_.logits.at(), {row, end - row, 0, shape_.vocab}, logits,
                       shape_.vocab);
   }
 }
 
+/// The same of those of which few are wanted.
+void OpenclExecutor::read_few(std::int32_t first) {
+  if (best_n_ > 0) {
+    queue_.read_block({scratch_.best.get(), wanted_n_}, {0, 1, 0, wanted_n_}, best_.data() + first,
+                      wanted_n_);
+  }
+  if (top_n_ == 0) return;
+  const std::int32_t most = *std::max_element(few_.begin(), few_.end());
+  static_assert(sizeof(backend::Ranked) == 2 * sizeof(float));
+  queue_.read_block(scratch_.top.at(), {0, wanted_n_, 0, 2 * most},
+                    top_.data() + static_cast<std::size_t>(first) * kTopMost, scratch_.top.stride);
+}
+
 std::int32_t OpenclExecutor::best(std::int32_t row) const {
-  CHECK(row >= 0 && row < wanted_n_ && wants_best_[static_cast<std::size_t>(row)] != 0);
+  CHECK(row >= 0 && row < wanted_n_ && few_[static_cast<std::size_t>(row)] == kBest);
   return best_[static_cast<std::size_t>(row)];
 }
 
-Result<void> OpenclExecutor::check_best() const {
+const backend::Ranked* OpenclExecutor::top(std::int32_t row) const {
+  CHECK(row >= 0 && row < wanted_n_ && few_[static_cast<std::size_t>(row)] > 0);
+  return top_.data() + static_cast<std::size_t>(row) * kTopMost;
+}
+
+Result<void> OpenclExecutor::check_few() const {
   for (std::int32_t i = 0; i < wanted_n_; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    if (wants_best_[at] == 0 || best_[at] >= 0) continue;
+    const std::int32_t place = few_[at] == kBest ? best_[at]
+                               : few_[at] > 0    ? top_[at * kTopMost].id
+                                                 : 0;
+    if (place >= 0) continue;
     return bad_row(tables_[static_cast<std::size_t>(wanted_at_) + at]);
   }
   return {};
@@ -244,7 +265,7 @@ Result<const float*> OpenclExecutor::checked() {
   queue_.finish();
   HF_CHECKED(settle());
   note_progress();
-  HF_CHECKED(check_best());
+  HF_CHECKED(check_few());
   HF_CHECKED(check_results(logits_.data(), shape_.vocab, hidden_.data()));
   return static_cast<const float*>(logits_.data());
 }
@@ -259,7 +280,7 @@ RowsAt OpenclExecutor::inbox() const {
 Result<void> OpenclExecutor::check_results(const float* logits, std::int64_t vocab,
                                            const float* hidden) const {
   for (std::int32_t i = 0; i < wanted_n_; ++i) {
-    if (wants_best_[static_cast<std::size_t>(i)] != 0) continue;
+    if (few_[static_cast<std::size_t>(i)] != 0) continue;
     if (all_finite(logits + i * vocab, vocab)) continue;
     return bad_row(tables_[static_cast<std::size_t>(wanted_at_ + i)]);
   }

@@ -79,6 +79,7 @@ struct Scratch {
   Rows wanted;                  // [logit rows]: rows of x that want logits
   Rows logits;                  // [logit rows], stride = vocab
   Buffer best;                  // [logit rows]: where the greatest one is
+  Rows top;                     // [logit rows]: kTopMost pairs of a logit and its place
   Rows scores;                  // [batch]: of experts
   Rows e;                       // [batch * used]: f of the experts
   Rows d;                       // [batch * used]: what the experts give
@@ -102,7 +103,7 @@ struct ProductKernels {
 struct KernelSet {
   std::array<ProductKernels, static_cast<std::size_t>(cpu::Format::kCount)> product;
   std::map<std::pair<cpu::Format, cpu::Format>, RowsKernels> beside;
-  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best, records;
+  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best, first_few, records;
   KernelHandle finish_head, attention, merge_splits;
   KernelHandle choose_experts, open_gate, add_slots;
 };
@@ -122,6 +123,8 @@ class OpenclExecutor final : public backend::Executor {
   std::uint64_t allocations() const override { return buffer_count(); }
   bool gives_best() const override { return shape_.causal; }
   std::int32_t best(std::int32_t row) const override;
+  std::int32_t top_most() const override { return shape_.causal ? kTopMost : 0; }
+  const backend::Ranked* top(std::int32_t row) const override;
 
   // A forward in steps, for a model over several devices (group.h). begin() takes the batch; run()
   // enqueues operations [first, end) of the program; settle() waits for them. Between them rows go
@@ -198,12 +201,15 @@ class OpenclExecutor final : public backend::Executor {
     bool beside = false;                   // its columns are behind those of the first; else a pair
   };
 
+  static constexpr std::int32_t kBest = -1;
+
   // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
   Error bad_row(std::int32_t token) const;
   Result<const float*> checked();
   void read_logits(std::int32_t first);
-  Result<void> check_best() const;
+  void read_few(std::int32_t first);
+  Result<void> check_few() const;
 
   // forward.cpp: one method an operation.
   void run_op(const DeviceOp& op);
@@ -267,20 +273,22 @@ class OpenclExecutor final : public backend::Executor {
 
   // The running batch; capacity is reserved at load.
   std::vector<Token> tokens_;
-  std::vector<std::int32_t> tables_;  // page tables, then the batch rows that want logits
+  std::vector<std::int32_t> tables_;  // page tables, the batch rows that want logits, few_ of them
   std::int32_t wanted_at_ = 0, wanted_n_ = 0;
   const std::vector<backend::Segment>* segments_ = nullptr;
   bool hidden_wanted_ = false;
   std::int32_t spread_for_ = -1;  // the norm that the rows of x are spread for, in h and squares
   // Whether rows lie there as records (kernels/records.cl): Scratch::h, a, f and e.
   bool h_records_ = false, a_records_ = false, f_records_ = false, e_records_ = false;
-  std::vector<std::uint8_t> wants_best_;  // by row: of its logits the greatest one alone is wanted
-  std::int32_t best_n_ = 0;               // such rows
-  bool few_each_ = false;                 // no sequence has many tokens in it
-  std::int32_t layer_ = -1;               // of the last operation that was enqueued
-  std::vector<float> logits_;             // [logit_rows][vocab]
-  std::vector<std::int32_t> best_;        // [logit_rows]
-  std::vector<float> hidden_;             // [batch][x stride]: rows of x behind the last layer
+  std::vector<std::int32_t> few_;  // by row: how many of its greatest logits are wanted; 0: all;
+                                   // kBest: where the greatest one is
+  std::int32_t best_n_ = 0, top_n_ = 0;  // rows of which that, or few, are wanted
+  bool few_each_ = false;                // no sequence has many tokens in it
+  std::int32_t layer_ = -1;              // of the last operation that was enqueued
+  std::vector<float> logits_;            // [logit_rows][vocab]
+  std::vector<std::int32_t> best_;       // [logit_rows]
+  std::vector<backend::Ranked> top_;     // [logit_rows][kTopMost]
+  std::vector<float> hidden_;            // [batch][x stride]: rows of x behind the last layer
 };
 
 }  // namespace holdfast::opencl

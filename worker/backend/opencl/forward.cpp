@@ -249,6 +249,11 @@ void OpenclExecutor::logits(const DeviceOp& op) {
     queue_.run(kernels_.best, {wanted_n_, 1, kNormItems, 1}, scratch_.logits.get(),
                scratch_.logits.stride, vocab_, scratch_.best.get());
   }
+  if (top_n_ > 0) {
+    queue_.run(kernels_.first_few, {wanted_n_, 1, kNormItems, 1}, scratch_.logits.get(),
+               scratch_.logits.stride, vocab_, scratch_.tables.get(), wanted_at_ + wanted_n_,
+               scratch_.top.get());
+  }
   if (!hidden_wanted_ || op.norm_at < 0) return;
   norm(op, scratch_.x.get(), static_cast<std::int32_t>(tokens_.size()), scratch_.x.get(), false);
 }

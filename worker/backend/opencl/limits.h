@@ -15,6 +15,7 @@ inline constexpr int kRowsShared[] = {1, 4, 8};
 inline constexpr int kTileRows = 64, kTilePanels = 4, kTileRowsLeast = 33;
 inline constexpr std::uint64_t kTileItems = kLanes * kTileRows / 4;
 inline constexpr std::uint64_t kTileLocalBytes = 4 * (kTileRows * 36 + 32 * kLanes * kTilePanels);
+inline constexpr int kTopMost = 128;      // greatest logits that are picked on a device
 inline constexpr int kPageTokens = 64;    // tokens of a KV page, and items of an attention group
 inline constexpr int kSplitTokens = 512;  // attention splits, at absolute positions
 inline constexpr int kHeadDimMost = 1024;

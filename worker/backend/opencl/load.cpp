@@ -96,6 +96,7 @@ void Loader::measure_scratch() {
     wish_rows(s.wanted, logit_rows, width, "rows that want logits");
     wish_rows(s.logits, logit_rows, to_.vocab_, "rows of logits");
     wish(s.best, logit_rows, "greatest logits");
+    wish_rows(s.top, logit_rows, 2 * kTopMost, "greatest logits");
   }
   wish(s.tokens, batch * 4, "tokens");
   wish(s.tables, table_words(), "page tables");
@@ -130,7 +131,7 @@ void Loader::measure_experts(std::int64_t batch, std::int64_t width) {
 std::int64_t Loader::table_words() const {
   const backend::Limits& l = options_.limits;
   const std::int64_t pages = (l.context + cpu::kPageTokens - 1) / cpu::kPageTokens;
-  return l.batch_segments * pages + std::max(l.logit_rows, 1);
+  return l.batch_segments * pages + 2 * std::max(l.logit_rows, 1);
 }
 
 void Loader::measure_kv() {
@@ -149,8 +150,9 @@ Result<void> Loader::make_kernels() {
     }
   }
   std::vector<WantedKernel> rows = {
-      {"spread", &k.spread}, {"norm_rms", &k.norm_rms}, {"norm_layer", &k.norm_layer},
-      {"gather", &k.gather}, {"best", &k.best},         {"rescale", &k.rescale}};
+      {"spread", &k.spread},      {"norm_rms", &k.norm_rms}, {"norm_layer", &k.norm_layer},
+      {"gather", &k.gather},      {"best", &k.best},         {"rescale", &k.rescale},
+      {"first_few", &k.first_few}};
   if (to_.ways_.records) rows.push_back({"records", &k.records});
   HF_CHECKED(make("rows", rows_source(to_.ways_), rows));
   HF_CHECKED(make("pages", pages_source(to_.kv_type_, to_.ways_),
@@ -251,8 +253,9 @@ void Loader::reserve_host() {
   const auto batch = static_cast<std::size_t>(l.batch_tokens);
   to_.tokens_.reserve(batch);
   to_.tables_.reserve(static_cast<std::size_t>(table_words()));
-  to_.wants_best_.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
+  to_.few_.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
   to_.best_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
+  to_.top_.resize(to_.best_.size() * kTopMost);
   if (part_ != nullptr) return;  // results are put together elsewhere
   if (shape_.causal && to_.ends_) {
     to_.logits_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)) *

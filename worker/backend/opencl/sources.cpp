@@ -29,8 +29,9 @@ std::string base(const KernelWays& ways) {
   return define("WIDE_LANES", ways.wide_lanes) + define("RECORDS", ways.records) +
          define("SHUFFLE", ways.shuffle) + define("DOT", ways.dot) + define("MATRIX", ways.matrix) +
          define("LANES", kLanes) + define("SLICES", kSlices) + define("NORM_ITEMS", kNormItems) +
-         define("PAGE_TOKENS", kPageTokens) + define("SPLIT_TOKENS", kSplitTokens) +
-         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("math") + kernel_text("records");
+         define("TOP_MOST", kTopMost) + define("PAGE_TOKENS", kPageTokens) +
+         define("SPLIT_TOKENS", kSplitTokens) + define("HEAD_DIM_MOST", kHeadDimMost) +
+         kernel_text("math") + kernel_text("records");
 }
 
 const char* dots(const KernelWays& ways) {

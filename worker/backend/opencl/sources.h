@@ -25,7 +25,8 @@ std::string product_source(cpu::Format format, const KernelWays& ways);
 std::string beside_source(cpu::Format first, cpu::Format second, const KernelWays& ways);
 /// finish_head, attention, merge_splits for pages of this type.
 std::string pages_source(cpu::KvType type, const KernelWays& ways);
-/// spread, norm_rms, norm_layer, gather, rescale, best, and with records records.
+/// spread, norm_rms, norm_layer, gather, rescale, best, first_few, and with records
+/// records.
 std::string rows_source(const KernelWays& ways);
 /// choose_experts, open_gate, add_slots.
 std::string experts_source(const KernelWays& ways);

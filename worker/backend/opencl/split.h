@@ -35,6 +35,8 @@ class LayerSplit final : public Group {
   const float* hidden(std::int32_t i) const override { return parts_.back()->hidden(i); }
   bool gives_best() const override { return parts_.back()->gives_best(); }
   std::int32_t best(std::int32_t row) const override { return parts_.back()->best(row); }
+  std::int32_t top_most() const override { return parts_.back()->top_most(); }
+  const backend::Ranked* top(std::int32_t row) const override { return parts_.back()->top(row); }
   /// Where another backend has both ends: x, [batch] rows `stride` apart, through these layers.
   Result<void> pass(const std::vector<backend::Segment>& segments, float* x, std::int64_t stride);
   std::string class_prefix() const override;

@@ -103,6 +103,89 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void rescale(
   }
 }
 
+// A number in the order of floats, zeros of either sign alike.
+uint order_of(float v) {
+  const uint u = as_uint(v == 0.0f ? 0.0f : v);
+  return (u & 0x80000000u) != 0 ? ~u : u | 0x80000000u;
+}
+
+// Of a row's n logits the first k (of `tables`, from tops_at on, a row each; 0: none) by falling logit,
+// ties by rising place, as pairs (logit, place) TOP_MOST pairs apart. The first place is -1 if one of
+// the logits is not finite. The k-th greatest is found byte by byte: how many there are of each is
+// counted, which has no order. One group a row.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void first_few(
+    __global const float* logits, int stride, int n, __global const int* tables, int tops_at,
+    __global int* pairs) {
+  __local int counts[256], at[NORM_ITEMS], place[TOP_MOST], found, chosen, odd;
+  __local float value[TOP_MOST];
+  const int item = get_local_id(0);
+  __global const float* row = logits + (long)get_group_id(0) * stride;
+  __global int* out = pairs + (long)get_group_id(0) * (2 * TOP_MOST);
+  const int k = min(tables[tops_at + get_group_id(0)], n);
+  uint least = 0, known = 0;  // the bytes that the k-th greatest has, and which those are
+  int left = k;               // of those that begin with these bytes
+  if (item == 0) found = 0;
+  if (item == 0) odd = 0;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    for (int i = item; i < 256; i += NORM_ITEMS) counts[i] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = item; i < (k > 0 ? n : 0); i += NORM_ITEMS) {
+      const uint order = order_of(row[i]);
+      if (!(fabs(row[i]) <= FLT_MAX)) odd = 1;
+      if ((order & known) == least) atomic_inc(&counts[order >> shift & 255]);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item == 0) {
+      int byte = 255;
+      for (; byte > 0 && counts[byte] < left; --byte) left -= counts[byte];
+      chosen = byte;
+      at[0] = left;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    left = at[0];
+    least |= (uint)chosen << shift;
+    known |= 255u << shift;
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  // Those above it, in any order, then as many of those that are equal as are left, lowest first.
+  for (int i = item; i < (k > 0 ? n : 0); i += NORM_ITEMS) {
+    if (order_of(row[i]) <= least) continue;
+    const int to = atomic_inc(&found);
+    value[to] = row[i];
+    place[to] = i;
+  }
+  int last = -1;
+  for (int t = k - left; t < k; ++t) {
+    int lowest = n;
+    for (int i = last + 1 + item; i < n && lowest == n; i += NORM_ITEMS) {
+      if (order_of(row[i]) == least) lowest = i;
+    }
+    at[item] = lowest;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int width = NORM_ITEMS / 2; width > 0; width /= 2) {
+      if (item < width) at[item] = min(at[item], at[item + width]);
+      barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    last = at[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item == 0 && last < n) {
+      value[t] = row[last];
+      place[t] = last;
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int i = item; i < k; i += NORM_ITEMS) {
+    int rank = 0;
+    for (int j = 0; j < k; ++j) {
+      rank += value[j] > value[i] || (value[j] == value[i] && place[j] < place[i]);
+    }
+    out[2 * rank] = as_int(value[i]);
+    out[2 * rank + 1] = place[i];
+  }
+  barrier(CLK_GLOBAL_MEM_FENCE);
+  if (item == 0 && odd) out[1] = -1;
+}
+
 // The lowest of the places with the greatest of a row's n logits; -1 if one of them is not finite.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void best(
     __global const float* logits, int stride, int n, __global int* place) {
