@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 
 #include "shared/base/check.h"
 #include "shared/base/clock.h"
@@ -15,24 +14,26 @@ constexpr std::int64_t kPiece = 64;    // bytes
 constexpr std::int64_t kShare = 4096;  // whole runs of pieces
 constexpr double kSeconds = 0.05;
 
+using Words = std::uint64_t __attribute__((vector_size(16)));
+
 /// A value of all bytes of a share, so that none can be left unread. One run at a time, or without
-/// fetching ahead, a core of the machine that this was tried on reads a third less.
+/// fetching ahead, a core of the machine that this was tried on reads a third less. The sums have
+/// to stay in registers: through memory a fast core folds slower than it could read.
 std::uint64_t fold(const std::uint8_t* from, std::int64_t bytes) {
   constexpr int kRuns = 4;
   constexpr int kAhead = 2048;
-  std::uint64_t sums[8] = {};
-  for (std::int64_t at = 0; at < bytes / kRuns; at += kPiece) {
-    for (int run = 0; run < kRuns; ++run) {
-      const std::uint8_t* piece = from + run * (bytes / kRuns) + at;
+  const std::int64_t length = bytes / kRuns;
+  Words a = {}, b = {}, c = {}, d = {};
+  for (std::int64_t at = 0; at < length; at += kPiece) {
+    const std::uint8_t* piece = from + at;
+    for (int run = 0; run < kRuns; ++run, piece += length) {
       __builtin_prefetch(piece + kAhead);
-      std::uint64_t words[8];
-      std::memcpy(words, piece, sizeof words);
-      for (int i = 0; i < 8; ++i) sums[i] ^= words[i];
+      const auto* words = reinterpret_cast<const Words*>(piece);
+      a ^= words[0], b ^= words[1], c ^= words[2], d ^= words[3];
     }
   }
-  std::uint64_t all = 0;
-  for (const std::uint64_t sum : sums) all ^= sum;
-  return all;
+  a ^= b ^ c ^ d;
+  return a[0] ^ a[1];
 }
 
 }  // namespace

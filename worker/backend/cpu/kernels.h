@@ -26,6 +26,10 @@ inline constexpr int kTileK = 256;                 // k that it unpacks at once
 inline constexpr std::int64_t kUnpackFloats = 8 * 2048 * kLanes / 2;
 static_assert(kUnpackFloats >= kTilePanels * kTileK * kLanes);
 
+/// Whether this processor reads memory faster in one run of lines than in a few side by side, as
+/// AMD's do. Which it is changes no bit.
+bool reads_in_one_run();
+
 /// One matrix product: y[m][ (p - p0) * 16 + lane ] for panels [p0, p1). With weights of 16 or 32
 /// bits each output is a chain of fused multiply-adds with the floats of `x` over k in order from
 /// +0; with quantised ones it is what dots.inc says, with `q`. The family amx multiplies as
@@ -46,6 +50,7 @@ struct MatmulArgs {
   const PackedMatrix* next = nullptr;
   std::int64_t next_p0 = 0;
   std::int64_t next_p1 = 0;
+  bool one_run = reads_in_one_run();  // few rows take one panel after the other
 };
 
 inline constexpr std::int64_t kHeadDimMost = 1024;

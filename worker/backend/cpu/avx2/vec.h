@@ -202,10 +202,17 @@ HF_INLINE I add_pairs(I t, I a, I b) {
   return settled({_mm256_add_epi32(t.lo, _mm256_madd_epi16(a.lo, b.lo)),
                   _mm256_add_epi32(t.hi, _mm256_madd_epi16(a.hi, b.hi))});
 }
-HF_INLINE std::int32_t lane_sum_int(I a) {
-  alignas(32) std::int32_t n[8];
-  _mm256_store_si256(reinterpret_cast<__m256i*>(n), _mm256_add_epi32(a.lo, a.hi));
-  return n[0] + n[1] + n[2] + n[3] + n[4] + n[5] + n[6] + n[7];
+HF_INLINE bool finite_lanes(V v) {
+  const __m256 infinity = _mm256_set1_ps(__builtin_inff());
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  const __m256 lo = _mm256_cmp_ps(_mm256_andnot_ps(sign, v.lo), infinity, _CMP_NLT_UQ);
+  const __m256 hi = _mm256_cmp_ps(_mm256_andnot_ps(sign, v.hi), infinity, _CMP_NLT_UQ);
+  return _mm256_movemask_ps(_mm256_or_ps(lo, hi)) == 0;
+}
+HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
+  const __m256i two = _mm256_hadd_epi32(_mm256_add_epi32(a.lo, a.hi), _mm256_add_epi32(b.lo, b.hi));
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(sums), _mm_hadd_epi32(four, four));
 }
 // Two products of bytes are added in 16 bits (VPMADDUBSW), so codes of few bits can be summed there
 // for a while; signed ones go as magnitude and sign.

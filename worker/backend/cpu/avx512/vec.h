@@ -183,8 +183,15 @@ HF_INLINE I round_int(V v) {
 HF_INLINE void store_bytes(std::int8_t* p, I a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a));
 }
-HF_INLINE std::int32_t lane_sum_int(I a) {
-  return _mm512_reduce_add_epi32(a);
+HF_INLINE bool finite_lanes(V v) {
+  return _mm512_fpclass_ps_mask(v, 0x99) == 0;  // NaN of both kinds, infinity of both signs
+}
+HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
+  const __m256i a8 = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+  const __m256i b8 = _mm256_add_epi32(_mm512_castsi512_si256(b), _mm512_extracti64x4_epi64(b, 1));
+  const __m256i two = _mm256_hadd_epi32(a8, b8);
+  const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(sums), _mm_hadd_epi32(four, four));
 }
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 #define HF_DOTS_BY_WORDS 0

@@ -187,10 +187,18 @@ HF_INLINE I round_int(const V& v) {
 HF_INLINE void store_bytes(std::int8_t* p, const I& a) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.u[i]);
 }
-HF_INLINE std::int32_t lane_sum_int(const I& a) {
-  std::int32_t sum = 0;
-  for (int i = 0; i < 16; ++i) sum += static_cast<std::int32_t>(a.u[i]);
-  return sum;
+HF_INLINE bool finite_lanes(const V& v) {
+  for (int i = 0; i < 16; ++i) {
+    if (!__builtin_isfinite(v.f[i])) return false;
+  }
+  return true;
+}
+HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
+  sums[0] = sums[1] = 0;
+  for (int i = 0; i < 16; ++i) {
+    sums[0] += static_cast<std::int32_t>(a.u[i]);
+    sums[1] += static_cast<std::int32_t>(b.u[i]);
+  }
 }
 // Dot products of bytes, four k in each lane. `t` is a sum in 32 bits, `part` what goes on from it
 // in whatever form the family adds up fastest, for at most kDotRun steps. Where HF_DOTS_BY_WORDS is
