@@ -32,8 +32,9 @@ std::string Cell::name() const {
 }
 
 double Cell::prompt_tokens() const {
+  if (!times_prefill()) return 0;
   const auto tokens = static_cast<double>(context);
-  return tokens * streams + (times_prefill() ? tokens * samples() : 0);
+  return tokens * prefill_samples() + std::min(tokens, 512.0);  // and one prompt that is not timed
 }
 
 double Cell::file_bytes() const {
@@ -66,7 +67,7 @@ std::vector<Cell> cells_of(const Axes& axes, const std::string& only) {
         }
       }
       std::stable_sort(of_model.begin(), of_model.end(), [](const Cell& a, const Cell& b) {
-        return a.prompt_tokens() < b.prompt_tokens();
+        return a.context != b.context ? a.context < b.context : a.streams < b.streams;
       });
       out.insert(out.end(), of_model.begin(), of_model.end());
     }
@@ -93,15 +94,20 @@ const Pace::Known* Pace::nearest(const std::vector<Known>& known, const Cell& ce
   return at == known.end() ? nullptr : &*at;
 }
 
-std::optional<double> Pace::seconds(const Cell& cell) const {
-  const Known* prefill = nearest(prefill_, cell);
-  const Known* decode = nearest(decode_, cell);
-  if (prefill == nullptr || decode == nullptr) return std::nullopt;
-  const double larger = cell.shape.parameters / prefill->cell.shape.parameters;
-  const double load = cell.file_bytes() / 1e9;
-  const double step = larger / decode->rate;  // of about as many streams
-  return load + cell.prompt_tokens() * larger / prefill->rate +
-         step * kDecodeSteps * cell.samples();
+std::optional<double> Pace::prefill_seconds(const Cell& cell) const {
+  if (!cell.times_prefill()) return 0;
+  const Known* known = nearest(prefill_, cell);
+  if (known == nullptr) return std::nullopt;
+  const double larger = cell.shape.parameters / known->cell.shape.parameters;
+  return cell.file_bytes() / 1e9 + cell.prompt_tokens() * larger / known->rate;
+}
+
+std::optional<double> Pace::decode_seconds(const Cell& cell) const {
+  const Known* known = nearest(decode_, cell);
+  if (known == nullptr) return std::nullopt;
+  const double larger = cell.shape.parameters / known->cell.shape.parameters;
+  const double step = larger / known->rate;  // of about as many streams
+  return cell.file_bytes() / 1e9 + step * kDecodeSteps * kDecodeSamples;
 }
 
 }  // namespace holdfast::bench

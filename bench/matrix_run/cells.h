@@ -22,11 +22,11 @@ struct Cell {
   std::int32_t streams;
   std::string model() const { return shape.name + "/" + type; }
   std::string name() const;  // "0.5B/Q4_K_M/2048/16"
-  /// Samples of each rate: three, or one where a context takes minutes to fill.
-  int samples() const { return context > 8192 ? 1 : 3; }
-  /// Prefill does not depend on how many decode, so it is timed beside one stream alone.
+  /// Prefill does not depend on how many decode, so it is timed for one stream alone: three
+  /// samples, or one of a prompt that takes seconds at least.
   bool times_prefill() const { return streams == 1; }
-  /// Prompt tokens that are computed for it.
+  int prefill_samples() const { return context > 2048 ? 1 : 3; }
+  /// Prompt tokens that are computed for it. Decoding needs none: contexts are assumed.
   double prompt_tokens() const;
   double file_bytes() const;  // about
 };
@@ -40,7 +40,7 @@ struct Axes {
 Axes standard_axes();
 Axes quick_axes();  // a model and contexts of seconds
 
-/// Model after model, in each the cheap cells first. `only`: patterns as of file names
+/// Model after model, in each the short contexts first. `only`: patterns as of file names
 /// ("0.5B/*/512/*") separated by commas; empty: all.
 std::vector<Cell> cells_of(const Axes& axes, const std::string& only);
 
@@ -48,8 +48,9 @@ std::vector<Cell> cells_of(const Axes& axes, const std::string& only);
 class Pace {
  public:
   void learn(const Cell& cell, double prefill_tok_s, double decode_tok_s);
-  /// Seconds; nullopt while nothing like it is known.
-  std::optional<double> seconds(const Cell& cell) const;
+  /// Seconds of a cell's prefill, of its decoding; nullopt while nothing like it is known.
+  std::optional<double> prefill_seconds(const Cell& cell) const;
+  std::optional<double> decode_seconds(const Cell& cell) const;
 
  private:
   struct Known {
@@ -60,6 +61,7 @@ class Pace {
   std::vector<Known> prefill_, decode_;
 };
 
-inline constexpr int kDecodeSteps = 16;  // of a sample
+inline constexpr int kDecodeSteps = 16;   // of a sample
+inline constexpr int kDecodeSamples = 3;  // of a cell
 
 }  // namespace holdfast::bench

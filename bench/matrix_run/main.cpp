@@ -21,7 +21,8 @@ constexpr char kUsage[] =
     "32768\n"
     "tokens that a stream has when its decoding ends; 1, 4, 16, 64 streams. --only takes patterns\n"
     "as of file names ('0.5B/Q4*/512/*'). A cell that fits neither memory nor --minutes (10) is\n"
-    "skipped, and the record says why. Three samples of each rate, one behind 32,768 tokens.\n"
+    "skipped, and the record says why. Decoding goes behind contexts that are assumed (bench\n"
+    "--assume-context). Three samples of each rate; of prefill beyond 2,048 tokens one.\n"
     "The record is written after each cell; a run that finds it goes on where it ended.\n"
     "--markdown: the table for docs/benchmarks.md. --quick shows that it works, with a tiny "
     "model.\n";
@@ -49,6 +50,7 @@ bool run(const MatrixWish& wish, const Place& place, Report& report) {
   report.fact("threads", std::to_string(wish.threads));
   report.fact("kernels", wish.kernels.empty() ? "default" : wish.kernels);
   report.fact("mode", wish.quick ? "quick: figures mean little" : "full");
+  report.fact("contexts", "assumed");
   MatrixRunner runner(wish, place, report);
   auto done = runner.resume();
   const bool ours = done.has_value();

@@ -74,7 +74,8 @@ Result<void> MatrixRunner::resume() {
                                       "\"; name another record or remove this one"};
   };
   if (old.kind() != report_.kind()) return refuse("kind", old.kind(), report_.kind());
-  for (const char* name : {"build", "processor", "processors", "threads", "kernels", "mode"}) {
+  for (const char* name :
+       {"build", "processor", "processors", "threads", "kernels", "mode", "contexts"}) {
     if (fact(old, name) != fact(report_, name)) {
       return refuse(name, fact(old, name), fact(report_, name));
     }
@@ -111,10 +112,12 @@ void MatrixRunner::show_progress(const std::vector<Cell>& cells, std::size_t at)
   for (const Cell& cell : cells) {
     if (known_.count(cell.name()) != 0) continue;
     ++left;
-    const auto seconds = pace_.seconds(cell);
-    if (!seconds) continue;
+    const auto prefill = pace_.prefill_seconds(cell);
+    const auto decode = pace_.decode_seconds(cell);
+    if (!prefill || !decode) continue;
     ++guessed;
-    if (*seconds <= limit_s()) known += *seconds;
+    if (!takes_too_long(prefill)) known += *prefill;
+    if (!takes_too_long(decode)) known += *decode;
   }
   std::string guess = "time unknown yet";
   if (guessed > 0) {
@@ -125,21 +128,25 @@ void MatrixRunner::show_progress(const std::vector<Cell>& cells, std::size_t at)
                cells[at].name().c_str(), left, guess.c_str());
 }
 
+bool MatrixRunner::takes_too_long(const std::optional<double>& seconds) const {
+  return seconds && *seconds > limit_s();
+}
+
 void MatrixRunner::run_cell(const Cell& cell) {
-  const auto skip = [&](const std::string& reason) {
-    std::fprintf(stderr, "  skipped: %s\n", reason.c_str());
-    report_.skip(cell.name(), reason);
+  const auto skip = [&](const std::string& name, const std::string& reason) {
+    std::fprintf(stderr, "  %s skipped: %s\n", name.c_str(), reason.c_str());
+    report_.skip(name, reason);
   };
-  const auto seconds = pace_.seconds(cell);
-  if (seconds && *seconds > limit_s()) {
-    char text[64];
-    std::snprintf(text, sizeof text, "more than %g minutes, by the cells before it", wish_.minutes);
-    return skip(text);
-  }
+  char text[64];
+  std::snprintf(text, sizeof text, "more than %g minutes, by the cells before it", wish_.minutes);
+  if (takes_too_long(pace_.decode_seconds(cell))) return skip(cell.name(), text);
   const Result<std::string> file = model_file(cell);
-  if (!file) return skip(file.error().what);
-  if (!fits_memory(cell, *file)) return skip("more memory than the machine has free");
-  bench(cell, *file);
+  if (!file) return skip(cell.name(), file.error().what);
+  if (!fits_memory(cell, *file)) return skip(cell.name(), "more memory than the machine has free");
+  time_decode(cell, *file);
+  if (!cell.times_prefill()) return;
+  if (takes_too_long(pace_.prefill_seconds(cell))) return skip(cell.name() + " prefill", text);
+  time_prefill(cell, *file);
 }
 
 /// Made at the first cell that wants it; the one before it goes.
@@ -182,32 +189,46 @@ bool MatrixRunner::fits_memory(const Cell& cell, const std::string& file) {
          found->at(at).get<double>() < 0.95 * available_memory();
 }
 
-void MatrixRunner::bench(const Cell& cell, const std::string& file) {
+namespace {
+std::string flag(const char* name, std::int64_t value) {
+  return std::string(" ") + name + " " + std::to_string(value);
+}
+}  // namespace
+
+void MatrixRunner::time_prefill(const Cell& cell, const std::string& file) {
+  bench(cell, "prefill",
+        shell_word(file) + flag("-p", cell.context) + " -n 0" + flag("-r", cell.prefill_samples()));
+}
+
+/// Behind contexts that are assumed: to compute them for each of 64 streams would take hours.
+void MatrixRunner::time_decode(const Cell& cell, const std::string& file) {
+  const std::int64_t grown = std::int64_t{kDecodeSteps} * kDecodeSamples;
+  bench(cell, "decode",
+        shell_word(file) + " -p 0 --assume-context" + flag("-c", cell.context - grown) +
+            flag("-n", kDecodeSteps) + flag("-r", kDecodeSamples) + flag("-b", cell.streams));
+}
+
+void MatrixRunner::bench(const Cell& cell, const std::string& what, const std::string& flags) {
   const long seconds = std::max(1L, std::lround(limit_s()));
-  const std::int64_t grown = std::int64_t{kDecodeSteps} * cell.samples();
-  const auto flag = [](const char* name, std::int64_t value) {
-    return std::string(" ") + name + " " + std::to_string(value);
-  };
-  std::string command =
-      "timeout --foreground -k 5 " + std::to_string(seconds) + " " + holdfast() + " bench " +
-      shell_word(file) + flag("-p", cell.times_prefill() ? cell.context : 0) +
-      flag("-c", cell.context - grown) + flag("-n", kDecodeSteps) + flag("-r", cell.samples()) +
-      flag("-b", cell.streams) + flag("-t", wish_.threads);
+  std::string command = "timeout --foreground -k 5 " + std::to_string(seconds) + " " + holdfast() +
+                        " bench " + flags + flag("-t", wish_.threads);
   if (!wish_.kernels.empty()) command += " --kernels " + shell_word(wish_.kernels);
   const CpuTicks before = read_cpu_ticks();
   const Result<Ended> ended = run_command(command + " 2>&1");
   const double steal = steal_percent(before, read_cpu_ticks());
   if (!ended) return report_.problem(cell.name() + ": " + ended.error().what);
   if (ended->status == 124) {
-    return report_.skip(cell.name(), "stopped after " + std::to_string(seconds) + " s");
+    return report_.skip(cell.name() + " " + what,
+                        "stopped after " + std::to_string(seconds) + " s");
   }
   if (ended->status != 0) {
     return report_.problem(cell.name() + ": " + last_line(ended->out));
   }
-  take_figures(cell, ended->out, steal);
+  take_figures(cell, what, ended->out, steal);
 }
 
-void MatrixRunner::take_figures(const Cell& cell, const std::string& out, double steal) {
+void MatrixRunner::take_figures(const Cell& cell, const std::string& what, const std::string& out,
+                                double steal) {
   const nlohmann::json found = last_json(out);
   if (!found.is_object()) return report_.problem(cell.name() + ": " + last_line(out));
   double load = 0;
@@ -215,17 +236,11 @@ void MatrixRunner::take_figures(const Cell& cell, const std::string& out, double
   char note[96];
   std::snprintf(note, sizeof note, "%s; steal %.1f %%, load %.1f",
                 found.value("kernels", "").c_str(), steal, load);
-  const auto add = [&](const char* what, const char* samples) {
-    auto values = found.value(samples, std::vector<double>{});
-    if (values.empty()) return;
-    report_.add_samples(cell.name() + "." + what, std::move(values), "tokens/s", Better::kHigher,
-                        std::nullopt, note);
-  };
-  add("prefill", "prefill_samples");
-  add("decode", "decode_samples");
-  report_.add(cell.name() + ".fill", found.value("fill_tok_s", 0.0), "tokens/s", std::nullopt,
-              "prompts of all streams, of requests that go on to write");
-  if (cell.streams == 1) {
+  auto values = found.value(what + "_samples", std::vector<double>{});
+  if (values.empty()) return report_.problem(cell.name() + ": no samples of " + what);
+  report_.add_samples(cell.name() + "." + what, std::move(values), "tokens/s", Better::kHigher,
+                      std::nullopt, note);
+  if (cell.streams == 1 && what == "decode") {
     report_.add(cell.name() + ".of_memory", found.value("stream_percent", 0.0), "%", std::nullopt,
                 "weights read a second, of what reading memory alone gives");
   }

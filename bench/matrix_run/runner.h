@@ -2,6 +2,7 @@
 // One cell after the other: made-up weights in a scratch folder, `holdfast bench` on them, the
 // figures into the report and its record.
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,8 +35,12 @@ class MatrixRunner {
   void run_cell(const Cell& cell);
   Result<std::string> model_file(const Cell& cell);
   bool fits_memory(const Cell& cell, const std::string& file);
-  void bench(const Cell& cell, const std::string& file);
-  void take_figures(const Cell& cell, const std::string& out, double steal);
+  bool takes_too_long(const std::optional<double>& seconds) const;
+  void time_prefill(const Cell& cell, const std::string& file);
+  void time_decode(const Cell& cell, const std::string& file);
+  void bench(const Cell& cell, const std::string& what, const std::string& flags);
+  void take_figures(const Cell& cell, const std::string& what, const std::string& out,
+                    double steal);
   void drop_model();
   void show_progress(const std::vector<Cell>& cells, std::size_t at) const;
   double limit_s() const { return 60 * wish_.minutes; }

@@ -80,7 +80,9 @@ Result<void> time_decode(engine::Engine& engine, const BenchCall& call, Bench& o
   const std::int64_t prompts = std::int64_t{call.streams} * call.context;
   const double start = seconds_now();
   HF_CHECKED(run_prompts(engine, prompts));
-  out.fill_tok_s = static_cast<double>(prompts) / (seconds_now() - start);
+  if (!call.assume_context) {
+    out.fill_tok_s = static_cast<double>(prompts) / (seconds_now() - start);
+  }
   for (std::int32_t s = 0; s < call.streams; ++s) {
     engine.pause(static_cast<engine::SequenceKey>(s) + 1, false);
   }
@@ -107,6 +109,7 @@ engine::EngineOptions bench_options(const BenchCall& call) {
   options.prefill_chunk = call.prefill_chunk;
   options.prefix_cache = false;  // the cost of a token, not of one that is known or guessed
   options.drafts = 0;
+  options.assume_prompts = call.assume_context;
   return options;
 }
 
@@ -117,6 +120,11 @@ Result<Bench> run_bench(const BenchCall& call) {
       call.repeat < 1) {
     return Error{Errc::kUsage,
                  "bench: tokens must be 0 or more, streams, context and repeat 1 or more"};
+  }
+  if (call.assume_context && call.prompt_tokens > 0) {
+    return Error{Errc::kUsage,
+                 "bench: with --assume-context no prompt is computed, so there is no prefill to "
+                 "time; say --prompt-tokens 0, or leave --assume-context out"};
   }
   Bench out;
   const double start = seconds_now();

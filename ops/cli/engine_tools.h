@@ -51,6 +51,7 @@ struct BenchCall {
   std::int32_t decode_tokens = 64;
   std::int32_t streams = 1;
   std::int32_t context = 1;        // tokens that each stream has when decoding begins
+  bool assume_context = false;     // they count as computed, whatever the KV pages hold
   std::int32_t repeat = 1;         // samples of each rate
   std::int32_t prefill_chunk = 0;  // 0 = default
 };
@@ -67,7 +68,9 @@ struct Bench {
 };
 /// Times prefills of prompt_tokens from an empty context, and decode_tokens steps of `streams`
 /// sequences that have `context` tokens each (and grow from sample to sample). 0 tokens leave a
-/// part out. kUsage for numbers out of range; else as engine::open_engine and Engine::add.
+/// part out. What KV pages hold makes no difference to the time of a step, so a context may be
+/// assumed where computing one for each stream would take hours; then nothing of prefill is timed.
+/// kUsage for numbers out of range; else as engine::open_engine and Engine::add.
 Result<Bench> run_bench(const BenchCall& call);
 
 }  // namespace holdfast::cli

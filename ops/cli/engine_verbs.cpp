@@ -139,6 +139,7 @@ int bench(const Call& call) {
   wanted.streams = static_cast<std::int32_t>(call.integer("streams", 1));
   wanted.context = static_cast<std::int32_t>(call.integer("context", 1));
   wanted.repeat = static_cast<std::int32_t>(call.integer("repeat", 1));
+  wanted.assume_context = call.has("assume-context");
   const auto found = run_bench(wanted);
   if (!found) return report_error(call, found.error());
   if (call.json) {

@@ -233,6 +233,8 @@ const Verb kBench = {
      {"-n,--decode-tokens", kInteger, "tokens to decode (default 64; 0: none)"},
      {"-b,--streams", kInteger, "sequences at once (default 1)"},
      {"-c,--context", kInteger, "tokens that each has when decoding begins (default 1)"},
+     {"--assume-context", kSwitch,
+      "count them as computed: the time of a token is the same, hours are saved (with -p 0)"},
      {"-r,--repeat", kInteger, "samples of each rate (default 1)"},
      kThreads,
      kDevice,

@@ -31,12 +31,12 @@ TEST(MatrixCells, TheStandardHasThemAllOnce) {
   EXPECT_EQ(names.count("7B/BF16/32768/64"), 1u);
 }
 
-TEST(MatrixCells, ModelsComeTogetherAndCheapCellsFirst) {
+TEST(MatrixCells, ModelsComeTogetherAndShortContextsFirst) {
   const auto cells = cells_of(standard_axes(), "");
   std::set<std::string> models;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (i > 0 && cells[i].model() == cells[i - 1].model()) {
-      EXPECT_GE(cells[i].prompt_tokens(), cells[i - 1].prompt_tokens()) << cells[i].name();
+      EXPECT_GE(cells[i].context, cells[i - 1].context) << cells[i].name();
     } else {
       EXPECT_TRUE(models.insert(cells[i].model()).second) << cells[i].name();
     }
@@ -50,15 +50,21 @@ TEST(MatrixCells, PatternsChoose) {
 }
 
 TEST(MatrixPace, NothingIsGuessedFromNothing) {
-  EXPECT_FALSE(Pace().seconds(cells_of(standard_axes(), "")[0]).has_value());
+  const Cell cell = cells_of(standard_axes(), "")[0];
+  EXPECT_FALSE(Pace().prefill_seconds(cell).has_value());
+  EXPECT_FALSE(Pace().decode_seconds(cell).has_value());
 }
 
 TEST(MatrixPace, TokensTakeTheirTime) {
-  const auto cells = cells_of(standard_axes(), "0.5B/Q8_0/512/1,0.5B/Q8_0/4096/64");
+  const auto cells =
+      cells_of(standard_axes(), "0.5B/Q8_0/512/1,0.5B/Q8_0/4096/1,0.5B/Q8_0/4096/64");
   Pace pace;
   pace.learn(cells[0], /*prefill_tok_s=*/1000, /*decode_tok_s=*/50);
-  // 64 prompts of 4,096 tokens at 1,000 a second, three samples of 16 steps at 50, and a load.
-  EXPECT_NEAR(pace.seconds(cells[1]).value(), 262.1 + 0.96 + 0.5, 0.5);
+  // 4,096 tokens at 1,000 a second behind 512 that are not timed, and a load.
+  EXPECT_NEAR(pace.prefill_seconds(cells[1]).value(), 4.6 + 0.5, 0.1);
+  // Three samples of 16 steps at 50 a second, and a load; nothing is computed before.
+  EXPECT_NEAR(pace.decode_seconds(cells[2]).value(), 0.96 + 0.5, 0.1);
+  EXPECT_EQ(pace.prefill_seconds(cells[2]).value(), 0);
 }
 
 class Matrix : public testing::Test {

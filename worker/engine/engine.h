@@ -109,9 +109,11 @@ struct EngineOptions {
                                         // -1 = little more than twice what they take alone
   std::int32_t logit_rows =
       0;  // rows of logits in one forward; 0 = slots (compute_logits: more is faster)
-  bool prefix_cache = true;  // pages of known beginnings are shared
-  std::int32_t drafts = -1;  // guessed tokens in one step at most; -1 = as many as there may be
-  std::string model_sha;     // enters the numerics class
+  bool prefix_cache = true;     // pages of known beginnings are shared
+  std::int32_t drafts = -1;     // guessed tokens in one step at most; -1 = as many as there may be
+  bool assume_prompts = false;  // for measuring: tokens of a prompt but its last count as computed,
+                                // whatever its pages hold
+  std::string model_sha;        // enters the numerics class
   std::function<void(double)> progress;
   images::Client* images = nullptr;  // keeps packed weights, outlives the engine; null: nobody
   std::string cache_dir;             // folder of kernels that were built for devices; empty: none

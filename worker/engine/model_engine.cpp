@@ -60,6 +60,7 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   CHECK(config_.slots > 0 && config_.pages > 0 && config_.context > 0 && config_.vocab > 0);
   CHECK(config_.prefill_chunk > 0 && config_.prefill_chunk_busy > 0);
   CHECK(config_.drafts >= 0 && config_.drafts <= kDraftsMax);
+  CHECK(!config_.assume_prompts || !config_.prefix_cache);  // nobody else shall read such pages
   config_.logit_rows = std::max(config_.logit_rows, config_.slots + config_.drafts);
   const std::size_t pages = static_cast<std::size_t>(pages_for(config_.context));
   for (Slot& slot : slots_) {

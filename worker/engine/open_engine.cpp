@@ -84,6 +84,7 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
     c.gap_us = o.gap_ms < 0 ? Pace::kEven : std::int64_t{o.gap_ms} * 1000;
   }
   c.prefix_cache = o.prefix_cache;
+  c.assume_prompts = o.assume_prompts;
   if (o.drafts >= 0) c.drafts = o.drafts;
   c.logit_rows = std::max(o.logit_rows, c.slots);
   c.width = shape.width;

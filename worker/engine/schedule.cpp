@@ -152,6 +152,7 @@ bool ModelEngine::admit(Slot& slot) {
   }
   slot.state = State::kRunning;
   CHECK(grow(slot, slot.length()));
+  if (config_.assume_prompts) slot.computed = slot.length() - 1;
   return true;
 }
 
