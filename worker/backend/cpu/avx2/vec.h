@@ -25,7 +25,8 @@ struct Table {
 inline constexpr int kFusedPanels = 2;
 inline constexpr int kTileRows = 6;
 inline constexpr int kTileWide = 1;
-inline constexpr int kQueries = 1;
+inline constexpr int kQueries = 4;
+inline constexpr int kPageWide = 1;
 
 HF_INLINE float fma1(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);

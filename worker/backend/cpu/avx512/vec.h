@@ -21,7 +21,8 @@ struct Table {
 inline constexpr int kFusedPanels = 4;
 inline constexpr int kTileRows = 12;
 inline constexpr int kTileWide = 2;
-inline constexpr int kQueries = 4;
+inline constexpr int kQueries = 8;
+inline constexpr int kPageWide = 2;
 
 HF_INLINE float fma1(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);

@@ -19,7 +19,8 @@ struct I {
 inline constexpr int kFusedPanels = 1;  // panels of a fused unpack-and-multiply
 inline constexpr int kTileRows = 4;     // rows of a register tile
 inline constexpr int kTileWide = 1;     // its panels
-inline constexpr int kQueries = 1;      // queries that share a loaded attention page
+inline constexpr int kQueries = 1;      // queries that share loads of an attention page
+inline constexpr int kPageWide = 1;     // vectors of it side by side
 
 template <class F>
 inline V each(F f) {
