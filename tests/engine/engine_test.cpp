@@ -129,6 +129,33 @@ TEST(Engine, PreemptionTakesLowestClassThenYoungest) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i], run_alone(specs[i])) << i;
 }
 
+// For measuring: only the last token of a prompt is computed, in pages that belong to it alone, and
+// every step behind it is one that decodes.
+TEST(Engine, AssumedPromptsAreNotComputed) {
+  ModelEngineConfig config = test_config();
+  config.prefix_cache = false;
+  config.drafts = 0;
+  config.assume_prompts = true;
+  TestEngine t(config);
+  std::vector<Outcome> out(3);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    SequenceSpec s;
+    s.key = i;
+    s.prompt.assign(200, 3);
+    s.max_tokens = 70;  // into another page
+    s.sampling.ignore_eos = true;
+    ASSERT_TRUE(t.engine->add(s).has_value());
+  }
+  while (!t.engine->idle()) gather(t.engine->step(), 0, out);
+  for (const Outcome& one : out) EXPECT_EQ(one.ids.size(), 70u);
+  ASSERT_EQ(t.log->calls.size(), 70u);
+  for (const HashCall& call : t.log->calls) {
+    EXPECT_EQ(call.prefill, 0);
+    EXPECT_EQ(call.decode, 3);
+  }
+  EXPECT_EQ(t.engine->usage().pages_used, 0);
+}
+
 // Pages are kept back for sequences that run and may want more, and for no others.
 TEST(Engine, SequencesThatNeedNoMorePagesKeepNoneBack) {
   ModelEngineConfig config = test_config();
