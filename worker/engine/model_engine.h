@@ -70,7 +70,7 @@ struct ModelEngineConfig {
   std::string numerics_class;
   GrammarCompile compile_grammar;  // empty: grammar::compile
   bool prefix_cache = true;
-  bool assume_prompts = false;  // as EngineOptions; not with a prefix_cache
+  bool assume_prompts = false;       // as EngineOptions; not with a prefix_cache
   std::int32_t drafts = kDraftsMax;  // guessed tokens in one step at most; 0: none
 };
 
