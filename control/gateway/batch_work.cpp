@@ -101,6 +101,7 @@ class BatchWork {
   std::size_t next_ = 0;              // first line whose result is in no file
   std::size_t begun_ = 0;             // lines [next_, begun_) are in open_
   bool told_to_end_ = false;          // what is in flight was cancelled
+  bool cut_ = false;                  // a line has no result because of that
   Sink output_, errors_;
 };
 
@@ -341,6 +342,7 @@ bool BatchWork::flush() {
       bool bad = false;
       const std::string text = result_of(end, &bad);
       if (end > next_ && bad != to_errors) break;
+      cut_ = cut_ || (bad && told_to_end_);
       to_errors = bad;
       run += text;
     }
@@ -395,10 +397,11 @@ bool BatchWork::work() {
   return finish();
 }
 
-/// Everything that was begun is in the files.
+/// Everything that was begun is in the files. Who cancels a batch finds it cancelled, also where
+/// all of its lines had begun.
 bool BatchWork::finish() {
-  const bool whole = next_ == lines_.size();
-  if (!whole && !cancelling()) {  // expired: say so of each line that was not begun
+  const bool begun = next_ == lines_.size();
+  if (!begun && !cancelling()) {  // expired: say so of each line that was not begun
     std::string rest;
     std::int64_t lines = 0;
     for (std::size_t i = next_; i < lines_.size(); ++i) {
@@ -413,8 +416,8 @@ bool BatchWork::finish() {
   }
   if (!refresh()) return false;
   count();
-  const std::string end = whole ? "completed" : cancelling() ? "cancelled" : "expired";
-  if (whole) set_batch_status(batch_, "finalizing", now_ms());
+  const std::string end = cancelling() ? "cancelled" : begun && !cut_ ? "completed" : "expired";
+  if (end == "completed") set_batch_status(batch_, "finalizing", now_ms());
   if (!close_sink(output_, "output_file_id") || !close_sink(errors_, "error_file_id")) return false;
   set_batch_status(batch_, end, now_ms());
   return save();
