@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/process/house.h"
+#include "tests/process/http_stream.h"
 
 namespace holdfast::process {
 namespace {
@@ -66,6 +67,11 @@ TEST_P(Clients, Suite) {
   const Ended made = house.cli({"keys", "create", "clients", "--json"});
   ASSERT_EQ(made.code, 0) << made.err;
   const std::string key = nlohmann::json::parse(made.out)["key"];
+  // The gateway reads keys once a second, and is open until it has read the first.
+  for (int i = 0; i < 200; ++i) {
+    if (http_exchange(house.url(), http_get_text("/v1/models")).status == 401) break;
+    usleep(50'000);
+  }
 
   // Node looks for libraries beside the file that wants them.
   const std::string place = dir.path() + "/suites";
