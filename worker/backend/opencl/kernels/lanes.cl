@@ -43,3 +43,8 @@ float lane_of(float16 x, int i) {
 #define STORE_LANES(x, p) (p)[0] = x
 #define LANE(x, i) (x)
 #endif
+
+// In which a tile takes slices to add their sums as product.cl's tree does,
+// ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)). Written out: a compiler that sees bits reversed makes
+// an operation of it that not every driver has.
+__constant uchar kSliceOrder[SLICES] = {0, 4, 2, 6, 1, 5, 3, 7};

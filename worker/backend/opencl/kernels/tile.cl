@@ -50,10 +50,9 @@ __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1))) void tile(
   const int panel0 = get_group_id(0) * TILE_PANELS, row0 = get_group_id(1) * TILE_ROWS;
   __global const uchar* at = weights + weights_at + (ulong)panel0 * panel_bytes;
   float acc[4][TILE_PANELS], one[4][TILE_PANELS], two[4][TILE_PANELS], four[4][TILE_PANELS];
-  // ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)): slices come in the order 0, 4, 2, 6, 1, 5, 3, 7.
 #pragma unroll 1
   for (int i = 0; i < SLICES; ++i) {
-    const int slice = (i & 1) * 4 + (i & 2) + (i >> 2);
+    const int slice = kSliceOrder[i];
     EACH_SUM acc[r][p] = 0.0f;
     for (int s = slice; s < spans; s += SLICES) {
       barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,0 +1,190 @@
+// Goal: kernels are right on devices whose items run beside each other. What one item writes and
+// another one reads has a barrier in between, every item of a group meets the same barriers, and
+// nothing is touched outside its buffer. PoCL shows none of it: its items run one after the other.
+// Method: Oclgrind (Debian's oclgrind), which simulates each item and reports what it sees. It is
+// slow, so models are tiny; HOLDFAST_TEST_FULL=1 takes every architecture and KV type.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "ops/cli/synth_family.h"
+#include "tests/gpu/house.h"
+#include "worker/backend/opencl/devices.h"
+#include "worker/backend/opencl/programs.h"
+#include "worker/backend/opencl/queue.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSimulator = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
+
+/// Makes the simulator the only device of this process; the loader reads this when it is first
+/// used.
+bool use_simulator() {
+  if (!fs::exists(kSimulator)) return false;
+  const fs::path folder = HOLDFAST_BUILD_DIR "/oclgrind";
+  fs::create_directories(folder);
+  std::ofstream(folder / "oclgrind.icd") << kSimulator << "\n";
+  const std::pair<const char*, std::string> settings[] = {
+      {"OCL_ICD_VENDORS", folder.string()},
+      {"OCLGRIND_DATA_RACES", "1"},
+      {"OCLGRIND_CHECK_API", "1"},
+      {"OCLGRIND_MAX_ERRORS", "10000000"},
+      {"OCLGRIND_GLOBAL_MEM_SIZE", "1073741824"},
+      {"OCLGRIND_NUM_THREADS", "2"},
+  };
+  for (const auto& [name, value] : settings) setenv(name, value.c_str(), 1);
+  return true;
+}
+
+/// Whether a report is of what attention does on purpose: groups whose queries share keys and
+/// values all write the same bytes into a page, each before it reads them there. Were they other
+/// bytes, the simulator would report two writes.
+bool is_meant(const std::string& report) {
+  if (report.find("Read-write data race at global memory") == std::string::npos) return false;
+  if (report.find("Kernel: attention\n") == std::string::npos) return false;
+  static const std::regex group("Group\\(([0-9,]+)\\)"), page("[(]page|[)]page|scales_of");
+  std::set<std::string> groups;
+  for (std::sregex_iterator i(report.begin(), report.end(), group), end; i != end; ++i) {
+    groups.insert((*i)[1]);
+  }
+  const auto pages = std::sregex_iterator(report.begin(), report.end(), page);
+  return groups.size() == 2 && std::distance(pages, std::sregex_iterator()) == 2;
+}
+
+/// What the simulator, which writes to the standard error, has reported since the last call.
+std::string reported() {
+  const std::string all = testing::internal::GetCapturedStderr();
+  testing::internal::CaptureStderr();
+  std::string text;
+  for (std::size_t at = 0, end = 0; at < all.size(); at = end) {
+    end = std::min(all.find("\n\n", at), all.size() - 1) + 1;
+    const std::string report = all.substr(at, end - at);
+    if (!is_meant(report) && report != "\n") text += report;
+  }
+  return text;
+}
+
+struct Case {
+  std::string architecture, type, kv, tier;
+  std::uint64_t seed;  // 4: sizes that fill neither blocks nor panels
+};
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.architecture << "_" << c.type << "_" << c.kv << "_" << c.tier;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all = {
+      {"llama", "q8_0", "f16", "t0", 0},
+      {"qwen2moe", "q4_k_m", "int8", "t2", 0},
+  };
+  if (std::getenv("HOLDFAST_TEST_FULL") == nullptr) return all;
+  for (const std::string& architecture : cli::synth_architectures()) {
+    all.push_back({architecture, "f32", "f32", "t0", 4});
+    all.push_back({architecture, "q8_0", "f16", "t2", 0});
+  }
+  for (const char* kv : {"bf16", "int8"}) all.push_back({"gemma2", "q4_0", kv, "t0", 0});
+  return all;
+}
+
+class GpuRaces : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "the simulator watches memory itself, and is too slow with a second watch";
+#endif
+    static const bool there = use_simulator();
+    if (!there) GTEST_SKIP() << "no simulator of devices: " << kSimulator << " (package oclgrind)";
+    device_ = opencl::pick_devices(*opencl::system_api().value(), "opencl:0").value()[0];
+    ASSERT_NE(device_.name.find("Oclgrind"), std::string::npos) << device_.name;
+    testing::internal::CaptureStderr();
+    captures_ = true;
+  }
+  void TearDown() override {
+    if (!captures_) return;
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  }
+  bool captures_ = false;
+  opencl::Device device_;
+};
+
+// The simulator sees what it is here for.
+TEST_F(GpuRaces, ARaceIsReported) {
+  const opencl::Api& api = *device_.api;
+  cl_int status[3] = {};
+  const opencl::Context context(
+      api, api.clCreateContext(nullptr, 1, &device_.id, nullptr, nullptr, &status[2]));
+  ASSERT_EQ(status[2], CL_SUCCESS);
+  opencl::Programs programs(device_, context.get());
+  const char* source =
+      "__kernel void f(__global int* out) {\n"
+      "  __local int seen[8];\n"
+      "  const int i = get_local_id(0);\n"
+      "  seen[i] = i;\n"
+      "  out[i] = seen[(i + 1) % 8];\n"
+      "}\n";
+  const auto program = programs.get("with a race", source, "");
+  ASSERT_TRUE(program.has_value()) << program.error().what;
+  const auto kernel = programs.kernel(*program, "f");
+  ASSERT_TRUE(kernel.has_value());
+  opencl::Queue queue(
+      api,
+      opencl::QueueHandle(api, api.clCreateCommandQueue(context.get(), device_.id, 0, &status[0])),
+      0);
+  const opencl::MemoryHandle out(
+      api, api.clCreateBuffer(context.get(), CL_MEM_READ_WRITE, 32, nullptr, &status[1]));
+  ASSERT_EQ(status[0], CL_SUCCESS);
+  ASSERT_EQ(status[1], CL_SUCCESS);
+  queue.run(*kernel, {1, 1, 8, 1}, out.get());
+  queue.finish();
+  EXPECT_NE(reported().find("data race"), std::string::npos);
+}
+
+class GpuModels : public GpuRaces, public ::testing::WithParamInterface<Case> {};
+
+// A prompt that takes tiles, a token beside a neighbour's few, a token alone behind two splits of
+// attention; the best and the first logits of rows.
+TEST_P(GpuModels, HaveNoRaces) {
+  const Case& c = GetParam();
+  const FamilyModel m = make_family(c.architecture, c.seed, 36, c.type);
+  RunOptions options;
+  options.device = "opencl:0";
+  options.kv = c.kv;
+  options.kernels = c.tier;
+  options.context = 640;
+  backend::LoadOptions load = load_options(m, options);
+  load.limits.pages = 20;
+  load.limits.batch_tokens = 40;
+  auto executor = backend::load(options.device, m.program, load);
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  EXPECT_EQ(reported(), "") << "while loading";
+  const std::int32_t mine[] = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19}, other[] = {2};
+  const std::int32_t* tokens = m.tokens.data();
+  const bool causal = m.program.shape.causal;
+  std::vector<std::vector<backend::Segment>> steps = {{{tokens, 36, 0, mine, causal ? 1 : 0}}};
+  if (causal) {
+    steps.push_back({{tokens, 1, 36, mine, 1}, {tokens, 5, 0, other, 2}});
+    steps[1][0].best = true;
+    steps[1][1].top = (*executor)->top_most() > 0 ? 3 : 0;
+    steps.push_back({{tokens, 1, 600, mine, 1}});
+  }
+  for (auto& step : steps) {
+    for (backend::Segment& s : step) s.hidden = !causal;
+    const auto rows = (*executor)->forward(step);
+    EXPECT_TRUE(rows.has_value()) << rows.error().what;
+    EXPECT_EQ(reported(), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Races, GpuModels, ::testing::ValuesIn(cases()),
+                         ::testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace holdfast
