@@ -17,6 +17,7 @@
 #include "control/gateway/offline_call.h"
 #include "control/gateway/webhooks.h"
 #include "shared/base/clock.h"
+#include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 
 namespace holdfast::gateway {
@@ -45,7 +46,6 @@ class BatchWork {
   struct Line {
     bool started = false;
     bool ended = false;
-    int tries = 0;
     std::int64_t again_ms = 0;  // not before
     OfflineAnswer answer;
   };
@@ -71,6 +71,8 @@ class BatchWork {
   bool work();
   bool pump();
   void start(std::size_t number);
+  void cancel(std::size_t number);
+  void cancel_older();
   void collect();
   bool flush();
   bool append(Sink& sink, const std::string& lines, std::int64_t count, std::int64_t next);
@@ -101,7 +103,7 @@ class BatchWork {
   std::size_t next_ = 0;              // first line whose result is in no file
   std::size_t begun_ = 0;             // lines [next_, begun_) are in open_
   bool told_to_end_ = false;          // what is in flight was cancelled
-  bool cut_ = false;                  // a line has no result because of that
+  bool cut_ = false;                  // a line has no result because the batch was told to end
   Sink output_, errors_;
 };
 
@@ -212,6 +214,7 @@ bool BatchWork::open_sink(Sink& sink, const char* member) {
   if (body.is_object()) {
     sink.next = body.value("next_line", std::int64_t{0});
     sink.lines = body.value("lines", std::int64_t{0});
+    cut_ = cut_ || body.value("cut", false);
   }
   return true;
 }
@@ -228,6 +231,7 @@ bool BatchWork::append(Sink& sink, const std::string& lines, std::int64_t count,
       {id_ + (&sink == &output_ ? "_output.jsonl" : "_error.jsonl"), "batch_output", "", false}));
   body["next_line"] = next;
   body["lines"] = sink.lines + count;
+  if (cut_) body["cut"] = true;
   change.body = body.dump();
   change.append = lines;
   change.append_at = sink.bytes;
@@ -239,6 +243,7 @@ bool BatchWork::append(Sink& sink, const std::string& lines, std::int64_t count,
   sink.bytes = done->bytes;
   sink.next = next;
   sink.lines += count;
+  crash_point(CrashPoint::kGatewayBatchAppended);
   return true;
 }
 
@@ -247,20 +252,19 @@ void BatchWork::count() {
       {"total", lines_.size()}, {"completed", output_.lines}, {"failed", errors_.lines}};
 }
 
-/// The whole file can be seen from now on.
+/// The whole file can be seen from now on. It still says how far it is: who dies before the batch
+/// has ended leaves the end to somebody who reads that.
 bool BatchWork::close_sink(Sink& sink, const char* member) {
   if (sink.version == 0) return true;
   const auto found = await<Keeper::Found>(
       [&](auto done) { context_.keeper->get(kFileKind, sink.id, "", std::move(done)); });
   const auto* kept = std::get_if<Keeper::Found>(&found);
   if (kept == nullptr || !*kept) return false;
-  FileFacts facts = file_facts(**kept);
-  facts.whole = true;
   KeepChange change;
   change.kind = kFileKind;
   change.id = sink.id;
   change.owner = kept_.owner;
-  change.body = file_body(facts);
+  change.body = whole_file_body((*kept)->body);
   const auto put =
       await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
   if (!std::holds_alternative<Keeper::Put>(put)) return false;
@@ -271,7 +275,6 @@ bool BatchWork::close_sink(Sink& sink, const char* member) {
 void BatchWork::start(std::size_t number) {
   Line& line = open_[number];
   line.started = true;
-  ++line.tries;
   const auto answer = [inbox = inbox_, number](OfflineAnswer a) {
     const std::lock_guard lock(inbox->mutex);
     inbox->answers[number] = std::move(a);
@@ -356,6 +359,16 @@ bool BatchWork::flush() {
   return true;
 }
 
+/// Lines that somebody who is gone had begun: nobody waits for them any more.
+void BatchWork::cancel_older() {
+  const std::size_t most = next_ + static_cast<std::size_t>(limits_.lines);
+  for (std::size_t i = next_; i < std::min(most, lines_.size()); ++i) cancel(i);
+}
+
+void BatchWork::cancel(std::size_t number) {
+  context_.client.cancel_async(request_id(number), [](const client::Answer<wire::RequestInfo>&) {});
+}
+
 /// Starts what there is room for and takes what has come. False: the end, for now.
 bool BatchWork::pump() {
   if (stopping_() || !lease(false)) return false;
@@ -369,12 +382,12 @@ bool BatchWork::pump() {
     told_to_end_ = true;
     for (auto& [number, line] : open_) {
       if (line.ended) continue;
-      context_.client.cancel_async(request_id(number),
-                                   [](const client::Answer<wire::RequestInfo>&) {});
+      cancel(number);
       if (line.started) continue;
       line.ended = true;  // it waited to be tried again
       line.answer.response = error_response(503, "not accepted");
     }
+    if (open_.empty()) cancel_older();
   }
   for (auto& [number, line] : open_) {
     const bool again = !line.started && !line.ended && now_ms() >= line.again_ms;
@@ -402,6 +415,7 @@ bool BatchWork::work() {
 bool BatchWork::finish() {
   const bool begun = next_ == lines_.size();
   if (!begun && !cancelling()) {  // expired: say so of each line that was not begun
+    cut_ = true;
     std::string rest;
     std::int64_t lines = 0;
     for (std::size_t i = next_; i < lines_.size(); ++i) {
@@ -416,9 +430,10 @@ bool BatchWork::finish() {
   }
   if (!refresh()) return false;
   count();
-  const std::string end = cancelling() ? "cancelled" : begun && !cut_ ? "completed" : "expired";
+  const std::string end = cancelling() ? "cancelled" : cut_ ? "expired" : "completed";
   if (end == "completed") set_batch_status(batch_, "finalizing", now_ms());
   if (!close_sink(output_, "output_file_id") || !close_sink(errors_, "error_file_id")) return false;
+  crash_point(CrashPoint::kGatewayBatchClosed);
   set_batch_status(batch_, end, now_ms());
   return save();
 }

@@ -11,6 +11,13 @@ std::string file_body(const FileFacts& facts) {
   return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string whole_file_body(const std::string& body) {
+  auto whole = nlohmann::json::parse(body, nullptr, false);
+  if (!whole.is_object()) return body;
+  whole.erase("partial");
+  return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 FileFacts file_facts(const Kept& kept) {
   const auto body = nlohmann::json::parse(kept.body, nullptr, false);
   FileFacts facts;

@@ -18,6 +18,8 @@ struct FileFacts {
 };
 std::string file_body(const FileFacts& facts);
 FileFacts file_facts(const Kept& kept);
+/// The body of a file of which no more is to come, with what else it says.
+std::string whole_file_body(const std::string& body);
 
 /// OpenAI's file object; null while it is uploaded.
 nlohmann::ordered_json file_json(const Kept& kept);

@@ -82,6 +82,22 @@ class BatchHouse : public testing::Test {
     ADD_FAILURE() << "batch does not end: " << batch.dump() << house.errors();
     return batch;
   }
+  /// Its time is over.
+  void expire(const std::string& id) {
+    const auto client = house.operator_client();
+    for (int i = 0; i < 100; ++i) {
+      const auto found = client->op("objects.get", json{{"kind", "batch"}, {"id", id}}.dump());
+      json object = json::parse(std::get<std::string>(found))["object"];
+      object["body"]["expires_at"] = 1;
+      const auto put = client->op("objects.put", json{{"kind", "batch"},
+                                                      {"id", id},
+                                                      {"version", object["version"]},
+                                                      {"body", object["body"]}}
+                                                     .dump());
+      if (std::holds_alternative<std::string>(put)) return;
+    }
+    ADD_FAILURE() << "batch " << id << " cannot be changed";
+  }
   static std::vector<json> lines_of(const std::string& text) {
     std::vector<json> lines;
     std::istringstream in(text);
@@ -310,18 +326,7 @@ TEST_F(BatchHouse, ExpiredOnesSaySoOfEachLine) {
   std::string input;
   for (int i = 0; i < 100; ++i) input += line_of(i, body_of(i));
   const std::string id = make_batch(upload(input)["id"])["id"];
-  const auto client = house.operator_client();
-  for (int i = 0; i < 100; ++i) {  // its time is over
-    const auto found = client->op("objects.get", json{{"kind", "batch"}, {"id", id}}.dump());
-    json object = json::parse(std::get<std::string>(found))["object"];
-    object["body"]["expires_at"] = 1;
-    const auto put = client->op(
-        "objects.put",
-        json{
-            {"kind", "batch"}, {"id", id}, {"version", object["version"]}, {"body", object["body"]}}
-            .dump());
-    if (std::holds_alternative<std::string>(put)) break;
-  }
+  expire(id);
   const json end = wait_batch(id);
   ASSERT_EQ(end["status"], "expired") << end.dump();
   EXPECT_EQ(end["request_counts"], json({{"total", 100}, {"completed", 0}, {"failed", 100}}));
@@ -334,6 +339,65 @@ TEST_F(BatchHouse, ExpiredOnesSaySoOfEachLine) {
   }
   EXPECT_EQ(house.stop(), 0);
 }
+
+// The gateway dies in between what it writes; the next one neither repeats a line nor mistakes the
+// end.
+class BatchDeaths : public BatchHouse, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    dir.write("crash.gateway", std::string(GetParam()) + "\n");
+    setenv("HOLDFAST_CRASH_AT", ("@" + dir.path() + "/crash").c_str(), 1);
+    ASSERT_NO_FATAL_FAILURE(start());
+    unsetenv("HOLDFAST_CRASH_AT");
+  }
+  void TearDown() override {
+    const std::string point(GetParam());
+    EXPECT_EQ(read_file(dir.path() + "/crash.fired").rfind(point.substr(0, point.find(':')), 0), 0u)
+        << house.errors();
+    EXPECT_EQ(house.stop(), 0);
+  }
+};
+
+TEST_P(BatchDeaths, LeaveEachLineOnce) {
+  std::string input;
+  for (int i = 0; i < 9; ++i) {
+    json body = body_of(i);
+    if (i % 3 == 1) body["temperature"] = 99;
+    input += line_of(i, body);
+  }
+  const json end = wait_batch(make_batch(upload(input)["id"])["id"]);
+  ASSERT_EQ(end["status"], "completed") << end.dump();
+  EXPECT_EQ(end["request_counts"], json({{"total", 9}, {"completed", 6}, {"failed", 3}}));
+  std::vector<std::string> order;
+  for (const char* file : {"output_file_id", "error_file_id"}) {
+    for (const json& line : lines_of(content(end[file]))) order.push_back(line["custom_id"]);
+  }
+  EXPECT_EQ(order, (std::vector<std::string>{"line-0", "line-2", "line-3", "line-5", "line-6",
+                                             "line-8", "line-1", "line-4", "line-7"}));
+}
+
+TEST_P(BatchDeaths, LeaveWhatExpiredExpired) {
+  ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+  json wrong = body_of(0);  // its result comes at once, and is written at once
+  wrong["temperature"] = 99;
+  std::string input = line_of(0, wrong);
+  for (int i = 1; i < 40; ++i) input += line_of(i, body_of(i));  // all begin
+  const std::string id = make_batch(upload(input)["id"])["id"];
+  for (int i = 0; i < 400; ++i) {
+    const json counts = get("/v1/batches/" + id)["request_counts"];
+    if (counts.is_object() && counts["failed"] == 1) break;
+    usleep(20'000);
+  }
+  expire(id);
+  const json end = wait_batch(id);
+  EXPECT_EQ(end["status"], "expired") << end.dump();
+  EXPECT_EQ(end["request_counts"], json({{"total", 40}, {"completed", 0}, {"failed", 40}}));
+  EXPECT_EQ(lines_of(content(end["error_file_id"])).size(), 40u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, BatchDeaths,
+                         testing::Values("gateway.batch.appended", "gateway.batch.appended:2",
+                                         "gateway.batch.closed"));
 
 }  // namespace
 }  // namespace holdfast::process

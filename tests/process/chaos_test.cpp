@@ -85,14 +85,15 @@ struct Cycle {
 };
 
 /// Three of each point first, then roles, `count` in all, in a random order. Points that a running
-/// house does not pass are left to crash_points_test, those of webhooks to webhooks_test.
+/// house does not pass are left to crash_points_test, those of webhooks and batches to their tests.
 std::vector<Cycle> plan_cycles(int count, std::mt19937_64& random, std::size_t points_share) {
   std::vector<Cycle> cycles;
   const auto points = crash_points();
   const int rounds = std::max(3, count * 3 / 4 / static_cast<int>(points.size()));
   for (std::size_t i = 0; i < points.size(); i += points_share) {
     const std::string name(points[i].name);
-    if (name.rfind("daemon.migrate.", 0) == 0 || name.rfind("gateway.hook.", 0) == 0) continue;
+    const auto begins = [&](const char* text) { return name.rfind(text, 0) == 0; };
+    if (begins("daemon.migrate.") || begins("gateway.hook.") || begins("gateway.batch.")) continue;
     for (int r = 0; r < rounds; ++r) cycles.push_back({name, ""});
   }
   std::size_t role = 0;
