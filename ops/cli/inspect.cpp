@@ -19,7 +19,7 @@ using gguf::TensorInfo;
 using gguf::ValueType;
 using nlohmann::json;
 
-constexpr const char* kKvTypes[] = {"f32", "f16", "int8"};
+constexpr const char* kKvTypes[] = {"f32", "f16", "int8", "fp8"};
 constexpr std::size_t kFirstElements = 8;
 
 struct TypeTotal {

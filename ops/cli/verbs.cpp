@@ -12,7 +12,7 @@ namespace {
 using enum Kind;
 using enum Source;
 
-constexpr const char* kKvTypes = "f32 f16 bf16 int8";
+constexpr const char* kKvTypes = "f32 f16 bf16 int8 fp8";
 constexpr const char* kFamilies =
     "scalar avx2 avx512 amx avx512+amx amx-emulated avx512+amx-emulated t0 t1 t2 t3";
 constexpr const char* kKernelsHelp =
@@ -45,7 +45,7 @@ const Verb kServe = {
      {"--threads", kInteger, "compute threads of a worker (default: the cores, shared out)"},
      {"--device", kText, kDeviceHelp, true, kNothing, "cpu opencl:0"},
      {"--context", kInteger, "tokens of a sequence at most (default: the model's, up to 4096)"},
-     {"--kv-type", kText, "type of the KV cache: f32, f16, bf16 or int8 (default f16)", true,
+     {"--kv-type", kText, "type of the KV cache: f32, f16, bf16, int8 or fp8 (default f16)", true,
       kNothing, kKvTypes},
      {"--engine", kText, "model, or fake for tests of everything around the engine", true, kNothing,
       "model fake"},
@@ -85,7 +85,7 @@ const Verb kModelsAdd = {
      {"PATH", kText, "the file", false, kFile},
      {"--context", kInteger, "tokens of a sequence at most"},
      {"--slots", kInteger, "sequences at once"},
-     {"--kv-type", kText, "type of the KV cache: f32, f16, bf16 or int8 (default f16)", true,
+     {"--kv-type", kText, "type of the KV cache: f32, f16, bf16, int8 or fp8 (default f16)", true,
       kNothing, kKvTypes},
      {"--options", kText,
       "JSON for the engine: {\"prefix_cache\":false,\"drafts\":0,\"gap_ms\":500,"
@@ -166,7 +166,7 @@ const Argument kThreads = {"-t,--threads", kInteger, "compute threads (default: 
 const Argument kDevice = {"--device", kText, kDeviceHelp, true, kNothing, "cpu opencl:0"};
 const Argument kKernels = {"--kernels", kText, kKernelsHelp, true, kNothing, kFamilies};
 const Argument kKvType = {
-    "--kv-type", kText,    "type of the KV cache: f32, f16, bf16 or int8 (default f16)",
+    "--kv-type", kText,    "type of the KV cache: f32, f16, bf16, int8 or fp8 (default f16)",
     true,        kNothing, kKvTypes};
 
 const Verb kLogits = {"logits",

@@ -87,6 +87,7 @@ std::optional<std::int64_t> kv_row_bytes(std::string_view kv_type, std::int64_t 
   if (kv_type == "f32") return 4 * head_dim;
   if (kv_type == "f16" || kv_type == "bf16") return 2 * head_dim;
   if (kv_type == "int8") return head_dim + 4;
+  if (kv_type == "fp8") return head_dim;
   return std::nullopt;
 }
 

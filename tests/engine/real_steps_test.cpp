@@ -66,7 +66,7 @@ TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
   const std::string emulated = "avx512+amx-emulated";
   if (cpu::select_family(emulated).has_value()) families.push_back(emulated);
   for (const std::string& kernels : families) {
-    for (const char* kv : {"f16", "bf16", "int8", "f32"}) {
+    for (const char* kv : {"f16", "bf16", "int8", "fp8", "f32"}) {
       const bool slow = !kernels.empty();
       if (slow && std::string_view(kv) != "f16") continue;
       const auto plain = open(kernels, kv, false);

@@ -402,6 +402,7 @@ TEST(Memory, KvRows) {
   EXPECT_EQ(kv_row_bytes("f16", 64), 128);
   EXPECT_EQ(kv_row_bytes("bf16", 64), 128);
   EXPECT_EQ(kv_row_bytes("int8", 64), 68);
+  EXPECT_EQ(kv_row_bytes("fp8", 64), 64);
   EXPECT_EQ(kv_row_bytes("q4", 64), std::nullopt);
 }
 

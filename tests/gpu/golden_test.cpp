@@ -48,6 +48,7 @@ TEST(GpuGolden, BitsAreThoseOfThisRevision) {
       {"llama", "q8_0", "f16", "t2", 2717328090193529588u},
       {"qwen2moe", "q8_0", "int8", "t2", 13165604148824382834u},
       {"gemma2", "q4_k_m", "f32", "t2", 9955992024354194038u},
+      {"llama", "q8_0", "fp8", "t0", 6433834254402862740u},
   };
   for (const Golden& golden : all) {
     const FamilyModel m = make_family(golden.architecture, 0, 70, golden.type);

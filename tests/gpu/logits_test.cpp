@@ -50,7 +50,7 @@ TEST(GpuLogits, AgreeWithOtherImplementationsForEveryType) {
 TEST(GpuLogits, SameBitsForChunksNeighboursAndDecodeWithEveryKvType) {
   HF_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 3, 150);
-  for (const char* kv : {"f32", "f16", "bf16", "int8"}) {
+  for (const char* kv : {"f32", "f16", "bf16", "int8", "fp8"}) {
     RunOptions options = gpu::on_device();
     options.kv = kv;
     const std::vector<float> all = run_family(m, options);

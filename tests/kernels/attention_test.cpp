@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 
+#include "tests/kernels/fp8.h"
 #include "tests/kernels/random_matrix.h"
 #include "worker/backend/cpu/family.h"
 
@@ -34,12 +35,14 @@ std::vector<float> as_stored(std::vector<float> x, std::size_t n, KvType kv) {
       if (kv == KvType::kF16) x[i] = gguf::half_to_float(gguf::float_to_half(x[i]));
       if (kv == KvType::kBF16) x[i] = gguf::bf16_to_float(gguf::float_to_bf16(x[i]));
       if (kv == KvType::kInt8) x[i] = std::nearbyint(x[i] * (127.0f / most)) * (most / 127.0f);
+      if (kv == KvType::kFp8) x[i] = fp8_value(nearest_fp8(x[i]));
     }
   }
   return x;
 }
 
-constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kInt8};
+constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kInt8,
+                             KvType::kFp8};
 
 Sequence random_sequence(std::int32_t head_dim, std::int32_t group, std::int32_t n, KvType kv) {
   Sequence s;
@@ -215,7 +218,7 @@ void agrees_around_borders(const Kernels& kernels, std::int32_t head_dim, KvType
 TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
   std::size_t next = 0;
   for (const std::int32_t head_dim : {16, 40, 64, 80, 128, 64, 40}) {
-    const KvType kv = kTypes[next++ % 4];
+    const KvType kv = kTypes[next++ % std::size(kTypes)];
     for (const Kernels* kernels : one_of_each_class())
       agrees_around_borders(*kernels, head_dim, kv);
   }
@@ -225,7 +228,7 @@ TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
   std::size_t next = 0;
   for (const std::int32_t head_dim : {40, 64}) {
     for (const std::int32_t group : {1, 4, 4, 7}) {
-      const Sequence s = random_sequence(head_dim, group, 530, kTypes[next++ % 4]);
+      const Sequence s = random_sequence(head_dim, group, 530, kTypes[next++ % std::size(kTypes)]);
       std::map<std::string, std::vector<float>> firsts;  // by numeric class
       for (const Kernels* kernels : all_kernels()) {
         std::vector<float>& first = firsts[kernels->numerics];

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/kernels/fp8.h"
 #include "tests/kernels/random_matrix.h"
 #include "worker/backend/cpu/family.h"
 
@@ -185,6 +186,32 @@ TEST(StoreKv, OfEightBitsHasAScaleForEachTokenAndSaysWhatIsNoNumber) {
       kernels->store_key(broken.data(), kDim, 63, KvType::kInt8, page.data());
       std::memcpy(&scale, page.data() + kPad * kPageTokens + 4 * 63, 4);
       EXPECT_TRUE(std::isnan(scale)) << kernels->name;
+    }
+  }
+}
+
+TEST(StoreKv, OfFp8RoundsToNearestEvenAndEndsAt448) {
+  std::vector<float> v;
+  for (int code = 0; code < 0x7f; ++code) {
+    const float here = fp8_value(static_cast<std::uint8_t>(code));
+    const float next = code < 0x7e ? fp8_value(static_cast<std::uint8_t>(code + 1)) : 480;
+    const float middle = (here + next) / 2;
+    for (const float x :
+         {here, std::nextafter(middle, 0.0f), middle, std::nextafter(middle, 1e9f)}) {
+      v.push_back(x);
+      v.push_back(-x);
+    }
+  }
+  for (const float x : {481.0f, 1e30f, INFINITY, std::nanf(""), 1e-9f, 1e-42f}) v.push_back(x);
+  while (v.size() % 16 != 0) v.push_back(0);
+  const auto n = static_cast<std::int32_t>(v.size());
+  for (const Kernels* kernels : all_kernels()) {
+    std::vector<std::uint8_t> values(v.size()), keys(v.size() * kPageTokens);
+    kernels->store_value(v.data(), n, 0, KvType::kFp8, values.data());
+    kernels->store_key(v.data(), n, 0, KvType::kFp8, keys.data());
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      ASSERT_EQ(values[i], nearest_fp8(v[i])) << kernels->name << " " << v[i];
+      ASSERT_EQ(keys[i * kPageTokens], values[i]) << kernels->name << " " << v[i];
     }
   }
 }

@@ -55,7 +55,7 @@ struct Limits {
   std::int32_t batch_tokens = 0;  // most tokens in one forward (all segments)
   std::int32_t batch_segments = 0;
   std::int32_t logit_rows = 0;  // most logit rows in one forward
-  std::string kv_type = "f16";  // "f32", "f16", "bf16", "int8"
+  std::string kv_type = "f16";  // "f32", "f16", "bf16", "int8", "fp8"
 };
 
 struct Memory {  // bytes, exactly what was taken

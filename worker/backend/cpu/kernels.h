@@ -56,12 +56,13 @@ struct MatmulArgs {
 inline constexpr std::int64_t kHeadDimMost = 1024;
 
 /// How keys and values lie in pages (kv.inc).
-enum class KvType : std::uint8_t { kF32, kF16, kBF16, kInt8 };
+enum class KvType : std::uint8_t { kF32, kF16, kBF16, kInt8, kFp8 };
 
 /// Bytes of one head's keys or values in a page.
 constexpr std::int64_t head_page_bytes(KvType type, std::int64_t head_pad) {
   return kPageTokens * (type == KvType::kF32    ? 4 * head_pad
                         : type == KvType::kInt8 ? head_pad + 4
+                        : type == KvType::kFp8  ? head_pad
                                                 : 2 * head_pad);
 }
 

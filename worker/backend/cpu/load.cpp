@@ -475,6 +475,7 @@ std::optional<KvType> kv_type_of(std::string_view name) {
   if (name == "f16") return KvType::kF16;
   if (name == "bf16") return KvType::kBF16;
   if (name == "int8") return KvType::kInt8;
+  if (name == "fp8") return KvType::kFp8;
   return std::nullopt;
 }
 
@@ -489,7 +490,7 @@ Result<void> check_limits(const model::Program& program, const backend::LoadOpti
   if (options.threads < 1) return refuse_limit("threads must be at least 1");
   if (!kv_type_of(l.kv_type)) {
     return Error{Errc::kUnsupported,
-                 "load cpu: kv type " + l.kv_type + ": expected f32, f16, bf16 or int8"};
+                 "load cpu: kv type " + l.kv_type + ": expected f32, f16, bf16, int8 or fp8"};
   }
   const plan::ModelShape& s = program.shape;
   bool fits = !program.ops.empty() && s.head_dim > 0 && s.head_dim <= kHeadDimMost &&

@@ -27,6 +27,7 @@ std::optional<cpu::KvType> kv_type_of(std::string_view name) {
   if (name == "f16") return cpu::KvType::kF16;
   if (name == "bf16") return cpu::KvType::kBF16;
   if (name == "int8") return cpu::KvType::kInt8;
+  if (name == "fp8") return cpu::KvType::kFp8;
   return std::nullopt;
 }
 
@@ -45,7 +46,7 @@ Result<void> check_options(const model::Program& program, const backend::LoadOpt
   }
   if (!kv_type_of(l.kv_type)) {
     return refuse_load(Errc::kUnsupported,
-                       "kv type " + l.kv_type + ": expected f32, f16, bf16 or int8");
+                       "kv type " + l.kv_type + ": expected f32, f16, bf16, int8 or fp8");
   }
   if (!options.kernels.empty() && !tier_of(options.kernels)) {
     return refuse_load(Errc::kUnsupported,

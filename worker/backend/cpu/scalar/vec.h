@@ -303,6 +303,17 @@ HF_INLINE void store_half(void* p, const V& v) {
     std::memcpy(static_cast<std::uint8_t*>(p) + 2 * i, &h, 2);
   }
 }
+/// E4M3: four bits of exponent, three behind the point; 0x7f is NaN, and nothing is infinite.
+HF_INLINE V load_fp8(const std::uint8_t* p) {
+  return each([=](int i) {
+    const std::uint32_t size = p[i] & 0x7f;
+    const std::uint32_t u = size == 0x7f ? 0x7fc00000u : (size << 20) + (120u << 23);
+    float f = 0;
+    std::memcpy(&f, &u, 4);
+    if (size < 8) f = static_cast<float>(size) * 0x1p-9f;
+    return (p[i] & 0x80) != 0 ? -f : f;
+  });
+}
 HF_INLINE V load_bf16(const void* p) {
   return floats(each_int([=](int i) {
     std::uint16_t h = 0;

@@ -1,12 +1,31 @@
 // Keys and values in pages of 64 tokens, as on the CPU (kv.inc): keys [head_dim][64], so that an item
 // is a token, values [64][head_pad]. KV_TYPE: 0 float, 1 half, 2 bfloat16, 3 eight bits with a scale
-// for each token (floats [64] behind the head_pad * 64 bytes).
+// for each token (floats [64] behind the head_pad * 64 bytes), 4 E4M3.
 
 ushort bfloat_bits(float f) {
   const uint u = as_uint(f);
   if ((u & 0x7fffffffu) > 0x7f800000u) return (ushort)(u >> 16 | 0x40);
   return (ushort)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
+
+#if KV_TYPE == 4
+float fp8_at(uchar x) {
+  const uint size = x & 0x7f;
+  const float f = size == 0x7f ? NAN
+                  : size < 8   ? (float)size * 0x1p-9f
+                               : as_float((size << 20) + (120u << 23));
+  return (x & 0x80) != 0 ? -f : f;
+}
+
+uchar fp8_bits(float f) {
+  const uint u = as_uint(f) & 0x7fffffffu;
+  const uchar sign = as_uint(f) >> 24 & 0x80;
+  if (u >= 0x7f800000u) return sign | 0x7f;
+  if (u > 0x43e00000u) return sign | 0x7e;
+  if (u < 0x3c800000u) return sign | (as_uint(fma(fabs(f), 0x1p9f, 0x1.8p23f)) - 0x4b400000u);
+  return sign | (((u + 0x7ffff + (u >> 20 & 1)) >> 20) - (120u << 3));
+}
+#endif
 
 #if KV_TYPE == 3
 __global const float* scales_of(__global const uchar* page, int head_pad) {
@@ -22,6 +41,8 @@ float load_element(__global const uchar* page, long at, float scale) {
   return vload_half(at, (__global const half*)page);
 #elif KV_TYPE == 2
   return bfloat_at((__global const ushort*)page + at);
+#elif KV_TYPE == 4
+  return fp8_at(page[at]);
 #else
   return (float)((__global const char*)page)[at] * scale;
 #endif
@@ -35,6 +56,8 @@ void store_element(__global uchar* page, long at, float v, float times) {
   vstore_half_rte(v, at, (__global half*)page);
 #elif KV_TYPE == 2
   ((__global ushort*)page)[at] = bfloat_bits(v);
+#elif KV_TYPE == 4
+  page[at] = fp8_bits(v);
 #else
   const float code = fma(v, times, 0x1.8p23f);  // to the nearest, ties to even
   ((__global char*)page)[at] = times == 0.0f ? (char)0 : (char)(as_int(code) - 0x4b400000);
