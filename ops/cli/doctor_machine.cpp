@@ -17,6 +17,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/state_dir.h"
 #include "shared/base/cgroup.h"
+#include "shared/base/memory_nodes.h"
 
 namespace holdfast::cli {
 namespace {
@@ -175,11 +176,22 @@ void check_overcommit(Patient& p) {
       "sysctl vm.overcommit_memory=0: loads are refused by the kernel before the memory is full");
 }
 
+/// Of several memory nodes, how many processors each has.
+std::string on_nodes(const Patient& p) {
+  const auto nodes = memory_nodes(p.root + "/sys/devices/system/node");
+  if (nodes.size() < 2) return "";
+  std::string each;
+  for (const MemoryNode& node : nodes) {
+    each += (each.empty() ? "" : " + ") + std::to_string(node.cpus.size());
+  }
+  return " on " + std::to_string(nodes.size()) + " memory nodes (" + each + ")";
+}
+
 void check_cores(Patient& p) {
   const int cores = usable_cpus();
   const std::int64_t threads = sum_of(p, "workers", "threads");
   const std::string found =
-      std::to_string(cores) + " usable" +
+      std::to_string(cores) + " usable" + on_nodes(p) +
       (threads > 0 ? ", " + std::to_string(threads) + " compute threads" : "");
   if (threads > cores) {
     p.warn("cores", found, "no more threads than cores",

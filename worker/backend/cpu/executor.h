@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/memory_nodes.h"
 #include "shared/base/thread_pool.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/kept.h"
@@ -210,6 +211,7 @@ class CpuExecutor final : public backend::Executor {
   plan::ModelShape shape_;
   backend::Limits limits_;
   ThreadPool pool_;
+  const WorkerPlaces places_;
   KvType kv_type_ = KvType::kF16;
 
   std::vector<PackedOp> ops_;

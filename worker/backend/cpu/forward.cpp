@@ -141,6 +141,7 @@ Result<const float*> CpuExecutor::given_logits() {
 }
 
 void CpuExecutor::run_operations(std::size_t first, std::size_t end) {
+  places_.enter(0);  // others than the thread that loaded may come
   pool_.run([this, first, end](int worker) {
     const FloatMode mode;
     for (std::size_t i = first; i < end; ++i) {

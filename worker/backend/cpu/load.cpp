@@ -79,6 +79,8 @@ class Loader {
 
   Result<void> load() {
     measure();
+    // From here on, so that what a thread packs comes into being where it will be read.
+    to_.pool_.run([&](int worker) { to_.places_.enter(worker); });
     Carver probe(nullptr);
     HF_CHECKED(place(probe));
     HF_TRY(KeptImage::Taken taken, KeptImage::take(probe.used(), to_.class_prefix(), options_));
@@ -364,6 +366,7 @@ class Loader {
     to_.layer_bytes_ = to_.page_bytes_ * l.pages;
     const std::int64_t layers = to_.shape_.causal ? to_.shape_.layers : 1;
     HF_TRY(to_.kv_, Region::take(static_cast<std::size_t>(2 * layers * to_.layer_bytes_), "KV"));
+    to_.places_.spread(to_.kv_.data(), to_.kv_.bytes());
     to_.kv_.populate();
     to_.kv_used_ = to_.kv_.bytes();
     return {};
@@ -427,6 +430,7 @@ class Loader {
     Carver probe(nullptr);
     carve_scratch(probe);
     HF_TRY(to_.scratch_, Region::take(probe.used(), "scratch"));
+    to_.places_.spread(to_.scratch_.data(), to_.scratch_.bytes());
     to_.scratch_.populate();
     to_.scratch_used_ = to_.scratch_.bytes();
     Carver carver(to_.scratch_.data());
@@ -514,6 +518,7 @@ CpuExecutor::CpuExecutor(const model::Program& program, const backend::LoadOptio
       shape_(program.shape),
       limits_(options.limits),
       pool_(options.threads),
+      places_(options.threads),
       kv_type_(*kv_type_of(options.limits.kv_type)) {}
 
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::load(const model::Program& program,

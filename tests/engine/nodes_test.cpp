@@ -1,0 +1,62 @@
+// Goal: on a machine with several memory nodes each thread stays on its own, and no bit is another.
+// Method: this machine's processors said to be nodes of one each; affinities as the kernel tells
+// them.
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "tests/engine/family_runs.h"
+
+namespace holdfast {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// How many threads of this process may use just these processors, by the kernel's list of them.
+std::map<std::string, int> threads_by_cpus() {
+  std::map<std::string, int> out;
+  for (const auto& thread : fs::directory_iterator("/proc/self/task")) {
+    std::ifstream status(thread.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("Cpus_allowed_list:\t")) ++out[line.substr(19)];
+    }
+  }
+  return out;
+}
+
+TEST(Nodes, EachThreadStaysOnItsOwn) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  std::vector<std::string> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE && cpus.size() < 2; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(std::to_string(cpu));
+  }
+  if (cpus.size() < 2) GTEST_SKIP() << "this process may use one processor alone";
+  const FamilyModel m = make_family("llama", 0, 70, "q8_0");
+  RunOptions options;
+  options.threads = 2;
+  const std::vector<float> plain = run_family(m, options);
+
+  const fs::path folder = fs::path(testing::TempDir()) / "two-nodes";
+  for (std::size_t i = 0; i < 2; ++i) {
+    const fs::path node = folder / ("node" + std::to_string(i));
+    fs::create_directories(node);
+    std::ofstream(node / "cpulist") << cpus[i] << "\n";
+  }
+  setenv("HOLDFAST_TEST_NODES", folder.c_str(), 1);
+  auto executor = backend::load(options.device, m.program, load_options(m, options));
+  unsetenv("HOLDFAST_TEST_NODES");
+  fs::remove_all(folder);
+  ASSERT_TRUE(executor.has_value()) << executor.error().what;
+  EXPECT_EQ(run_on(**executor, m, options), plain);
+  const auto threads = threads_by_cpus();
+  EXPECT_EQ(threads, (std::map<std::string, int>{{cpus[0], 1}, {cpus[1], 1}}));
+}
+
+}  // namespace
+}  // namespace holdfast
