@@ -99,7 +99,7 @@ void register_products() {
           std::string("matmul/") + kernels->name + "/" + std::string(gguf::type_traits(type)->name);
       auto* one = benchmark::RegisterBenchmark(
           name.c_str(), [=](benchmark::State& state) { run(state, kernels, type); });
-      for (const std::int64_t rows : {1, 4, 16, 128, 512}) {
+      for (const std::int64_t rows : {1, 4, 8, 16, 128, 512}) {
         if (kernels == &scalar_kernels() && rows > 4) continue;  // seconds, of no interest
         one->Arg(rows)->Unit(benchmark::kMicrosecond);
       }

@@ -1,10 +1,15 @@
 // What `bench` times: the serving engine itself, one step after the other.
 
 #include <algorithm>
+#include <memory>
 
 #include "ops/cli/engine_open.h"
 #include "ops/cli/memory_rate.h"
+#include "ops/cli/product_rate.h"
 #include "shared/base/clock.h"
+#include "shared/hf/folder.h"
+#include "worker/backend/cpu/family.h"
+#include "worker/model/work.h"
 
 namespace holdfast::cli {
 namespace {
@@ -42,16 +47,39 @@ Result<void> run_prompts(engine::Engine& engine, std::int64_t tokens) {
   return {};
 }
 
+/// What the processor could do in the moment of a sample.
+struct Yardsticks {
+  Yardsticks(int threads, const cpu::Kernels& kernels, gguf::TensorType type)
+      : memory(threads),
+        reading(threads, kernels.reading != nullptr ? *kernels.reading : kernels, type),
+        writing(threads, kernels, type) {}
+  MemoryRate memory;
+  ProductRate reading;  // by the kernels of prompts
+  ProductRate writing;
+};
+
+/// Of kernels of the processor; null for devices.
+Result<std::unique_ptr<Yardsticks>> make_yardsticks(const EngineChoice& choice,
+                                                    gguf::TensorType type) {
+  if (choice.device != "cpu") return std::unique_ptr<Yardsticks>();
+  HF_TRY(const cpu::Kernels* const kernels, cpu::select_family(choice.kernels));
+  return std::make_unique<Yardsticks>(choice.threads, *kernels, type);
+}
+
 /// Behind one prompt that is not timed: a processor takes a while to run at its rate.
-Result<void> time_prefill(engine::Engine& engine, const BenchCall& call, Bench& out) {
+Result<void> time_prefill(engine::Engine& engine, const BenchCall& call, Yardsticks* yardsticks,
+                          Bench& out) {
   const std::int32_t first = std::min(call.prompt_tokens, 512);
   HF_CHECKED(add_sequences(engine, 1, first, 1));
   HF_CHECKED(run_prompts(engine, first));
   for (std::int32_t i = 0; i < call.repeat; ++i) {
+    const double before = yardsticks != nullptr ? yardsticks->reading.tops() : 0;
     HF_CHECKED(add_sequences(engine, 1, call.prompt_tokens, 1));
     const double start = seconds_now();
     HF_CHECKED(run_prompts(engine, call.prompt_tokens));
     out.prefill_tok_s.push_back(call.prompt_tokens / (seconds_now() - start));
+    if (yardsticks == nullptr) continue;
+    out.prefill_peak_tops.push_back((before + yardsticks->reading.tops()) / 2);
   }
   return {};
 }
@@ -75,7 +103,8 @@ std::int64_t tokens_wanted(const BenchCall& call) {
          1;
 }
 
-Result<void> time_decode(engine::Engine& engine, const BenchCall& call, Bench& out) {
+Result<void> time_decode(engine::Engine& engine, const BenchCall& call, Yardsticks* yardsticks,
+                         Bench& out) {
   HF_CHECKED(add_sequences(engine, call.streams, call.context, tokens_wanted(call)));
   const std::int64_t prompts = std::int64_t{call.streams} * call.context;
   const double start = seconds_now();
@@ -86,19 +115,30 @@ Result<void> time_decode(engine::Engine& engine, const BenchCall& call, Bench& o
   for (std::int32_t s = 0; s < call.streams; ++s) {
     engine.pause(static_cast<engine::SequenceKey>(s) + 1, false);
   }
-  MemoryRate memory(call.engine.threads);
-  const bool probed = call.engine.device == "cpu";
+  const std::uint32_t barriers = engine.usage().barriers;
   for (std::int32_t i = 0; i < call.repeat; ++i) {
-    const double before = probed ? memory.gb_s() : 0;
+    const double peak = yardsticks != nullptr ? yardsticks->writing.tops() : 0;
+    const double memory = yardsticks != nullptr ? yardsticks->memory.gb_s() : 0;
     HF_TRY(const double took, run_steps(engine, call.decode_tokens));
     out.decode_tok_s.push_back(static_cast<double>(call.streams) * call.decode_tokens / took);
     out.decode_gb_s.push_back(out.bytes_per_token * call.decode_tokens / took / 1e9);
-    if (probed) out.stream_gb_s.push_back((before + memory.gb_s()) / 2);
+    if (yardsticks == nullptr) continue;
+    out.stream_gb_s.push_back((memory + yardsticks->memory.gb_s()) / 2);
+    out.decode_peak_tops.push_back((peak + yardsticks->writing.tops()) / 2);
   }
+  out.barriers_per_step = static_cast<double>(engine.usage().barriers - barriers) /
+                          (static_cast<double>(call.repeat) * call.decode_tokens);
   for (std::int32_t s = 0; s < call.streams; ++s) {
     engine.cancel(static_cast<engine::SequenceKey>(s) + 1);
   }
   return {};
+}
+
+Result<model::Work> work_in(const std::string& path) {
+  HF_TRY(const auto file, hf::open_model(path));
+  HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
+  HF_TRY(const model::Program program, model::build_program(*file, shape));
+  return model::work_of(program);
 }
 
 engine::EngineOptions bench_options(const BenchCall& call) {
@@ -132,8 +172,12 @@ Result<Bench> run_bench(const BenchCall& call) {
   out.load_s = seconds_now() - start;
   const wire::LoadedModel model = engine->describe();
   out.bytes_per_token = static_cast<double>(model.memory.weights);
-  if (call.prompt_tokens > 0) HF_CHECKED(time_prefill(*engine, call, out));
-  if (call.decode_tokens > 0) HF_CHECKED(time_decode(*engine, call, out));
+  HF_TRY(const model::Work work, work_in(call.engine.file));
+  out.prefill_work = work.token + work.logits / std::max(call.prompt_tokens, 1);
+  out.decode_work = work.token + work.logits;
+  HF_TRY(const auto yardsticks, make_yardsticks(call.engine, work.type));
+  if (call.prompt_tokens > 0) HF_CHECKED(time_prefill(*engine, call, yardsticks.get(), out));
+  if (call.decode_tokens > 0) HF_CHECKED(time_decode(*engine, call, yardsticks.get(), out));
   show_share("decode", 1);
   out.numerics_class = model.numerics_class;
   const std::size_t slash = out.numerics_class.find('/');

@@ -63,6 +63,11 @@ struct Bench {
   double bytes_per_token = 0;         // of weights, read once for all streams of a step
   std::vector<double> decode_gb_s;    // of them
   std::vector<double> stream_gb_s;    // what reading memory alone gives, around each decode sample
+  double prefill_work = 0;  // multiplications and additions with weights, of a token of the prompt
+  double decode_work = 0;   // … of a token that is decoded, its logits included
+  std::vector<double> prefill_peak_tops;  // what products alone give, around each prefill sample
+  std::vector<double> decode_peak_tops;   // … around each decode sample
+  double barriers_per_step = 0;           // of decoding: how often all threads wait for each other
   std::string kernels;
   std::string numerics_class;
 };

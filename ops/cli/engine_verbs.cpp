@@ -42,17 +42,39 @@ double median_of(std::vector<double> v) {
   return v.empty() ? 0 : (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
 }
 
-/// What decoding reads a second, of what reading alone gives in the same moment.
-double stream_percent(const Bench& bench) {
+/// What was reached, of what was possible in the same moments. 0: nobody knows the latter.
+double median_percent(const std::vector<double>& reached, const std::vector<double>& possible) {
   std::vector<double> shares;
-  for (std::size_t i = 0; i < bench.stream_gb_s.size(); ++i) {
-    if (bench.stream_gb_s[i] > 0)
-      shares.push_back(100 * bench.decode_gb_s[i] / bench.stream_gb_s[i]);
+  for (std::size_t i = 0; i < possible.size(); ++i) {
+    if (possible[i] > 0) shares.push_back(100 * reached[i] / possible[i]);
   }
   return median_of(std::move(shares));
 }
 
+/// 10^12 multiplications and additions a second, of tokens a second.
+std::vector<double> tops_of(std::vector<double> tok_s, double work) {
+  for (double& rate : tok_s) rate *= work / 1e12;
+  return tok_s;
+}
+
+/// One part of a bench beside what the processor could do.
+struct Computed {
+  Computed(const std::vector<double>& tok_s, double work, const std::vector<double>& peaks)
+      : tops(median_of(tops_of(tok_s, work))),
+        peak(median_of(peaks)),
+        percent(median_percent(tops_of(tok_s, work), peaks)) {}
+  double tops, peak, percent;
+};
+Computed prefill_of(const Bench& b) {
+  return {b.prefill_tok_s, b.prefill_work, b.prefill_peak_tops};
+}
+Computed decode_of(const Bench& b) {
+  return {b.decode_tok_s, b.decode_work, b.decode_peak_tops};
+}
+
 std::string bench_json(const BenchCall& wanted, const Bench& found) {
+  const double percent = median_percent(found.decode_gb_s, found.stream_gb_s);
+  const Computed prefill = prefill_of(found), decode = decode_of(found);
   const nlohmann::ordered_json document = {{"file", wanted.engine.file},
                                            {"threads", wanted.engine.threads},
                                            {"streams", wanted.streams},
@@ -65,13 +87,44 @@ std::string bench_json(const BenchCall& wanted, const Bench& found) {
                                            {"bytes_per_token", found.bytes_per_token},
                                            {"decode_gb_s", median_of(found.decode_gb_s)},
                                            {"stream_gb_s", median_of(found.stream_gb_s)},
-                                           {"stream_percent", stream_percent(found)},
+                                           {"stream_percent", percent},
+                                           {"prefill_tops", prefill.tops},
+                                           {"prefill_peak_tops", prefill.peak},
+                                           {"prefill_percent", prefill.percent},
+                                           {"decode_tops", decode.tops},
+                                           {"decode_peak_tops", decode.peak},
+                                           {"decode_percent", decode.percent},
+                                           {"barriers_per_step", found.barriers_per_step},
                                            {"prefill_samples", found.prefill_tok_s},
                                            {"decode_samples", found.decode_tok_s},
                                            {"load_s", found.load_s},
                                            {"kernels", found.kernels},
                                            {"class", found.numerics_class}};
   return document.dump(2);
+}
+
+void print_computed(const Computed& c) {
+  if (c.percent <= 0) return;
+  std::printf("         %8.3f TOPS, %.0f %% of the %.3f that products alone give\n", c.tops,
+              c.percent, c.peak);
+}
+
+void print_bench(const BenchCall& wanted, const Bench& found) {
+  std::printf("load     %8.2f s\nprefill  %8.1f tok/s  (%d tokens)\n", found.load_s,
+              median_of(found.prefill_tok_s), wanted.prompt_tokens);
+  print_computed(prefill_of(found));
+  std::printf("decode   %8.1f tok/s  (%d tokens x %d streams behind %d, %.1f GB/s of %s a step)\n",
+              median_of(found.decode_tok_s), wanted.decode_tokens, wanted.streams, wanted.context,
+              median_of(found.decode_gb_s), human_bytes(found.bytes_per_token).c_str());
+  print_computed(decode_of(found));
+  if (!found.stream_gb_s.empty()) {
+    std::printf("memory   %8.1f GB/s when it is only read: decode takes %.0f %% of that\n",
+                median_of(found.stream_gb_s), median_percent(found.decode_gb_s, found.stream_gb_s));
+  }
+  if (found.barriers_per_step > 0) {
+    std::printf("barriers %8.1f a step of decoding\n", found.barriers_per_step);
+  }
+  std::printf("kernels  %s, %d threads\n", found.kernels.c_str(), wanted.engine.threads);
 }
 
 }  // namespace
@@ -146,16 +199,7 @@ int bench(const Call& call) {
     std::printf("%s\n", bench_json(wanted, *found).c_str());
     return kExitDone;
   }
-  std::printf("load     %8.2f s\nprefill  %8.1f tok/s  (%d tokens)\n", found->load_s,
-              median_of(found->prefill_tok_s), wanted.prompt_tokens);
-  std::printf("decode   %8.1f tok/s  (%d tokens x %d streams behind %d, %.1f GB/s of %s a step)\n",
-              median_of(found->decode_tok_s), wanted.decode_tokens, wanted.streams, wanted.context,
-              median_of(found->decode_gb_s), human_bytes(found->bytes_per_token).c_str());
-  if (!found->stream_gb_s.empty()) {
-    std::printf("memory   %8.1f GB/s when it is only read: decode takes %.0f %% of that\n",
-                median_of(found->stream_gb_s), stream_percent(*found));
-  }
-  std::printf("kernels  %s, %d threads\n", found->kernels.c_str(), wanted.engine.threads);
+  print_bench(wanted, *found);
   return kExitDone;
 }
 

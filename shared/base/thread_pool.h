@@ -18,6 +18,8 @@ class SpinBarrier {
   SpinBarrier& operator=(const SpinBarrier&) = delete;
   /// Returns when all parties have arrived; what they wrote before is visible after it.
   void arrive_and_wait();
+  /// How often all have arrived, modulo 2^32.
+  std::uint32_t passes() const { return generation_.load(std::memory_order_relaxed); }
 
  private:
   const int parties_;
@@ -51,6 +53,9 @@ class ThreadPool {
   void barrier() {
     if (size_ > 1) inner_.arrive_and_wait();
   }
+  /// How often all workers have waited for each other, beginnings and ends of runs included, modulo
+  /// 2^32. With one worker nobody waits.
+  std::uint32_t waits() const { return inner_.passes() + gate_.passes(); }
 
  private:
   void loop(int worker);

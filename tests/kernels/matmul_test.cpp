@@ -278,6 +278,25 @@ TEST(Matmul, WholeNumbersAreMultipliedExactly) {
   }
 }
 
+TEST(Matmul, ProductsAloneAreComputed) {
+  const auto sums = [](const Kernels& k, bool quantized, std::int64_t rounds, double* work) {
+    alignas(64) std::uint8_t lines[kAloneBytes];
+    for (std::size_t i = 0; i < sizeof lines; ++i) lines[i] = i % 4 == 3 ? 0x3c : 0;  // 2^-7
+    *work = k.products_alone(quantized, rounds, lines);
+    return std::vector<std::uint8_t>(lines, lines + 64);
+  };
+  for (const std::string& name : runnable_families()) {
+    const Kernels& k = *select_family(name).value();
+    for (const bool quantized : {false, true}) {
+      double once = 0, thrice = 0;
+      const auto first = sums(k, quantized, 1, &once);
+      EXPECT_NE(sums(k, quantized, 3, &thrice), first) << name << quantized;
+      EXPECT_GT(once, 0) << name;
+      EXPECT_EQ(thrice, 3 * once) << name;
+    }
+  }
+}
+
 TEST(Quantize, KeepsFifteenBitsAndSumsThem) {
   std::vector<float> x = random_rows(1, 512, 512, 31);
   x[40] = 1e30f;

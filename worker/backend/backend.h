@@ -117,6 +117,9 @@ class Executor {
   virtual void on_workers(const std::function<void(int)>& work) { work(0); }
   /// "cpu/avx512/r1": backend, family and kernels revision.
   virtual std::string class_prefix() const = 0;
+  /// How often the threads of its forwards have waited for each other, modulo 2^32. 0: there are
+  /// none.
+  virtual std::uint32_t barriers() const { return 0; }
   /// Allocations on the device and of engine memory since the process started.
   virtual std::uint64_t allocations() const = 0;
 };

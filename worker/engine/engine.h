@@ -63,6 +63,7 @@ struct Usage {
   std::uint64_t drafts = 0;  // guessed tokens that were computed, and of these the right ones
   std::uint64_t drafts_right = 0;
   std::uint64_t preemptions = 0;
+  std::uint32_t barriers = 0;     // backend::Executor::barriers()
   std::uint64_t allocations = 0;  // device + engine allocations since the process started
 };
 

@@ -302,6 +302,7 @@ Usage ModelEngine::usage() const {
       slots_.begin(), slots_.end(), [](const Slot& s) { return s.state != State::kFree; }));
   u.pages_used = pool_.total() - available();  // what the cache alone holds is free for the asking
   u.allocations += executor_->allocations();
+  u.barriers = executor_->barriers();
   return u;
 }
 

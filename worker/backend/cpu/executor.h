@@ -129,6 +129,7 @@ class CpuExecutor final : public backend::Executor {
   int workers() const override { return pool_.size(); }
   void on_workers(const std::function<void(int)>& work) override { pool_.run(work); }
   std::string class_prefix() const override;
+  std::uint32_t barriers() const override { return pool_.waits(); }
   std::uint64_t allocations() const override { return region_count(); }
 
   // A forward in two parts, for a model whose first layers are elsewhere: embed() makes the rows x

@@ -91,6 +91,9 @@ struct AttentionArgs {
   float cap = 0;            // soft cap of the scores; 0 = none
 };
 
+/// Two tiles of amx.
+inline constexpr std::size_t kAloneBytes = 2048;
+
 enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf };
 
 /// Queries (tokens x group) of one call are at most this many, or one token's group if larger. A
@@ -160,6 +163,10 @@ struct Kernels {
   void (*add_scaled)(float* y, const float* b, float s, std::int64_t n);
   /// y *= s, then y = cap * tanh(y / cap) if cap > 0, over n floats, n a multiple of 16.
   void (*scale_cap)(float* y, float s, float cap, std::int64_t n);
+  /// Products of numbers that are in registers, as matmul has them for formats that it
+  /// takes_quantized or for others: its yardstick. `lines` holds kAloneBytes of operands, 64-byte
+  /// aligned, and has the sums at the end. Returns the multiplications and additions.
+  double (*products_alone)(bool quantized, std::int64_t rounds, std::uint8_t* lines);
   std::int32_t attention_queries = 32;
   /// The family for segments that `read` (backend::Segment): of the same layout and the same
   /// functions but for products and attention. Null: this one.

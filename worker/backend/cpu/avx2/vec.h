@@ -220,8 +220,11 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
 inline constexpr int kSignedBias = 0;
 #define HF_DOTS_BY_WORDS 1
 inline constexpr int kDotPanels = 2;
-inline constexpr int kDotFewRows = 2;  // most that weights in registers are multiplied with
+template <int bits>
+inline constexpr int kDotFewRows = bits <= 4 ? 4 : 2;  // most with weights in registers
+inline constexpr int kDotTogether = 2;                 // of them in registers at once
 inline constexpr int kDotRows = 5;
+inline constexpr int kChainsAlone = 5;
 template <int bits>
 inline constexpr int kDotRun = bits <= 4   ? 8
                                : bits == 5 ? 4

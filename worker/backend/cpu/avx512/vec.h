@@ -197,9 +197,12 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 #define HF_DOTS_BY_WORDS 0
 inline constexpr int kDotPanels = 4;
-inline constexpr int kDotFewRows = 8;  // most that weights in registers are multiplied with
+template <int bits>
+inline constexpr int kDotFewRows = 8;   // most that weights in registers are multiplied with
+inline constexpr int kDotTogether = 8;  // of them in registers at once
 inline constexpr int kDotRows = 6;
 inline constexpr int kDotWide = 2;
+inline constexpr int kChainsAlone = 12;
 template <int bits>
 inline constexpr int kDotRun = 8;
 HF_INLINE I signed_codes(I a) {

@@ -207,9 +207,12 @@ HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
 inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
 #define HF_DOTS_BY_WORDS 0
 inline constexpr int kDotPanels = 1;
-inline constexpr int kDotFewRows = 2;  // most that weights in registers are multiplied with
+template <int bits>
+inline constexpr int kDotFewRows = 2;   // most that weights in registers are multiplied with
+inline constexpr int kDotTogether = 2;  // of them in registers at once
 inline constexpr int kDotRows = 2;
 inline constexpr int kDotWide = 1;
+inline constexpr int kChainsAlone = 1;
 template <int bits>
 inline constexpr int kDotRun = 8;
 HF_INLINE I signed_codes(const I& a) {

@@ -1,0 +1,47 @@
+#include "ops/cli/product_rate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "shared/base/clock.h"
+
+namespace holdfast::cli {
+namespace {
+
+constexpr double kSeconds = 0.02;
+
+/// Of all threads, and how long the slowest of them took.
+struct Done {
+  double work = 0;
+  double seconds = 0;
+};
+Done compute(ThreadPool& team, const cpu::Kernels& kernels, bool quantized, std::int64_t rounds) {
+  std::atomic<double> work{0};
+  const std::int64_t start = system_clock().monotonic_us();
+  team.run([&](int) {
+    alignas(64) std::uint8_t lines[cpu::kAloneBytes];
+    std::memset(lines, 0, sizeof lines);  // zeros are neither NaN nor subnormal
+    work += kernels.products_alone(quantized, rounds, lines);
+  });
+  return {work, static_cast<double>(system_clock().monotonic_us() - start) / 1e6};
+}
+
+}  // namespace
+
+ProductRate::ProductRate(int threads, const cpu::Kernels& kernels, gguf::TensorType type)
+    : team_(std::max(threads, 1)), kernels_(kernels) {
+  const auto format = cpu::format_of(type);
+  quantized_ = format && kernels.takes_quantized(*format);
+}
+
+double ProductRate::tops() {
+  Done done = compute(team_, kernels_, quantized_, rounds_);
+  while (done.seconds < kSeconds / 2) {
+    rounds_ *= 2;
+    done = compute(team_, kernels_, quantized_, rounds_);
+  }
+  return done.work / done.seconds / 1e12;
+}
+
+}  // namespace holdfast::cli

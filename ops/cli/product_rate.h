@@ -1,0 +1,25 @@
+#pragma once
+// What the machine's processors multiply and add when they do nothing else: the yardstick of
+// prefill.
+
+#include "shared/base/thread_pool.h"
+#include "worker/backend/cpu/kernels.h"
+
+namespace holdfast::cli {
+
+/// One thread may use it; it has a team of its own.
+class ProductRate {
+ public:
+  /// Of the products that these kernels have for weights of such a type.
+  ProductRate(int threads, const cpu::Kernels& kernels, gguf::TensorType type);
+  /// Computes for about 20 ms and says how many multiplications and additions a second, in 10^12.
+  double tops();
+
+ private:
+  ThreadPool team_;
+  const cpu::Kernels& kernels_;
+  bool quantized_ = false;
+  std::int64_t rounds_ = 1000;
+};
+
+}  // namespace holdfast::cli
