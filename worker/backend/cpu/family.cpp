@@ -137,6 +137,7 @@ std::vector<Family> families() {
   const Need f16c = {"F16C", bit(one.ecx, 29)};
   const Need avx2 = {"AVX2", bit(seven.ebx, 5)};
   const Need ymm = {"YMM state of the system", (state & 6) == 6};
+  const Need vnni = {"AVX_VNNI", bit(cpuid(7, 1).eax, 4)};
   const std::string avx512 = missing({fma,
                                       f16c,
                                       avx2,
@@ -162,6 +163,7 @@ std::vector<Family> families() {
       {"avx512+amx", &avx512_amx_kernels, amx},
       {"avx512", &avx512_kernels, avx512},
       {"amx", &amx_kernels, amx},
+      {"avxvnni", &avxvnni_kernels, missing({fma, f16c, avx2, ymm, vnni})},
       {"avx2", &avx2_kernels, missing({fma, f16c, avx2, ymm})},
       {"scalar", &scalar_kernels, ""},
       {kEmulated, &amx_emulated_kernels, avx512},
@@ -206,7 +208,7 @@ Result<const Kernels*> select_family(std::string_view forced) {
     if (!forced.empty()) return fail("this processor lacks " + family.lacks);
   }
   return fail(
-      "no such family; expected avx512+amx, avx512, amx, avx2, scalar, amx-emulated or "
+      "no such family; expected avx512+amx, avx512, amx, avxvnni, avx2, scalar, amx-emulated or "
       "avx512+amx-emulated");
 }
 

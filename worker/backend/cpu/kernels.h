@@ -175,6 +175,7 @@ struct Kernels {
 
 const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
+const Kernels& avxvnni_kernels();
 const Kernels& avx512_kernels();
 const Kernels& amx_kernels();
 const Kernels& amx_emulated_kernels();

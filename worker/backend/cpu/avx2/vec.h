@@ -1,8 +1,13 @@
 #pragma once
 // Sixteen float lanes in two 256-bit registers. Include inside the target region, after
-// <immintrin.h>. See scalar/vec.h for what each function means.
+// <immintrin.h>. See scalar/vec.h for what each function means. avxvnni/vec.h has all of it in a
+// namespace of its own, but for the sums of products.
 
-namespace holdfast::cpu::avx2 {
+#ifndef HF_YMM_FAMILY
+#define HF_YMM_FAMILY avx2
+#endif
+
+namespace holdfast::cpu::HF_YMM_FAMILY {
 
 #define HF_INLINE inline __attribute__((always_inline))
 #define HF_INLINE_METHOD inline __attribute__((always_inline))
@@ -170,14 +175,6 @@ HF_INLINE void store_bytes(std::int8_t* p, I a) {
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
-/// The bytes 0 and 2, or 1 and 3, of each lane as signed words.
-HF_INLINE I even_words(I a) {
-  return {_mm256_srai_epi16(_mm256_slli_epi16(a.lo, 8), 8),
-          _mm256_srai_epi16(_mm256_slli_epi16(a.hi, 8), 8)};
-}
-HF_INLINE I odd_words(I a) {
-  return {_mm256_srai_epi16(a.lo, 8), _mm256_srai_epi16(a.hi, 8)};
-}
 /// 16 words 128 * high + low, the middle two of each four swapped.
 HF_INLINE void pair_words(const std::int8_t* high, const std::int8_t* low, std::int16_t* out) {
   const __m256i h = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(high)));
@@ -199,10 +196,6 @@ HF_INLINE I settled(I a) {
   __asm__("" : "+x"(a.lo), "+x"(a.hi));
   return a;
 }
-HF_INLINE I add_pairs(I t, I a, I b) {
-  return settled({_mm256_add_epi32(t.lo, _mm256_madd_epi16(a.lo, b.lo)),
-                  _mm256_add_epi32(t.hi, _mm256_madd_epi16(a.hi, b.hi))});
-}
 HF_INLINE bool finite_lanes(V v) {
   const __m256 infinity = _mm256_set1_ps(__builtin_inff());
   const __m256 sign = _mm256_set1_ps(-0.0f);
@@ -215,24 +208,11 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
   const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(sums), _mm_hadd_epi32(four, four));
 }
-// Two products of bytes are added in 16 bits (VPMADDUBSW), so codes of few bits can be summed there
-// for a while; signed ones go as magnitude and sign.
-inline constexpr int kSignedBias = 0;
 #define HF_DOTS_BY_WORDS 1
 inline constexpr int kDotPanels = 2;
-template <int bits>
-inline constexpr int kDotFewRows = bits <= 4 ? 4 : 2;  // most with weights in registers
-inline constexpr int kDotTogether = 2;                 // of them in registers at once
+inline constexpr int kDotTogether = 2;  // of them in registers at once
 inline constexpr int kDotRows = 5;
 inline constexpr int kChainsAlone = 5;
-template <int bits>
-inline constexpr int kDotRun = bits <= 4   ? 8
-                               : bits == 5 ? 4
-                               : bits == 6 ? 2
-                                           : 1;
-HF_INLINE I signed_codes(I a) {
-  return a;
-}
 HF_INLINE I look_up_bytes(const std::uint8_t* table, I codes) {
   const __m256i values = _mm256_load_si256(reinterpret_cast<const __m256i*>(table));
   return {_mm256_shuffle_epi8(values, codes.lo), _mm256_shuffle_epi8(values, codes.hi)};
@@ -243,6 +223,32 @@ HF_INLINE I four_bytes(const std::int8_t* p) {
   const __m256i v = _mm256_set1_epi32(four);
   return {v, v};
 }
+#ifndef HF_OWN_SUMS
+/// The bytes 0 and 2, or 1 and 3, of each lane as signed words.
+HF_INLINE I even_words(I a) {
+  return {_mm256_srai_epi16(_mm256_slli_epi16(a.lo, 8), 8),
+          _mm256_srai_epi16(_mm256_slli_epi16(a.hi, 8), 8)};
+}
+HF_INLINE I odd_words(I a) {
+  return {_mm256_srai_epi16(a.lo, 8), _mm256_srai_epi16(a.hi, 8)};
+}
+HF_INLINE I add_pairs(I t, I a, I b) {
+  return settled({_mm256_add_epi32(t.lo, _mm256_madd_epi16(a.lo, b.lo)),
+                  _mm256_add_epi32(t.hi, _mm256_madd_epi16(a.hi, b.hi))});
+}
+// Two products of bytes are added in 16 bits (VPMADDUBSW), so codes of few bits can be summed there
+// for a while; signed ones go as magnitude and sign.
+inline constexpr int kSignedBias = 0;
+HF_INLINE I signed_codes(I a) {
+  return a;
+}
+template <int bits>
+inline constexpr int kDotFewRows = bits <= 4 ? 4 : 2;  // most with weights in registers
+template <int bits>
+inline constexpr int kDotRun = bits <= 4   ? 8
+                               : bits == 5 ? 4
+                               : bits == 6 ? 2
+                                           : 1;
 HF_INLINE I dot_begin(I) {
   return zero_int();
 }
@@ -263,6 +269,7 @@ HF_INLINE I dot_end(I t, I part) {
   return {_mm256_add_epi32(t.lo, _mm256_madd_epi16(part.lo, ones)),
           _mm256_add_epi32(t.hi, _mm256_madd_epi16(part.hi, ones))};
 }
+#endif
 HF_INLINE I widen(const std::uint8_t* p) {
   const __m128i* low = reinterpret_cast<const __m128i*>(p);
   const __m128i* high = reinterpret_cast<const __m128i*>(p + 8);
@@ -313,4 +320,4 @@ HF_INLINE V load_bf16(const void* p) {
                           _mm256_cvtepu16_epi32(_mm_loadu_si128(at + 1))}));
 }
 
-}  // namespace holdfast::cpu::avx2
+}  // namespace holdfast::cpu::HF_YMM_FAMILY
