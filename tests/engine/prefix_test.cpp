@@ -159,6 +159,40 @@ TEST(Prefix, IsNotSharedBetweenSequencesThatReadAndThoseThatWrite) {
   EXPECT_NE(ran_alone_ids(specs[0], 12), ran_alone_ids(specs[2], 12));
 }
 
+/// As a pool of a server that ran for long: what was given back in any order is taken in its own.
+TEST(PagePool, TakesPagesInTheOrderOfMemoryWhereItCan) {
+  std::uint32_t state = 7;
+  const auto draw = [&](std::size_t n) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+  };
+  PagePool pool(40);
+  std::vector<std::int32_t> held;
+  for (int i = 0; i < 40; ++i) held.push_back(pool.take());
+  EXPECT_EQ(pool.take(), -1);
+  EXPECT_EQ(pool.take(3), -1);
+  while (!held.empty()) {
+    const std::size_t at = draw(held.size());
+    pool.give(held[at]);
+    held.erase(held.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  std::int32_t last = -1;
+  int steps = 0;
+  std::vector<bool> taken(40);
+  for (int i = 0; i < 40; ++i) {
+    const std::int32_t page = pool.take(last);
+    ASSERT_GE(page, 0);
+    ASSERT_FALSE(taken[static_cast<std::size_t>(page)]);
+    taken[static_cast<std::size_t>(page)] = true;
+    const bool could = last >= 0 && last + 1 < 40 && !taken[static_cast<std::size_t>(last) + 1];
+    EXPECT_FALSE(could && page != last + 1);
+    steps += page == last + 1 ? 1 : 0;
+    last = page;
+  }
+  EXPECT_GT(steps, 25);
+  EXPECT_EQ(pool.free(), 0);
+}
+
 /// Holders of pages come and go at random; what the cache says of a page is what was written there.
 TEST(PrefixCache, SaysOfAPageWhatItHolds) {
   constexpr std::size_t kPage = 64;

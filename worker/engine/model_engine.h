@@ -177,7 +177,7 @@ class ModelEngine final : public Engine {
   void preempt(Slot& slot);
   bool grow(Slot& slot, std::int64_t positions);
   std::int32_t available() const { return pool_.free() + cache_.evictable(); }
-  std::int32_t take_page();
+  std::int32_t take_page(const Slot& slot);
   void give_pages(Slot& slot);
   bool shares_prefix(const Slot& slot) const;
   std::int32_t prefix_pages(const Slot& slot) const;

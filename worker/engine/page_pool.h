@@ -14,21 +14,27 @@ namespace holdfast::engine {
 /// Not thread-safe.
 class PagePool {
  public:
-  explicit PagePool(std::int32_t total) : holders_(static_cast<std::size_t>(total)) {
+  explicit PagePool(std::int32_t total)
+      : holders_(static_cast<std::size_t>(total)), place_(static_cast<std::size_t>(total)) {
     free_.reserve(static_cast<std::size_t>(total));
-    for (std::int32_t page = total - 1; page >= 0; --page) free_.push_back(page);
+    for (std::int32_t page = total - 1; page >= 0; --page) put(page);
   }
   std::int32_t total() const { return static_cast<std::int32_t>(holders_.size()); }
   std::int32_t free() const { return static_cast<std::int32_t>(free_.size()); }
   std::int32_t used() const { return total() - free(); }
   std::int32_t holders(std::int32_t page) const { return holders_[static_cast<std::size_t>(page)]; }
 
-  /// A page that nobody holds, or -1.
-  std::int32_t take() {
+  /// A page that nobody holds, or -1: if it can be the one behind `after`, as memory is read faster
+  /// in its order.
+  std::int32_t take(std::int32_t after = -1) {
     if (free_.empty()) return -1;
-    const std::int32_t page = free_.back();
+    const bool behind = after >= 0 && after + 1 < total() && holders(after + 1) == 0;
+    const std::int32_t page = behind ? after + 1 : free_.back();
+    CHECK(holders(page) == 0);
+    const std::int32_t place = place_[static_cast<std::size_t>(page)];
+    free_[static_cast<std::size_t>(place)] = free_.back();
+    place_[static_cast<std::size_t>(free_.back())] = place;
     free_.pop_back();
-    CHECK(holders_[static_cast<std::size_t>(page)] == 0);
     holders_[static_cast<std::size_t>(page)] = 1;
     return page;
   }
@@ -39,12 +45,17 @@ class PagePool {
   }
   void give(std::int32_t page) {
     CHECK(page >= 0 && page < total() && holders_[static_cast<std::size_t>(page)] > 0);
-    if (--holders_[static_cast<std::size_t>(page)] == 0) free_.push_back(page);
+    if (--holders_[static_cast<std::size_t>(page)] == 0) put(page);
   }
 
  private:
+  void put(std::int32_t page) {
+    place_[static_cast<std::size_t>(page)] = free();
+    free_.push_back(page);
+  }
   std::vector<std::int32_t> free_;
-  std::vector<std::int32_t> holders_;
+  std::vector<std::int32_t> holders_;  // by page
+  std::vector<std::int32_t> place_;    // in free_, by page; of those that are free
 };
 
 }  // namespace holdfast::engine

@@ -201,19 +201,20 @@ void ModelEngine::give_pages(Slot& slot) {
   slot.computed = 0;
 }
 
-std::int32_t ModelEngine::take_page() {
-  const std::int32_t page = pool_.take();
+std::int32_t ModelEngine::take_page(const Slot& slot) {
+  const std::int32_t last = slot.pages.empty() ? -1 : slot.pages.back();
+  const std::int32_t page = pool_.take(last);
   return page < 0 && cache_.evict() ? pool_.take() : page;
 }
 
 bool ModelEngine::grow(Slot& slot, std::int64_t positions) {
   while (static_cast<std::int32_t>(slot.pages.size()) < pages_for(positions)) {
-    std::int32_t page = take_page();
+    std::int32_t page = take_page(slot);
     while (page < 0) {  // a victim may share its pages with others
       Slot* other = victim(slot);
       if (other == nullptr) return false;
       preempt(*other);
-      page = take_page();
+      page = take_page(slot);
     }
     CHECK(slot.pages.size() < slot.pages.capacity());
     slot.pages.push_back(page);
