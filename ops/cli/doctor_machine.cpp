@@ -18,6 +18,7 @@
 #include "ops/cli/state_dir.h"
 #include "shared/base/cgroup.h"
 #include "shared/base/memory_nodes.h"
+#include "shared/base/processors.h"
 
 namespace holdfast::cli {
 namespace {
@@ -176,6 +177,15 @@ void check_overcommit(Patient& p) {
       "sysctl vm.overcommit_memory=0: loads are refused by the kernel before the memory is full");
 }
 
+/// What a control group allows, if it does not allow all.
+std::string in_group(const Patient& p) {
+  const double group = group_processors(p.root);
+  if (group <= 0) return "";
+  char text[64];
+  std::snprintf(text, sizeof text, " (its control group gets the time of %.4g)", group);
+  return text;
+}
+
 /// Of several memory nodes, how many processors each has.
 std::string on_nodes(const Patient& p) {
   const auto nodes = memory_nodes(p.root + "/sys/devices/system/node");
@@ -188,10 +198,10 @@ std::string on_nodes(const Patient& p) {
 }
 
 void check_cores(Patient& p) {
-  const int cores = usable_cpus();
+  const int cores = usable_processors(p.root);
   const std::int64_t threads = sum_of(p, "workers", "threads");
   const std::string found =
-      std::to_string(cores) + " usable" + on_nodes(p) +
+      std::to_string(cores) + " usable" + in_group(p) + on_nodes(p) +
       (threads > 0 ? ", " + std::to_string(threads) + " compute threads" : "");
   if (threads > cores) {
     p.warn("cores", found, "no more threads than cores",

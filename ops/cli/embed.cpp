@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "ops/cli/output.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
+#include "shared/base/processors.h"
 #include "worker/engine/engine.h"
 
 namespace holdfast::cli {
@@ -64,9 +64,7 @@ Result<ordered_json> embed_all(const Call& call) {
   options.device = call.text("device", "cpu");
   options.kernels = call.text("kernels");
   options.kv_type = call.text("kv-type", "f16");
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  options.threads =
-      static_cast<std::int32_t>(call.integer("threads", std::max<std::int64_t>(cores, 1)));
+  options.threads = static_cast<std::int32_t>(call.integer("threads", usable_processors()));
   options.slots = static_cast<std::int32_t>(std::min<std::size_t>(inputs.size(), 16));
   HF_TRY(const auto engine, engine::open_engine(call.text("FILE"), options));
   ordered_json rows = ordered_json::array();

@@ -4,12 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "ops/cli/engine_tools.h"
 #include "ops/cli/output.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
+#include "shared/base/processors.h"
 
 namespace holdfast::cli {
 namespace {
@@ -24,9 +24,7 @@ EngineChoice engine_choice(const Call& call) {
   std::error_code failed;
   const std::string state = std::filesystem::absolute(call.state_dir, failed).string();
   if (std::filesystem::is_directory(state, failed)) choice.cache_dir = state + "/cache/opencl";
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  choice.threads =
-      static_cast<std::int32_t>(call.integer("threads", std::max<std::int64_t>(cores, 1)));
+  choice.threads = static_cast<std::int32_t>(call.integer("threads", usable_processors()));
   return choice;
 }
 

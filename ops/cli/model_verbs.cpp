@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "ops/cli/convert.h"
 #include "ops/cli/daemon.h"
@@ -12,6 +11,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/quantize.h"
 #include "ops/cli/verb_functions.h"
+#include "shared/base/processors.h"
 
 namespace holdfast::cli {
 namespace {
@@ -54,8 +54,7 @@ std::string quantized_text(const Quantized& q, const std::string& out) {
 }
 
 std::int32_t threads_of(const Call& call) {
-  const unsigned cores = std::thread::hardware_concurrency();
-  return static_cast<std::int32_t>(call.integer("threads", cores == 0 ? 1 : cores));
+  return static_cast<std::int32_t>(call.integer("threads", usable_processors()));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "ops/cli/state_dir.h"
 #include "ops/cli/supervisor.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/processors.h"
 #include "shared/base/progress.h"
 #include "shared/base/step_journal.h"
 #include "shared/images/keeper.h"
@@ -108,7 +109,7 @@ Result<Plan> make_plan(const Call& call) {
     return Error{Errc::kUsage, "--engine " + plan.engine + ": expected model or fake"};
   }
   HF_TRY(plan.workers, at_least(call, "workers", 1));
-  const std::int64_t cpus = usable_cpus();
+  const std::int64_t cpus = usable_processors();
   HF_TRY(plan.threads, at_least(call, "threads", std::max<std::int64_t>(cpus / plan.workers, 1)));
   HF_TRY(plan.ingress, at_least(call, "ingress", 2));
   HF_TRY(plan.step_watchdog_ms,
@@ -360,7 +361,7 @@ void announce(const Plan& plan) {
                plan.state.c_str(), static_cast<long long>(plan.workers),
                plan.workers == 1 ? "" : "s", static_cast<long long>(plan.threads),
                plan.threads == 1 ? "" : "s", plan.device.empty() ? "cpu" : plan.device.c_str(),
-               usable_cpus());
+               usable_processors());
 }
 
 int Serve::run() {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <netdb.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -173,13 +172,6 @@ std::string last_log_line(const std::string& path, std::int64_t offset) {
 std::string program_folder() {
   std::error_code failed;
   return fs::read_symlink("/proc/self/exe", failed).parent_path().string();
-}
-
-int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
 }
 
 }  // namespace holdfast::cli

@@ -36,7 +36,4 @@ std::string last_log_line(const std::string& path, std::int64_t offset);
 /// Folder of our own executable, where the other programs lie.
 std::string program_folder();
 
-/// CPUs that this process may use (its affinity mask, at least 1).
-int usable_cpus();
-
 }  // namespace holdfast::cli

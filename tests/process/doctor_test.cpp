@@ -223,11 +223,14 @@ TEST_F(Doctor, WhatTheDaemonKnows) {
   ASSERT_EQ(house.cli({"config", "set", "link.high_water=99"}).code, 0);
   ASSERT_EQ(house.cli({"config", "set", "storage.min_free_bytes=1099511627776"}).code, 0);
   ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+  put("/proc/self/cgroup", "0::/\n");
+  put("/sys/fs/cgroup/cpu.max", "250000 100000\n");
   const json document = examine();
   expect(document, "warn", "daemon, config", "link.high_water", "restart");
   expect(document, "warn", "daemon, queue", "paused", "queue resume");
   expect(document, "fail", "disk space", "free", "free some space");
   expect(document, "warn", "cores", "64 compute threads", "--threads");
+  expect(document, "warn", "cores", "gets the time of 2.5", "--threads");
   EXPECT_EQ(house.stop(), 0);
 }
 

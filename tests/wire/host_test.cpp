@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "shared/base/cgroup.h"
+#include "shared/base/processors.h"
 
 namespace holdfast::worker {
 namespace {
@@ -50,6 +51,22 @@ TEST_F(GroupTest, WithoutGroupsThereIsNoLimit) {
   EXPECT_EQ(group_memory(root).limit, 0);
   put("/sys/fs/cgroup/memory.max", "4096\n");  // as a container sees its own
   EXPECT_EQ(group_memory(root).limit, 4096);
+}
+
+TEST_F(GroupTest, TheTightestQuotaOfProcessorsCounts) {
+  EXPECT_EQ(group_processors(root), 0);
+  put("/proc/self/cgroup", "0::/service/holdfast\n");
+  put("/sys/fs/cgroup/service/holdfast/cpu.max", "max 100000\n");
+  EXPECT_EQ(group_processors(root), 0);
+  put("/sys/fs/cgroup/service/cpu.max", "150000 100000\n");
+  EXPECT_EQ(group_processors(root), 1.5);
+  EXPECT_EQ(usable_processors(root), 1);  // nobody waits for the half of a thread
+  put("/sys/fs/cgroup/service/holdfast/cpu.max", "20000 50000\n");
+  EXPECT_EQ(group_processors(root), 0.4);
+  EXPECT_EQ(usable_processors(root), 1);
+  put("/sys/fs/cgroup/service/holdfast/cpu.max", "garbage\n");
+  put("/sys/fs/cgroup/service/cpu.max", "409600000 100000\n");
+  EXPECT_GE(usable_processors(root), usable_processors());  // more than there are
 }
 
 TEST(Host, MemoryIsWithinTheMachinesAndTheGroups) {
