@@ -17,7 +17,6 @@ namespace holdfast::cpu {
 
 inline constexpr std::int64_t kPageTokens = 64;
 inline constexpr std::int64_t kSplitTokens = 512;  // attention splits, at absolute positions
-inline constexpr int kFusedRows = 8;               // most rows that are multiplied while unpacking
 inline constexpr int kTilePanels = 8;              // panels that a wide product unpacks at once
 inline constexpr int kTileK = 256;                 // k that it unpacks at once
 
