@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/base/result.h"
@@ -46,6 +47,32 @@ enum class OpKind : std::uint8_t {
   kNormLogits,  // rows that want logits: logits = w[1] norm(x), scaled and capped; w[1] is absent
                 // in encoders. Rows that are wanted themselves: norm(x)
 };
+
+/// Which of an operation's weights are multiplied with: [first, end) of Op::w.
+constexpr std::pair<int, int> product_weights(OpKind kind) {
+  switch (kind) {
+    case OpKind::kNormQkv:
+      return {1, 4};
+    case OpKind::kOutAdd:
+    case OpKind::kDownAdd:
+    case OpKind::kExpertDownAdd:
+      return {0, 1};
+    case OpKind::kNormGateUp:
+    case OpKind::kExpertGateUp:
+    case OpKind::kRoute:
+      return {1, 3};
+    case OpKind::kNormLogits:
+      return {1, 2};
+    case OpKind::kEmbed:
+    case OpKind::kEmbedMore:
+    case OpKind::kQkNorm:
+    case OpKind::kAttention:
+    case OpKind::kNormAdd:
+    case OpKind::kNorm:
+      break;
+  }
+  return {0, 0};
+}
 
 struct Op {
   OpKind kind = OpKind::kEmbed;

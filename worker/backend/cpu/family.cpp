@@ -212,4 +212,13 @@ Result<const Kernels*> select_family(std::string_view forced) {
       "avx512+amx-emulated");
 }
 
+std::optional<KvType> kv_type_of(std::string_view name) {
+  if (name == "f32") return KvType::kF32;
+  if (name == "f16") return KvType::kF16;
+  if (name == "bf16") return KvType::kBF16;
+  if (name == "int8") return KvType::kInt8;
+  if (name == "fp8") return KvType::kFp8;
+  return std::nullopt;
+}
+
 }  // namespace holdfast::cpu

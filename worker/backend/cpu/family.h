@@ -1,6 +1,7 @@
 #pragma once
-// Which kernel families this processor and operating system can run.
+// Which kernel families this processor and operating system can run, and what names stand for.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,5 +18,8 @@ std::vector<std::string> runnable_families();
 
 /// The forced family, or the best one for "". kUnsupported: unknown, or what the processor lacks.
 Result<const Kernels*> select_family(std::string_view forced);
+
+/// Of Limits::kv_type, on any device; nullopt: there is no such type.
+std::optional<KvType> kv_type_of(std::string_view name);
 
 }  // namespace holdfast::cpu

@@ -474,15 +474,6 @@ class Loader {
 
 namespace {
 
-std::optional<KvType> kv_type_of(std::string_view name) {
-  if (name == "f32") return KvType::kF32;
-  if (name == "f16") return KvType::kF16;
-  if (name == "bf16") return KvType::kBF16;
-  if (name == "int8") return KvType::kInt8;
-  if (name == "fp8") return KvType::kFp8;
-  return std::nullopt;
-}
-
 Result<void> check_limits(const model::Program& program, const backend::LoadOptions& options) {
   const backend::Limits& l = options.limits;
   const auto refuse_limit = [](const std::string& what) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "worker/backend/cpu/family.h"
 #include "worker/backend/opencl/limits.h"
 #include "worker/backend/opencl/loader.h"
 #include "worker/backend/opencl/mixed.h"
@@ -22,15 +23,6 @@ using model::OpKind;
 
 namespace {
 
-std::optional<cpu::KvType> kv_type_of(std::string_view name) {
-  if (name == "f32") return cpu::KvType::kF32;
-  if (name == "f16") return cpu::KvType::kF16;
-  if (name == "bf16") return cpu::KvType::kBF16;
-  if (name == "int8") return cpu::KvType::kInt8;
-  if (name == "fp8") return cpu::KvType::kFp8;
-  return std::nullopt;
-}
-
 std::optional<int> tier_of(std::string_view name) {
   const auto at = std::find(std::begin(kTiers), std::end(kTiers), name);
   if (at == std::end(kTiers)) return std::nullopt;
@@ -44,7 +36,7 @@ Result<void> check_options(const model::Program& program, const backend::LoadOpt
     return refuse_load(Errc::kUsage,
                        "context, pages, batch_tokens and batch_segments must be positive");
   }
-  if (!kv_type_of(l.kv_type)) {
+  if (!cpu::kv_type_of(l.kv_type)) {
     return refuse_load(Errc::kUnsupported,
                        "kv type " + l.kv_type + ": expected f32, f16, bf16, int8 or fp8");
   }
@@ -359,7 +351,7 @@ Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string
   HF_CHECKED(check_options(program, options));
   HF_TRY(const std::vector<Device> devices, pick_devices(api, device));
   const DeviceName name = *parse_device_name(device);
-  const cpu::KvType kv_type = *kv_type_of(options.limits.kv_type);
+  const cpu::KvType kv_type = *cpu::kv_type_of(options.limits.kv_type);
   if (name.and_cpu) return load_mixed(devices, program, options, kv_type);
   if (name.by_rows) return load_rows_split(devices, program, options, kv_type);
   if (devices.size() > 1) return load_split(devices, program, options, kv_type);

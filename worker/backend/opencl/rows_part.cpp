@@ -54,22 +54,12 @@ void take_heads(Op& op, const HeadShare& heads, std::int64_t head_dim) {
   }
 }
 
-/// The weights that give the operation's result: [first, end) of Op::w.
+/// The weights whose rows are divided like the operation's result: [first, end) of Op::w. Heads are
+/// divided in their own way, routers not at all.
 std::pair<int, int> result_weights(OpKind kind) {
-  switch (kind) {
-    case OpKind::kEmbed:
-    case OpKind::kOutAdd:
-    case OpKind::kDownAdd:
-    case OpKind::kExpertDownAdd:
-      return {0, 1};
-    case OpKind::kNormGateUp:
-    case OpKind::kExpertGateUp:
-      return {1, 3};
-    case OpKind::kNormLogits:
-      return {1, 2};
-    default:
-      return {0, 0};
-  }
+  if (kind == OpKind::kEmbed) return {0, 1};
+  if (kind == OpKind::kNormQkv || kind == OpKind::kRoute) return {0, 0};
+  return model::product_weights(kind);
 }
 
 }  // namespace
