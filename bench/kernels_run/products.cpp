@@ -34,11 +34,11 @@ struct Product {
     args.p1 = m.packed.panels;
     args.x = x.data();
     args.x_stride = kIn;
-    if (kernels.takes_quantized(m.packed.format)) {
-      args.q_stride = (kIn / kActivationBlock + 1) * kernels.block_bytes;
+    if (const RowForm* form = kernels.row_form(m.packed.format); form != nullptr) {
+      args.q_stride = (kIn / kActivationBlock + 1) * form->block_bytes;
       q.resize(static_cast<std::size_t>(rows * args.q_stride));
       for (std::int64_t r = 0; r < rows; ++r) {
-        kernels.quantize(x.data() + r * args.x_stride, kIn, q.data() + r * args.q_stride);
+        form->make(x.data() + r * args.x_stride, kIn, q.data() + r * args.q_stride);
       }
       args.q = q.data();
     }

@@ -110,12 +110,12 @@ void run_row(benchmark::State& state, const Kernels* kernels, const RowCase& one
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * kWidth * 4);
 }
 
-void run_quantize(benchmark::State& state, const Kernels* kernels) {
+void run_quantize(benchmark::State& state, const RowForm* form) {
   const std::vector<float> x = normal_values(kWidth, 3);
   std::vector<std::uint8_t> out(static_cast<std::size_t>(kWidth / kActivationBlock + 1) *
                                 sizeof(ActivationBlock));
   for ([[maybe_unused]] auto _ : state) {
-    kernels->quantize(x.data(), kWidth, out.data());
+    form->make(x.data(), kWidth, out.data());
     benchmark::DoNotOptimize(out.data());
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * kWidth * 4);
@@ -165,8 +165,9 @@ void register_rows() {
       add(std::string(one.name) + "/" + kernels->name,
           [=, &one](benchmark::State& state) { run_row(state, kernels, one); });
     }
+    const RowForm* form = kernels->row_form(Format::kQ8_0);
     add(std::string("quantize/") + kernels->name,
-        [=](benchmark::State& state) { run_quantize(state, kernels); });
+        [=](benchmark::State& state) { run_quantize(state, form); });
   }
 }
 

@@ -62,7 +62,8 @@ struct Yardsticks {
 Result<std::unique_ptr<Yardsticks>> make_yardsticks(const EngineChoice& choice,
                                                     gguf::TensorType type) {
   if (choice.device != "cpu") return std::unique_ptr<Yardsticks>();
-  HF_TRY(const cpu::Kernels* const kernels, cpu::select_family(choice.kernels));
+  HF_TRY(const cpu::Kernels* const kernels,
+         cpu::select_family(choice.kernels, type == gguf::TensorType::kBF16));
   return std::make_unique<Yardsticks>(choice.threads, *kernels, type);
 }
 

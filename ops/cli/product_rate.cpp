@@ -16,13 +16,14 @@ struct Done {
   double work = 0;
   double seconds = 0;
 };
-Done compute(ThreadPool& team, const cpu::Kernels& kernels, bool quantized, std::int64_t rounds) {
+Done compute(ThreadPool& team, const cpu::Kernels& kernels, cpu::Format format,
+             std::int64_t rounds) {
   std::atomic<double> work{0};
   const std::int64_t start = system_clock().monotonic_us();
   team.run([&](int) {
     alignas(64) std::uint8_t lines[cpu::kAloneBytes];
     std::memset(lines, 0, sizeof lines);  // zeros are neither NaN nor subnormal
-    work += kernels.products_alone(quantized, rounds, lines);
+    work += kernels.products_alone(format, rounds, lines);
   });
   return {work, static_cast<double>(system_clock().monotonic_us() - start) / 1e6};
 }
@@ -30,16 +31,15 @@ Done compute(ThreadPool& team, const cpu::Kernels& kernels, bool quantized, std:
 }  // namespace
 
 ProductRate::ProductRate(int threads, const cpu::Kernels& kernels, gguf::TensorType type)
-    : team_(std::max(threads, 1)), kernels_(kernels) {
-  const auto format = cpu::format_of(type);
-  quantized_ = format && kernels.takes_quantized(*format);
-}
+    : team_(std::max(threads, 1)),
+      kernels_(kernels),
+      format_(cpu::format_of(type).value_or(cpu::Format::kF32)) {}
 
 double ProductRate::tops() {
-  Done done = compute(team_, kernels_, quantized_, rounds_);
+  Done done = compute(team_, kernels_, format_, rounds_);
   while (done.seconds < kSeconds / 2) {
     rounds_ *= 2;
-    done = compute(team_, kernels_, quantized_, rounds_);
+    done = compute(team_, kernels_, format_, rounds_);
   }
   return done.work / done.seconds / 1e12;
 }

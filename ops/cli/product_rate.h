@@ -18,7 +18,7 @@ class ProductRate {
  private:
   ThreadPool team_;
   const cpu::Kernels& kernels_;
-  bool quantized_ = false;
+  const cpu::Format format_;
   std::int64_t rounds_ = 1000;
 };
 

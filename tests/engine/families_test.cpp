@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 
@@ -51,7 +53,9 @@ TEST_P(Families, SameBitsForKernelsThreadsChunksAndNeighbours) {
   if (cpu::select_family("amx-emulated").has_value()) families.emplace_back("amx-emulated");
   std::map<std::string, std::vector<float>> wants;  // by numeric class
   for (const std::string& kernels : families) {
-    std::vector<float>& want = wants[cpu::select_family(kernels).value()->numerics];
+    std::string numerics = cpu::select_family(kernels).value()->numerics;
+    if (numerics == "int15,bf16") numerics = "int15";  // there is no BF16 here
+    std::vector<float>& want = wants[numerics];
     first.kernels = kernels;
     if (want.empty()) want = run_family(m, first);
     for (int i = 0; i < 4; ++i) {
@@ -66,6 +70,72 @@ TEST_P(Families, SameBitsForKernelsThreadsChunksAndNeighbours) {
       EXPECT_EQ(std::memcmp(have.data(), want.data(), want.size() * sizeof(float)), 0)
           << kernels << " threads " << o.threads << " chunk " << o.chunk;
     }
+  }
+}
+
+bool has_type(const FamilyModel& m, gguf::TensorType type) {
+  const auto& tensors = m.file->tensors();
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const gguf::TensorInfo& tensor) { return tensor.type == type; });
+}
+
+/// `m` with some of its weights as `other` has them, so that an operation has both types.
+void mix_weights(FamilyModel& m, const FamilyModel& other) {
+  for (std::size_t i = 0; i < m.program.ops.size(); ++i) {
+    model::Op& op = m.program.ops[i];
+    const auto [first, end] = model::product_weights(op.kind);
+    const int w = end - 1 - static_cast<int>(i % 2);
+    if (end - first > 1 && op.w[w].present()) op.w[w] = other.program.ops[i].w[w];
+  }
+}
+
+/// Relative, of the row in the middle: where rounding makes a token take another expert, all of its
+/// row is another one.
+double distance(const std::vector<float>& a, const std::vector<float>& b, std::size_t columns) {
+  std::vector<double> rows;
+  for (std::size_t at = 0; at < a.size(); at += columns) {
+    double error = 0, length = 0;
+    for (std::size_t i = at; i < at + columns; ++i) {
+      error += std::pow(double{a[i]} - b[i], 2);
+      length += std::pow(double{b[i]}, 2);
+    }
+    rows.push_back(std::sqrt(error / length));
+  }
+  std::sort(rows.begin(), rows.end());
+  return rows[rows.size() / 2];
+}
+
+TEST_P(Families, PairsOfBf16HaveTheirBitsAlsoBesideQuantisedWeights) {
+  const std::string emulated = "avx512bf16-emulated";
+  if (!cpu::select_family(emulated).has_value()) {
+    GTEST_SKIP() << "this processor has no AVX-512";
+  }
+  std::uint64_t seed = 7;  // or the next whose rows are whole blocks
+  while (!has_type(make_family(GetParam(), seed, 70, "q8_0"), gguf::TensorType::kQ8_0)) ++seed;
+  const FamilyModel quantised = make_family(GetParam(), seed, 70, "q8_0");
+  for (const bool mixed : {false, true}) {
+    FamilyModel m = make_family(GetParam(), seed, 70, "bf16");
+    if (mixed) mix_weights(m, quantised);
+    RunOptions o;
+    o.kv = "f16";
+    o.kernels = "avx512";
+    const std::vector<float> floats = run_family(m, o);
+    std::vector<float> want;
+    for (const std::string& kernels : {emulated, std::string("avx512bf16")}) {
+      if (!cpu::select_family(kernels).has_value()) continue;
+      for (const int chunk : {64, 9, 1}) {
+        o.kernels = kernels;
+        o.threads = 1 + chunk % 2;
+        o.chunk = chunk;
+        o.neighbour = chunk != 64;
+        const std::vector<float> have = run_family(m, o);
+        if (want.empty()) want = have;
+        ASSERT_EQ(have.size(), want.size());
+        EXPECT_EQ(std::memcmp(have.data(), want.data(), want.size() * sizeof(float)), 0)
+            << kernels << " chunk " << chunk << (mixed ? " mixed" : "");
+      }
+    }
+    EXPECT_LT(distance(want, floats, m.columns()), 0.03) << mixed;
   }
 }
 

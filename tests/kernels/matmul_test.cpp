@@ -22,8 +22,10 @@ std::vector<const Kernels*> all_kernels() {
     const Kernels* kernels = select_family(name).value();
     if (kernels->reading == nullptr) out.push_back(kernels);  // else it is made of two others
   }
-  const auto emulated = select_family("amx-emulated");
-  if (emulated.has_value()) out.push_back(*emulated);
+  for (const char* name : {"amx-emulated", "avx512bf16-emulated"}) {
+    const auto emulated = select_family(name);
+    if (emulated.has_value()) out.push_back(*emulated);
+  }
   return out;
 }
 
@@ -31,6 +33,13 @@ std::vector<const Kernels*> int15_kernels() {
   std::vector<const Kernels*> out = all_kernels();
   std::erase_if(out, [](const Kernels* k) { return std::string_view(k->numerics) != "int15"; });
   return out;
+}
+
+/// Of products with such weights: families with the same one have the same bits.
+std::string_view class_of(const Kernels& kernels, Format format) {
+  const std::string_view numerics = kernels.numerics;
+  if (numerics == "int15,bf16") return format == Format::kBF16 ? "pairs" : "int15";
+  return numerics;
 }
 
 struct Product {
@@ -53,12 +62,12 @@ Product multiply(const Kernels& kernels, const TestMatrix& m, const std::vector<
   args.x_stride = x_stride;
   const std::int64_t padded = round_up(m.cols, kActivationBlock);
   std::vector<std::uint8_t> q;
-  if (kernels.takes_quantized(m.packed.format)) {
+  if (const RowForm* form = kernels.row_form(m.packed.format); form != nullptr) {
     args.x = nullptr;  // whatever it needs is in the blocks
-    args.q_stride = padded / kActivationBlock * kernels.block_bytes + 32;
+    args.q_stride = padded / kActivationBlock * form->block_bytes + 32;
     q.resize(static_cast<std::size_t>(rows * args.q_stride));
     for (std::int64_t i = 0; i < rows; ++i) {
-      kernels.quantize(x.data() + i * x_stride, padded, q.data() + i * args.q_stride);
+      form->make(x.data() + i * x_stride, padded, q.data() + i * args.q_stride);
     }
     args.q = q.data();
   }
@@ -92,7 +101,7 @@ void expect_close(const Kernels& kernels, const TestMatrix& m, const std::vector
     for (std::int64_t i = 0; i < rows; ++i) {
       double sum = 0, size = 0, inputs = 0;
       double rounded = 0;  // at most half a step of each activation
-      const bool whole = kernels.takes_quantized(m.packed.format);
+      const bool whole = kernels.row_form(m.packed.format) != nullptr;
       for (std::int64_t k0 = 0; whole && k0 < m.cols; k0 += kActivationBlock) {
         double most = 0, weights = 0;
         for (std::int64_t k = k0; k < std::min(k0 + kActivationBlock, m.cols); ++k) {
@@ -107,8 +116,9 @@ void expect_close(const Kernels& kernels, const TestMatrix& m, const std::vector
         size += std::fabs(v * w[k]);
         inputs += std::fabs(v);
       }
-      // Weight and activation as bfloat16.
-      if (whole && std::string_view(kernels.numerics) == "bf16") rounded = 0x1.02p-8 * size;
+      // Weight and activation as bfloat16, or the activation alone.
+      if (whole && class_of(kernels, m.packed.format) == "bf16") rounded = 0x1.02p-8 * size;
+      if (whole && class_of(kernels, m.packed.format) == "pairs") rounded = 0x1.02p-9 * size;
       // A chain of K steps, and weights that may differ by an ulp of the largest.
       const double allowed = static_cast<double>(m.cols + 4) * kEps * size +
                              4 * kEps * largest * inputs + rounded + 1e-29;
@@ -159,10 +169,11 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
     std::map<std::string_view, Product> first;  // by numeric class
     for (const Kernels* kernels : all_kernels()) {
       const bool slow = kernels == &scalar_kernels();
-      if (first.count(kernels->numerics) == 0) {
-        first[kernels->numerics] = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels);
+      const std::string_view bits = class_of(*kernels, m.packed.format);
+      if (first.count(bits) == 0) {
+        first[bits] = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels);
       }
-      const Product& all = first[kernels->numerics];
+      const Product& all = first[bits];
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 33, 64}) {
         if (slow && rows != 1 && rows != 9) continue;
         const std::int64_t panels = rows % 2 == 0 ? m.packed.panels : m.packed.panels - 3;
@@ -234,6 +245,51 @@ TEST(Matmul, TilesAreTwoChainsForEachThirtyTwo) {
   }
 }
 
+// What avx512bf16/pairs.h says of a pair, said once more in plain floats, with numbers of every
+// size: products that are subnormal count as nothing.
+TEST(Matmul, PairsAreOneChain) {
+  constexpr std::int64_t kCols = 1312;
+  TestMatrix m = random_matrix(gguf::TensorType::kBF16, 40, kCols, 40, 61);
+  for (const float scale : {1.0f, 0x1p-125f}) {
+    std::vector<float> x = random_rows(30, kCols, kCols + 16, 62);
+    for (float& v : x) v *= scale;
+    const auto flushed = [](float f) { return std::fabs(f) < 0x1p-126f ? f * 0 : f; };
+    for (const char* name : {"avx512bf16", "avx512bf16-emulated"}) {
+      const auto kernels = select_family(name);
+      if (!kernels.has_value()) continue;
+      const Product got = multiply(**kernels, m, x, kCols + 16, 30, 0, m.packed.panels);
+      for (const std::int64_t r : {0, 17, 39}) {
+        for (const std::int64_t i : {0, 12, 29}) {
+          float acc = 0;
+          for (std::int64_t k = 0; k < kCols; ++k) {
+            const std::int64_t at = k ^ 1;  // the second of a pair comes first
+            const float v = as_bfloat(flushed(x[static_cast<std::size_t>(i * (kCols + 16) + at)]));
+            const float w = flushed(m.floats[static_cast<std::size_t>(r * kCols + at)]);
+            acc = flushed(std::fmaf(v, w, acc));
+          }
+          EXPECT_EQ(got.y[static_cast<std::size_t>(i * got.stride + r)], acc)
+              << name << " " << i << "," << r << " of " << scale;
+        }
+      }
+    }
+  }
+}
+
+// An operation with other weights beside those of BF16 gives them floats.
+TEST(Matmul, PairsWithoutTheirRowsAreFloats) {
+  const auto found = select_family("avx512bf16-emulated");
+  if (!found.has_value()) GTEST_SKIP() << found.error().what;
+  const TestMatrix m = random_matrix(gguf::TensorType::kBF16, 40, 96, 40, 63);
+  const std::vector<float> x = random_rows(5, 96, 96, 64);
+  const Product want = multiply(scalar_kernels(), m, x, 96, 5, 0, m.packed.panels);
+  Product got = want;
+  got.y.assign(want.y.size(), -7.0f);
+  MatmulArgs args = {&m.packed, 0, m.packed.panels, x.data(),  96, nullptr,
+                     0,         5, got.y.data(),    got.stride};
+  (*found)->matmul(args);
+  EXPECT_EQ(got.y, want.y);
+}
+
 // Activations and scales that are whole: nothing rounds, so the product is the exact sum.
 TEST(Matmul, WholeNumbersAreMultipliedExactly) {
   for (const gguf::TensorType type : {gguf::TensorType::kQ4_0, gguf::TensorType::kQ8_0,
@@ -279,18 +335,18 @@ TEST(Matmul, WholeNumbersAreMultipliedExactly) {
 }
 
 TEST(Matmul, ProductsAloneAreComputed) {
-  const auto sums = [](const Kernels& k, bool quantized, std::int64_t rounds, double* work) {
+  const auto sums = [](const Kernels& k, Format format, std::int64_t rounds, double* work) {
     alignas(64) std::uint8_t lines[kAloneBytes];
     for (std::size_t i = 0; i < sizeof lines; ++i) lines[i] = i % 4 == 3 ? 0x3c : 0;  // 2^-7
-    *work = k.products_alone(quantized, rounds, lines);
+    *work = k.products_alone(format, rounds, lines);
     return std::vector<std::uint8_t>(lines, lines + 64);
   };
   for (const std::string& name : runnable_families()) {
     const Kernels& k = *select_family(name).value();
-    for (const bool quantized : {false, true}) {
+    for (const Format format : {Format::kF16, Format::kBF16, Format::kQ4_K}) {
       double once = 0, thrice = 0;
-      const auto first = sums(k, quantized, 1, &once);
-      EXPECT_NE(sums(k, quantized, 3, &thrice), first) << name << quantized;
+      const auto first = sums(k, format, 1, &once);
+      EXPECT_NE(sums(k, format, 3, &thrice), first) << name << static_cast<int>(format);
       EXPECT_GT(once, 0) << name;
       EXPECT_EQ(thrice, 3 * once) << name;
     }
@@ -305,7 +361,8 @@ TEST(Quantize, KeepsFifteenBitsAndSumsThem) {
   std::vector<ActivationBlock> first;
   for (const Kernels* kernels : int15_kernels()) {
     std::vector<ActivationBlock> q(16);
-    kernels->quantize(x.data(), 512, reinterpret_cast<std::uint8_t*>(q.data()));
+    const RowForm& form = *kernels->row_form(Format::kQ4_K);
+    form.make(x.data(), 512, reinterpret_cast<std::uint8_t*>(q.data()));
     for (std::size_t b = 0; b < 16; ++b) {
       std::int32_t sums[2] = {};
       for (std::size_t k = 0; k < 32; ++k) {

@@ -22,6 +22,13 @@ inline constexpr char kKernelsRev[] = "r3";
 inline constexpr std::int64_t kPrivateRows = 4;
 inline constexpr std::int64_t kPieceCols = kTilePanels * kLanes;  // of a piece of work
 
+/// In which form the kernels of segments that write get rows, and those of segments that read.
+/// Null: as floats.
+struct RowForms {
+  const RowForm* writing = nullptr;
+  const RowForm* reading = nullptr;
+};
+
 /// One operation with its weights in place. Vectors are padded like the rows that they meet.
 struct PackedOp {
   model::OpKind kind = model::OpKind::kEmbed;
@@ -37,9 +44,10 @@ struct PackedOp {
   Activate activate = Activate::kSilu;
   bool more = false;  // what forward.cpp does plainly: by the functions of forward_more.cpp
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
-  std::int64_t quantised = 0;  // floats of a row, if a product of it wants whole numbers
-  bool hands_on = false;       // kNormGateUp: f is quantised for the next operation as it is made
-  bool handed = false;         // kDownAdd: its rows are quantised, in the place of f
+  RowForms form;            // that its products want rows in
+  std::int64_t formed = 0;  // floats of a row, if they want any
+  RowForms hands_on;        // kNormGateUp: the next operation's, which f gets as it is made
+  bool handed = false;      // kDownAdd: its rows have their form, in the place of f
   std::int32_t rope = -1;
   std::int64_t window = 0;
   float scale = 1, cap = 0;
@@ -51,7 +59,7 @@ struct RopeTable {
   float* sin = nullptr;
 };
 
-/// Rows that a product takes: floats, and the same as whole numbers where weights are quantised.
+/// Rows that a product takes: floats, and the same in a form of the kernels.
 struct Operand {
   const float* x = nullptr;  // [rows][x_stride]
   std::int64_t x_stride = 0;
@@ -59,6 +67,7 @@ struct Operand {
   std::int64_t q_stride = 0;
   std::int64_t rows = 0;
   std::int64_t writing = 0;  // of them, the first ones: the others are of segments that read
+  RowForms form;             // of q
 };
 
 /// Rows of floats, `stride` apart.
@@ -153,9 +162,9 @@ class CpuExecutor final : public backend::Executor {
   Operand operand(const PackedOp& op, const float* x, std::int64_t stride, std::int64_t rows,
                   std::int64_t writing, int worker);
   Operand token_operand(const PackedOp& op, const float* x, std::int64_t stride, int worker);
-  std::int64_t q_stride(std::int64_t floats) const;
-  void quantize(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const;
-  void multiply(const MatmulArgs& args, std::int64_t writing) const;
+  std::int64_t q_stride(const RowForms& form, std::int64_t floats) const;
+  void form_row(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const;
+  void multiply(const MatmulArgs& args, const Operand& x) const;
   void qkv(const PackedOp& op, int worker);
   struct Head {
     int which;
@@ -231,7 +240,7 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t x_stride_ = 0, a_stride_ = 0, f_stride_ = 0, q_stride_ = 0, logit_stride_ = 0;
   std::int64_t k_stride_ = 0, e_stride_ = 0;
   std::int64_t tile_cols_ = 0;
-  std::int64_t row_blocks_ = 0;  // blocks from row to row of a product's whole numbers
+  std::int64_t row_blocks_ = 0;                    // from row to row, of the largest form
   std::int64_t page_bytes_ = 0, layer_bytes_ = 0;  // of k or of v
   std::int64_t pairs_ = 0;
   RopeTable rope_tables_[2];
@@ -242,7 +251,7 @@ class CpuExecutor final : public backend::Executor {
   float* h_ = nullptr;  // [batch][x_stride]
   float* q_ = nullptr;  // [batch][q_stride], heads head_pad apart
   float* a_ = nullptr;  // [batch][a_stride]
-  float* f_ = nullptr;  // [batch][f_stride], or quantised rows of it, q_stride bytes apart
+  float* f_ = nullptr;  // [batch][f_stride], or its rows in a form, q_stride bytes apart
   float* e_ = nullptr;  // [batch * used][e_stride]: f of the experts
   float* k_ = nullptr;  // [batch][k_stride]: keys that wait for their norm
   Routing routing_;

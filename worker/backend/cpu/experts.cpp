@@ -29,10 +29,11 @@ float sigmoid(const Kernels& kernels, double x) {
 void CpuExecutor::route(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   const Share share = share_of(rows, worker, pool_.size());
+  const std::int64_t h_bytes = q_stride(op.form, op.formed);
   for (std::int64_t i = share.first; i < share.last; ++i) {
     float* h = h_ + i * x_stride_;
     norm_row(op, x_ + i * x_stride_, h);
-    if (op.quantised > 0) quantize(op, i >= writing_, h, blocks_ + i * q_stride(op.quantised));
+    if (op.formed > 0) form_row(op, i >= writing_, h, blocks_ + i * h_bytes);
     if (op.gate == nullptr) continue;
     double sum = 0;
     for (std::int64_t j = 0; j < shape_.width; ++j) {
@@ -41,14 +42,14 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     routing_.gate[i] = sigmoid(kernels_, sum);
   }
   pool_.barrier();
-  MatmulArgs args =
-      product(op.matrix[0], {h_, x_stride_, blocks_, q_stride(op.quantised), rows}, worker);
+  const Operand h = {h_, x_stride_, blocks_, h_bytes, rows, writing_, op.form};
+  MatmulArgs args = product(op.matrix[0], h, worker);
   args.y_stride = routing_.stride;
   for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     args.p0 = p0;
     args.p1 = p1;
     args.y = routing_.logits + p0 * kLanes;
-    multiply(args, writing_);
+    multiply(args, h);
   });
   pool_.barrier();
   for (std::int64_t i = share.first; i < share.last; ++i) {
@@ -125,13 +126,13 @@ Operand CpuExecutor::slot_operand(const PackedOp& op, const float* x, std::int64
   const std::int64_t writing = writing_ * shape_.experts_used;
   if (writing == 0 || writing == all) return operand(op, x, stride, all, writing, worker);
   CHECK(op.norm == nullptr && !op.from_h);
+  const std::int64_t q_bytes = q_stride(op.form, op.formed);
   const Share share = share_of(all, worker, pool_.size());
-  for (std::int64_t s = share.first; s < share.last && op.quantised > 0; ++s) {
-    quantize(op, routing_.slot_row[s] >= writing_, x + s * stride,
-             blocks_ + s * q_stride(op.quantised));
+  for (std::int64_t s = share.first; s < share.last && op.formed > 0; ++s) {
+    form_row(op, routing_.slot_row[s] >= writing_, x + s * stride, blocks_ + s * q_bytes);
   }
   pool_.barrier();
-  return {x, stride, op.quantised > 0 ? blocks_ : nullptr, q_stride(op.quantised), all, writing};
+  return {x, stride, op.formed > 0 ? blocks_ : nullptr, q_bytes, all, writing, op.form};
 }
 
 /// `rows` of the slots' rows from `first` on: those of one expert, so ordered by token.
@@ -164,11 +165,11 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
     float* f = e_ + first * e_stride_ + p0 * kLanes;
     args.y = f;
     args.y_stride = e_stride_;
-    multiply(args, own.writing);
+    multiply(args, own);
     args.w = &op.matrix[1];
     args.y = tile;
     args.y_stride = tile_cols_;
-    multiply(args, own.writing);
+    multiply(args, own);
     for (std::int64_t i = 0; i < rows; ++i) {
       kernels_.activate(op.activate, f + i * e_stride_, tile + i * tile_cols_, (p1 - p0) * kLanes);
     }
@@ -191,7 +192,7 @@ void CpuExecutor::expert_down(const PackedOp& op, int worker) {
                 args.p1 = expert * panels + p1;
                 args.y = tile;
                 args.y_stride = tile_cols_;
-                multiply(args, own.writing);
+                multiply(args, own);
                 for (std::int64_t i = 0; i < rows; ++i) {
                   float* x = x_ + routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
                   kernels_.add_scaled(x, tile + i * tile_cols_,

@@ -32,9 +32,13 @@ std::uint64_t saved_state(const Cpuid& one) {
   return static_cast<std::uint64_t>(high) << 32 | low;
 }
 
+// The first four letters of the vendor.
+constexpr std::uint32_t kAuthenticAmd = 0x68747541, kHygonGenuine = 0x6f677948;
+
 // Never chosen, only forced.
 constexpr std::string_view kEmulated = "amx-emulated";
 constexpr std::string_view kBothEmulated = "avx512+amx-emulated";
+constexpr std::string_view kPairsEmulated = "avx512bf16-emulated";
 
 struct Need {
   const char* name;
@@ -79,30 +83,46 @@ std::vector<float> trial_product(const Kernels& kernels, Format format, std::int
       y(static_cast<std::size_t>(rows) * 48);
   for (float& v : x) v = static_cast<float>(static_cast<int>(next() & 0xffff) - 0x8000) * 0x1p-14f;
   std::vector<std::uint8_t> q(static_cast<std::size_t>(rows) * 8 * sizeof(ActivationBlock));
-  const std::int64_t stride = 8 * kernels.block_bytes;
+  const RowForm& form = *kernels.row_form(format);
+  const std::int64_t stride = 8 * form.block_bytes;
   for (std::int64_t i = 0; i < rows; ++i) {
-    kernels.quantize(x.data() + i * 256, 256, q.data() + i * stride);
+    form.make(x.data() + i * 256, 256, q.data() + i * stride);
   }
   kernels.matmul({&m, 0, 3, x.data(), 256, q.data(), stride, rows, y.data(), 48,
                   reinterpret_cast<float*>(aligned(scratch))});
   return y;
 }
 
+bool same_products(const Kernels& some, const Kernels& others, Format format) {
+  for (const std::int64_t rows : {1, 5, 16, 17, 39}) {
+    const auto a = trial_product(some, format, rows);
+    const auto b = trial_product(others, format, rows);
+    if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
 /// Whether tiles round as this program counts on: streams are bound to these bits.
 bool tiles_agree() {
-  static const bool agree = [] {
-    for (const Format format : {Format::kQ4_K, Format::kQ8_0, Format::kBF16}) {
-      for (const std::int64_t rows : {1, 5, 16, 17, 39}) {
-        const auto real = trial_product(amx_kernels(), format, rows);
-        const auto expected = trial_product(amx_emulated_kernels(), format, rows);
-        if (std::memcmp(real.data(), expected.data(), real.size() * sizeof(float)) != 0) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }();
+  static const bool agree = same_products(amx_kernels(), amx_emulated_kernels(), Format::kQ4_K) &&
+                            same_products(amx_kernels(), amx_emulated_kernels(), Format::kQ8_0) &&
+                            same_products(amx_kernels(), amx_emulated_kernels(), Format::kBF16);
   return agree;
+}
+bool pairs_agree() {
+  static const bool agree =
+      same_products(avx512bf16_kernels(), avx512bf16_emulated_kernels(), Format::kBF16);
+  return agree;
+}
+
+/// Whether pairs of bfloat16s are multiplied twice as fast as floats: AMD's Zen 5 and what came
+/// after it. Intel's take both at one rate. By model, not by measuring: a class must not depend on
+/// a moment.
+bool pairs_are_faster() {
+  const std::uint32_t one = cpuid(1).eax;
+  const std::uint32_t family = (one >> 8 & 15) + (one >> 20 & 255);
+  constexpr std::uint32_t kZen5 = 26;
+  return cpuid(0).ebx == kAuthenticAmd && family >= kZen5;
 }
 
 /// avx512, with other kernels for the segments that read.
@@ -128,7 +148,7 @@ struct Family {
   std::string lacks;  // empty: runs here
 };
 
-std::vector<Family> families() {
+std::vector<Family> families(bool bf16_weights = false) {
   const Cpuid one = cpuid(1);
   const Cpuid seven = cpuid(7);
   const std::uint64_t state = saved_state(one);
@@ -148,7 +168,11 @@ std::vector<Family> families() {
                                       {"AVX512VL", bit(seven.ebx, 31)},
                                       {"AVX512_VNNI", bit(seven.ecx, 11)},
                                       {"ZMM state of the system", (state & 0xe6) == 0xe6}});
-  std::string amx = missing({{"AVX512_BF16", bit(cpuid(7, 1).eax, 5)},
+  const Need bf16 = {"AVX512_BF16", bit(cpuid(7, 1).eax, 5)};
+  std::string pairs = avx512;
+  if (!bf16.have) pairs += (pairs.empty() ? "" : ", ") + missing({bf16});
+  if (pairs.empty()) pairs = missing({{"pairs that round as expected", pairs_agree()}});
+  std::string amx = missing({bf16,
                              {"AMX-TILE", bit(seven.edx, 24)},
                              {"AMX-BF16", bit(seven.edx, 22)},
                              {"tile state of the system", (state & 0x60000) == 0x60000}});
@@ -162,13 +186,16 @@ std::vector<Family> families() {
   std::vector<Family> all = {
       {"avx512+amx", &avx512_amx_kernels, amx},
       {"avx512", &avx512_kernels, avx512},
+      {"avx512bf16", &avx512bf16_kernels, pairs},
       {"amx", &amx_kernels, amx},
       {"avxvnni", &avxvnni_kernels, missing({fma, f16c, avx2, ymm, vnni})},
       {"avx2", &avx2_kernels, missing({fma, f16c, avx2, ymm})},
       {"scalar", &scalar_kernels, ""},
       {kEmulated, &amx_emulated_kernels, avx512},
       {kBothEmulated, &avx512_amx_emulated_kernels, avx512},
+      {kPairsEmulated, &avx512bf16_emulated_kernels, avx512},
   };
+  if (bf16_weights && pairs_are_faster()) std::swap(all[1], all[2]);
   // HOLDFAST_KERNELS puts a family first, for whoever does not force another one.
   const char* first = std::getenv("HOLDFAST_KERNELS");
   std::stable_partition(all.begin(), all.end(), [&](const Family& family) {
@@ -181,8 +208,8 @@ std::vector<Family> families() {
 
 bool reads_in_one_run() {
   static const bool one = [] {
-    const Cpuid vendor = cpuid(0);  // "AuthenticAMD", "HygonGenuine": the first four letters
-    return vendor.ebx == 0x68747541 || vendor.ebx == 0x6f677948;
+    const std::uint32_t vendor = cpuid(0).ebx;
+    return vendor == kAuthenticAmd || vendor == kHygonGenuine;
   }();
   return one;
 }
@@ -191,25 +218,25 @@ std::vector<std::string> runnable_families() {
   std::vector<std::string> out;
   const std::vector<Family> all = families();
   for (const Family& family : all) {
-    const bool emulated = family.name == kEmulated || family.name == kBothEmulated;
+    const bool emulated = family.name.ends_with("-emulated");
     const bool wished = !emulated || &family == &all.front();
     if (family.lacks.empty() && wished) out.emplace_back(family.name);
   }
   return out;
 }
 
-Result<const Kernels*> select_family(std::string_view forced) {
+Result<const Kernels*> select_family(std::string_view forced, bool bf16_weights) {
   const auto fail = [&](const std::string& why) {
     return Error{Errc::kUnsupported, "select kernels " + std::string(forced) + ": " + why};
   };
-  for (const Family& family : families()) {
+  for (const Family& family : families(bf16_weights)) {
     if (!forced.empty() && forced != family.name) continue;
     if (family.lacks.empty()) return &family.kernels();
     if (!forced.empty()) return fail("this processor lacks " + family.lacks);
   }
   return fail(
-      "no such family; expected avx512+amx, avx512, amx, avxvnni, avx2, scalar, amx-emulated or "
-      "avx512+amx-emulated");
+      "no such family; expected avx512+amx, avx512, avx512bf16, amx, avxvnni, avx2, scalar, "
+      "amx-emulated, avx512+amx-emulated or avx512bf16-emulated");
 }
 
 std::optional<KvType> kv_type_of(std::string_view name) {

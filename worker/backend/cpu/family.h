@@ -12,12 +12,13 @@
 namespace holdfast::cpu {
 
 /// Best first, "scalar" always last. From CPUID, the register state that the system saves, and for
-/// amx a trial. Not those with an emulated amx, which only select_family knows. The environment's
-/// HOLDFAST_KERNELS puts the family that it names first.
+/// amx and avx512bf16 a trial. Not the emulated ones, which only select_family knows. The
+/// environment's HOLDFAST_KERNELS puts the family that it names first.
 std::vector<std::string> runnable_families();
 
-/// The forced family, or the best one for "". kUnsupported: unknown, or what the processor lacks.
-Result<const Kernels*> select_family(std::string_view forced);
+/// The forced family, or the best one for "": for a model that multiplies with weights of BF16, or
+/// one that does not. kUnsupported: unknown, or what the processor lacks.
+Result<const Kernels*> select_family(std::string_view forced, bool bf16_weights = false);
 
 /// Of Limits::kv_type, on any device; nullopt: there is no such type.
 std::optional<KvType> kv_type_of(std::string_view name);

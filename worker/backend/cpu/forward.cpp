@@ -217,41 +217,42 @@ void CpuExecutor::look_up(int worker) {
   }
 }
 
-/// Bytes from row to row of rows of so many floats, quantised: whole lines of the cache, since
+/// Bytes from row to row of rows of so many floats, in a form: whole lines of the cache, since
 /// tiles are loaded by lines, no more of them than its k takes, and an odd number, so that rows do
 /// not share the cache's sets. The block that each row has over (load.cpp) is room enough for that.
-std::int64_t CpuExecutor::q_stride(std::int64_t floats) const {
+std::int64_t CpuExecutor::q_stride(const RowForms& form, std::int64_t floats) const {
   constexpr std::int64_t kLine = 64;
   const bool all_write = writing_ == static_cast<std::int64_t>(tokens_.size());
-  const std::int64_t block = writing_ == 0 ? reading_.block_bytes
-                             : all_write   ? kernels_.block_bytes
-                                           : std::max(kernels_.block_bytes, reading_.block_bytes);
+  const std::int64_t written = form.writing != nullptr ? form.writing->block_bytes : 0;
+  const std::int64_t read = form.reading != nullptr ? form.reading->block_bytes : 0;
+  const std::int64_t block = writing_ == 0 ? read : all_write ? written : std::max(written, read);
   return (round_up(floats / kActivationBlock * block, kLine) / kLine | 1) * kLine;
 }
 
-void CpuExecutor::quantize(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const {
-  (reads ? reading_ : kernels_).quantize(x, op.quantised, q);
+void CpuExecutor::form_row(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const {
+  const RowForm* form = reads ? op.form.reading : op.form.writing;
+  if (form != nullptr) form->make(x, op.formed, q);
 }
 
-/// The rows of a product: the operation's norm of x, or x as it is, also as whole numbers where its
-/// weights are quantised. Few rows: each thread has its own copy, which is cheaper than a barrier.
+/// The rows of a product: the operation's norm of x, or x as it is, also in the form that its
+/// weights want. Few rows: each thread has its own copy, which is cheaper than a barrier.
 Operand CpuExecutor::operand(const PackedOp& op, const float* x, std::int64_t stride,
                              std::int64_t rows, std::int64_t writing, int worker) {
   const WorkerScratch& own = workers_[static_cast<std::size_t>(worker)];
   const bool alone = rows <= kPrivateRows;
   const bool norm = op.norm != nullptr;
-  const bool whole = op.quantised > 0;
+  const bool formed = op.formed > 0;
+  const std::int64_t q_bytes = q_stride(op.form, op.formed);
   float* h = alone ? own.rows : h_;
   std::uint8_t* q = alone ? own.blocks : blocks_;
   if (!norm && op.from_h) x = h_;
   const Share share = alone ? Share{0, rows} : share_of(rows, worker, pool_.size());
   for (std::int64_t i = share.first; i < share.last; ++i) {
     if (norm) norm_row(op, x + i * stride, h + i * stride);
-    if (whole)
-      quantize(op, i >= writing, (norm ? h : x) + i * stride, q + i * q_stride(op.quantised));
+    if (formed) form_row(op, i >= writing, (norm ? h : x) + i * stride, q + i * q_bytes);
   }
-  if (!alone && (norm || whole)) pool_.barrier();
-  return {norm ? h : x, stride, whole ? q : nullptr, q_stride(op.quantised), rows, writing};
+  if (!alone && (norm || formed)) pool_.barrier();
+  return {norm ? h : x, stride, formed ? q : nullptr, q_bytes, rows, writing, op.form};
 }
 
 /// Of all tokens of the batch.
@@ -259,8 +260,8 @@ Operand CpuExecutor::token_operand(const PackedOp& op, const float* x, std::int6
                                    int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   if (!op.handed) return operand(op, x, stride, rows, writing_, worker);
-  return {nullptr, 0,       reinterpret_cast<const std::uint8_t*>(f_), q_stride(op.quantised),
-          rows,    writing_};
+  const auto* q = reinterpret_cast<const std::uint8_t*>(f_);
+  return {nullptr, 0, q, q_stride(op.form, op.formed), rows, writing_, op.form};
 }
 
 MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int worker) const {
@@ -268,26 +269,29 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int wor
   args.w = &w;
   args.x = x.x;
   args.x_stride = x.x_stride;
-  args.q = x.q;
   args.q_stride = x.q_stride;
   args.rows = x.rows;
   args.scratch = workers_[static_cast<std::size_t>(worker)].unpack;
   return args;
 }
 
-/// The first `writing` rows by the family's own kernels, the others by those for segments that
-/// read.
-void CpuExecutor::multiply(const MatmulArgs& args, std::int64_t writing) const {
+/// The first rows by the family's own kernels, the others by those for segments that read. Weights
+/// that want another form than the operation's rows have take the floats.
+void CpuExecutor::multiply(const MatmulArgs& args, const Operand& x) const {
+  const Format format = args.w->format;
   MatmulArgs some = args;
-  some.rows = std::min(writing, args.rows);
-  if (args.rows > writing) some.next = nullptr;  // the others come first
+  some.rows = std::min(x.writing, args.rows);
+  some.q = kernels_.row_form(format) == x.form.writing ? x.q : nullptr;
+  if (args.rows > x.writing) some.next = nullptr;  // the others come first
   if (some.rows > 0) kernels_.matmul(some);
-  if (args.rows <= writing) return;
+  if (args.rows <= x.writing) return;
   some.next = args.next;
-  some.rows = args.rows - writing;
-  some.x += writing * args.x_stride;
-  if (args.q != nullptr) some.q += writing * args.q_stride;
-  some.y += writing * args.y_stride;
+  some.rows = args.rows - x.writing;
+  some.x += x.writing * args.x_stride;
+  some.q = reading_.row_form(format) == x.form.reading && x.q != nullptr
+               ? x.q + x.writing * args.q_stride
+               : nullptr;
+  some.y += x.writing * args.y_stride;
   reading_.matmul(some);
 }
 
@@ -323,7 +327,7 @@ void CpuExecutor::qkv_head(const PackedOp& op, std::int64_t at, const Operand& h
   }
   args.y = which == 0 ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = which == 0 ? q_stride_ : tile_cols_;
-  multiply(args, h.writing);
+  multiply(args, h);
   finish_head(op, which, head, args.y, args.y_stride);
 }
 
@@ -410,20 +414,20 @@ void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t s
 }
 
 /// Where a piece of f from panel p0 on is made: in its place, or in a tile that stays in the cache
-/// until hand_on() has quantised it.
+/// until hand_on() has given it its form.
 FloatRows CpuExecutor::rows_of_f(const PackedOp& op, std::int64_t p0, int worker) {
-  if (!op.hands_on) return {f_ + p0 * kLanes, f_stride_};
+  if (op.hands_on.writing == nullptr) return {f_ + p0 * kLanes, f_stride_};
   return {workers_[static_cast<std::size_t>(worker)].piece, kPieceCols};
 }
 
 /// Panels [p0, p1) of row i of f, finished, for the product that comes next.
 void CpuExecutor::hand_on(const PackedOp& op, const float* f, std::int64_t i, std::int64_t p0,
                           std::int64_t p1) const {
-  if (!op.hands_on) return;
-  const Kernels& kernels = i < writing_ ? kernels_ : reading_;
-  const std::int64_t row = i * q_stride(op.matrix[0].panels * kLanes);
-  const std::int64_t at = p0 * kLanes / kActivationBlock * kernels.block_bytes;
-  kernels.quantize(f, (p1 - p0) * kLanes, reinterpret_cast<std::uint8_t*>(f_) + row + at);
+  if (op.hands_on.writing == nullptr) return;
+  const RowForm& form = i < writing_ ? *op.hands_on.writing : *op.hands_on.reading;
+  const std::int64_t row = i * q_stride(op.hands_on, op.matrix[0].panels * kLanes);
+  const std::int64_t at = p0 * kLanes / kActivationBlock * form.block_bytes;
+  form.make(f, (p1 - p0) * kLanes, reinterpret_cast<std::uint8_t*>(f_) + row + at);
 }
 
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
@@ -455,7 +459,7 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
     args.p1 = p1;
     args.y = logits_ + p0 * kLanes;
     expect(args, op.matrix[0], likely_next(p0, kPer), kTilePanels);
-    multiply(args, h.writing);
+    multiply(args, h);
     for (std::int64_t i = 0; i < rows; ++i) {
       float* y = args.y + i * logit_stride_;
       if (op.more) kernels_.scale_cap(y, op.scale, op.cap, (p1 - p0) * kLanes);

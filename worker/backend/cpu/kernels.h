@@ -2,8 +2,8 @@
 // The kernels of one instruction set behind function pointers. Families are compiled from the same
 // sources (matmul.inc, dots.inc, attention.inc, rows.inc) over a 16-lane vector type, so they
 // perform the same operations in the same order: their results are equal bit for bit. Only amx
-// differs, in its products: it is a numeric class of its own. Where a processor has it, it serves
-// the sequences that read much and write little, and avx512 the others.
+// and avx512bf16 differ, in their products: they are numeric classes of their own. Where a
+// processor has it, it serves the sequences that read much and write little, and avx512 the others.
 //
 // Thread rule: every function is pure apart from its outputs; callers give threads disjoint ones.
 // Activation rows are zero-padded to a multiple of 32 floats.
@@ -31,15 +31,15 @@ bool reads_in_one_run();
 
 /// One matrix product: y[m][ (p - p0) * 16 + lane ] for panels [p0, p1). With weights of 16 or 32
 /// bits each output is a chain of fused multiply-adds with the floats of `x` over k in order from
-/// +0; with quantised ones it is what dots.inc says, with `q`. The family amx multiplies as
-/// amx/products.inc says.
+/// +0; with quantised ones it is what dots.inc says, with `q`. The families amx and avx512bf16
+/// multiply as their products.inc say.
 struct MatmulArgs {
   const PackedMatrix* w = nullptr;
   std::int64_t p0 = 0;
   std::int64_t p1 = 0;
   const float* x = nullptr;  // [rows][x_stride]
   std::int64_t x_stride = 0;
-  const std::uint8_t* q = nullptr;  // rows from `quantize`, q_stride bytes apart
+  const std::uint8_t* q = nullptr;  // rows of the weights' RowForm, q_stride bytes apart
   std::int64_t q_stride = 0;
   std::int64_t rows = 0;
   float* y = nullptr;  // [rows][y_stride], column 0 is panel p0
@@ -117,16 +117,20 @@ struct RopeRow {
   bool neox = false;
 };
 
+/// Rows of activations as some products take them, in blocks of 32 values.
+struct RowForm {
+  void (*make)(const float* x, std::int64_t n, std::uint8_t* out);  // n floats, a multiple of 32
+  std::int64_t block_bytes;  // at most sizeof(ActivationBlock)
+};
+
 struct Kernels {
   const char* name;
-  /// Families with the same one here have the same bits: "int15", "bf16", or "int15+bf16".
+  /// Families with the same one here have the same bits: "int15", "bf16", "int15+bf16", or
+  /// "int15,bf16", whose bits are those of "int15" but with weights of BF16.
   const char* numerics;
   void (*matmul)(const MatmulArgs& args);
-  /// Whether products with such weights take `q` in place of `x`.
-  bool (*takes_quantized)(Format format);
-  /// A row of n floats, a multiple of 32, for them: n / 32 blocks of block_bytes.
-  void (*quantize)(const float* x, std::int64_t n, std::uint8_t* out);
-  std::int64_t block_bytes;  // at most sizeof(ActivationBlock)
+  /// What products with such weights take as `q`, in place of `x`; null: the floats.
+  const RowForm* (*row_form)(Format format);
   /// out[cols] of one row.
   void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);
   /// out = x / sqrt(mean(x^2) + eps) * w; all zero-padded to 16.
@@ -162,10 +166,10 @@ struct Kernels {
   void (*add_scaled)(float* y, const float* b, float s, std::int64_t n);
   /// y *= s, then y = cap * tanh(y / cap) if cap > 0, over n floats, n a multiple of 16.
   void (*scale_cap)(float* y, float s, float cap, std::int64_t n);
-  /// Products of numbers that are in registers, as matmul has them for formats that it
-  /// takes_quantized or for others: its yardstick. `lines` holds kAloneBytes of operands, 64-byte
-  /// aligned, and has the sums at the end. Returns the multiplications and additions.
-  double (*products_alone)(bool quantized, std::int64_t rounds, std::uint8_t* lines);
+  /// Products of numbers that are in registers, as matmul has them with such weights: its
+  /// yardstick. `lines` holds kAloneBytes of operands, 64-byte aligned, and has the sums at the
+  /// end. Returns the multiplications and additions.
+  double (*products_alone)(Format format, std::int64_t rounds, std::uint8_t* lines);
   std::int32_t attention_queries = 32;
   /// The family for segments that `read` (backend::Segment): of the same layout and the same
   /// functions but for products and attention. Null: this one.
@@ -176,6 +180,8 @@ const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avxvnni_kernels();
 const Kernels& avx512_kernels();
+const Kernels& avx512bf16_kernels();
+const Kernels& avx512bf16_emulated_kernels();
 const Kernels& amx_kernels();
 const Kernels& amx_emulated_kernels();
 

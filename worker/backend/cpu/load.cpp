@@ -148,12 +148,7 @@ class Loader {
       packed.scale = static_cast<float>(op.scale);
       packed.cap = static_cast<float>(op.cap);
       HF_CHECKED(place_op(op, packed, carver));
-      for (const PackedMatrix& m : packed.matrix) {
-        if (m.panels > 0 &&
-            (to_.kernels_.takes_quantized(m.format) || to_.reading_.takes_quantized(m.format))) {
-          packed.quantised = round_up(m.cols, kActivationBlock);
-        }
-      }
+      choose_form(packed);
       to_.ops_.push_back(packed);
     }
     for (std::size_t i = 1; i < to_.ops_.size(); ++i) hand_on(to_.ops_[i - 1], to_.ops_[i]);
@@ -163,14 +158,31 @@ class Loader {
     return place_embedding(carver);
   }
 
-  /// Where a product takes f as whole numbers alone, those are made piece by piece while it is in
-  /// the cache. Pieces are whole blocks of 32 then.
+  /// Quantised weights, which take nothing else, decide before those that also take floats.
+  static const RowForm* form_of(const PackedOp& op, const Kernels& kernels) {
+    const RowForm* form = nullptr;
+    for (const PackedMatrix& m : op.matrix) {
+      const RowForm* wanted = m.panels > 0 ? kernels.row_form(m.format) : nullptr;
+      if (wanted != nullptr && (form == nullptr || layout_of(m.format).has_d)) form = wanted;
+    }
+    return form;
+  }
+  void choose_form(PackedOp& op) const {
+    op.form = {form_of(op, to_.kernels_), form_of(op, to_.reading_)};
+    if (op.form.writing == nullptr && op.form.reading == nullptr) return;
+    for (const PackedMatrix& m : op.matrix) {
+      if (m.panels > 0) op.formed = round_up(m.cols, kActivationBlock);
+    }
+  }
+
+  /// Where a product takes f in a form alone, that is made piece by piece while it is in the cache.
+  /// Pieces are whole blocks of 32 then.
   void hand_on(PackedOp& gate, PackedOp& down) const {
-    const Format format = down.matrix[0].format;
-    gate.hands_on = gate.kind == OpKind::kNormGateUp && down.kind == OpKind::kDownAdd &&
-                    to_.kernels_.takes_quantized(format) && to_.reading_.takes_quantized(format) &&
-                    gate.matrix[0].panels * kLanes == down.quantised;
-    down.handed = gate.hands_on;
+    if (gate.kind != OpKind::kNormGateUp || down.kind != OpKind::kDownAdd) return;
+    if (down.form.writing == nullptr || down.form.reading == nullptr) return;
+    if (gate.matrix[0].panels * kLanes != down.formed) return;
+    gate.hands_on = down.form;
+    down.handed = true;
   }
 
   Result<void> place_op(const Op& op, PackedOp& out, Carver& carver) {
@@ -512,10 +524,23 @@ CpuExecutor::CpuExecutor(const model::Program& program, const backend::LoadOptio
       places_(options.threads),
       kv_type_(*kv_type_of(options.limits.kv_type)) {}
 
+namespace {
+bool has_bf16_products(const model::Program& program) {
+  for (const Op& op : program.ops) {
+    const auto [first, end] = model::product_weights(op.kind);
+    for (int i = first; i < end; ++i) {
+      const gguf::TensorInfo* tensor = op.w[i].tensor;
+      if (tensor != nullptr && tensor->type == gguf::TensorType::kBF16) return true;
+    }
+  }
+  return false;
+}
+}  // namespace
+
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::load(const model::Program& program,
                                                        const backend::LoadOptions& options) {
   HF_CHECKED(check_limits(program, options));
-  HF_TRY(const Kernels* kernels, select_family(options.kernels));
+  HF_TRY(const Kernels* kernels, select_family(options.kernels, has_bf16_products(program)));
   std::unique_ptr<CpuExecutor> executor(new CpuExecutor(program, options, *kernels));
   HF_CHECKED(Loader(program, options, *executor).load());
   return executor;

@@ -22,6 +22,10 @@
 
 #include "worker/backend/cpu/avx512/vec.h"
 
+#include "worker/backend/cpu/avx512bf16/emulated_pairs.h"
+
+#include "worker/backend/cpu/avx512bf16/rows.h"
+
 #include "worker/backend/cpu/amx/emulated_tiles.h"
 
 namespace holdfast::cpu::amx {

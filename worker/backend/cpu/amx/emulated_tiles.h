@@ -1,7 +1,7 @@
 #pragma once
 // What tiles.h does, by other instructions: the reference of the family amx, for tests on any
 // machine and for the check at start. Include inside a target region with AVX-512, behind
-// avx512/vec.h.
+// avx512/vec.h and avx512bf16/emulated_pairs.h.
 
 namespace holdfast::cpu::amx {
 
@@ -32,9 +32,7 @@ class EmulatedTiles {
   }
   template <int c, int a, int b>
   void multiply() {
-    constexpr unsigned kFlushSubnormals = 0x9fc0;  // MXCSR: inputs and results, no traps
-    const unsigned before = _mm_getcsr();
-    _mm_setcsr(kFlushSubnormals);
+    const avx512bf16::NoSubnormals mode;
     for (int m = 0; m < rows_[a]; ++m) {
       V even = avx512::zero();
       V odd = avx512::zero();
@@ -50,25 +48,10 @@ class EmulatedTiles {
       float* sums = reinterpret_cast<float*>(bytes_[c][m]);
       avx512::store(sums, avx512::add(avx512::load(sums), avx512::add(even, odd)));
     }
-    _mm_setcsr(before);
   }
-  static I round(V low, V high) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(round_half(low)), round_half(high), 1);
-  }
+  static I round(V low, V high) { return avx512bf16::EmulatedPairs::round(low, high); }
 
  private:
-  static __m256i round_half(V v) {
-    const I u = avx512::bits(v);
-    const I up = avx512::add_int(avx512::set1_int(0x7fff), avx512::and_int(avx512::shr<16>(u), 1));
-    const I rounded = avx512::shr<16>(avx512::add_int(u, up));
-    const I sign = avx512::shl<15>(avx512::shr<31>(u));
-    const I quiet = _mm512_or_si512(avx512::shr<16>(u), avx512::set1_int(0x40));
-    const __mmask16 tiny = _mm512_testn_epi32_mask(u, avx512::set1_int(0x7f800000));
-    const __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    I r = _mm512_mask_mov_epi32(rounded, tiny, sign);
-    r = _mm512_mask_mov_epi32(r, nan, quiet);
-    return _mm512_cvtepi32_epi16(r);
-  }
   alignas(64) std::uint8_t bytes_[8][16][64] = {};
   int rows_[8] = {};
 };

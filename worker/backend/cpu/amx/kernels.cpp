@@ -23,6 +23,10 @@
 
 #include "worker/backend/cpu/avx512/vec.h"
 
+#include "worker/backend/cpu/avx512bf16/pairs.h"
+
+#include "worker/backend/cpu/avx512bf16/rows.h"
+
 #include "worker/backend/cpu/amx/tiles.h"
 
 namespace holdfast::cpu::amx {

@@ -1,7 +1,7 @@
 #pragma once
 // The matrix registers of AMX, by number. Inline assembly, because g++ 12's intrinsics name no
 // memory as an input, so that stores before them could be dropped. Include inside the target
-// region, behind avx512/vec.h.
+// region, behind avx512/vec.h and avx512bf16/pairs.h.
 //
 // Numeric fact (Intel's manual, and compared bit for bit with emulated_tiles.h at start): a product
 // of tiles adds to each float of C the sum of two chains of fused multiply-adds from zero, one over
@@ -50,10 +50,7 @@ class HardTiles {
   HF_INLINE_METHOD void multiply() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b) : "memory");
   }
-  /// Words 0 to 15 are `low` as bfloat16, 16 to 31 `high`: to the nearest even, subnormals to zero.
-  static HF_INLINE_METHOD I round(V low, V high) {
-    return __builtin_bit_cast(I, _mm512_cvtne2ps_pbh(high, low));
-  }
+  static HF_INLINE_METHOD I round(V low, V high) { return avx512bf16::HardPairs::round(low, high); }
 };
 
 }  // namespace holdfast::cpu::amx
