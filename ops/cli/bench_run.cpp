@@ -135,11 +135,11 @@ Result<void> time_decode(engine::Engine& engine, const BenchCall& call, Yardstic
   return {};
 }
 
-Result<model::Work> work_in(const std::string& path) {
+Result<model::Work> work_in(const std::string& path, std::int32_t streams) {
   HF_TRY(const auto file, hf::open_model(path));
   HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
   HF_TRY(const model::Program program, model::build_program(*file, shape));
-  return model::work_of(program);
+  return model::work_of(program, streams);
 }
 
 engine::EngineOptions bench_options(const BenchCall& call) {
@@ -172,8 +172,8 @@ Result<Bench> run_bench(const BenchCall& call) {
   HF_TRY(const auto engine, open_chosen(call.engine, bench_options(call)));
   out.load_s = seconds_now() - start;
   const wire::LoadedModel model = engine->describe();
-  out.bytes_per_token = static_cast<double>(model.memory.weights);
-  HF_TRY(const model::Work work, work_in(call.engine.file));
+  HF_TRY(const model::Work work, work_in(call.engine.file, call.streams));
+  out.bytes_per_token = work.step_bytes;
   out.prefill_work = work.token + work.logits / std::max(call.prompt_tokens, 1);
   out.decode_work = work.token + work.logits;
   HF_TRY(const auto yardsticks, make_yardsticks(call.engine, work.type));

@@ -60,7 +60,7 @@ struct Bench {
   std::vector<double> prefill_tok_s;  // a sample each
   std::vector<double> decode_tok_s;   // likewise, summed over streams
   double fill_tok_s = 0;              // of the contexts before decoding, all streams together
-  double bytes_per_token = 0;         // of weights, read once for all streams of a step
+  double bytes_per_token = 0;         // of weights, read once for all streams of a step (Work)
   std::vector<double> decode_gb_s;    // of them
   std::vector<double> stream_gb_s;    // what reading memory alone gives, around each decode sample
   double prefill_work = 0;  // multiplications and additions with weights, of a token of the prompt

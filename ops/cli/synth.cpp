@@ -28,6 +28,7 @@ struct Preset {
   std::int64_t head_dim;
   bool qk_norm;
   float llama3_factor;  // of the llama 3 rope scaling, 0 = none
+  std::int64_t experts = 0, experts_used = 0, expert_ff = 0;
 };
 
 constexpr Preset kPresets[] = {
@@ -35,6 +36,8 @@ constexpr Preset kPresets[] = {
     {"test-llama", "llama", 3, 256, 8, 4, 512, 320, false, 1e4f, 512, 1e-5f, false, 32, false, 0},
     {"test-qwen2", "qwen2", 3, 256, 8, 2, 512, 320, true, 1e6f, 512, 1e-6f, true, 32, false, 0},
     {"test-qwen3", "qwen3", 3, 256, 8, 4, 512, 320, true, 1e6f, 512, 1e-6f, false, 64, true, 0},
+    {"test-qwen3moe", "qwen3moe", 3, 256, 8, 4, 512, 320, false, 1e6f, 512, 1e-6f, false, 64, true,
+     0, 16, 4, 256},
     {"smollm2-135m", "llama", 30, 576, 9, 3, 1536, 49152, true, 1e5f, 8192, 1e-5f, false, 64, false,
      0},
     {"qwen2.5-0.5b", "qwen2", 24, 896, 14, 2, 4864, 151936, true, 1e6f, 32768, 1e-6f, true, 64,
@@ -51,6 +54,8 @@ constexpr Preset kPresets[] = {
      false, 0},
     {"llama2-13b", "llama", 40, 5120, 40, 40, 13824, 32000, false, 1e4f, 4096, 1e-5f, false, 128,
      false, 0},
+    {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 32, 4, 6144, 151936, false, 1e6f, 40960, 1e-6f, false,
+     128, true, 0, 128, 8, 768},
 };
 
 const Preset* find_preset(std::string_view name) {
@@ -75,6 +80,9 @@ ModelShape shape_of(const Preset& p) {
   shape.qkv_bias = p.qkv_bias;
   shape.qk_norm = p.qk_norm;
   shape.has_rope_freqs = p.llama3_factor > 0;
+  shape.experts = p.experts;
+  shape.experts_used = p.experts_used;
+  shape.expert_ff = p.expert_ff;
   return shape;
 }
 
@@ -99,6 +107,11 @@ void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix&
     set("attention.value_length", p.head_dim);
   }
   set("rope.dimension_count", p.head_dim);
+  if (p.experts > 0) {
+    set("expert_count", p.experts);
+    set("expert_used_count", p.experts_used);
+    set("expert_feed_forward_length", p.expert_ff);
+  }
   writer.set_u32("general.file_type", mix.file_type);
   if (gguf::type_traits(mix.base)->block_elements > 1) {
     writer.set_u32("general.quantization_version", 2);
@@ -138,7 +151,9 @@ gguf::Writer::Producer producer(const Preset& p, const ExpectedTensor& tensor, T
     }
     if (!tensor.is_matrix()) return random_vector(tensor.dims[0], 0.0f, 0.02f, random, sink);
     const float sigma = 1.0f / std::sqrt(static_cast<float>(tensor.dims[0]));
-    return random_tensor(type, tensor.dims[0] * tensor.dims[1], sigma, random, sink);
+    std::uint64_t values = 1;
+    for (const std::uint64_t n : tensor.dims) values *= n;
+    return random_tensor(type, values, sigma, random, sink);
   };
 }
 
@@ -183,7 +198,8 @@ Result<void> synth(std::string_view shape_name, const std::string& out_path, std
   gguf::Writer writer;
   set_hyper_parameters(writer, *preset, *mix);
   set_synth_tokenizer(writer, preset->vocab);
-  const MixModel model{preset->layers, preset->heads, preset->kv_heads, preset->tied};
+  const MixModel model{preset->layers, preset->heads, preset->kv_heads, preset->tied,
+                       preset->experts};
   plan::Details details;
   details.family = plan::find_family(preset->architecture);
   for (const ExpectedTensor& tensor : plan::expected_tensors(shape_of(*preset), details)) {

@@ -97,7 +97,8 @@ TEST(Synth, BytesDependOnTheSeedAlone) {
 
 TEST(Synth, EveryArchitectureIsRead) {
   const TempFile file("shapes.gguf");
-  for (const std::string shape : {"tiny", "test-llama", "test-qwen2", "test-qwen3"}) {
+  for (const std::string shape :
+       {"tiny", "test-llama", "test-qwen2", "test-qwen3", "test-qwen3moe"}) {
     ASSERT_TRUE(synth(shape, file.path(), "q8_0", 1, {}).has_value());
     const auto opened = File::open(file.path());
     ASSERT_TRUE(opened.has_value()) << opened.error().what;
@@ -105,7 +106,8 @@ TEST(Synth, EveryArchitectureIsRead) {
     ASSERT_TRUE(read.has_value()) << read.error().what;
     EXPECT_EQ(read->name, shape + "-random");
     EXPECT_EQ(read->qkv_bias, shape == "test-qwen2");
-    EXPECT_EQ(read->qk_norm, shape == "test-qwen3");
+    EXPECT_EQ(read->qk_norm, shape.starts_with("test-qwen3"));
+    EXPECT_EQ(read->experts, shape.ends_with("moe") ? 16 : 0);
     EXPECT_TRUE(read->has_tokenizer);
     EXPECT_TRUE(read->has_chat_template);
     EXPECT_EQ((*opened)->array_size("tokenizer.ggml.tokens"), 320u);

@@ -1,26 +1,47 @@
 #include "worker/model/work.h"
 
+#include <cmath>
 #include <map>
 
 namespace holdfast::model {
+namespace {
 
-Work work_of(const Program& program) {
-  Work work;
-  std::map<gguf::TensorType, double> by_type;
+/// f(op, weights) of all products of a step; of experts all that there are.
+template <class F>
+void for_products(const Program& program, F f) {
   for (const Op& op : program.ops) {
     const auto [first, end] = product_weights(op.kind);
-    const bool experts = op.kind == OpKind::kExpertGateUp || op.kind == OpKind::kExpertDownAdd;
     for (int i = first; i < end; ++i) {
-      const WeightRef& w = op.w[i];
-      if (!w.present()) continue;
-      const double share = experts ? static_cast<double>(program.shape.experts_used) /
-                                         static_cast<double>(program.shape.experts)
-                                   : 1;
-      const double done = 2 * static_cast<double>(w.rows) * static_cast<double>(w.cols) * share;
-      (op.kind == OpKind::kNormLogits ? work.logits : work.token) += done;
-      if (op.kind != OpKind::kNormLogits) by_type[w.tensor->type] += done;
+      if (op.w[i].present()) f(op, op.w[i]);
     }
   }
+}
+
+bool of_experts(const Op& op) {
+  return op.kind == OpKind::kExpertGateUp || op.kind == OpKind::kExpertDownAdd;
+}
+
+/// Of the experts, that one token uses.
+double expert_share(const Program& program) {
+  return static_cast<double>(program.shape.experts_used) /
+         static_cast<double>(program.shape.experts);
+}
+
+}  // namespace
+
+Work work_of(const Program& program, std::int32_t streams) {
+  Work work;
+  std::map<gguf::TensorType, double> by_type;
+  for_products(program, [&](const Op& op, const WeightRef& w) {
+    const double share = of_experts(op) ? expert_share(program) : 1;
+    const double values = static_cast<double>(w.rows) * static_cast<double>(w.cols);
+    const double done = 2 * values * share;
+    (op.kind == OpKind::kNormLogits ? work.logits : work.token) += done;
+    if (op.kind != OpKind::kNormLogits) by_type[w.tensor->type] += done;
+    const auto traits = gguf::type_traits(w.tensor->type);
+    const double bytes = values * traits->block_bytes / traits->block_elements;
+    work.step_bytes += bytes * (1 - std::pow(1 - share, streams));
+  });
   double most = 0;
   for (const auto& [type, done] : by_type) {
     if (done > most) most = done, work.type = type;

@@ -10,7 +10,10 @@ struct Work {
   double token = 0;                                // of one token
   double logits = 0;                               // of one row of logits
   gguf::TensorType type = gguf::TensorType::kF32;  // of the weights of most of a token's
+  // Bytes of weights that a step reads in which each stream has a token and its logits: of experts
+  // those that are chosen, on average if all are chosen alike.
+  double step_bytes = 0;
 };
-Work work_of(const Program& program);
+Work work_of(const Program& program, std::int32_t streams = 1);
 
 }  // namespace holdfast::model
