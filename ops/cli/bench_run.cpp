@@ -60,10 +60,10 @@ struct Yardsticks {
 
 /// Of kernels of the processor; null for devices.
 Result<std::unique_ptr<Yardsticks>> make_yardsticks(const EngineChoice& choice,
+                                                    const std::string& family,
                                                     gguf::TensorType type) {
   if (choice.device != "cpu") return std::unique_ptr<Yardsticks>();
-  HF_TRY(const cpu::Kernels* const kernels,
-         cpu::select_family(choice.kernels, type == gguf::TensorType::kBF16));
+  HF_TRY(const cpu::Kernels* const kernels, cpu::select_family(family));
   return std::make_unique<Yardsticks>(choice.threads, *kernels, type);
 }
 
@@ -176,14 +176,13 @@ Result<Bench> run_bench(const BenchCall& call) {
   out.bytes_per_token = work.step_bytes;
   out.prefill_work = work.token + work.logits / std::max(call.prompt_tokens, 1);
   out.decode_work = work.token + work.logits;
-  HF_TRY(const auto yardsticks, make_yardsticks(call.engine, work.type));
+  out.numerics_class = model.numerics_class;
+  out.kernels = out.numerics_class.substr(out.numerics_class.find('/') + 1);
+  out.kernels = out.kernels.substr(0, out.kernels.find('/'));
+  HF_TRY(const auto yardsticks, make_yardsticks(call.engine, out.kernels, work.type));
   if (call.prompt_tokens > 0) HF_CHECKED(time_prefill(*engine, call, yardsticks.get(), out));
   if (call.decode_tokens > 0) HF_CHECKED(time_decode(*engine, call, yardsticks.get(), out));
   show_share("decode", 1);
-  out.numerics_class = model.numerics_class;
-  const std::size_t slash = out.numerics_class.find('/');
-  out.kernels = out.numerics_class.substr(slash + 1);
-  out.kernels = out.kernels.substr(0, out.kernels.find('/'));
   return out;
 }
 

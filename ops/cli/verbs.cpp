@@ -17,9 +17,8 @@ constexpr const char* kFamilies =
     "scalar avx2 avxvnni avx512 avx512bf16 amx avx512+amx amx-emulated avx512+amx-emulated "
     "avx512bf16-emulated t0 t1 t2 t3";
 constexpr const char* kKernelsHelp =
-    "force a kernel family: scalar, avx2, avxvnni, avx512, avx512bf16, amx, avx512+amx; on a "
-    "device "
-    "a tier: t0 to t3";
+    "force a kernel family: scalar, avx2, avxvnni, avx512, avx512bf16, avx512+avx512bf16, amx, "
+    "avx512+amx; on a device a tier: t0 to t3";
 constexpr const char* kDeviceHelp =
     "cpu (default), opencl:N, opencl:N+M (layers over several devices), opencl:N,M (the rows of "
     "every matrix), opencl:N+cpu (the layers that fit, the others on the processor)";

@@ -83,7 +83,7 @@ class HashExecutor final : public backend::Executor {
   }
   const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
   backend::Memory memory() const override { return {1, 2, 3}; }
-  bool reads_apart() const override { return true; }
+  std::int64_t read_for_written() const override { return 16; }
   bool gives_best() const override { return log_->gives_best; }
   std::int32_t best(std::int32_t row) const override {
     const std::int32_t id = best_[static_cast<std::size_t>(row)];

@@ -147,14 +147,16 @@ TEST(Golden, BitsOfThisKernelsRev) {
     const Kernels& kernels = *select_family(name).value();
     if (kernels.reading != nullptr) continue;  // made of two others
     const bool tiles = std::string_view(kernels.numerics) == "bf16";
-    const bool pairs = std::string_view(kernels.numerics) == "int15,bf16";
+    const bool pairs = std::string_view(kernels.numerics) == "pairs";
     EXPECT_EQ(products_hash(kernels, Format::kF32, Format::kTwoBit), tiles ? 8731296487212222577u
                                                                      : pairs
-                                                                         ? 1088865518827936608u
+                                                                         ? 12249942693691964836u
                                                                          : 13548883683883742597u)
         << name;
-    EXPECT_EQ(products_hash(kernels, Format::kTwoBit, Format::kCount),
-              tiles ? 4761610407981872277u : 4874003963378768255u)
+    EXPECT_EQ(products_hash(kernels, Format::kTwoBit, Format::kCount), tiles ? 4761610407981872277u
+                                                                       : pairs
+                                                                           ? 10742172175455271214u
+                                                                           : 4874003963378768255u)
         << name;
     EXPECT_EQ(rows_hash(kernels), 13375214565494981221u) << name;
     EXPECT_EQ(attention_hash(kernels), tiles ? 1130023753971131321u : 3826396074641930809u) << name;

@@ -35,13 +35,6 @@ std::vector<const Kernels*> int15_kernels() {
   return out;
 }
 
-/// Of products with such weights: families with the same one have the same bits.
-std::string_view class_of(const Kernels& kernels, Format format) {
-  const std::string_view numerics = kernels.numerics;
-  if (numerics == "int15,bf16") return format == Format::kBF16 ? "pairs" : "int15";
-  return numerics;
-}
-
 struct Product {
   std::vector<float> y;  // [rows][stride]
   std::int64_t stride = 0;
@@ -116,9 +109,8 @@ void expect_close(const Kernels& kernels, const TestMatrix& m, const std::vector
         size += std::fabs(v * w[k]);
         inputs += std::fabs(v);
       }
-      // Weight and activation as bfloat16, or the activation alone.
-      if (whole && class_of(kernels, m.packed.format) == "bf16") rounded = 0x1.02p-8 * size;
-      if (whole && class_of(kernels, m.packed.format) == "pairs") rounded = 0x1.02p-9 * size;
+      // Weight and activation as bfloat16.
+      if (whole && std::string_view(kernels.numerics) != "int15") rounded = 0x1.02p-8 * size;
       // A chain of K steps, and weights that may differ by an ulp of the largest.
       const double allowed = static_cast<double>(m.cols + 4) * kEps * size +
                              4 * kEps * largest * inputs + rounded + 1e-29;
@@ -169,11 +161,10 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
     std::map<std::string_view, Product> first;  // by numeric class
     for (const Kernels* kernels : all_kernels()) {
       const bool slow = kernels == &scalar_kernels();
-      const std::string_view bits = class_of(*kernels, m.packed.format);
-      if (first.count(bits) == 0) {
-        first[bits] = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels);
+      if (first.count(kernels->numerics) == 0) {
+        first[kernels->numerics] = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels);
       }
-      const Product& all = first[bits];
+      const Product& all = first[kernels->numerics];
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 33, 64}) {
         if (slow && rows != 1 && rows != 9) continue;
         const std::int64_t panels = rows % 2 == 0 ? m.packed.panels : m.packed.panels - 3;
@@ -246,48 +237,38 @@ TEST(Matmul, TilesAreTwoChainsForEachThirtyTwo) {
 }
 
 // What avx512bf16/pairs.h says of a pair, said once more in plain floats, with numbers of every
-// size: products that are subnormal count as nothing.
+// size: products that are subnormal count as nothing. More k than one part, so that sums wait in y.
 TEST(Matmul, PairsAreOneChain) {
-  constexpr std::int64_t kCols = 1312;
-  TestMatrix m = random_matrix(gguf::TensorType::kBF16, 40, kCols, 40, 61);
-  for (const float scale : {1.0f, 0x1p-125f}) {
-    std::vector<float> x = random_rows(30, kCols, kCols + 16, 62);
-    for (float& v : x) v *= scale;
-    const auto flushed = [](float f) { return std::fabs(f) < 0x1p-126f ? f * 0 : f; };
-    for (const char* name : {"avx512bf16", "avx512bf16-emulated"}) {
-      const auto kernels = select_family(name);
-      if (!kernels.has_value()) continue;
-      const Product got = multiply(**kernels, m, x, kCols + 16, 30, 0, m.packed.panels);
-      for (const std::int64_t r : {0, 17, 39}) {
-        for (const std::int64_t i : {0, 12, 29}) {
-          float acc = 0;
-          for (std::int64_t k = 0; k < kCols; ++k) {
-            const std::int64_t at = k ^ 1;  // the second of a pair comes first
-            const float v = as_bfloat(flushed(x[static_cast<std::size_t>(i * (kCols + 16) + at)]));
-            const float w = flushed(m.floats[static_cast<std::size_t>(r * kCols + at)]);
-            acc = flushed(std::fmaf(v, w, acc));
+  constexpr std::int64_t kCols = 2304;
+  const auto flushed = [](float f) { return std::fabs(f) < 0x1p-126f ? f * 0 : f; };
+  for (const gguf::TensorType type :
+       {gguf::TensorType::kQ4_K, gguf::TensorType::kQ8_0, gguf::TensorType::kBF16}) {
+    const TestMatrix m = random_matrix(type, 40, kCols, 40, 61);
+    for (const float scale : {1.0f, 0x1p-125f}) {
+      std::vector<float> x = random_rows(30, kCols, kCols + 16, 62);
+      for (float& v : x) v *= scale;
+      for (const char* name : {"avx512bf16", "avx512bf16-emulated"}) {
+        const auto kernels = select_family(name);
+        if (!kernels.has_value()) continue;
+        const Product got = multiply(**kernels, m, x, kCols + 16, 30, 0, m.packed.panels);
+        std::vector<float> weights(kCols);
+        for (const std::int64_t r : {0, 17, 39}) {
+          (*kernels)->unpack_row(m.packed, r, weights.data());
+          for (const std::int64_t i : {0, 12, 29}) {
+            float acc = 0;
+            for (std::int64_t k = 0; k < kCols; ++k) {
+              const auto at = static_cast<std::size_t>(k ^ 1);  // the second of a pair comes first
+              const float v = x[static_cast<std::size_t>(i * (kCols + 16)) + at];
+              acc = flushed(std::fmaf(as_bfloat(flushed(v)), as_bfloat(flushed(weights[at])), acc));
+            }
+            EXPECT_EQ(got.y[static_cast<std::size_t>(i * got.stride + r)], acc)
+                << gguf::type_traits(type)->name << " " << name << " " << i << "," << r << " of "
+                << scale;
           }
-          EXPECT_EQ(got.y[static_cast<std::size_t>(i * got.stride + r)], acc)
-              << name << " " << i << "," << r << " of " << scale;
         }
       }
     }
   }
-}
-
-// An operation with other weights beside those of BF16 gives them floats.
-TEST(Matmul, PairsWithoutTheirRowsAreFloats) {
-  const auto found = select_family("avx512bf16-emulated");
-  if (!found.has_value()) GTEST_SKIP() << found.error().what;
-  const TestMatrix m = random_matrix(gguf::TensorType::kBF16, 40, 96, 40, 63);
-  const std::vector<float> x = random_rows(5, 96, 96, 64);
-  const Product want = multiply(scalar_kernels(), m, x, 96, 5, 0, m.packed.panels);
-  Product got = want;
-  got.y.assign(want.y.size(), -7.0f);
-  MatmulArgs args = {&m.packed, 0, m.packed.panels, x.data(),  96, nullptr,
-                     0,         5, got.y.data(),    got.stride};
-  (*found)->matmul(args);
-  EXPECT_EQ(got.y, want.y);
 }
 
 // Activations and scales that are whole: nothing rounds, so the product is the exact sum.

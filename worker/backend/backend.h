@@ -109,8 +109,10 @@ class Executor {
     return nullptr;
   }
   virtual Memory memory() const = 0;
-  /// Whether Segment::reads makes a difference.
-  virtual bool reads_apart() const { return false; }
+  /// Segment::reads is worth it for sequences with so many tokens of prompt, or more, for each that
+  /// may be generated. 0: it makes no difference.
+  virtual std::int64_t read_for_written() const { return 0; }
+  bool reads_apart() const { return read_for_written() > 0; }
   /// Threads that the engine may use between two calls, and work(i) once on each of them, 0 being
   /// the caller's.
   virtual int workers() const { return 1; }

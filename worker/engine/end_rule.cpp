@@ -85,10 +85,11 @@ bool wants_scores(const SequenceSpec& spec) {
   return spec.sampling.prompt_logprobs >= 0 && spec.committed.empty();
 }
 
-bool reads_mostly(const SequenceSpec& spec) {
+bool reads_mostly(const SequenceSpec& spec, std::int64_t read_for_written) {
+  if (read_for_written == 0) return false;
   const auto n = static_cast<std::int64_t>(spec.prompt.size());
   const bool scored = spec.sampling.prompt_logprobs >= 0;
-  return !scored && n >= kReadAtLeast && n / kReadForWritten >= spec.max_tokens;
+  return !scored && n >= kReadAtLeast && n / read_for_written >= spec.max_tokens;
 }
 
 std::int64_t generated_max(const SequenceSpec& spec, std::int64_t context) {

@@ -52,13 +52,13 @@ Result<void> check_spec(const SequenceSpec& spec, const Vocabulary& vocabulary, 
 /// Whether log-probabilities of its prompt are wanted: they came with the first committed token.
 bool wants_scores(const SequenceSpec& spec);
 
-/// A sequence reads much and writes little if its prompt is long and has at least so many tokens
-/// for each that may be generated: where kernels differ, those that read three times as fast and
-/// write half as fast then end sooner (docs/kernels.md). Scores of a prompt are to be those that
-/// its text would be generated with. A fact of the request: nothing else may decide it.
-inline constexpr std::int64_t kReadForWritten = 16;
+/// A sequence reads much and writes little if its prompt is long and has at least
+/// `read_for_written` tokens for each that may be generated: where kernels differ, those that read
+/// faster and write at half the rate then end sooner (docs/kernels.md). Scores of a prompt are to
+/// be those that its text would be generated with. A fact of the request and of its class: nothing
+/// else may decide it. False where read_for_written is 0: there is one kind of kernels.
 inline constexpr std::int64_t kReadAtLeast = 128;
-bool reads_mostly(const SequenceSpec& spec);
+bool reads_mostly(const SequenceSpec& spec, std::int64_t read_for_written);
 
 /// Generated tokens at most: max_tokens, or less where the context ends before.
 std::int64_t generated_max(const SequenceSpec& spec, std::int64_t context);

@@ -203,7 +203,7 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
     slot->tokens.insert(slot->tokens.end(), spec.committed.begin(), spec.committed.end());
   }
   slot->prompt_n = static_cast<std::int64_t>(spec.prompt.size());
-  slot->reads = executor_->reads_apart() && reads_mostly(spec);
+  slot->reads = reads_mostly(spec, executor_->read_for_written());
   slot->sampling = std::move(spec.sampling);
   if (scores) want_scores(*slot);
   slot->choice = spec.choice;

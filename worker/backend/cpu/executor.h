@@ -67,7 +67,6 @@ struct Operand {
   std::int64_t q_stride = 0;
   std::int64_t rows = 0;
   std::int64_t writing = 0;  // of them, the first ones: the others are of segments that read
-  RowForms form;             // of q
 };
 
 /// Rows of floats, `stride` apart.
@@ -134,7 +133,7 @@ class CpuExecutor final : public backend::Executor {
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
-  bool reads_apart() const override { return &reading_ != &kernels_; }
+  std::int64_t read_for_written() const override { return kernels_.read_for_written; }
   int workers() const override { return pool_.size(); }
   void on_workers(const std::function<void(int)>& work) override { pool_.run(work); }
   std::string class_prefix() const override;
@@ -164,7 +163,7 @@ class CpuExecutor final : public backend::Executor {
   Operand token_operand(const PackedOp& op, const float* x, std::int64_t stride, int worker);
   std::int64_t q_stride(const RowForms& form, std::int64_t floats) const;
   void form_row(const PackedOp& op, bool reads, const float* x, std::uint8_t* q) const;
-  void multiply(const MatmulArgs& args, const Operand& x) const;
+  void multiply(const MatmulArgs& args, std::int64_t writing) const;
   void qkv(const PackedOp& op, int worker);
   struct Head {
     int which;

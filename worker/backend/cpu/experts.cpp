@@ -42,14 +42,14 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     routing_.gate[i] = sigmoid(kernels_, sum);
   }
   pool_.barrier();
-  const Operand h = {h_, x_stride_, blocks_, h_bytes, rows, writing_, op.form};
+  const Operand h = {h_, x_stride_, blocks_, h_bytes, rows, writing_};
   MatmulArgs args = product(op.matrix[0], h, worker);
   args.y_stride = routing_.stride;
   for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     args.p0 = p0;
     args.p1 = p1;
     args.y = routing_.logits + p0 * kLanes;
-    multiply(args, h);
+    multiply(args, writing_);
   });
   pool_.barrier();
   for (std::int64_t i = share.first; i < share.last; ++i) {
@@ -132,7 +132,7 @@ Operand CpuExecutor::slot_operand(const PackedOp& op, const float* x, std::int64
     form_row(op, routing_.slot_row[s] >= writing_, x + s * stride, blocks_ + s * q_bytes);
   }
   pool_.barrier();
-  return {x, stride, op.formed > 0 ? blocks_ : nullptr, q_bytes, all, writing, op.form};
+  return {x, stride, op.formed > 0 ? blocks_ : nullptr, q_bytes, all, writing};
 }
 
 /// `rows` of the slots' rows from `first` on: those of one expert, so ordered by token.
@@ -165,11 +165,11 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
     float* f = e_ + first * e_stride_ + p0 * kLanes;
     args.y = f;
     args.y_stride = e_stride_;
-    multiply(args, own);
+    multiply(args, own.writing);
     args.w = &op.matrix[1];
     args.y = tile;
     args.y_stride = tile_cols_;
-    multiply(args, own);
+    multiply(args, own.writing);
     for (std::int64_t i = 0; i < rows; ++i) {
       kernels_.activate(op.activate, f + i * e_stride_, tile + i * tile_cols_, (p1 - p0) * kLanes);
     }
@@ -192,7 +192,7 @@ void CpuExecutor::expert_down(const PackedOp& op, int worker) {
                 args.p1 = expert * panels + p1;
                 args.y = tile;
                 args.y_stride = tile_cols_;
-                multiply(args, own);
+                multiply(args, own.writing);
                 for (std::int64_t i = 0; i < rows; ++i) {
                   float* x = x_ + routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
                   kernels_.add_scaled(x, tile + i * tile_cols_,

@@ -36,9 +36,10 @@ std::uint64_t saved_state(const Cpuid& one) {
 constexpr std::uint32_t kAuthenticAmd = 0x68747541, kHygonGenuine = 0x6f677948;
 
 // Never chosen, only forced.
-constexpr std::string_view kEmulated = "amx-emulated";
-constexpr std::string_view kBothEmulated = "avx512+amx-emulated";
-constexpr std::string_view kPairsEmulated = "avx512bf16-emulated";
+constexpr const char* kEmulated = "amx-emulated";
+constexpr const char* kBothEmulated = "avx512+amx-emulated";
+constexpr const char* kPairsEmulated = "avx512bf16-emulated";
+constexpr const char* kBothPairsEmulated = "avx512+avx512bf16-emulated";
 
 struct Need {
   const char* name;
@@ -93,25 +94,24 @@ std::vector<float> trial_product(const Kernels& kernels, Format format, std::int
   return y;
 }
 
-bool same_products(const Kernels& some, const Kernels& others, Format format) {
-  for (const std::int64_t rows : {1, 5, 16, 17, 39}) {
-    const auto a = trial_product(some, format, rows);
-    const auto b = trial_product(others, format, rows);
-    if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return false;
+bool same_products(const Kernels& some, const Kernels& others) {
+  for (const Format format : {Format::kQ4_K, Format::kQ8_0, Format::kBF16}) {
+    for (const std::int64_t rows : {1, 5, 16, 17, 39}) {
+      const auto a = trial_product(some, format, rows);
+      const auto b = trial_product(others, format, rows);
+      if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return false;
+    }
   }
   return true;
 }
 
 /// Whether tiles round as this program counts on: streams are bound to these bits.
 bool tiles_agree() {
-  static const bool agree = same_products(amx_kernels(), amx_emulated_kernels(), Format::kQ4_K) &&
-                            same_products(amx_kernels(), amx_emulated_kernels(), Format::kQ8_0) &&
-                            same_products(amx_kernels(), amx_emulated_kernels(), Format::kBF16);
+  static const bool agree = same_products(amx_kernels(), amx_emulated_kernels());
   return agree;
 }
 bool pairs_agree() {
-  static const bool agree =
-      same_products(avx512bf16_kernels(), avx512bf16_emulated_kernels(), Format::kBF16);
+  static const bool agree = same_products(avx512bf16_kernels(), avx512bf16_emulated_kernels());
   return agree;
 }
 
@@ -125,20 +125,37 @@ bool pairs_are_faster() {
   return cpuid(0).ebx == kAuthenticAmd && family >= kZen5;
 }
 
+// Measured with the 0.5B shape and one stream (docs/kernels.md).
+constexpr std::int64_t kReadForTiles = 16, kReadForPairs = 32;
+
 /// avx512, with other kernels for the segments that read.
-Kernels avx512_and(const Kernels& reading, const char* name) {
+Kernels avx512_and(const Kernels& reading, const char* name, const char* numerics,
+                   std::int64_t read_for_written) {
   Kernels k = avx512_kernels();
   k.name = name;
-  k.numerics = "int15+bf16";
+  k.numerics = numerics;
   k.reading = &reading;
+  k.read_for_written = read_for_written;
   return k;
 }
 const Kernels& avx512_amx_kernels() {
-  static const Kernels kernels = avx512_and(amx_kernels(), "avx512+amx");
+  static const Kernels kernels =
+      avx512_and(amx_kernels(), "avx512+amx", "int15+bf16", kReadForTiles);
   return kernels;
 }
 const Kernels& avx512_amx_emulated_kernels() {
-  static const Kernels kernels = avx512_and(amx_emulated_kernels(), kBothEmulated.data());
+  static const Kernels kernels =
+      avx512_and(amx_emulated_kernels(), kBothEmulated, "int15+bf16", kReadForTiles);
+  return kernels;
+}
+const Kernels& avx512_pairs_kernels() {
+  static const Kernels kernels =
+      avx512_and(avx512bf16_kernels(), "avx512+avx512bf16", "int15+pairs", kReadForPairs);
+  return kernels;
+}
+const Kernels& avx512_pairs_emulated_kernels() {
+  static const Kernels kernels =
+      avx512_and(avx512bf16_emulated_kernels(), kBothPairsEmulated, "int15+pairs", kReadForPairs);
   return kernels;
 }
 
@@ -148,7 +165,7 @@ struct Family {
   std::string lacks;  // empty: runs here
 };
 
-std::vector<Family> families(bool bf16_weights = false) {
+std::vector<Family> families(WeightKinds weights = {}) {
   const Cpuid one = cpuid(1);
   const Cpuid seven = cpuid(7);
   const std::uint64_t state = saved_state(one);
@@ -186,6 +203,7 @@ std::vector<Family> families(bool bf16_weights = false) {
   std::vector<Family> all = {
       {"avx512+amx", &avx512_amx_kernels, amx},
       {"avx512", &avx512_kernels, avx512},
+      {"avx512+avx512bf16", &avx512_pairs_kernels, pairs},
       {"avx512bf16", &avx512bf16_kernels, pairs},
       {"amx", &amx_kernels, amx},
       {"avxvnni", &avxvnni_kernels, missing({fma, f16c, avx2, ymm, vnni})},
@@ -194,8 +212,15 @@ std::vector<Family> families(bool bf16_weights = false) {
       {kEmulated, &amx_emulated_kernels, avx512},
       {kBothEmulated, &avx512_amx_emulated_kernels, avx512},
       {kPairsEmulated, &avx512bf16_emulated_kernels, avx512},
+      {kBothPairsEmulated, &avx512_pairs_emulated_kernels, avx512},
   };
-  if (bf16_weights && pairs_are_faster()) std::swap(all[1], all[2]);
+  if (pairs_are_faster()) {
+    if (weights.quantised) {
+      std::swap(all[1], all[2]);
+    } else if (weights.bf16) {
+      std::swap(all[1], all[3]);
+    }
+  }
   // HOLDFAST_KERNELS puts a family first, for whoever does not force another one.
   const char* first = std::getenv("HOLDFAST_KERNELS");
   std::stable_partition(all.begin(), all.end(), [&](const Family& family) {
@@ -225,18 +250,18 @@ std::vector<std::string> runnable_families() {
   return out;
 }
 
-Result<const Kernels*> select_family(std::string_view forced, bool bf16_weights) {
+Result<const Kernels*> select_family(std::string_view forced, WeightKinds weights) {
   const auto fail = [&](const std::string& why) {
     return Error{Errc::kUnsupported, "select kernels " + std::string(forced) + ": " + why};
   };
-  for (const Family& family : families(bf16_weights)) {
+  for (const Family& family : families(weights)) {
     if (!forced.empty() && forced != family.name) continue;
     if (family.lacks.empty()) return &family.kernels();
     if (!forced.empty()) return fail("this processor lacks " + family.lacks);
   }
   return fail(
-      "no such family; expected avx512+amx, avx512, avx512bf16, amx, avxvnni, avx2, scalar, "
-      "amx-emulated, avx512+amx-emulated or avx512bf16-emulated");
+      "no such family; expected avx512+amx, avx512, avx512+avx512bf16, avx512bf16, amx, avxvnni, "
+      "avx2, scalar, or one of those with amx or avx512bf16 and -emulated behind it");
 }
 
 std::optional<KvType> kv_type_of(std::string_view name) {

@@ -16,9 +16,15 @@ namespace holdfast::cpu {
 /// environment's HOLDFAST_KERNELS puts the family that it names first.
 std::vector<std::string> runnable_families();
 
-/// The forced family, or the best one for "": for a model that multiplies with weights of BF16, or
-/// one that does not. kUnsupported: unknown, or what the processor lacks.
-Result<const Kernels*> select_family(std::string_view forced, bool bf16_weights = false);
+/// What a model multiplies with, among others.
+struct WeightKinds {
+  bool quantised = false;
+  bool bf16 = false;
+};
+
+/// The forced family, or for "" the best one for such weights. kUnsupported: unknown, or what the
+/// processor lacks.
+Result<const Kernels*> select_family(std::string_view forced, WeightKinds weights = {});
 
 /// Of Limits::kv_type, on any device; nullopt: there is no such type.
 std::optional<KvType> kv_type_of(std::string_view name);

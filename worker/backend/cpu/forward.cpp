@@ -252,7 +252,7 @@ Operand CpuExecutor::operand(const PackedOp& op, const float* x, std::int64_t st
     if (formed) form_row(op, i >= writing, (norm ? h : x) + i * stride, q + i * q_bytes);
   }
   if (!alone && (norm || formed)) pool_.barrier();
-  return {norm ? h : x, stride, formed ? q : nullptr, q_bytes, rows, writing, op.form};
+  return {norm ? h : x, stride, formed ? q : nullptr, q_bytes, rows, writing};
 }
 
 /// Of all tokens of the batch.
@@ -261,7 +261,7 @@ Operand CpuExecutor::token_operand(const PackedOp& op, const float* x, std::int6
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   if (!op.handed) return operand(op, x, stride, rows, writing_, worker);
   const auto* q = reinterpret_cast<const std::uint8_t*>(f_);
-  return {nullptr, 0, q, q_stride(op.form, op.formed), rows, writing_, op.form};
+  return {nullptr, 0, q, q_stride(op.form, op.formed), rows, writing_};
 }
 
 MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int worker) const {
@@ -269,29 +269,26 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int wor
   args.w = &w;
   args.x = x.x;
   args.x_stride = x.x_stride;
+  args.q = x.q;
   args.q_stride = x.q_stride;
   args.rows = x.rows;
   args.scratch = workers_[static_cast<std::size_t>(worker)].unpack;
   return args;
 }
 
-/// The first rows by the family's own kernels, the others by those for segments that read. Weights
-/// that want another form than the operation's rows have take the floats.
-void CpuExecutor::multiply(const MatmulArgs& args, const Operand& x) const {
-  const Format format = args.w->format;
+/// The first `writing` rows by the family's own kernels, the others by those for segments that
+/// read.
+void CpuExecutor::multiply(const MatmulArgs& args, std::int64_t writing) const {
   MatmulArgs some = args;
-  some.rows = std::min(x.writing, args.rows);
-  some.q = kernels_.row_form(format) == x.form.writing ? x.q : nullptr;
-  if (args.rows > x.writing) some.next = nullptr;  // the others come first
+  some.rows = std::min(writing, args.rows);
+  if (args.rows > writing) some.next = nullptr;  // the others come first
   if (some.rows > 0) kernels_.matmul(some);
-  if (args.rows <= x.writing) return;
+  if (args.rows <= writing) return;
   some.next = args.next;
-  some.rows = args.rows - x.writing;
-  some.x += x.writing * args.x_stride;
-  some.q = reading_.row_form(format) == x.form.reading && x.q != nullptr
-               ? x.q + x.writing * args.q_stride
-               : nullptr;
-  some.y += x.writing * args.y_stride;
+  some.rows = args.rows - writing;
+  some.x += writing * args.x_stride;
+  if (args.q != nullptr) some.q += writing * args.q_stride;
+  some.y += writing * args.y_stride;
   reading_.matmul(some);
 }
 
@@ -327,7 +324,7 @@ void CpuExecutor::qkv_head(const PackedOp& op, std::int64_t at, const Operand& h
   }
   args.y = which == 0 ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = which == 0 ? q_stride_ : tile_cols_;
-  multiply(args, h);
+  multiply(args, h.writing);
   finish_head(op, which, head, args.y, args.y_stride);
 }
 
@@ -459,7 +456,7 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
     args.p1 = p1;
     args.y = logits_ + p0 * kLanes;
     expect(args, op.matrix[0], likely_next(p0, kPer), kTilePanels);
-    multiply(args, h);
+    multiply(args, h.writing);
     for (std::int64_t i = 0; i < rows; ++i) {
       float* y = args.y + i * logit_stride_;
       if (op.more) kernels_.scale_cap(y, op.scale, op.cap, (p1 - p0) * kLanes);

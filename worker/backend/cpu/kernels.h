@@ -125,8 +125,8 @@ struct RowForm {
 
 struct Kernels {
   const char* name;
-  /// Families with the same one here have the same bits: "int15", "bf16", "int15+bf16", or
-  /// "int15,bf16", whose bits are those of "int15" but with weights of BF16.
+  /// Families with the same one here have the same bits: "int15", "bf16", "pairs", or two of them,
+  /// for segments that write and those that read.
   const char* numerics;
   void (*matmul)(const MatmulArgs& args);
   /// What products with such weights take as `q`, in place of `x`; null: the floats.
@@ -174,6 +174,8 @@ struct Kernels {
   /// The family for segments that `read` (backend::Segment): of the same layout and the same
   /// functions but for products and attention. Null: this one.
   const Kernels* reading = nullptr;
+  /// backend::Executor: from where on both kinds of kernels take equally long, for one stream.
+  std::int64_t read_for_written = 0;
 };
 
 const Kernels& scalar_kernels();

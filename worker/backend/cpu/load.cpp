@@ -158,14 +158,13 @@ class Loader {
     return place_embedding(carver);
   }
 
-  /// Quantised weights, which take nothing else, decide before those that also take floats.
+  /// What the products of an operation want; those that want floats take no notice of it.
   static const RowForm* form_of(const PackedOp& op, const Kernels& kernels) {
-    const RowForm* form = nullptr;
     for (const PackedMatrix& m : op.matrix) {
-      const RowForm* wanted = m.panels > 0 ? kernels.row_form(m.format) : nullptr;
-      if (wanted != nullptr && (form == nullptr || layout_of(m.format).has_d)) form = wanted;
+      const RowForm* form = m.panels > 0 ? kernels.row_form(m.format) : nullptr;
+      if (form != nullptr) return form;
     }
-    return form;
+    return nullptr;
   }
   void choose_form(PackedOp& op) const {
     op.form = {form_of(op, to_.kernels_), form_of(op, to_.reading_)};
@@ -525,22 +524,25 @@ CpuExecutor::CpuExecutor(const model::Program& program, const backend::LoadOptio
       kv_type_(*kv_type_of(options.limits.kv_type)) {}
 
 namespace {
-bool has_bf16_products(const model::Program& program) {
+WeightKinds kinds_of(const model::Program& program) {
+  WeightKinds kinds;
   for (const Op& op : program.ops) {
     const auto [first, end] = model::product_weights(op.kind);
     for (int i = first; i < end; ++i) {
-      const gguf::TensorInfo* tensor = op.w[i].tensor;
-      if (tensor != nullptr && tensor->type == gguf::TensorType::kBF16) return true;
+      if (!op.w[i].present()) continue;
+      const auto format = format_of(op.w[i].tensor->type);
+      kinds.quantised |= format.has_value() && layout_of(*format).has_d;
+      kinds.bf16 |= format == Format::kBF16;
     }
   }
-  return false;
+  return kinds;
 }
 }  // namespace
 
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::load(const model::Program& program,
                                                        const backend::LoadOptions& options) {
   HF_CHECKED(check_limits(program, options));
-  HF_TRY(const Kernels* kernels, select_family(options.kernels, has_bf16_products(program)));
+  HF_TRY(const Kernels* kernels, select_family(options.kernels, kinds_of(program)));
   std::unique_ptr<CpuExecutor> executor(new CpuExecutor(program, options, *kernels));
   HF_CHECKED(Loader(program, options, *executor).load());
   return executor;

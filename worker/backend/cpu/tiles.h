@@ -62,7 +62,7 @@ void CpuExecutor::product_pieces(const PackedOp& op, const float* x, std::int64_
     args.p0 = p0;
     args.p1 = p1;
     expect(args, op.matrix[0], likely_next(p0, per), per);
-    multiply(args, operand);
+    multiply(args, operand.writing);
     for (std::int64_t i = 0; i < operand.rows; ++i) {
       finish(args.y + i * tile_cols_, i, p0, (p1 - p0) * kLanes);
     }
@@ -86,13 +86,13 @@ void CpuExecutor::gate_up_pieces(const PackedOp& op, int worker, F finish) {
     args.y = f.at;
     args.y_stride = f.stride;
     expect(args, op.matrix[gated ? 1 : 0], gated ? p0 : likely_next(p0, per), per);
-    multiply(args, h);
+    multiply(args, h.writing);
     if (gated) {
       args.w = &op.matrix[1];
       args.y = tile;
       args.y_stride = tile_cols_;
       expect(args, op.matrix[0], likely_next(p0, per), per);
-      multiply(args, h);
+      multiply(args, h.writing);
     }
     for (std::int64_t i = 0; i < h.rows; ++i) {
       float* gate = f.at + i * f.stride;

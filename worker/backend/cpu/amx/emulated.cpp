@@ -38,6 +38,8 @@ using Tiles = EmulatedTiles;
 
 #include "worker/backend/cpu/reader.inc"
 
+#include "worker/backend/cpu/avx512bf16/unpack.inc"
+
 #include "worker/backend/cpu/amx/products.inc"
 
 #include "worker/backend/cpu/kv_read.inc"

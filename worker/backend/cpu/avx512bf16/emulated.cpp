@@ -38,6 +38,8 @@ using Pairs = EmulatedPairs;
 
 #include "worker/backend/cpu/matmul.inc"
 
+#include "worker/backend/cpu/avx512bf16/unpack.inc"
+
 #include "worker/backend/cpu/avx512bf16/products.inc"
 }  // namespace
 }  // namespace holdfast::cpu::avx512bf16
