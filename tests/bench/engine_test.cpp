@@ -29,8 +29,12 @@ TEST(EngineBench, SaysWhatWasReachedOfWhatIsPossible) {
     // Multiplications and additions with the weights, of which each is a byte and a sixteenth.
     const double work = tops * 1e12 / rate;
     const double weights = found["bytes_per_token"].get<double>() / 1.0625;
-    EXPECT_GT(work, weights) << part;
-    EXPECT_LT(work, 2 * weights) << part;
+    if (part == "decode") {
+      EXPECT_NEAR(work, 2 * weights, 1e-3 * weights);  // nothing else is read
+    } else {                                           // logits once a prompt
+      EXPECT_GT(work, weights);
+      EXPECT_LT(work, 2 * weights);
+    }
   }
   EXPECT_GT(found["stream_percent"], 0);
   EXPECT_GE(found["barriers_per_step"], 5);
