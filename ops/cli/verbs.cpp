@@ -14,8 +14,8 @@ using enum Source;
 
 constexpr const char* kKvTypes = "f32 f16 bf16 int8 fp8";
 constexpr const char* kFamilies =
-    "scalar avx2 avxvnni avx512 avx512bf16 amx avx512+amx amx-emulated avx512+amx-emulated "
-    "avx512bf16-emulated t0 t1 t2 t3";
+    "scalar avx2 avxvnni avx512 avx512bf16 avx512+avx512bf16 amx avx512+amx amx-emulated "
+    "avx512+amx-emulated avx512bf16-emulated avx512+avx512bf16-emulated t0 t1 t2 t3";
 constexpr const char* kKernelsHelp =
     "force a kernel family: scalar, avx2, avxvnni, avx512, avx512bf16, avx512+avx512bf16, amx, "
     "avx512+amx; on a device a tier: t0 to t3";

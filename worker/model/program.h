@@ -109,6 +109,17 @@ struct Program {
   std::vector<Rope> ropes;
 };
 
+/// f(op, weights) for everything that is multiplied with; of experts all that there are.
+template <class F>
+void for_products(const Program& program, F f) {
+  for (const Op& op : program.ops) {
+    const auto [first, end] = product_weights(op.kind);
+    for (int i = first; i < end; ++i) {
+      if (op.w[i].present()) f(op, op.w[i]);
+    }
+  }
+}
+
 /// kUnsupported / kFileInvalid name the tensor, its shape and what was expected. Weights hold no
 /// NaN or infinity: that is found while packing.
 Result<Program> build_program(const gguf::File& file, const plan::ModelShape& shape);

@@ -6,17 +6,6 @@
 namespace holdfast::model {
 namespace {
 
-/// f(op, weights) of all products of a step; of experts all that there are.
-template <class F>
-void for_products(const Program& program, F f) {
-  for (const Op& op : program.ops) {
-    const auto [first, end] = product_weights(op.kind);
-    for (int i = first; i < end; ++i) {
-      if (op.w[i].present()) f(op, op.w[i]);
-    }
-  }
-}
-
 bool of_experts(const Op& op) {
   return op.kind == OpKind::kExpertGateUp || op.kind == OpKind::kExpertDownAdd;
 }

@@ -214,12 +214,10 @@ std::vector<Family> families(WeightKinds weights = {}) {
       {kPairsEmulated, &avx512bf16_emulated_kernels, avx512},
       {kBothPairsEmulated, &avx512_pairs_emulated_kernels, avx512},
   };
-  if (pairs_are_faster()) {
-    if (weights.quantised) {
-      std::swap(all[1], all[2]);
-    } else if (weights.bf16) {
-      std::swap(all[1], all[3]);
-    }
+  if (pairs_are_faster() && (weights.quantised || weights.bf16)) {
+    const std::string_view best = weights.quantised ? "avx512+avx512bf16" : "avx512bf16";
+    std::stable_partition(all.begin() + 1, all.end(),
+                          [&](const Family& family) { return family.name == best; });
   }
   // HOLDFAST_KERNELS puts a family first, for whoever does not force another one.
   const char* first = std::getenv("HOLDFAST_KERNELS");

@@ -526,15 +526,11 @@ CpuExecutor::CpuExecutor(const model::Program& program, const backend::LoadOptio
 namespace {
 WeightKinds kinds_of(const model::Program& program) {
   WeightKinds kinds;
-  for (const Op& op : program.ops) {
-    const auto [first, end] = model::product_weights(op.kind);
-    for (int i = first; i < end; ++i) {
-      if (!op.w[i].present()) continue;
-      const auto format = format_of(op.w[i].tensor->type);
-      kinds.quantised |= format.has_value() && layout_of(*format).has_d;
-      kinds.bf16 |= format == Format::kBF16;
-    }
-  }
+  model::for_products(program, [&](const Op&, const WeightRef& w) {
+    const auto format = format_of(w.tensor->type);
+    kinds.quantised |= format.has_value() && layout_of(*format).has_d;
+    kinds.bf16 |= format == Format::kBF16;
+  });
   return kinds;
 }
 }  // namespace
