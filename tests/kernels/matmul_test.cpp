@@ -35,6 +35,23 @@ std::vector<const Kernels*> int15_kernels() {
   return out;
 }
 
+TEST(Family, FollowsFromWhatAModelMultipliesWith) {
+  const Kernels* plain = select_family("").value();
+  const Kernels* quantised = select_family("", {true, false}).value();
+  const Kernels* bf16 = select_family("", {false, true}).value();
+  EXPECT_EQ(select_family("", {true, true}).value(), quantised);
+  if (quantised != plain || bf16 != plain) {  // only where pairs take the place of avx512
+    EXPECT_EQ(plain, select_family("avx512").value());
+    EXPECT_EQ(quantised, select_family("avx512+avx512bf16").value());
+    EXPECT_EQ(bf16, select_family("avx512bf16").value());
+  }
+  for (const std::string& name : runnable_families()) {
+    const Kernels* kernels = select_family(name, {true, true}).value();
+    EXPECT_EQ(kernels->name, name);  // forced, whatever the weights are
+    EXPECT_EQ(kernels->reading != nullptr, kernels->read_for_written > 0) << name;
+  }
+}
+
 struct Product {
   std::vector<float> y;  // [rows][stride]
   std::int64_t stride = 0;
