@@ -19,7 +19,7 @@ constexpr QuantMix kMixes[] = {
     {"q4_k_s", TensorType::kQ4_K, 14},   {"q4_k_m", TensorType::kQ4_K, 15},
     {"q5_k_s", TensorType::kQ5_K, 16},   {"q5_k_m", TensorType::kQ5_K, 17},
     {"q6_k", TensorType::kQ6_K, 18},     {"iq4_nl", TensorType::kIQ4_NL, 25},
-    {"iq4_xs", TensorType::kIQ4_XS, 30},
+    {"iq4_xs", TensorType::kIQ4_XS, 30}, {"mxfp4_moe", TensorType::kMXFP4, 38},
 };
 
 bool is_plain(TensorType type) {
@@ -157,6 +157,10 @@ TensorType wanted_type(const QuantMix& mix, const MixModel& model, std::string_v
   if (keeps_its_values(tensor, dims)) return TensorType::kF32;
   if (is_plain(mix.base)) return mix.base;
   CHECK(model.heads > 0 && model.kv_heads > 0);
+  if (mix.base == TensorType::kMXFP4) {  // as gpt-oss is published: experts alone
+    const bool experts = tensor.find("_exps.") != std::string_view::npos;
+    return experts ? mix.base : TensorType::kQ8_0;
+  }
   const std::int64_t layer = layer_of(tensor);
   const bool is_output =
       tensor == "output.weight" || (model.tied_embeddings && tensor == "token_embd.weight");

@@ -105,6 +105,8 @@ double unit_sigma(TensorType type) {
       return std::sqrt((32 * 32 - 1) / 12.0);
     case TensorType::kIQ4_NL:
       return iq4_rms();
+    case TensorType::kMXFP4:
+      return std::sqrt(2 * (0.25 + 1 + 2.25 + 4 + 9 + 16 + 36) / 16);
     case TensorType::kQ2_K:
       return rms(8, 15) * std::sqrt((4 * 4 - 1) / 12.0);
     case TensorType::kQ3_K:
@@ -144,6 +146,13 @@ void finish(TensorType type, std::uint8_t* block, float d, FastRandom& random) {
     case TensorType::kIQ4_NL:
       put_half(block, varied(d, bits, true));
       break;
+    case TensorType::kMXFP4: {  // the power of two below or above, so that d is their mean square's
+      const auto exponent = static_cast<int>(std::floor(std::log2(d)));
+      const float ratio = std::ldexp(d, -exponent);
+      const bool high = static_cast<float>(bits & 0xffff) / 65536.0f < (ratio * ratio - 1) / 3;
+      block[0] = static_cast<std::uint8_t>(127 + exponent + (high ? 1 : 0));
+      break;
+    }
     case TensorType::kQ4_1:
       put_scale_and_offset(block, varied(d, bits, false), -7.5f);
       break;

@@ -29,6 +29,7 @@ struct Preset {
   bool qk_norm;
   float llama3_factor;  // of the llama 3 rope scaling, 0 = none
   std::int64_t experts = 0, experts_used = 0, expert_ff = 0;
+  std::int64_t window = 0;  // on every other layer; such models' positions are stretched by yarn
 };
 
 constexpr Preset kPresets[] = {
@@ -38,6 +39,8 @@ constexpr Preset kPresets[] = {
     {"test-qwen3", "qwen3", 3, 256, 8, 4, 512, 320, true, 1e6f, 512, 1e-6f, false, 64, true, 0},
     {"test-qwen3moe", "qwen3moe", 3, 256, 8, 4, 512, 320, false, 1e6f, 512, 1e-6f, false, 64, true,
      0, 16, 4, 256},
+    {"test-gpt-oss", "gpt-oss", 4,    192, 8,     2, 192, 320, false, 1.5e5f,
+     4096,           1e-5f,     true, 32,  false, 0, 16,  4,   192,   64},
     {"smollm2-135m", "llama", 30, 576, 9, 3, 1536, 49152, true, 1e5f, 8192, 1e-5f, false, 64, false,
      0},
     {"qwen2.5-0.5b", "qwen2", 24, 896, 14, 2, 4864, 151936, true, 1e6f, 32768, 1e-6f, true, 64,
@@ -56,6 +59,8 @@ constexpr Preset kPresets[] = {
      false, 0},
     {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 32, 4, 6144, 151936, false, 1e6f, 40960, 1e-6f, false,
      128, true, 0, 128, 8, 768},
+    {"gpt-oss-20b", "gpt-oss", 24,   2880, 64,    8, 2880, 201088, false, 1.5e5f,
+     131072,        1e-5f,     true, 64,   false, 0, 32,   4,      2880,  128},
 };
 
 const Preset* find_preset(std::string_view name) {
@@ -112,6 +117,12 @@ void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix&
     set("expert_used_count", p.experts_used);
     set("expert_feed_forward_length", p.expert_ff);
   }
+  if (p.window > 0) {
+    set("attention.sliding_window", p.window);
+    writer.set_string(arch + "rope.scaling.type", "yarn");
+    writer.set_f32(arch + "rope.scaling.factor", 32);
+    set("rope.scaling.original_context_length", p.context / 32);
+  }
   writer.set_u32("general.file_type", mix.file_type);
   if (gguf::type_traits(mix.base)->block_elements > 1) {
     writer.set_u32("general.quantization_version", 2);
@@ -149,10 +160,10 @@ gguf::Writer::Producer producer(const Preset& p, const ExpectedTensor& tensor, T
     if (tensor.name.ends_with("_norm.weight")) {
       return random_vector(tensor.dims[0], 1.0f, 0.1f, random, sink);
     }
-    if (!tensor.is_matrix()) return random_vector(tensor.dims[0], 0.0f, 0.02f, random, sink);
-    const float sigma = 1.0f / std::sqrt(static_cast<float>(tensor.dims[0]));
     std::uint64_t values = 1;
     for (const std::uint64_t n : tensor.dims) values *= n;
+    if (!tensor.is_matrix()) return random_vector(values, 0.0f, 0.02f, random, sink);
+    const float sigma = 1.0f / std::sqrt(static_cast<float>(tensor.dims[0]));
     return random_tensor(type, values, sigma, random, sink);
   };
 }
@@ -202,6 +213,7 @@ Result<void> synth(std::string_view shape_name, const std::string& out_path, std
                        preset->experts};
   plan::Details details;
   details.family = plan::find_family(preset->architecture);
+  details.out_bias = details.family->out_bias == plan::Use::kMust;
   for (const ExpectedTensor& tensor : plan::expected_tensors(shape_of(*preset), details)) {
     const TensorType chosen = mixed_type(*mix, model, tensor.name, tensor.dims);
     writer.add_tensor(tensor.name, chosen, tensor.dims, producer(*preset, tensor, chosen, seed));

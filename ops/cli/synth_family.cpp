@@ -84,7 +84,8 @@ class TinyModel {
     s_.head_dim = plain() ? 32 : (odd() ? kOddHeadDims : kHeadDims)[draw(0, 5)];
     s_.width = s_.heads * s_.head_dim;
     // Where the published models have heads of their own size, the width need not be theirs.
-    const bool own_heads = f_.name.starts_with("gemma") || f_.name.starts_with("qwen3");
+    const bool own_heads =
+        f_.name.starts_with("gemma") || f_.name.starts_with("qwen3") || f_.name == "gpt-oss";
     if (own_heads && !plain()) s_.width = odd() ? draw(33, 99) : 8 * draw(6, 20);
     if (f_.rope == plan::RopeStyle::kNone) s_.kv_heads = s_.heads;
     s_.ff = plain() ? 2 * s_.width : rows(6, 30);
@@ -97,6 +98,7 @@ class TinyModel {
     if (!plain() && seed_ % 3 == 1) s_.rope_dims = s_.head_dim / 4 * 2;
   }
 
+  bool names_expert_ff() const { return f_.name.starts_with("qwen") || f_.name == "gpt-oss"; }
   bool wants(Use use) const { return use == Use::kMust || (use == Use::kMay && seed_ % 2 == 1); }
 
   void draw_parts(bool windows, bool experts) {
@@ -114,8 +116,8 @@ class TinyModel {
     s_.experts = plain() ? 4 : draw(3, 9);
     s_.experts_used = plain() ? 2 : draw(1, 3);
     s_.expert_ff = plain() ? 64 : rows(3, 10);
-    // Files of these have no key for it: experts are as wide as the dense layers would be.
-    if (!f_.name.starts_with("qwen")) s_.expert_ff = s_.ff;
+    // Files of the others have no key for it: experts are as wide as the dense layers would be.
+    if (!names_expert_ff()) s_.expert_ff = s_.ff;
     const bool shared = f_.shared_expert == Use::kMust || wants(f_.shared_expert);
     if (shared) s_.shared_ff = plain() ? 96 : rows(3, 10);
   }
@@ -188,7 +190,7 @@ class TinyModel {
     if (s_.experts == 0) return;
     w.set_u32(key("expert_count"), static_cast<std::uint32_t>(s_.experts));
     w.set_u32(key("expert_used_count"), static_cast<std::uint32_t>(s_.experts_used));
-    if (f_.name.starts_with("qwen")) {
+    if (names_expert_ff()) {
       w.set_u32(key("expert_feed_forward_length"), static_cast<std::uint32_t>(s_.expert_ff));
     }
     if (s_.shared_ff > 0) {
@@ -208,9 +210,9 @@ class TinyModel {
         return sink(std::as_bytes(std::span(factors)));
       }
       if (norm) return random_vector(tensor.dims[0], 1.0f, 0.2f, random, sink);
-      if (!tensor.is_matrix()) return random_vector(tensor.dims[0], 0.0f, 0.3f, random, sink);
       std::uint64_t elements = 1;
       for (const std::uint64_t d : tensor.dims) elements *= d;
+      if (!tensor.is_matrix()) return random_vector(elements, 0.0f, 0.3f, random, sink);
       const float sigma = 1.2f / std::sqrt(static_cast<float>(tensor.dims[0]));
       return random_tensor(type, elements, sigma, random, sink);
     };

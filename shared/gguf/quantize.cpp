@@ -90,6 +90,45 @@ void to_iq4_nl(const float* x, std::uint8_t* out) {
   put_nibbles(q, 0, out + 2);
 }
 
+/// The code of 4 bits (sign, then 0, ½, 1, 1½, 2, 3, 4, 6) next to x, the lower one of two.
+int nearest_fp4(float x) {
+  constexpr float kBorders[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
+  int code = 0;
+  while (code < 7 && std::fabs(x) > kBorders[code]) ++code;
+  return x < 0 && code > 0 ? code | 8 : code;
+}
+float fp4_value(int code) {
+  constexpr float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  return code & 8 ? -kValues[code & 7] : kValues[code];
+}
+
+/// One power of two for a block (OCP Microscaling 1.0): that of the specification, which cuts what
+/// is between 6 and 8 of it, or the next one to either side, where the squares of errors are less.
+void to_mxfp4(const float* x, std::uint8_t* out) {
+  float most = 0;
+  for (int i = 0; i < kBlock; ++i) most = std::max(most, std::fabs(x[i]));
+  int exponent = 0;
+  std::frexp(most, &exponent);  // most < 2^exponent, and at least half of that
+  double least = INFINITY;
+  for (int e = exponent - 4; e <= exponent - 2; ++e) {
+    const int at = std::clamp(e, -127, 127);
+    std::uint8_t codes[kBlock];
+    double error = 0;
+    for (int i = 0; i < kBlock; ++i) {
+      const int code = nearest_fp4(std::ldexp(x[i], -at));
+      const double off = static_cast<double>(x[i]) - std::ldexp(fp4_value(code), at);
+      codes[i] = static_cast<std::uint8_t>(code);
+      error += off * off;
+    }
+    if (!(error < least)) continue;
+    least = error;
+    out[0] = static_cast<std::uint8_t>(at + 127);
+    for (int i = 0; i < 16; ++i) {
+      out[1 + i] = static_cast<std::uint8_t>(codes[i] | codes[i + 16] << 4);
+    }
+  }
+}
+
 using ToBlock = void (*)(const float* x, std::uint8_t* out);
 ToBlock block_writer(TensorType type) {
   switch (type) {
@@ -105,6 +144,8 @@ ToBlock block_writer(TensorType type) {
       return to_q8_0;
     case TensorType::kIQ4_NL:
       return to_iq4_nl;
+    case TensorType::kMXFP4:
+      return to_mxfp4;
     case TensorType::kQ2_K:
       return to_q2_k;
     case TensorType::kQ3_K:
@@ -125,7 +166,7 @@ ToBlock block_writer(TensorType type) {
 /// The largest magnitude that a weight may have: beyond it a half as scale would overflow.
 float largest(TensorType type) {
   if (type == TensorType::kF32) return INFINITY;
-  if (type == TensorType::kBF16) return 3.38e38f;
+  if (type == TensorType::kBF16 || type == TensorType::kMXFP4) return 3.38e38f;
   return 65504.0f;
 }
 

@@ -207,6 +207,7 @@ class DetailsReader {
     RopeSpec& r = out_.rope;
     if (r.factor == 1) return {};
     r.scaling = RopeScaling::kYarn;
+    r.whole_pairs = family_.yarn_whole_pairs;
     if (r.original_context == 0) r.original_context = shape_.context;
     HF_TRY(r.ext_factor, keys_.find_float("rope.scaling.yarn_ext_factor", 1));
     HF_TRY(r.beta_fast, keys_.find_float("rope.scaling.yarn_beta_fast", 32));

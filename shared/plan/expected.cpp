@@ -90,6 +90,11 @@ class Lister {
     if (bias) add(name + ".bias", {rows});
   }
 
+  void of_experts(const std::string& name, std::int64_t cols, std::int64_t rows) {
+    add(name + ".weight", {cols, rows, s_.experts});
+    if (f_.expert_bias) add(name + ".bias", {rows, s_.experts});
+  }
+
   void attention() {
     if (f_.pre_norm) norm("attn_norm", s_.width);
     if (d_.fused_qkv) {
@@ -109,13 +114,14 @@ class Lister {
       add("attn_q_norm.weight", {row ? q_ : s_.head_dim});
       add("attn_k_norm.weight", {row ? kv_ : s_.head_dim});
     }
+    if (f_.sinks) add("attn_sinks.weight", {s_.heads});
     linear("attn_output", q_, s_.width, d_.out_bias);
     if (f_.branch_norm) norm("post_attention_norm", s_.width);
     if (f_.sum_norm) norm("attn_output_norm", s_.width);
   }
 
   void feed_forward() {
-    if (f_.pre_norm) norm("ffn_norm", s_.width);
+    if (f_.pre_norm) norm(std::string(f_.ffn_norm), s_.width);
     if (f_.gated && !f_.fused_gate_up) linear("ffn_gate", s_.width, s_.ff, d_.gate_bias);
     linear("ffn_up", s_.width, f_.fused_gate_up ? 2 * s_.ff : s_.ff, d_.ffn_bias);
     linear("ffn_down", s_.ff, s_.width, d_.ffn_bias);
@@ -123,11 +129,11 @@ class Lister {
   }
 
   void experts() {
-    if (f_.pre_norm) norm("ffn_norm", s_.width);
-    add("ffn_gate_inp.weight", {s_.width, s_.experts});
-    add("ffn_gate_exps.weight", {s_.width, s_.expert_ff, s_.experts});
-    add("ffn_up_exps.weight", {s_.width, s_.expert_ff, s_.experts});
-    add("ffn_down_exps.weight", {s_.expert_ff, s_.width, s_.experts});
+    if (f_.pre_norm) norm(std::string(f_.ffn_norm), s_.width);
+    linear("ffn_gate_inp", s_.width, s_.experts, f_.expert_bias);
+    of_experts("ffn_gate_exps", s_.width, s_.expert_ff);
+    of_experts("ffn_up_exps", s_.width, s_.expert_ff);
+    of_experts("ffn_down_exps", s_.expert_ff, s_.width);
     if (s_.shared_ff > 0) {
       if (f_.shared_gate) add("ffn_gate_inp_shexp.weight", {s_.width});
       add("ffn_gate_shexp.weight", {s_.width, s_.shared_ff});

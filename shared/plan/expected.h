@@ -16,7 +16,8 @@ namespace holdfast::plan {
 struct ExpectedTensor {
   std::string name;
   std::vector<std::uint64_t> dims;  // dims[0] is contiguous
-  bool is_matrix() const { return dims.size() > 1; }
+  /// Biases of experts have a row for each, and are vectors all the same.
+  bool is_matrix() const { return dims.size() > 1 && !name.ends_with(".bias"); }
 };
 
 /// Every tensor of the model, in file order: embedding, output norm, output unless tied, layers.

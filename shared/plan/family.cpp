@@ -38,7 +38,18 @@ std::vector<Family> llama_kind() {
            .scale_keys = true,
            .experts = Use::kMust,
            .shared_expert = Use::kMay},
-          {.name = "phi3", .fused_qkv = true, .fused_gate_up = true, .window_period = 1}};
+          {.name = "phi3", .fused_qkv = true, .fused_gate_up = true, .window_period = 1},
+          {.name = "gpt-oss",
+           .ffn_norm = "post_attention_norm",
+           .activation = Activation::kSwigluOai,
+           .qkv_bias = Use::kMust,
+           .out_bias = Use::kMust,
+           .sinks = true,
+           .window_period = 2,
+           .window = 128,
+           .yarn_whole_pairs = false,
+           .experts = Use::kMust,
+           .expert_bias = true}};
 }
 
 /// Norms behind the blocks, windows, caps.

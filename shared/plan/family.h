@@ -12,8 +12,9 @@
 namespace holdfast::plan {
 
 enum class NormKind : std::uint8_t { kRms, kLayer };
-/// silu(x), x (1 + tanh(√(2/π)(x + 0.044715 x³))) / 2, x (1 + erf(x / √2)) / 2
-enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGeluErf };
+/// silu(x), x (1 + tanh(√(2/π)(x + 0.044715 x³))) / 2, x (1 + erf(x / √2)) / 2; of kSwigluOai,
+/// which has a gate, g σ(1.702 g) (u + 1) with g at most 7 and u within ±7 (gpt-oss's model card).
+enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai };
 /// Norms of queries and keys: over each head's elements, or over the heads of a token together.
 enum class QkNorm : std::uint8_t { kNone, kHeads, kRow };
 /// Whether tensors or keys of a kind occur.
@@ -26,9 +27,10 @@ struct Family {
   std::string_view name;
   RopeStyle rope = RopeStyle::kNeox;
   NormKind norm = NormKind::kRms;
-  bool pre_norm = true;      // attn_norm, ffn_norm
-  bool branch_norm = false;  // post_attention_norm, post_ffw_norm
-  bool sum_norm = false;     // attn_output_norm, layer_output_norm
+  bool pre_norm = true;                    // attn_norm, ffn_norm
+  bool branch_norm = false;                // post_attention_norm, post_ffw_norm
+  bool sum_norm = false;                   // attn_output_norm, layer_output_norm
+  std::string_view ffn_norm = "ffn_norm";  // what pre_norm's second one is called
   QkNorm qk_norm = QkNorm::kNone;
   Activation activation = Activation::kSilu;
   bool gated = true;           // down(act(gate) * up), else down(act(up))
@@ -37,6 +39,7 @@ struct Family {
   Use qkv_bias = Use::kMay;
   Use out_bias = Use::kNo;
   Use ffn_bias = Use::kNo;
+  bool sinks = false;  // attn_sinks: of each head a score that takes weight and gives no value
   // The embedding.
   bool positions = false;       // position_embd is added
   bool token_types = false;     // row 0 of token_types is added
@@ -49,6 +52,7 @@ struct Family {
   std::int64_t window = 0;            // where the header has none
   double window_rope_base = 0;        // 0: as the other layers
   bool window_rope_unscaled = false;  // rope scaling is for the other layers alone
+  bool yarn_whole_pairs = true;       // yarn's ramp begins and ends at a pair, not between two
   std::int64_t no_rope_step = 0;      // every n-th layer does not rotate
   double attention_cap = 0;           // where the header has none
   double logit_cap = 0;
@@ -58,6 +62,7 @@ struct Family {
   bool expert_weights_norm = true;  // chosen weights sum to 1, where the header does not say
   Use shared_expert = Use::kNo;
   bool shared_gate = false;  // ffn_gate_inp_shexp: the shared expert times a sigmoid
+  bool expert_bias = false;  // of the router and of every expert's three products
   bool encoder = false;      // every token sees all; vectors come out, no logits
 };
 
@@ -71,12 +76,13 @@ struct RopeSpec {
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1;
   std::int64_t original_context = 0;
-  double low_factor = 1;   // llama3
-  double high_factor = 4;  // llama3
-  double ext_factor = 1;   // yarn: how much of the blend, 1 = all
-  double beta_fast = 32;   // yarn
-  double beta_slow = 1;    // yarn
-  double magnitude = 1;    // cos and sin are multiplied by it
+  double low_factor = 1;    // llama3
+  double high_factor = 4;   // llama3
+  double ext_factor = 1;    // yarn: how much of the blend, 1 = all
+  double beta_fast = 32;    // yarn
+  double beta_slow = 1;     // yarn
+  bool whole_pairs = true;  // yarn
+  double magnitude = 1;     // cos and sin are multiplied by it
   bool operator==(const RopeSpec&) const = default;
 };
 

@@ -26,9 +26,9 @@ bool is_heads(const std::string& name) {
 std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape) {
   const auto head = static_cast<std::uint64_t>(shape.head_dim);
   const bool heads = is_heads(t.name);
-  if (t.n_dims == 1) {
+  if (t.n_dims == 1 || t.name.ends_with(".bias")) {
     const std::uint64_t group = heads ? head : t.dims[0];
-    return 4 * (t.dims[0] / group * up(group, 16) + 16);
+    return 4 * (t.elements() / group * up(group, 16) + 16);
   }
   const bool looked_up = t.name.starts_with("position_embd") ||
                          (t.name.starts_with("token_embd") && !shape.tied_embeddings) ||

@@ -82,10 +82,12 @@ TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
       {"gemma2", {"attention.sliding_window"}, {}},
       {"gemma3", {"attention.sliding_window"}, {}},
       {"phi3", {"attention.sliding_window"}, {}},
+      {"gpt-oss", {"attention.sliding_window"}, {}},
       {"granite", {"logit_scale", "residual_scale", "embedding_scale", "attention.scale"}, {}},
       {"llama", {"rope.freq_base"}, {}, "none", 3},
       {"phi3", {"rope.scaling.attn_factor"}, {}, "longrope"},
       {"llama", {"rope.scaling.original_context_length"}, {}, "yarn"},
+      {"gpt-oss", {"rope.scaling.original_context_length"}, {}, "yarn"},
   };
   for (const Case& c : cases) EXPECT_TRUE(check(c, c.arch)) << c.arch << " " << *c.gone.begin();
   const Case same[] = {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "ops/cli/synth_family.h"
@@ -62,6 +63,11 @@ std::vector<float> run_family(const FamilyModel& m, const RunOptions& o) {
   EXPECT_TRUE(executor.has_value()) << executor.error().what;
   if (!executor.has_value()) return {};
   return run_on(**executor, m, o);
+}
+
+std::string test_name(std::string architecture) {
+  std::replace(architecture.begin(), architecture.end(), '-', '_');
+  return architecture;
 }
 
 std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, const RunOptions& o) {

@@ -41,4 +41,7 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m,
 /// The same on an executor of its own.
 std::vector<float> run_family(const FamilyModel& m, const RunOptions& options);
 
+/// An architecture in the name of a test, which has letters, digits and underscores.
+std::string test_name(std::string architecture);
+
 }  // namespace holdfast

@@ -19,6 +19,13 @@ double gelu(double x) {
   return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
 }
 
+/// OpenAI's gpt_oss/torch/model.py, swiglu().
+double swiglu_oai(double gate, double up) {
+  gate = std::min(gate, 7.0);
+  up = std::clamp(up, -7.0, 7.0);
+  return gate / (1 + std::exp(-1.702 * gate)) * (up + 1);
+}
+
 void add(Row& y, const Row& b, double scale = 1) {
   CHECK(y.size() == b.size());
   for (std::size_t i = 0; i < y.size(); ++i) y[i] += scale * b[i];
@@ -148,16 +155,19 @@ Row Model::norm(const std::string& name, const Row& x) {
 }
 
 bool Model::in_window_layer(std::int64_t layer) const {
-  const double window = number("attention.sliding_window", is("gemma2") ? 4096 : 0);
+  const double window = number("attention.sliding_window", is("gemma2")    ? 4096
+                                                           : is("gpt-oss") ? 128
+                                                                           : 0);
   if (window == 0) return false;
   const std::string key = arch_ + ".attention.sliding_window_pattern";
   if (const auto list = file_.get_ints(key)) return (*list)[static_cast<std::size_t>(layer)] != 0;
-  // Every n-th layer sees all: Gemma 2 the second, Gemma 3 the sixth, OLMo 3 the fourth.
+  // Every n-th layer sees all: Gemma 2's and gpt-oss's second, Gemma 3's sixth, OLMo 3's fourth.
   const auto n =
-      static_cast<std::int64_t>(number("attention.sliding_window_pattern", is("gemma2")   ? 2
-                                                                           : is("gemma3") ? 6
-                                                                           : is("olmo2")  ? 4
-                                                                                          : 0));
+      static_cast<std::int64_t>(number("attention.sliding_window_pattern", is("gemma2")    ? 2
+                                                                           : is("gemma3")  ? 6
+                                                                           : is("olmo2")   ? 4
+                                                                           : is("gpt-oss") ? 2
+                                                                                           : 0));
   return n == 0 || (layer + 1) % n != 0;
 }
 
@@ -168,9 +178,14 @@ double Model::yarn(double f, std::int64_t pair, double base, double factor, doub
   const auto correction = [&](double rotations) {
     return dims * std::log(original / (rotations * 2 * std::numbers::pi)) / (2 * std::log(base));
   };
-  const double low =
-      std::max(std::floor(correction(number("rope.scaling.yarn_beta_fast", 32))), 0.0);
-  double high = std::min(std::ceil(correction(number("rope.scaling.yarn_beta_slow", 1))), dims - 1);
+  double low = correction(number("rope.scaling.yarn_beta_fast", 32));
+  double high = correction(number("rope.scaling.yarn_beta_slow", 1));
+  if (!is("gpt-oss")) {  // whose config says "truncate": false
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dims - 1);
   if (low == high) high += 0.001;
   const double ramp = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
   magnitude *= 0.1 * std::log(factor) + 1;
@@ -285,7 +300,7 @@ Rows Model::attention(std::int64_t layer, const Rows& x) {
   if (const double named = number("attention.scale", 0); named != 0) scale = named;
   const double cap = number("attn_logit_softcapping", is("gemma2") ? 50 : 0);
   const auto window = static_cast<std::size_t>(
-      in_window_layer(layer) ? number("attention.sliding_window", 4096) : 0);
+      in_window_layer(layer) ? number("attention.sliding_window", is("gpt-oss") ? 128 : 4096) : 0);
   for (std::size_t t = 0; t < x.size(); ++t) {
     Row a;
     for (std::int64_t h = 0; h < heads_; ++h) {
@@ -302,6 +317,9 @@ Rows Model::attention(std::int64_t layer, const Rows& x) {
         dot *= scale;
         scores.push_back(cap > 0 ? cap * std::tanh(dot / cap) : dot);
       }
+      if (is("gpt-oss")) {  // one more to look at, that has no value
+        scores.push_back(matrix(block + "attn_sinks.weight").values[static_cast<std::size_t>(h)]);
+      }
       const Row p = softmax(scores);
       for (std::int64_t d = 0; d < head_; ++d) {
         double sum = 0;
@@ -317,17 +335,27 @@ Rows Model::attention(std::int64_t layer, const Rows& x) {
   return out;
 }
 
-/// down(silu(gate x) * up x) of one expert, or of a matrix of its own.
-Row Model::gated(const std::string& gate, const std::string& up, const std::string& down,
-                 const Row& x, std::int64_t expert, std::int64_t rows) {
-  Row g = times(gate, x, expert * rows, rows);
-  const Row u = times(up, x, expert * rows, rows);
-  for (std::size_t i = 0; i < g.size(); ++i) g[i] = silu(g[i]) * u[i];
-  return times(down, g, expert * width_, width_);
+/// down(silu(gate x) * up x) of one expert, or of a matrix of its own. `of`: what their names begin
+/// with.
+Row Model::gated(const std::string& of, const std::string& kind, const Row& x, std::int64_t expert,
+                 std::int64_t rows) {
+  const auto linear = [&](const char* name, const Row& in, std::int64_t n) {
+    Row y = times(of + name + kind + ".weight", in, expert * n, n);
+    add_bias(of + name + kind + ".bias", y, expert * n);
+    return y;
+  };
+  Row g = linear("ffn_gate", x, rows);
+  const Row u = linear("ffn_up", x, rows);
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    g[i] = is("gpt-oss") ? swiglu_oai(g[i], u[i]) : silu(g[i]) * u[i];
+  }
+  return linear("ffn_down", g, width_);
 }
 
 Row Model::experts(const std::string& block, const Row& x) {
-  const Row p = softmax(times(block + "ffn_gate_inp.weight", x));
+  Row scores = times(block + "ffn_gate_inp.weight", x);
+  add_bias(block + "ffn_gate_inp.bias", scores);
+  const Row p = softmax(scores);
   std::vector<std::size_t> order(p.size());
   for (std::size_t e = 0; e < order.size(); ++e) order[e] = e;
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return p[a] > p[b]; });
@@ -342,15 +370,10 @@ Row Model::experts(const std::string& block, const Row& x) {
     double w = sums_to_one ? p[e] / sum : p[e];
     const double scale = number("expert_weights_scale", 0);
     if (scale != 0) w *= scale;
-    add(y,
-        gated(block + "ffn_gate_exps.weight", block + "ffn_up_exps.weight",
-              block + "ffn_down_exps.weight", x, static_cast<std::int64_t>(e), rows),
-        w);
+    add(y, gated(block, "_exps", x, static_cast<std::int64_t>(e), rows), w);
   }
   if (!has(block + "ffn_up_shexp.weight")) return y;
-  const Row shared =
-      gated(block + "ffn_gate_shexp.weight", block + "ffn_up_shexp.weight",
-            block + "ffn_down_shexp.weight", x, 0, matrix(block + "ffn_up_shexp.weight").rows);
+  const Row shared = gated(block, "_shexp", x, 0, matrix(block + "ffn_up_shexp.weight").rows);
   double open = 1;
   if (has(block + "ffn_gate_inp_shexp.weight")) {
     open = 1 / (1 + std::exp(-times(block + "ffn_gate_inp_shexp.weight", x)[0]));
@@ -428,7 +451,8 @@ Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
     for (std::size_t t = 0; t < x.size(); ++t) {
       add(x[t], behind ? norm(block + "post_attention_norm", a[t]) : a[t], residual);
       if (is("bert")) x[t] = norm(block + "attn_output_norm", x[t]);
-      const Row f = feed_forward(block, before ? norm(block + "ffn_norm", x[t]) : x[t]);
+      const std::string name = is("gpt-oss") ? "post_attention_norm" : "ffn_norm";
+      const Row f = feed_forward(block, before ? norm(block + name, x[t]) : x[t]);
       add(x[t], behind ? norm(block + "post_ffw_norm", f) : f, residual);
       if (is("bert")) x[t] = norm(block + "layer_output_norm", x[t]);
     }

@@ -48,8 +48,8 @@ class Model {
   Row project(const std::string& block, int which, const Row& x);
   Rows attention(std::int64_t layer, const Rows& x);
   Row feed_forward(const std::string& block, const Row& x);
-  Row gated(const std::string& gate, const std::string& up, const std::string& down, const Row& x,
-            std::int64_t expert, std::int64_t rows);
+  Row gated(const std::string& of, const std::string& kind, const Row& x, std::int64_t expert,
+            std::int64_t rows);
   Row experts(const std::string& block, const Row& x);
   Rows embed(const std::vector<std::int32_t>& tokens);
   bool is(const char* arch) const { return arch_ == arch; }

@@ -211,7 +211,7 @@ TEST_P(GpuBytesFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighb
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuBytesFamilies, ::testing::ValuesIn(cli::synth_architectures()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace holdfast

@@ -65,18 +65,20 @@ TEST(GpuLogits, SameBitsForChunksNeighboursAndDecodeWithEveryKvType) {
   }
 }
 
-// Splits of 512 positions, merged: a context of more than one.
+// Splits of 512 positions, merged: a context of more than one. In gpt-oss with sinks.
 TEST(GpuLogits, SameBitsAcrossAttentionSplits) {
   HF_NEEDS_DEVICE();
-  const FamilyModel m = make_family("llama", 0, 600, "q8_0");
-  RunOptions options = gpu::on_device();
-  options.kv = "f16";
-  const std::vector<float> all = run_family(m, options);
-  reference::Model reference(*m.file, 601);
-  EXPECT_LT(reference::worst_error(all, reference.logits(m.tokens)), 2e-3);
-  for (const std::int32_t chunk : {97, 599}) {  // behind 599 one row alone: splits side by side
-    options.chunk = chunk;
-    EXPECT_TRUE(same_bits(run_family(m, options), all)) << chunk;
+  for (const char* name : {"llama", "gpt-oss"}) {
+    const FamilyModel m = make_family(name, 0, 600, "q8_0");
+    RunOptions options = gpu::on_device();
+    options.kv = "f16";
+    const std::vector<float> all = run_family(m, options);
+    reference::Model reference(*m.file, 601);
+    EXPECT_LT(reference::worst_error(all, reference.logits(m.tokens)), 2e-3) << name;
+    for (const std::int32_t chunk : {97, 599}) {  // behind 599 one row alone: splits side by side
+      options.chunk = chunk;
+      EXPECT_TRUE(same_bits(run_family(m, options), all)) << name << " " << chunk;
+    }
   }
 }
 
@@ -223,7 +225,7 @@ TEST_P(GpuFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours)
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(cli::synth_architectures()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace holdfast

@@ -80,7 +80,7 @@ struct Case {
   std::uint64_t seed;  // 4: sizes that fill neither blocks nor panels
 };
 std::ostream& operator<<(std::ostream& out, const Case& c) {
-  return out << c.architecture << "_" << c.type << "_" << c.kv << "_" << c.tier;
+  return out << test_name(c.architecture) << "_" << c.type << "_" << c.kv << "_" << c.tier;
 }
 
 std::vector<Case> cases() {

@@ -78,8 +78,8 @@ TEST_P(GpuSplit, HasTheBitsOfOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuSplit,
                          ::testing::Values("llama", "gemma2", "mixtral", "qwen2moe", "olmo2",
-                                           "phi3", "gpt2", "bert"),
-                         [](const auto& info) { return info.param; });
+                                           "phi3", "gpt2", "bert", "gpt-oss"),
+                         [](const auto& info) { return test_name(info.param); });
 
 // Rows that products read as bytes go from device to device too, or are made of floats behind it.
 TEST(GpuSplits, BytesHaveTheBitsOfOneDevice) {

@@ -88,12 +88,16 @@ Pool fill_pool(const Kernels& kernels, const Sequence& s, std::int32_t first_pag
   return pool;
 }
 
-/// What a query sees of the sequence, and the cap of its scores.
+/// What a query sees of the sequence, the cap of its scores, and whether heads have sinks.
 struct Ranged {
   std::int32_t window = 0;
   bool all = false;
   float cap = 0;
+  bool sinks = false;
 };
+
+/// Of every head, below and above all scores.
+constexpr float kSinks[] = {0.4f, -30, 2.5f, 60, 0, -1, 1};
 
 std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool& pool,
                           std::int32_t chunk, const Ranged* ranged = nullptr) {
@@ -125,6 +129,7 @@ std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool&
     args.window = ranged->window;
     args.seen = ranged->all ? s.n : 0;
     args.cap = ranged->cap;
+    args.sinks = ranged->sinks ? kSinks : nullptr;
     kernels.attention_ranged(args);
   }
   return out;
@@ -154,7 +159,9 @@ std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int3
     if (j < first) score[j] = -1e300;
     top = std::max(top, score[j]);
   }
-  double sum = 0;
+  const auto sink = static_cast<double>(kSinks[g]);
+  if (ranged.sinks) top = std::max(top, sink);
+  double sum = ranged.sinks ? std::exp(sink - top) : 0;
   for (double& x : score) sum += x = std::exp(x - top);
   std::vector<double> out(static_cast<std::size_t>(s.head_dim));
   for (std::size_t j = 0; j < score.size(); ++j) {
@@ -260,16 +267,19 @@ TEST(Attention, ANumberThatIsNotFiniteReachesOnlyThoseWhoSeeIt) {
   }
 }
 
-constexpr Ranged kRanged[] = {{1, false, 0},   {40, false, 0},  {64, false, 0.7f}, {300, false, 0},
-                              {512, false, 2}, {513, false, 0}, {900, false, 0},   {0, true, 0},
-                              {0, true, 1.5f}, {0, false, 3}};
+constexpr Ranged kRanged[] = {{1, false, 0},        {40, false, 0},      {64, false, 0.7f},
+                              {300, false, 0},      {512, false, 2},     {513, false, 0},
+                              {900, false, 0},      {0, true, 0},        {0, true, 1.5f},
+                              {0, false, 3},        {0, false, 0, true}, {40, false, 0, true},
+                              {513, false, 2, true}};
 
 void agrees_in_range(const Kernels& kernels, const Sequence& s, const Ranged& ranged) {
   const auto out = attend(kernels, s, fill_pool(kernels, s, 1), 10, &ranged);
   for (const std::int32_t t : {0, 1, 39, 40, 63, 64, 65, 127, 300, 511, 512, 513, 551, 599}) {
-    const std::vector<double> exact = exact_attention(s, t, 1, ranged);
+    const std::int32_t g = ranged.sinks ? t % s.group : 1;
+    const std::vector<double> exact = exact_attention(s, t, g, ranged);
     for (std::size_t d = 0; d < exact.size(); ++d) {
-      const std::size_t at = static_cast<std::size_t>((t * s.group + 1) * s.head_dim) + d;
+      const std::size_t at = static_cast<std::size_t>((t * s.group + g) * s.head_dim) + d;
       ASSERT_NEAR(out[at], exact[d], bound_of(kernels))
           << kernels.name << " " << s.head_dim << " window " << ranged.window << " token " << t
           << " d " << d;
@@ -277,10 +287,10 @@ void agrees_in_range(const Kernels& kernels, const Sequence& s, const Ranged& ra
   }
 }
 
-TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsAndWithoutAMask) {
+TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsSinksAndWithoutAMask) {
   for (const std::int32_t head_dim : {40, 64}) {
     const Sequence s =
-        random_sequence(head_dim, 3, 600, head_dim == 64 ? KvType::kF16 : KvType::kInt8);
+        random_sequence(head_dim, 4, 600, head_dim == 64 ? KvType::kF16 : KvType::kInt8);
     for (const Ranged& ranged : kRanged) {
       for (const Kernels* kernels : one_of_each_class()) agrees_in_range(*kernels, s, ranged);
     }

@@ -103,7 +103,17 @@ std::uint64_t more_hash(const Kernels& kernels) {
   return all * 31 + hash_of(out);
 }
 
-std::uint64_t attention_hash(const Kernels& kernels, bool ranged = false) {
+std::uint64_t gated_hash(const Kernels& kernels) {
+  Integers in;
+  std::vector<float> gate(512), up(512);
+  for (float& v : gate) v = in.number() * 6;
+  for (float& v : up) v = in.number() * 6;
+  kernels.activate(Activate::kSwigluOai, gate.data(), up.data(), 512);
+  return hash_of(gate);
+}
+
+std::uint64_t attention_hash(const Kernels& kernels, bool ranged = false,
+                             const float* sinks = nullptr) {
   constexpr std::int32_t kDim = 64, kTokens = 600;
   Integers in;
   std::vector<float> k(kDim * 640), v(kDim * 640), q(2 * 2 * kDim), out(2 * 2 * kDim);
@@ -129,7 +139,8 @@ std::uint64_t attention_hash(const Kernels& kernels, bool ranged = false) {
   args.scratch = scratch.data();
   if (ranged) {
     args.window = 530;
-    args.cap = 1.5f;
+    args.cap = sinks != nullptr ? 0 : 1.5f;
+    args.sinks = sinks;
     kernels.attention_ranged(args);
   } else {
     kernels.attention(args);
@@ -162,7 +173,12 @@ TEST(Golden, BitsOfThisKernelsRev) {
     EXPECT_EQ(attention_hash(kernels), tiles ? 1130023753971131321u : 3826396074641930809u) << name;
     EXPECT_EQ(attention_hash(kernels, true), tiles ? 17694760274874551237u : 1345927400944552226u)
         << name;
+    const float sinks[] = {0.75f, -1.25f};
+    EXPECT_EQ(attention_hash(kernels, true, sinks),
+              tiles ? 14760544945141087394u : 16378075174023393513u)
+        << name;
     EXPECT_EQ(more_hash(kernels), 158034254974106998u) << name;
+    EXPECT_EQ(gated_hash(kernels), 13161700307365131759u) << name;
   }
 }
 

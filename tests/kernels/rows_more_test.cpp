@@ -63,6 +63,30 @@ TEST(Activate, AgreesWithFloat64) {
       [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }, 3e-7, 4e-7);
 }
 
+TEST(Activate, SwigluOfGptOssIsBoundedOnBothSides) {
+  for (const float up : {-1e30f, -7.5f, -7.0f, -1.0f, 0.0f, 2.5f, 7.0f, 1e30f}) {
+    const double bounded = std::clamp(static_cast<double>(up), -7.0, 7.0);
+    expect_function(
+        [up](const Kernels& k, std::vector<float>& x) {
+          const std::vector<float> ups(x.size(), up);
+          k.activate(Activate::kSwigluOai, x.data(), ups.data(),
+                     static_cast<std::int64_t>(x.size()));
+        },
+        [bounded](double x) {
+          const double gate = std::min(x, 7.0);
+          return gate / (1 + std::exp(-1.702 * gate)) * (bounded + 1);
+        },
+        1e-5, 1e-30);
+  }
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const bool of_gate : {false, true}) {  // must not turn into a number
+    std::vector<float> gate(16, of_gate ? kNan : 1.0f);
+    const std::vector<float> up(16, of_gate ? 1.0f : kNan);
+    select_family("").value()->activate(Activate::kSwigluOai, gate.data(), up.data(), 16);
+    EXPECT_TRUE(std::isnan(gate[3])) << of_gate;
+  }
+}
+
 TEST(Activate, MultipliesByTheOtherHalf) {
   const std::vector<float> up = random_rows(1, 64, 64, 5), gate = random_rows(1, 64, 64, 6);
   std::vector<float> alone = gate, both = gate;

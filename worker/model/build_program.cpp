@@ -58,6 +58,10 @@ class Builder {
     HF_TRY(op.w[0], take_.vector(named(name) + ".weight", s_.width));
     return bias(op, 0, name, f_.norm == plan::NormKind::kLayer);
   }
+  Result<void> ffn_norm(Op& op) {
+    if (!f_.pre_norm) return {};
+    return norm(op, std::string(f_.ffn_norm).c_str());
+  }
   Result<void> own_norm(OpKind kind, const char* name) {
     Op op = make(kind);
     if (kind == OpKind::kNormAdd) op.scale = p_.details.residual_scale;
@@ -158,6 +162,9 @@ class Builder {
     scores.scale = p_.details.attention_scale;
     scores.cap = p_.details.attention_cap;
     if (p_.details.windowed[static_cast<std::size_t>(layer_)]) scores.window = p_.details.window;
+    if (f_.sinks) {
+      HF_TRY(scores.w[0], take_.vector(named("attn_sinks") + ".weight", s_.heads));
+    }
     p_.ops.push_back(scores);
     Op out = ending(OpKind::kOutAdd);
     HF_TRY(out.w[0], matrix("attn_output", s_.width, q_rows_));
@@ -168,7 +175,7 @@ class Builder {
 
   Result<void> feed_forward() {
     Op up = make(OpKind::kNormGateUp);
-    if (f_.pre_norm) HF_CHECKED(norm(up, "ffn_norm"));
+    HF_CHECKED(ffn_norm(up));
     if (f_.fused_gate_up) {
       const std::string name = named("ffn_up") + ".weight";
       HF_TRY(up.w[1], take_.matrix_part(name, 2 * s_.ff, s_.width, 0, s_.ff));
@@ -190,8 +197,11 @@ class Builder {
     return after("post_ffw_norm", "layer_output_norm");
   }
 
-  Result<WeightRef> experts_of(const char* name, std::int64_t rows, std::int64_t cols) {
-    return take_.matrix(named(name) + ".weight", rows, cols, s_.experts);
+  Result<void> experts_of(Op& op, int i, const char* name, std::int64_t rows, std::int64_t cols) {
+    HF_TRY(op.w[i], take_.matrix(named(name) + ".weight", rows, cols, s_.experts));
+    if (!f_.expert_bias) return {};
+    HF_TRY(op.bias[i], take_.vectors(named(name) + ".bias", rows, s_.experts));
+    return {};
   }
 
   Result<void> experts() {
@@ -199,19 +209,20 @@ class Builder {
       return Error{Errc::kUnsupported, "build program: experts with a norm behind are not done"};
     }
     Op route = make(OpKind::kRoute);
-    if (f_.pre_norm) HF_CHECKED(norm(route, "ffn_norm"));
+    HF_CHECKED(ffn_norm(route));
     HF_TRY(route.w[1], matrix("ffn_gate_inp", s_.experts, s_.width));
+    HF_CHECKED(bias(route, 1, "ffn_gate_inp", f_.expert_bias));
     const bool gate = s_.shared_ff > 0 && f_.shared_gate;
     if (gate) {
       HF_TRY(route.w[2], take_.vector(named("ffn_gate_inp_shexp") + ".weight", s_.width));
     }
     p_.ops.push_back(route);
     Op up = make(OpKind::kExpertGateUp);
-    HF_TRY(up.w[1], experts_of("ffn_gate_exps", s_.expert_ff, s_.width));
-    HF_TRY(up.w[2], experts_of("ffn_up_exps", s_.expert_ff, s_.width));
+    HF_CHECKED(experts_of(up, 1, "ffn_gate_exps", s_.expert_ff, s_.width));
+    HF_CHECKED(experts_of(up, 2, "ffn_up_exps", s_.expert_ff, s_.width));
     p_.ops.push_back(up);
     Op down = ending(OpKind::kExpertDownAdd);
-    HF_TRY(down.w[0], experts_of("ffn_down_exps", s_.width, s_.expert_ff));
+    HF_CHECKED(experts_of(down, 0, "ffn_down_exps", s_.width, s_.expert_ff));
     p_.ops.push_back(down);
     if (s_.shared_ff > 0) HF_CHECKED(shared_expert(gate));
     return after("post_ffw_norm", "layer_output_norm");

@@ -28,14 +28,16 @@ struct WeightRef {
 };
 
 /// x: the residual rows. h: rows between two operations. norm(x): by Op::norm with w[0] and
-/// bias[0], x itself where w[0] is absent. bias[i] is added to the product with w[i].
+/// bias[0], x itself where w[0] is absent. bias[i] is added to the product with w[i], of experts to
+/// that of each. act(a) * b is one function of both for some activations (plan::Activation).
 enum class OpKind : std::uint8_t {
   kEmbed,         // x = row of w[0] for the token
   kEmbedMore,     // x = x * scale + row of w[0] for the position + row 0 of w[1]
   kNormQkv,       // q,k,v = w[1..3] norm(x); q,k norm by w[4],w[5] per head if present; rope(q,k);
                   // k,v written to the KV pages of `layer`
   kQkNorm,        // after a kNormQkv whose q,k norm goes over all heads: that norm, rope, k written
-  kAttention,     // a = softmax(q k^T * scale) v over the sequence's pages of `layer`
+  kAttention,     // a = softmax(q k^T * scale) v over the sequence's pages of `layer`; where w[0]
+                  // is present, its score of the head is one more of the softmax, without a value
   kOutAdd,        // x += scale * w[0] a, or h = w[0] a (to_h)
   kNormGateUp,    // f = act(w[1] norm(x)) * (w[2] norm(x)); without w[2]: act(w[1] norm(x))
   kDownAdd,       // x += scale * w[0] f, or h = w[0] f (to_h)

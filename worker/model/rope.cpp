@@ -38,8 +38,11 @@ class Yarn {
       const double at = static_cast<double>(s_.original_context) / (turns * kTwoPi);
       return static_cast<double>(dims) * exact_log(at) / (2 * exact_log(s_.base));
     };
-    low_ = std::max(0.0, round_down(pair_of(s_.beta_fast)));
-    high_ = std::min(static_cast<double>(dims - 1), -round_down(-pair_of(s_.beta_slow)));
+    low_ = pair_of(s_.beta_fast);
+    high_ = pair_of(s_.beta_slow);
+    if (s_.whole_pairs) low_ = round_down(low_), high_ = -round_down(-high_);
+    low_ = std::max(0.0, low_);
+    high_ = std::min(static_cast<double>(dims - 1), high_);
   }
   double stretch(double frequency, std::int64_t pair) const {
     const double at = (static_cast<double>(pair) - low_) / std::max(0.001, high_ - low_);

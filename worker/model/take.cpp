@@ -31,6 +31,12 @@ Error Taker::wrong_shape(const gguf::TensorInfo& t, const std::string& expected)
           where(t.name) + "has shape " + dims_text(t) + "; expected " + expected};
 }
 
+Result<void> Taker::check_plain(const gguf::TensorInfo& t) const {
+  const auto traits = gguf::type_traits(t.type);
+  if (traits && traits->block_elements == 1) return {};
+  return Error{Errc::kUnsupported, where(t.name) + "is a vector of blocks; convert it to F32"};
+}
+
 Result<WeightRef> Taker::matrix(const std::string& name, std::int64_t rows, std::int64_t cols,
                                 std::int64_t matrices) {
   const gguf::TensorInfo* t = file_.tensor(name);
@@ -58,6 +64,17 @@ Result<WeightRef> Taker::vector(const std::string& name, std::int64_t n, bool op
   return vector_part(name, n, 0, n);
 }
 
+Result<WeightRef> Taker::vectors(const std::string& name, std::int64_t n, std::int64_t matrices) {
+  const gguf::TensorInfo* t = file_.tensor(name);
+  if (t == nullptr) return missing(name);
+  if (!is(t->dims[0], n) || !is(t->dims[1], matrices) || t->elements() != t->dims[0] * t->dims[1]) {
+    return wrong_shape(*t, "[" + std::to_string(n) + "," + std::to_string(matrices) + "]");
+  }
+  HF_CHECKED(check_plain(*t));
+  taken_.insert(name);
+  return WeightRef{t, n * matrices, 1, 0, matrices};
+}
+
 Result<WeightRef> Taker::vector_part(const std::string& name, std::int64_t n, std::int64_t first,
                                      std::int64_t part) {
   const gguf::TensorInfo* t = file_.tensor(name);
@@ -66,10 +83,7 @@ Result<WeightRef> Taker::vector_part(const std::string& name, std::int64_t n, st
   if (!is(t->dims[0], n) || t->elements() != t->dims[0]) {
     return wrong_shape(*t, "[" + std::to_string(n) + "]");
   }
-  const auto traits = gguf::type_traits(t->type);
-  if (!traits || traits->block_elements != 1) {
-    return Error{Errc::kUnsupported, where(name) + "is a vector of blocks; convert it to F32"};
-  }
+  HF_CHECKED(check_plain(*t));
   taken_.insert(name);
   // One column a row, so that a part is a run of rows.
   return WeightRef{t, part, 1, first};

@@ -20,6 +20,8 @@ class Taker {
                                 std::int64_t first, std::int64_t n);
   /// n columns, of them [first, first + part) where part > 0. Any plain float type.
   Result<WeightRef> vector(const std::string& name, std::int64_t n, bool optional = false);
+  /// n columns for each of `matrices`, as the biases of experts are.
+  Result<WeightRef> vectors(const std::string& name, std::int64_t n, std::int64_t matrices);
   Result<WeightRef> vector_part(const std::string& name, std::int64_t n, std::int64_t first,
                                 std::int64_t part);
   Result<void> all_taken() const;
@@ -28,6 +30,7 @@ class Taker {
  private:
   std::string where(const std::string& name) const;
   Error missing(const std::string& name) const;
+  Result<void> check_plain(const gguf::TensorInfo& t) const;
   Error wrong_shape(const gguf::TensorInfo& t, const std::string& expected) const;
 
   const gguf::File& file_;

@@ -36,10 +36,11 @@ struct PackedOp {
   PackedMatrix matrix[3];
   const float* norm = nullptr;
   const float* norm_bias = nullptr;
-  const float* bias[3] = {};       // q, k, v; of out and down; of gate and up
+  const float* bias[3] = {};  // q, k, v; of out and down; of gate and up; of experts each one's
   const float* head_norm[2] = {};  // q, k
   const float* gate = nullptr;     // kRoute: of the shared expert
   const float* types = nullptr;    // kEmbedMore
+  const float* sinks = nullptr;    // kAttention: [heads]
   plan::NormKind norm_kind = plan::NormKind::kRms;
   Activate activate = Activate::kSilu;
   bool more = false;  // what forward.cpp does plainly: by the functions of forward_more.cpp
@@ -197,6 +198,8 @@ class CpuExecutor final : public backend::Executor {
   // experts.cpp
   void route(const PackedOp& op, int worker);
   void choose(std::int64_t row, float* scratch);
+  void add_bias(const float* bias, std::int64_t p0, const FloatRows& to, std::int64_t rows,
+                std::int64_t n) const;
   void group_slots();
   std::int64_t slots() const;
   Operand slot_operand(const PackedOp& op, const float* x, std::int64_t stride, int worker);

@@ -26,6 +26,14 @@ float sigmoid(const Kernels& kernels, double x) {
 
 }  // namespace
 
+/// A piece of the bias, panel `p0` of it on, to n columns of each of the rows; null: none.
+void CpuExecutor::add_bias(const float* bias, std::int64_t p0, const FloatRows& to,
+                           std::int64_t rows, std::int64_t n) const {
+  for (std::int64_t i = 0; i < rows && bias != nullptr; ++i) {
+    kernels_.add(to.at + i * to.stride, bias + p0 * kLanes, n);
+  }
+}
+
 void CpuExecutor::route(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   const Share share = share_of(rows, worker, pool_.size());
@@ -50,6 +58,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     args.p1 = p1;
     args.y = routing_.logits + p0 * kLanes;
     multiply(args, writing_);
+    add_bias(op.bias[0], p0, {args.y, args.y_stride}, rows, (p1 - p0) * kLanes);
   });
   pool_.barrier();
   for (std::int64_t i = share.first; i < share.last; ++i) {
@@ -166,10 +175,12 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
     args.y = f;
     args.y_stride = e_stride_;
     multiply(args, own.writing);
+    add_bias(op.bias[0], args.p0, {f, e_stride_}, rows, (p1 - p0) * kLanes);
     args.w = &op.matrix[1];
     args.y = tile;
     args.y_stride = tile_cols_;
     multiply(args, own.writing);
+    add_bias(op.bias[1], args.p0, {tile, tile_cols_}, rows, (p1 - p0) * kLanes);
     for (std::int64_t i = 0; i < rows; ++i) {
       kernels_.activate(op.activate, f + i * e_stride_, tile + i * tile_cols_, (p1 - p0) * kLanes);
     }
@@ -193,6 +204,7 @@ void CpuExecutor::expert_down(const PackedOp& op, int worker) {
                 args.y = tile;
                 args.y_stride = tile_cols_;
                 multiply(args, own.writing);
+                add_bias(op.bias[0], args.p0, {tile, tile_cols_}, rows, (p1 - p0) * kLanes);
                 for (std::int64_t i = 0; i < rows; ++i) {
                   float* x = x_ + routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
                   kernels_.add_scaled(x, tile + i * tile_cols_,

@@ -262,6 +262,20 @@ Result<const Kernels*> select_family(std::string_view forced, WeightKinds weight
       "avx2, scalar, or one of those with amx or avx512bf16 and -emulated behind it");
 }
 
+Activate activate_of(plan::Activation activation) {
+  switch (activation) {
+    case plan::Activation::kSilu:
+      return Activate::kSilu;
+    case plan::Activation::kGeluTanh:
+      return Activate::kGeluTanh;
+    case plan::Activation::kGeluErf:
+      return Activate::kGeluErf;
+    case plan::Activation::kSwigluOai:
+      break;
+  }
+  return Activate::kSwigluOai;
+}
+
 std::optional<KvType> kv_type_of(std::string_view name) {
   if (name == "f32") return KvType::kF32;
   if (name == "f16") return KvType::kF16;

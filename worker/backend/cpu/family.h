@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/plan/family.h"
 #include "worker/backend/cpu/kernels.h"
 
 namespace holdfast::cpu {
@@ -25,6 +26,8 @@ struct WeightKinds {
 /// The forced family, or for "" the best one for such weights. kUnsupported: unknown, or what the
 /// processor lacks.
 Result<const Kernels*> select_family(std::string_view forced, WeightKinds weights = {});
+
+Activate activate_of(plan::Activation activation);
 
 /// Of Limits::kv_type, on any device; nullopt: there is no such type.
 std::optional<KvType> kv_type_of(std::string_view name);

@@ -397,6 +397,7 @@ void CpuExecutor::attend(const PackedOp& op, int worker) {
     }
     args.window = op.window;
     args.cap = op.cap;
+    if (op.sinks != nullptr) args.sinks = op.sinks + head * group;
     if (!shape_.causal) args.seen = (*segments_)[static_cast<std::size_t>(run.segment)].n;
     kernels.attention_ranged(args);
   }

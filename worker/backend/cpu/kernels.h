@@ -85,15 +85,16 @@ struct AttentionArgs {
   float* scratch = nullptr;            // attention_scratch_floats
   const std::uint8_t* then = nullptr;  // keys that the next call begins with, or null; only fetched
   // For `attention_ranged` alone.
-  std::int64_t window = 0;  // a token sees itself and the window - 1 tokens before; 0 = all
-  std::int64_t seen = 0;    // every token sees positions [0, seen); 0 = those up to its own
-  float cap = 0;            // soft cap of the scores; 0 = none
+  std::int64_t window = 0;       // a token sees itself and the window - 1 tokens before; 0 = all
+  std::int64_t seen = 0;         // every token sees positions [0, seen); 0 = those up to its own
+  float cap = 0;                 // soft cap of the scores; 0 = none
+  const float* sinks = nullptr;  // [group] scores that no token has and every softmax, or null
 };
 
 /// Two tiles of amx.
 inline constexpr std::size_t kAloneBytes = 2048;
 
-enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf };
+enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai };
 
 /// Queries (tokens x group) of one call are at most this many, or one token's group if larger. A
 /// family says how many it wants (Kernels::attention_queries).
@@ -150,7 +151,7 @@ struct Kernels {
   void (*exp)(const float* x, float* out, std::int64_t n);
   /// False if a value is NaN or infinite.
   bool (*all_finite)(const float* x, std::int64_t n);
-  /// Attention with a window, without a causal mask, or with capped scores.
+  /// Attention with a window, without a causal mask, with capped scores, or with sinks.
   void (*attention_ranged)(const AttentionArgs& args);
   /// out = (x - mean) / sqrt(variance + eps) * w + b over n floats, all zero-padded to 16; b may be
   /// null, out may be x.
@@ -160,7 +161,8 @@ struct Kernels {
   /// count. out may be x.
   void (*rmsnorm_spread)(const float* x, const float* w, std::int64_t stored, std::int64_t n,
                          float eps, float* out);
-  /// gate = act(gate) * up over n floats, n a multiple of 16; up may be null: gate = act(gate).
+  /// gate = act(gate) * up over n floats, n a multiple of 16; up may be null where the activation
+  /// needs none: gate = act(gate).
   void (*activate)(Activate act, float* gate, const float* up, std::int64_t n);
   /// y += s * b over n floats, n a multiple of 16.
   void (*add_scaled)(float* y, const float* b, float s, std::int64_t n);

@@ -40,17 +40,11 @@ const std::uint8_t* bytes_of(const WeightRef& w, std::size_t row_bytes) {
          static_cast<std::size_t>(w.first_row) * row_bytes;
 }
 
-Activate activate_of(plan::Activation activation) {
-  return activation == plan::Activation::kSilu       ? Activate::kSilu
-         : activation == plan::Activation::kGeluTanh ? Activate::kGeluTanh
-                                                     : Activate::kGeluErf;
-}
-
 /// Whether forward.cpp's plain function of the operation leaves something out.
 bool needs_more(const Op& op, bool causal) {
   switch (op.kind) {
     case OpKind::kAttention:
-      return op.window > 0 || op.cap > 0 || !causal;
+      return op.window > 0 || op.cap > 0 || op.w[0].present() || !causal;
     case OpKind::kOutAdd:
     case OpKind::kDownAdd:
       return op.to_h || op.gate_rows || op.scale != 1 || op.bias[0].present();
@@ -187,8 +181,9 @@ class Loader {
   Result<void> place_op(const Op& op, PackedOp& out, Carver& carver) {
     switch (op.kind) {
       case OpKind::kEmbed:
-      case OpKind::kAttention:
         return {};
+      case OpKind::kAttention:
+        return optional(op.w[0], op.w[0].rows, carver, out.sinks);
       case OpKind::kEmbedMore:
         return place_embed_more(op, out, carver);
       case OpKind::kNormQkv:
@@ -198,7 +193,7 @@ class Loader {
       case OpKind::kDownAdd:
       case OpKind::kExpertDownAdd: {
         HF_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows / op.w[0].matrices, carver));
-        return optional(op.bias[0], op.bias[0].rows, carver, out.bias[0]);
+        return optional(op.bias[0], op.w[0].rows / op.w[0].matrices, carver, out.bias[0]);
       }
       case OpKind::kNormAdd:
       case OpKind::kNorm:
@@ -216,7 +211,7 @@ class Loader {
       const WeightRef& w = op.w[1 + i];
       if (!w.present() || (i == 1 && op.kind == OpKind::kRoute)) continue;
       HF_TRY(out.matrix[i], matrix(w, w.rows / w.matrices, carver));
-      HF_CHECKED(optional(op.bias[1 + i], op.bias[1 + i].rows, carver, out.bias[i]));
+      HF_CHECKED(optional(op.bias[1 + i], w.rows / w.matrices, carver, out.bias[i]));
     }
     return {};
   }

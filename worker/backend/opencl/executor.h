@@ -39,10 +39,12 @@ struct DeviceOp {
   std::vector<Product> products;  // q, k, v; gate and up; the only one
   plan::NormKind norm_kind = plan::NormKind::kRms;
   std::int32_t norm_at = -1, norm_bias_at = -1;
-  std::int32_t bias_at[2] = {-1, -1};  // q, k and v together; of the only product; of gate and up
+  // Of q, k and v together; of the only product; of gate and up; of experts one behind the other.
+  std::int32_t bias_at[2] = {-1, -1};
   std::int32_t head_norm_at[2] = {-1, -1};  // q, k
   std::int32_t gate_at = -1;                // kRoute: of the shared expert
   std::int32_t types_at = -1;               // kEmbedMore
+  std::int32_t sinks_at = -1;               // kAttention
   cpu::Activate activate = cpu::Activate::kSilu;
   bool gated = false;  // a gate's product and an up's
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;

@@ -119,12 +119,14 @@ void OpenclExecutor::attend(const DeviceOp& op) {
              sides > 0 ? scratch_.apart.get() : scratch_.a.get(),
              std::int32_t{op.may_finish && few_each_}, weights_.vectors(), op.bias_at[0],
              op.head_norm_at[0], op.head_norm_at[1], static_cast<float>(shape_.norm_eps),
-             turns.table, turns.sin_at, turns.pairs, turns.neox, std::int32_t{a_records_});
+             turns.table, turns.sin_at, turns.pairs, turns.neox, op.sinks_at,
+             std::int32_t{a_records_});
   if (sides == 0) return;
   queue_.run(kernels_.merge_splits, {shape_.heads, batch_rows(), kPageTokens, 1},
              scratch_.tokens.get(), op.window, static_cast<std::int32_t>(shape_.head_dim),
              head_pad_, static_cast<std::int32_t>(shape_.heads), sides, scratch_.apart.get(),
-             scratch_.a.get(), op.column, scratch_.a.stride, std::int32_t{a_records_});
+             scratch_.a.get(), op.column, scratch_.a.stride, weights_.vectors(), op.sinks_at,
+             std::int32_t{a_records_});
 }
 
 /// Of rows of n values.
@@ -183,6 +185,7 @@ void OpenclExecutor::route(const DeviceOp& op) {
   Into into;
   into.y = scratch_.scores.get();
   into.stride = scratch_.scores.stride;
+  into.bias_at = op.bias_at[0];
   product(op, op.products[0], from, into);
   queue_.run(kernels_.choose_experts, {rows, 1, 1, 1}, scratch_.scores.get(),
              scratch_.scores.stride, static_cast<std::int32_t>(shape_.experts),
@@ -203,6 +206,8 @@ void OpenclExecutor::expert_gate_up(const DeviceOp& op) {
   Into into;
   into.y = scratch_.e.get();
   into.stride = scratch_.e.stride;
+  into.bias_at = op.bias_at[0];
+  into.second_bias_at = op.bias_at[1];
   e_records_ = gated_products(op, from, into);
 }
 
@@ -220,6 +225,7 @@ void OpenclExecutor::expert_down(const DeviceOp& op) {
   Into into;
   into.y = scratch_.d.get();
   into.stride = scratch_.d.stride;
+  into.bias_at = op.bias_at[0];
   product(op, op.products[0], from, into);
   queue_.run(kernels_.add_slots, {rows, 1, kNormItems, 1}, scratch_.x.get(), scratch_.x.stride,
              op.column, op.columns > 0 ? op.columns : static_cast<std::int32_t>(shape_.width),

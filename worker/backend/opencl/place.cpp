@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "worker/backend/cpu/family.h"
 #include "worker/backend/opencl/limits.h"
 #include "worker/backend/opencl/loader.h"
 
@@ -11,23 +12,13 @@ using model::Op;
 using model::OpKind;
 using model::WeightRef;
 
-namespace {
-
-cpu::Activate activate_of(plan::Activation activation) {
-  return activation == plan::Activation::kSilu       ? cpu::Activate::kSilu
-         : activation == plan::Activation::kGeluTanh ? cpu::Activate::kGeluTanh
-                                                     : cpu::Activate::kGeluErf;
-}
-
-}  // namespace
-
 Result<void> Loader::place(const Op& op) {
   DeviceOp out;
   out.kind = op.kind;
   out.layer = op.layer < 0 ? -1 : op.layer - first_layer_;
   if (!shape_.causal) out.layer = std::min(out.layer, 0);  // pages live for one layer
   out.norm_kind = op.norm;
-  out.activate = activate_of(op.activation);
+  out.activate = cpu::activate_of(op.activation);
   out.from_h = op.from_h;
   out.to_h = op.to_h;
   out.gate_rows = op.gate_rows;
@@ -48,8 +39,10 @@ Result<void> Loader::place(const Op& op) {
 
 Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
   switch (op.kind) {
-    case OpKind::kAttention:
+    case OpKind::kAttention: {
+      HF_TRY(out.sinks_at, to_.weights_.add_vector({op.w[0]}, op.w[0].rows));
       return {};
+    }
     case OpKind::kEmbed:
       HF_CHECKED(add_product(op.w[0], out));
       embedding_ = op.w[0].tensor;
@@ -63,7 +56,8 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
     case OpKind::kDownAdd:
     case OpKind::kExpertDownAdd: {
       HF_CHECKED(add_product(op.w[0], out));
-      HF_TRY(out.bias_at[0], to_.weights_.add_vector({op.bias[0]}, op.bias[0].rows));
+      HF_TRY(out.bias_at[0],
+             to_.weights_.add_vector({op.bias[0]}, op.w[0].rows / op.w[0].matrices));
       return {};
     }
     case OpKind::kNormAdd:
@@ -83,7 +77,7 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
     const WeightRef& w = op.w[1 + i];
     if (!w.present() || (i == 1 && op.kind == OpKind::kRoute)) continue;
     HF_CHECKED(add_product(w, out));
-    HF_TRY(out.bias_at[i], to_.weights_.add_vector({op.bias[1 + i]}, op.bias[1 + i].rows));
+    HF_TRY(out.bias_at[i], to_.weights_.add_vector({op.bias[1 + i]}, w.rows / w.matrices));
   }
   out.gated = out.products.size() == 2;
   return {};

@@ -74,6 +74,7 @@ Result<RowsPart> rows_part(const model::Program& program, int i, int n) {
     if (op.kind == OpKind::kNormQkv && !heads.whole) take_heads(op, heads, shape.head_dim);
     if (op.kind == OpKind::kAttention && !heads.whole) {
       columns = {heads.first * shape.head_dim, heads.heads * shape.head_dim};
+      take_rows(op.w[0], {heads.first, heads.heads});  // sinks
     }
     const auto [first, end] = result_weights(op.kind);
     for (int w = first; w < end; ++w) {

@@ -114,8 +114,12 @@ Result<std::int32_t> Weights::add_vector(const std::vector<WeightRef>& refs, std
     }
     std::vector<float> plain(static_cast<std::size_t>(n));
     HF_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
-    HF_CHECKED(gguf::dequantize_row(w.tensor->type, row_at(w, row, 0), plain.data(),
-                                    static_cast<std::uint64_t>(n)));
+    const std::int64_t runs = w.apart > 0 ? w.matrices : 1;  // that lie together in the file
+    for (std::int64_t i = 0; i < runs; ++i) {
+      HF_CHECKED(gguf::dequantize_row(w.tensor->type, row_at(w, row, i * w.apart),
+                                      plain.data() + i * (n / runs),
+                                      static_cast<std::uint64_t>(n / runs)));
+    }
     if (!std::all_of(plain.begin(), plain.end(), [](float v) { return std::isfinite(v); })) {
       return refuse(Errc::kFileInvalid, w, "holds a NaN or infinity");
     }

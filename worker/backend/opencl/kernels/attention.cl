@@ -13,6 +13,8 @@
 // finishes its query, and the keys and values of this batch that it reads. Several groups may read
 // the same one: all write the same bytes.
 //
+// With `sinks_at` >= 0 every softmax has one score more, its head's of `vectors`, without a value.
+//
 // With `as_records` (records.cl) heads are whole panels, and products read the result.
 
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention(
@@ -21,7 +23,7 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     __global uchar* v_pages, ulong page_bytes, int window, float scale, float cap,
     __global float* out, int out_at, int out_stride, int sides, __global float* apart, int fresh,
     __global const float* vectors, int bias_at, int q_norm_at, int k_norm_at, float eps,
-    __global const float* turns, ulong sin_at, int pairs, int neox, int as_records) {
+    __global const float* turns, ulong sin_at, int pairs, int neox, int sinks_at, int as_records) {
   __local float q[HEAD_DIM_MOST], o[HEAD_DIM_MOST], total[HEAD_DIM_MOST];
   __local float p[PAGE_TOKENS], part[PAGE_TOKENS];
   const int item = get_local_id(0), head = get_group_id(0) % heads;
@@ -60,7 +62,8 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     for (int d = item; d < head_pad; d += PAGE_TOKENS) q[d] = row[head * head_pad + d];
   }
   for (int d = item; d < head_pad; d += PAGE_TOKENS) total[d] = 0.0f;
-  float total_l = 0.0f, total_m = -INFINITY;
+  float total_l = sinks_at < 0 ? 0.0f : 1.0f;
+  float total_m = sinks_at < 0 ? -INFINITY : vectors[sinks_at + head];
   for (; split < last; split += SPLIT_TOKENS) {
     float l = 0.0f, m = -INFINITY;
     for (int d = item; d < head_pad; d += PAGE_TOKENS) o[d] = 0.0f;
@@ -140,7 +143,8 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
 // (head, token).
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_splits(
     __global const int4* tokens, int window, int head_dim, int head_pad, int heads, int sides,
-    __global const float* apart, __global float* out, int out_at, int out_stride, int as_records) {
+    __global const float* apart, __global float* out, int out_at, int out_stride,
+    __global const float* vectors, int sinks_at, int as_records) {
 #if RECORDS
   __local float value[HEAD_DIM_MOST];
 #endif
@@ -151,7 +155,8 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_spl
       apart + ((long)get_group_id(1) * heads + head) * sides * (head_pad + 2);
   __global float* to = out + (long)get_group_id(1) * out_stride + out_at + head * head_dim;
   for (int d = get_local_id(0); d < head_dim; d += PAGE_TOKENS) {
-    float total = 0.0f, total_l = 0.0f, total_m = -INFINITY;
+    float total = 0.0f, total_l = sinks_at < 0 ? 0.0f : 1.0f;
+    float total_m = sinks_at < 0 ? -INFINITY : vectors[sinks_at + head];
     for (int s = first / SPLIT_TOKENS; s * SPLIT_TOKENS < token.w; ++s) {
       __global const float* one = from + (long)s * (head_pad + 2);
       const float l = one[head_pad], m = one[head_pad + 1];

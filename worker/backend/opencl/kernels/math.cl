@@ -67,9 +67,19 @@ float gelu_erf_of(float x) {
   return x != x ? x : x * 0.5f * twice;
 }
 
+// g sigma(1.702 g) (u + 1), g at most 7 and u within 7 of 0.
+float swiglu_oai_of(float gate, float up) {
+  const float g = gate > 7.0f ? 7.0f : gate;
+  const float u = up > 7.0f ? 7.0f : up < -7.0f ? -7.0f : up;
+  return g / (1.0f + exp_of(g * -1.702f)) * (u + 1.0f);
+}
+
 // By the number of cpu::Activate.
 float activated(int which, float x) {
   return which == 0 ? silu_of(x) : which == 1 ? gelu_tanh_of(x) : gelu_erf_of(x);
+}
+float gated_by(int which, float gate, float up) {
+  return which == 3 ? swiglu_oai_of(gate, up) : activated(which, gate) * up;
 }
 
 float bfloat_at(__global const ushort* p) {

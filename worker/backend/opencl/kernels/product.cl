@@ -10,14 +10,14 @@
 #define STORE 0         // y = bias + product
 #define ADD 1           // y += scale * gate[row] * (bias + product)
 #define ACTIVATE 2      // y = act(bias + product)
-#define TIMES_ACTIVE 3  // y = act(y) * (bias + product): y is the gate's product
+#define TIMES_ACTIVE 3  // y = act(y) * (bias + product), or what gated_by says: y is the gate's product
 #define LOGITS 4        // y = cap * tanh(scale * product / cap)
 
 float finish_output(__global const float* y, float v, int mode, int activation, float scale,
                     float cap) {
   return mode == ADD            ? fma(v, scale, *y)
          : mode == ACTIVATE     ? activated(activation, v)
-         : mode == TIMES_ACTIVE ? activated(activation, *y) * v
+         : mode == TIMES_ACTIVE ? gated_by(activation, *y, v)
          : mode == LOGITS       ? capped(v * scale, cap)
                                 : v;
 }
@@ -74,6 +74,7 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
     if (experts > 0) matrix = expert[row0] - first_expert;                                         \
     const int here = experts == 0 || (matrix >= 0 && matrix < experts);                            \
     const ulong at = (ulong)((here ? matrix : 0) * panels_each + panel) * panel_bytes;             \
+    const int own = experts > 0 ? expert[row0] * panels_each * LANES : 0; /* bias of the expert */ \
     F acc[ROWS];                                                                                   \
     if (KIND == BESIDE && panel >= border) {                                                       \
       SECOND_SUMS(second + second_at + (ulong)(panel - border) * second_panel_bytes, spans, slice, \
@@ -103,13 +104,13 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
       for (int i = 0; i < ITEM_LANES; ++i) {                                                       \
         const int col = panel * LANES + lane + i;                                                  \
         const long to = (long)row * y_stride + y_at + col;                                         \
-        float v = bias_at >= 0 ? sums[i] + vectors[bias_at + col] : sums[i];                       \
+        float v = bias_at >= 0 ? sums[i] + vectors[bias_at + own + col] : sums[i];                 \
         sums[i] = 0.0f;                                                                            \
         if (col >= y_cols) continue;                                                               \
         if (KIND == PAIR) {                                                                        \
           const float up =                                                                         \
-              second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + col] : seconds[i];       \
-          v = activated(activation, v) * up;                                                       \
+              second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + own + col] : seconds[i]; \
+          v = gated_by(activation, v, up);                                                         \
         }                                                                                          \
         sums[i] = finish_output(y + to, v, mode, activation, scale, cap);                          \
         if (!as_records) y[to] = sums[i];                                                          \
