@@ -19,19 +19,6 @@ TensorType type_of(std::string_view dtype) {
   return dtype == "F16" ? TensorType::kF16 : TensorType::kBF16;
 }
 
-std::string shape_text(const std::vector<std::uint64_t>& shape) {
-  std::string out = "[";
-  for (const std::uint64_t n : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(n);
-  return out + "]";
-}
-
-void floats_of(const StoredTensor& stored, std::byte* out) {
-  const std::uint64_t n = stored.data.size() / dtype_bytes(stored.dtype);
-  CHECK(gguf::dequantize_row(type_of(stored.dtype), stored.data.data(),
-                             reinterpret_cast<float*>(out), n)
-            .has_value());
-}
-
 /// Vectors as float32, with 1 added in the weights' own precision where that is asked for.
 std::vector<std::byte> to_f32(const StoredTensor& stored, std::uint64_t n, bool plus_one) {
   std::vector<std::byte> out(n * sizeof(float));
@@ -72,6 +59,19 @@ TensorInfo info_of(const std::string& name, const StoredTensor& stored) {
 
 }  // namespace
 
+std::string shape_text(const std::vector<std::uint64_t>& shape) {
+  std::string out = "[";
+  for (const std::uint64_t n : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(n);
+  return out + "]";
+}
+
+void floats_of(const StoredTensor& stored, std::byte* out) {
+  const std::uint64_t n = stored.data.size() / dtype_bytes(stored.dtype);
+  CHECK(gguf::dequantize_row(type_of(stored.dtype), stored.data.data(),
+                             reinterpret_cast<float*>(out), n)
+            .has_value());
+}
+
 void permute_rows(ByteSpan data, std::uint64_t rows, std::uint64_t heads, std::byte* out) {
   const std::uint64_t row_bytes = data.size() / rows;
   const std::uint64_t head_rows = rows / heads;
@@ -86,11 +86,12 @@ Error Assembler::invalid(const std::string& tensor, const std::string& why) cons
           "read model " + where_ + ": tensor " + gguf::quoted(tensor) + " " + why};
 }
 
-Result<void> Assembler::check(const std::string& name, const StoredTensor& stored) const {
-  if (dtype_bytes(stored.dtype) == 0) {
+Result<void> Assembler::check(const std::string& name, const StoredTensor& stored,
+                              bool as_bytes) const {
+  if (as_bytes ? stored.dtype != "U8" : dtype_bytes(stored.dtype) == 0) {
     return Error{Errc::kUnsupported, "read model " + where_ + ": tensor " + gguf::quoted(name) +
-                                         " is of type " + stored.dtype +
-                                         ", expected F32, F16 or BF16"};
+                                         " is of type " + stored.dtype + ", expected " +
+                                         (as_bytes ? "U8" : "F32, F16 or BF16")};
   }
   if (stored.shape.empty()) return invalid(name, "is a scalar");
   if (stored.data.empty()) return invalid(name, "has no elements");
@@ -114,11 +115,16 @@ Result<void> Assembler::take(const std::string& name, const StoredTensor& stored
                                          " model as we know it"};
   }
   if (all[0].name == "output.weight" && sizes_.tied) return {};
-  HF_CHECKED(check(name, stored));
+  const Change change = all[0].change;
+  HF_CHECKED(check(name, stored, change == Change::kMxfp4 || change == Change::kMxfp4Scales));
   for (const Named& named : all) {
     if (named.expert >= sizes_.experts) {
       return invalid(name, "is of expert " + std::to_string(named.expert) + ", expected " +
                                std::to_string(sizes_.experts) + " experts, counted from 0");
+    }
+    if (change == Change::kMxfp4Scales) {
+      scales_.try_emplace(named.name, Piece{name, stored, named});
+      continue;
     }
     const auto [at, added] =
         pieces_[named.name].try_emplace(named.expert, Piece{name, stored, named});
@@ -138,6 +144,10 @@ Result<Assembled> Assembler::finish() {
       HF_CHECKED(whole(name, pieces.begin()->second));
     }
   }
+  for (const auto& [name, piece] : scales_) {
+    if (pieces_.contains(name)) continue;
+    return invalid(piece.name, "is there without the codes that its scales are for");
+  }
   add_factors("rope_freqs.weight", sizes_.rope_factors);
   add_factors("rope_factors_long.weight", sizes_.long_factors);
   add_factors("rope_factors_short.weight", sizes_.short_factors);
@@ -150,8 +160,11 @@ Result<Assembled> Assembler::finish() {
 
 Result<void> Assembler::whole(const std::string& name, const Piece& piece) {
   const StoredTensor& stored = piece.stored;
-  TensorInfo info = info_of(name, stored);
   const Change change = piece.named.change;
+  if (change == Change::kMxfp4) return mxfp4(name, piece);
+  TensorInfo info = info_of(name, stored);
+  if (change == Change::kTransposeEach) return turned_each(piece, std::move(info));
+  if (change == Change::kBiases) return biases(piece, std::move(info));
   if (change == Change::kTranspose) return turned(piece, std::move(info));
   if (piece.named.parts > 1) return part_of(piece, std::move(info));
   if (change == Change::kVector && info.n_dims == 2) {

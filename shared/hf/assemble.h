@@ -23,6 +23,11 @@ struct Assembled {
   std::vector<std::string> notes;  // what was left out
 };
 
+/// "[2, 3]"
+std::string shape_text(const std::vector<std::uint64_t>& shape);
+/// All elements of a plain tensor as float32.
+void floats_of(const StoredTensor& stored, std::byte* out);
+
 /// Rows of a matrix in heads from halves to pairs. `rows` is a multiple of 2 x heads (not checked).
 void permute_rows(ByteSpan data, std::uint64_t rows, std::uint64_t heads, std::byte* out);
 
@@ -49,12 +54,17 @@ class Assembler {
   using Pieces = std::map<std::int64_t, Piece>;  // by expert; -1 alone for one that is whole
 
   Error invalid(const std::string& tensor, const std::string& why) const;
-  Result<void> check(const std::string& name, const StoredTensor& stored) const;
+  Result<void> check(const std::string& name, const StoredTensor& stored, bool as_bytes) const;
   Result<void> whole(const std::string& name, const Piece& piece);
   Result<void> stacked(const std::string& name, const Pieces& pieces);
   Result<void> permuted(const Piece& piece, gguf::TensorInfo info);
   Result<void> turned(const Piece& piece, gguf::TensorInfo info);
   Result<void> part_of(const Piece& piece, gguf::TensorInfo info);
+  // assemble_experts.cpp
+  Result<void> mxfp4(const std::string& name, const Piece& piece);
+  Result<void> turned_each(const Piece& piece, gguf::TensorInfo info);
+  Result<void> biases(const Piece& piece, gguf::TensorInfo info);
+  Error unlike(const Piece& piece, const char* expected) const;
   Result<void> add_made(gguf::TensorInfo info, std::uint64_t bytes, gguf::MadeBytes::Make make);
   void add_factors(const char* name, const std::vector<float>& factors);
 
@@ -63,6 +73,7 @@ class Assembler {
   const Sizes& sizes_;
   Contents contents_;
   std::map<std::string, Pieces> pieces_;  // by GGUF's name
+  std::map<std::string, Piece> scales_;   // of those in MXFP4, by the same name
   std::map<std::string, std::size_t> left_out_;
   Assembled out_;
 };

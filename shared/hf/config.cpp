@@ -144,12 +144,7 @@ class ConfigReader {
       return unsupported(std::string(names_.activation) + " " + gguf::quoted(act) +
                          " is not supported, expected \"" + family_.activation + "\"");
     }
-    if (!absent(config_, "quantization_config")) {
-      return unsupported(
-          "the weights are quantised (quantization_config); "
-          "expected F32, F16 or "
-          "BF16 weights");
-    }
+    HF_CHECKED(refuse_quantised());
     for (const char* name : {"num_local_experts", "num_experts"}) {
       const bool known = std::any_of(family_.keys.begin(), family_.keys.end(),
                                      [&](const auto& k) { return std::string_view(k.hf) == name; });
@@ -166,6 +161,18 @@ class ConfigReader {
     return refuse_scales();
   }
 
+  Result<void> refuse_quantised() const {
+    if (absent(config_, "quantization_config")) return {};
+    const json& how = config_.at("quantization_config");
+    const json method = how.is_object() ? how.value("quant_method", json()) : json();
+    if (family_.quantised != nullptr && method == family_.quantised) return {};
+    const std::string also =
+        family_.quantised != nullptr ? std::string(", or those of ") + family_.quantised : "";
+    return unsupported("the weights are quantised (quantization_config" +
+                       (method.is_string() ? ": " + method.get<std::string>() : "") +
+                       "); expected F32, F16 or BF16 weights" + also);
+  }
+
   /// Switches, with the values that ask for nothing.
   Result<void> refuse_values() const {
     const std::vector<std::pair<const char*, json>> kHarmless = {
@@ -175,6 +182,7 @@ class ConfigReader {
         {"is_decoder", family_.encoder ? json(false) : json()},
         {"add_cross_attention", false},
         {"position_embedding_type", family_.encoder ? json("absolute") : json()},
+        {"swiglu_limit", 7.0},
         {"scale_attn_weights", true},
         {"scale_attn_by_inverse_layer_idx", false}};
     for (const auto& [name, harmless] : kHarmless) {
@@ -341,7 +349,11 @@ class ConfigReader {
     if (trained < 1 || trained > static_cast<double>(kMost)) {
       return invalid("rope_scaling.original_max_position_embeddings", "is out of range");
     }
-    for (const char* name : {"attention_factor", "mscale", "mscale_all_dim", "truncate"}) {
+    if (part.value("truncate", json(true)) != family_.yarn_truncate) {
+      return unsupported(std::string("rope_scaling.truncate is not ") +
+                         (family_.yarn_truncate ? "true" : "false") + ", as it is expected here");
+    }
+    for (const char* name : {"attention_factor", "mscale", "mscale_all_dim"}) {
       if (!absent(part, name)) {
         return unsupported("rope_scaling with \"" + std::string(name) + "\" is not supported");
       }

@@ -26,6 +26,12 @@ enum class Change : std::uint8_t {
   kTranspose,  // Conv1D of GPT-2: [inputs, outputs]
   kVector,     // a matrix of one row
   kFloat32,    // matrices that GGUF keeps in float32: routers, tables of positions and types
+  // All experts of a layer in one tensor (gpt-oss). With `parts` their rows are those of each part
+  // by turns.
+  kMxfp4,          // codes [experts, rows, blocks, 16]; their exponents are another tensor:
+  kMxfp4Scales,    // [experts, rows, blocks]
+  kTransposeEach,  // [experts, inputs, rows]
+  kBiases,         // [experts, rows], as float32
 };
 
 /// "%" stands for the layer's number, "#" for an expert's: GGUF has all experts of a layer in one
@@ -91,8 +97,10 @@ struct Family {
   /// norm_topk_prob as GGUF's architecture has it where the header does not say; nullopt: the
   /// family has no such key, chosen weights sum to 1.
   std::optional<bool> norm_topk = {};
-  const char* bias_key = nullptr;  // of config.json: whether q, k and v have biases
-  std::int64_t window_period = 0;  // of GGUF's architecture: all layers but every n-th (1: all)
+  const char* bias_key = nullptr;   // of config.json: whether q, k and v have biases
+  std::int64_t window_period = 0;   // of GGUF's architecture: all layers but every n-th (1: all)
+  const char* quantised = nullptr;  // quant_method of weights that its rules read
+  bool yarn_truncate = true;  // what "truncate" of yarn's scaling must say; true is its default
 };
 
 /// nullptr if no engine of ours runs it.

@@ -156,6 +156,36 @@ std::vector<TensorRule> granite_moe_like(bool shared) {
   return out;
 }
 
+/// modeling_gpt_oss.py: experts in MXFP4, as they were published, or plain.
+std::vector<TensorRule> gpt_oss_like() {
+  std::vector<TensorRule> out = llama_like(Change::kNone, Change::kNone, false);
+  drop(out, ".mlp.");
+  rename(out, "post_attention_layernorm.weight", "blk.%.post_attention_norm.weight");
+  constexpr const char* kGate = "blk.%.ffn_gate_exps.weight";
+  constexpr const char* kUp = "blk.%.ffn_up_exps.weight";
+  constexpr const char* kDown = "blk.%.ffn_down_exps.weight";
+  add(out,
+      {{"model.layers.%.self_attn.o_proj.bias", "blk.%.attn_output.bias"},
+       {"model.layers.%.self_attn.sinks", "blk.%.attn_sinks.weight"},
+       {"model.layers.%.mlp.router.weight", "blk.%.ffn_gate_inp.weight", Change::kFloat32},
+       {"model.layers.%.mlp.router.bias", "blk.%.ffn_gate_inp.bias"},
+       {"model.layers.%.mlp.experts.gate_up_proj_blocks", kGate, Change::kMxfp4, 0, 2},
+       {"model.layers.%.mlp.experts.gate_up_proj_blocks", kUp, Change::kMxfp4, 1, 2},
+       {"model.layers.%.mlp.experts.down_proj_blocks", kDown, Change::kMxfp4},
+       {"model.layers.%.mlp.experts.gate_up_proj_scales", kGate, Change::kMxfp4Scales, 0, 2},
+       {"model.layers.%.mlp.experts.gate_up_proj_scales", kUp, Change::kMxfp4Scales, 1, 2},
+       {"model.layers.%.mlp.experts.down_proj_scales", kDown, Change::kMxfp4Scales},
+       {"model.layers.%.mlp.experts.gate_up_proj", kGate, Change::kTransposeEach, 0, 2},
+       {"model.layers.%.mlp.experts.gate_up_proj", kUp, Change::kTransposeEach, 1, 2},
+       {"model.layers.%.mlp.experts.down_proj", kDown, Change::kTransposeEach},
+       {"model.layers.%.mlp.experts.gate_up_proj_bias", "blk.%.ffn_gate_exps.bias", Change::kBiases,
+        0, 2},
+       {"model.layers.%.mlp.experts.gate_up_proj_bias", "blk.%.ffn_up_exps.bias", Change::kBiases,
+        1, 2},
+       {"model.layers.%.mlp.experts.down_proj_bias", "blk.%.ffn_down_exps.bias", Change::kBiases}});
+  return out;
+}
+
 /// modeling_gpt2.py: Conv1D keeps a matrix as [inputs, outputs].
 std::vector<TensorRule> gpt2_like() {
   constexpr Change kTurned = Change::kTranspose;
@@ -331,6 +361,28 @@ std::vector<Family> qwen_families() {
            .bias_key = "attention_bias"}};
 }
 
+std::vector<Family> gpt_oss_families() {
+  return {{.model_type = "gpt_oss",
+           .architecture = "gpt-oss",
+           .hf_class = "GptOssForCausalLM",
+           .tensors = gpt_oss_like(),
+           .keys = {kWindow,
+                    {"num_local_experts", "expert_count"},
+                    {"num_experts_per_tok", "expert_used_count"},
+                    {"intermediate_size", "expert_feed_forward_length"}},
+           .defaults = R"({"num_local_experts": 128, "num_experts_per_tok": 4, "head_dim": 64,
+                          "num_attention_heads": 64, "num_key_value_heads": 8,
+                          "sliding_window": 128, "rms_norm_eps": 1e-5, "rope_theta": 150000.0,
+                          "max_position_embeddings": 131072,
+                          "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0,
+                                           "beta_slow": 1.0, "truncate": false,
+                                           "original_max_position_embeddings": 4096}})",
+           .prefixes = bare_model(),
+           .window_period = 2,
+           .quantised = "mxfp4",
+           .yarn_truncate = false}};
+}
+
 std::vector<Family> granite_families() {
   const std::vector<KeyRule> scales = {{"embedding_multiplier", "embedding_scale", true},
                                        {"residual_multiplier", "residual_scale", true},
@@ -483,8 +535,8 @@ std::vector<Family> gpt_families() {
 const std::vector<Family>& all_families() {
   static const std::vector<Family> all = [] {
     std::vector<Family> out;
-    for (auto* part :
-         {llama_families, qwen_families, granite_families, gemma_families, gpt_families}) {
+    for (auto* part : {llama_families, qwen_families, gpt_oss_families, granite_families,
+                       gemma_families, gpt_families}) {
       for (Family& family : part()) out.push_back(std::move(family));
     }
     return out;

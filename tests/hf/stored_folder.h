@@ -31,6 +31,8 @@ class StoredFolder {
   void reshape(const std::string& name, std::vector<std::uint64_t> shape);
   /// A float32 tensor of one value.
   void add(const std::string& name, const std::vector<std::uint64_t>& shape, float value);
+  void put(const std::string& name, Tensor tensor) { tensors_[name] = std::move(tensor); }
+  void clear() { tensors_.clear(); }
   /// Beginnings of names.
   void rename(const std::string& from, const std::string& to);
   /// Every tensor in one type, "BF16" or "F16", as models are saved.
