@@ -12,7 +12,7 @@ namespace holdfast::engine {
 namespace {
 
 Pace::Work decoding(std::int32_t n) {
-  return {n, {0, 0}};
+  return {{n, 0}, {0, 0}};
 }
 
 TEST(Pace, WithoutABoundOrAnybodyToWaitEverythingIsAllowed) {
@@ -25,58 +25,75 @@ TEST(Pace, WithoutABoundOrAnybodyToWaitEverythingIsAllowed) {
 TEST(Pace, AllowsWhatFitsIntoTheTimeThatIsLeft) {
   Pace pace(200'000);
   EXPECT_EQ(pace.allow(decoding(4), false, 500), Pace::kUnknown);
-  pace.learn({0, {512, 0}}, 512 * 1'000);
+  pace.learn({{0, 0}, {512, 0}}, 512 * 1'000);
   EXPECT_EQ(pace.allow(decoding(4), false, 500), 192);  // 200 in whole sixteens
   EXPECT_EQ(pace.allow(decoding(4), false, 199), 199);
   pace.learn(decoding(4), 80'000);
   EXPECT_EQ(pace.allow(decoding(4), false, 500), 112);
   EXPECT_EQ(pace.allow(decoding(9), false, 500), 112) << "nine have not been seen";
   EXPECT_EQ(pace.allow(decoding(3), false, 500), 192) << "nor have fewer";
-  EXPECT_EQ(pace.allow({4, {64, 0}}, false, 500), 48) << "others of the step count";
-  EXPECT_EQ(pace.allow({4, {64, 0}}, false, 40), 40);
+  EXPECT_EQ(pace.allow({{4, 0}, {64, 0}}, false, 500), 48) << "others of the step count";
+  EXPECT_EQ(pace.allow({{4, 0}, {64, 0}}, false, 40), 40);
 }
 
 TEST(Pace, KindsOfPromptsHaveTheirOwnCost) {
   Pace pace(100'000);
-  pace.learn({0, {100, 0}}, 100 * 1'000);
+  pace.learn({{0, 0}, {100, 0}}, 100 * 1'000);
   EXPECT_EQ(pace.allow(decoding(1), true, 5'000), 96)
       << "as the other kind, while nothing is known";
-  pace.learn({0, {0, 100}}, 100 * 100);
+  pace.learn({{0, 0}, {0, 100}}, 100 * 100);
   EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 96);
   EXPECT_EQ(pace.allow(decoding(1), true, 5'000), 992);
-  EXPECT_EQ(pace.allow({1, {50, 0}}, true, 5'000), 496);
-  pace.learn({0, {100, 100}}, 1'000'000'000);  // of neither
+  EXPECT_EQ(pace.allow({{1, 0}, {50, 0}}, true, 5'000), 496);
+  pace.learn({{0, 0}, {100, 100}}, 1'000'000'000);  // of neither
   EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 96);
+}
+
+TEST(Pace, KindsDecodeAtTheirOwnCost) {
+  Pace pace(100'000);
+  pace.learn({{0, 0}, {100, 0}}, 100 * 1'000);
+  pace.learn({{4, 2}, {0, 0}}, 40'000);  // half of it each
+  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}}, false, 500), 80);
+  EXPECT_EQ(pace.allow({{0, 2}, {0, 0}}, false, 500), 80);
+  EXPECT_EQ(pace.allow({{4, 2}, {0, 0}}, false, 500), 48);  // 60 in whole sixteens
+  for (int i = 0; i < 30; ++i) pace.learn({{4, 0}, {0, 0}}, 10'000);
+  EXPECT_EQ(pace.allow({{4, 2}, {0, 0}}, false, 500), 64);            // 10 and 20 ms
+  for (int i = 0; i < 30; ++i) pace.learn({{4, 2}, {0, 0}}, 58'000);  // 19 and 39
+  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}}, false, 500), 80);
+  EXPECT_EQ(pace.allow({{0, 2}, {0, 0}}, false, 500), 48);
+  pace.learn({{9, 0}, {0, 0}}, 15'000);
+  pace.learn({{9, 1}, {0, 0}}, 25'000);  // one of the kinds is known
+  EXPECT_EQ(pace.allow({{0, 1}, {0, 0}}, false, 500), 80);
 }
 
 TEST(Pace, EveryStepReadsALittle) {
   Pace pace(1'000);
-  pace.learn({2, {64, 0}}, 64 * 900);
+  pace.learn({{2, 0}, {64, 0}}, 64 * 900);
   EXPECT_EQ(pace.allow(decoding(2), false, 500), Pace::kLeast);
-  EXPECT_EQ(pace.allow({2, {32, 0}}, false, 500), 0);
+  EXPECT_EQ(pace.allow({{2, 0}, {32, 0}}, false, 500), 0);
   EXPECT_EQ(pace.allow(decoding(2), false, 5), 5);
 }
 
 TEST(Pace, EvenStepsAreLittleMoreThanTwiceThoseOfTheOthers) {
   Pace pace(Pace::kEven);
   EXPECT_EQ(pace.allow(decoding(0), false, 10'000), 10'000) << "nobody waits";
-  pace.learn({0, {512, 0}}, 512 * 500);
+  pace.learn({{0, 0}, {512, 0}}, 512 * 500);
   EXPECT_EQ(pace.allow(decoding(4), false, 500), 400) << "200 ms, while nothing is known";
   pace.learn(decoding(4), 100'000);
   EXPECT_EQ(pace.allow(decoding(4), false, 900), 272);  // 140 ms more
-  EXPECT_EQ(pace.allow({4, {0, 0}, 1}, false, 900), 272);
-  EXPECT_EQ(pace.allow({4, {0, 0}, 2}, false, 900), 560) << "a queue";
-  EXPECT_EQ(pace.allow({4, {0, 0}, 9}, false, 900), 560) << "however long";
+  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 1}, false, 900), 272);
+  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 2}, false, 900), 560) << "a queue";
+  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 9}, false, 900), 560) << "however long";
   pace.learn(decoding(1), 2'000);
   EXPECT_EQ(pace.allow(decoding(1), false, 500), 96) << "gaps below 50 ms are nobody's trouble";
 }
 
 TEST(Pace, FollowsTheMachine) {
   Pace pace(200'000);
-  pace.learn({0, {512, 0}}, 512 * 1'000);
-  for (int i = 0; i < 30; ++i) pace.learn({2, {64, 0}}, 64 * 4'000);
+  pace.learn({{0, 0}, {512, 0}}, 512 * 1'000);
+  for (int i = 0; i < 30; ++i) pace.learn({{2, 0}, {64, 0}}, 64 * 4'000);
   EXPECT_EQ(pace.allow(decoding(2), false, 500), 48);
-  for (int i = 0; i < 30; ++i) pace.learn({2, {64, 0}}, 64 * 500);
+  for (int i = 0; i < 30; ++i) pace.learn({{2, 0}, {64, 0}}, 64 * 500);
   EXPECT_EQ(pace.allow(decoding(2), false, 500), 384);
 }
 

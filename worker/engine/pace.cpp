@@ -17,46 +17,72 @@ void blend(double& known, double sample) {
 
 }  // namespace
 
-/// Of so many rows, or of the next smaller number that has been seen.
-double Pace::decode_us(std::int32_t decoding) const {
-  const auto seen = static_cast<std::int32_t>(decode_us_.size()) - 1;
-  for (std::int32_t n = std::min(decoding, seen); n > 0; --n) {
-    const double us = decode_us_[static_cast<std::size_t>(n)];
+/// Of so many rows of a kind, or of the next smaller number that has been seen.
+double Pace::decode_us(std::size_t kind, std::int32_t rows) const {
+  const std::vector<double>& known = decode_us_[kind];
+  const auto seen = static_cast<std::int32_t>(known.size()) - 1;
+  for (std::int32_t n = std::min(rows, seen); n > 0; --n) {
+    const double us = known[static_cast<std::size_t>(n)];
     if (us >= 0) return us;
   }
   return 0;
 }
 
+double Pace::decode_us(const Work& work) const {
+  return decode_us(0, work.decoding[0]) + decode_us(1, work.decoding[1]);
+}
+
+void Pace::learn_decoding(std::size_t kind, std::int32_t rows, double took_us) {
+  const auto n = static_cast<std::size_t>(rows);
+  if (decode_us_[kind].size() <= n) decode_us_[kind].resize(n + 1, -1);
+  blend(decode_us_[kind][n], took_us);
+}
+
 double Pace::bound_us(const Work& planned) const {
   if (gap_us_ != kEven) return static_cast<double>(gap_us_);
-  const double alone = decode_us(planned.decoding);
+  const double alone = decode_us(planned);
   if (alone <= 0) return static_cast<double>(kEvenUnknownUs);
   const double steps = 1 + kUneven * std::clamp(planned.behind, 1, kBehindMost);
   return std::max(steps * alone, static_cast<double>(kEvenLeastUs));
+}
+
+/// What each kind's rows took of a step without prompts: as it is known of both, what is left of
+/// the one that is known, or half.
+std::array<double, 2> Pace::shares_of(const Work& work, double took_us) const {
+  if (work.decoding[1] == 0) return {took_us, 0};
+  if (work.decoding[0] == 0) return {0, took_us};
+  const double first = decode_us(0, work.decoding[0]), second = decode_us(1, work.decoding[1]);
+  if (first > 0 && second > 0) {
+    return {took_us * first / (first + second), took_us * second / (first + second)};
+  }
+  if (first > 0) return {std::min(first, took_us), std::max(took_us - first, 0.0)};
+  if (second > 0) return {std::max(took_us - second, 0.0), std::min(second, took_us)};
+  return {took_us / 2, took_us / 2};
 }
 
 void Pace::learn(const Work& work, std::int64_t took_us) {
   const std::int64_t tokens = work.prompt[0] + work.prompt[1];
   const auto took = static_cast<double>(took_us);
   if (tokens == 0) {
-    const auto n = static_cast<std::size_t>(work.decoding);
-    if (decode_us_.size() <= n) decode_us_.resize(n + 1, -1);
-    blend(decode_us_[n], took);
+    const std::array<double, 2> shares = shares_of(work, took);
+    for (const std::size_t kind : {0u, 1u}) {
+      if (work.decoding[kind] > 0) learn_decoding(kind, work.decoding[kind], shares[kind]);
+    }
     return;
   }
   // A mixture says nothing of either kind.
   if (tokens < kSampleFrom || (work.prompt[0] > 0 && work.prompt[1] > 0)) return;
-  const double each = std::max(took - decode_us(work.decoding), 0.0) / static_cast<double>(tokens);
+  const double each = std::max(took - decode_us(work), 0.0) / static_cast<double>(tokens);
   blend(token_us_[work.prompt[1] > 0 ? 1 : 0], each);
 }
 
 std::int64_t Pace::allow(const Work& planned, bool reads, std::int64_t wanted) const {
-  if (gap_us_ == 0 || planned.decoding == 0) return wanted;
+  if (gap_us_ == 0 || planned.all_decoding() == 0) return wanted;
   const bool first = planned.prompt[0] + planned.prompt[1] == 0;
   double each = token_us_[reads ? 1 : 0];
   if (each < 0) each = token_us_[reads ? 0 : 1];  // better than nothing
   if (each < 0) return first ? std::min(wanted, kUnknown) : 0;
-  double left = bound_us(planned) - decode_us(planned.decoding);
+  double left = bound_us(planned) - decode_us(planned);
   for (const std::size_t kind : {0u, 1u}) {
     left -= static_cast<double>(planned.prompt[kind]) * std::max(token_us_[kind], 0.0);
   }

@@ -14,12 +14,13 @@ namespace holdfast::engine {
 
 class Pace {
  public:
-  /// What a step computed: rows of sequences that decode, and prompt tokens of both kinds
-  /// (backend::Segment::reads), which cost unlike amounts.
+  /// What a step computed: rows of sequences that decode, and prompt tokens, of both kinds
+  /// (backend::Segment::reads): each kind goes over the weights by itself, at its own cost.
   struct Work {
-    std::int32_t decoding = 0;
+    std::array<std::int32_t, 2> decoding = {0, 0};
     std::array<std::int64_t, 2> prompt = {0, 0};
     std::int32_t behind = 0;  // sequences whose prompt is not all read, whether in this step or not
+    std::int32_t all_decoding() const { return decoding[0] + decoding[1]; }
   };
 
   /// A step with sequences that decode shall take at most gap_us; 0: as long as it takes; kEven:
@@ -40,12 +41,15 @@ class Pace {
   static constexpr std::int64_t kUnknown = 128;  // while nothing has been learned
 
  private:
-  double decode_us(std::int32_t decoding) const;
+  double decode_us(std::size_t kind, std::int32_t rows) const;
+  double decode_us(const Work& work) const;
+  std::array<double, 2> shares_of(const Work& work, double took_us) const;
+  void learn_decoding(std::size_t kind, std::int32_t rows, double took_us);
   double bound_us(const Work& planned) const;
 
   std::int64_t gap_us_;
-  std::vector<double> decode_us_;              // by rows; below 0: not known
-  std::array<double, 2> token_us_ = {-1, -1};  // of a prompt; below 0: not known
+  std::array<std::vector<double>, 2> decode_us_;  // of a kind by rows; below 0: not known
+  std::array<double, 2> token_us_ = {-1, -1};     // of a prompt; below 0: not known
 };
 
 }  // namespace holdfast::engine

@@ -19,15 +19,16 @@ void ModelEngine::plan() {
     if (slot.state == State::kFree || slot.grammar != nullptr) continue;
     order_.push_back(&slot);
     if (slot.paused) continue;
-    work_.decoding += slot.state == State::kRunning && slot.pending() == 1;
+    work_.decoding[slot.reads ? 1 : 0] += slot.state == State::kRunning && slot.pending() == 1;
     work_.behind += slot.pending() > 1;
   }
   std::sort(order_.begin(), order_.end(),
             [&](const Slot* a, const Slot* b) { return ranks_before(*a, *b); });
-  budget_ = work_.decoding > 0 ? config_.prefill_chunk_busy : config_.prefill_chunk;
+  budget_ = work_.all_decoding() > 0 ? config_.prefill_chunk_busy : config_.prefill_chunk;
   // Each sequence may want one row; what is over goes to probes that want more.
   rows_left_ = config_.logit_rows - static_cast<std::int32_t>(order_.size());
-  drafts_left_ = std::min({config_.drafts, plan::kDraftRows + 1 - work_.decoding, rows_left_});
+  drafts_left_ =
+      std::min({config_.drafts, plan::kDraftRows + 1 - work_.all_decoding(), rows_left_});
   bool may_admit = true;  // a sequence that waits for pages is not overtaken
   for (Slot* slot : order_) {
     if (slot->paused) continue;

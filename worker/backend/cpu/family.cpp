@@ -126,7 +126,7 @@ bool pairs_are_faster() {
 }
 
 // Measured with the 0.5B shape and one stream (docs/kernels.md).
-constexpr std::int64_t kReadForTiles = 16, kReadForPairs = 32;
+constexpr std::int64_t kReadForTiles = 16, kReadForPairs = 8;
 
 /// avx512, with other kernels for the segments that read.
 Kernels avx512_and(const Kernels& reading, const char* name, const char* numerics,

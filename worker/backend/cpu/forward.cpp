@@ -43,7 +43,10 @@ backend::Memory CpuExecutor::memory() const {
 }
 
 std::string CpuExecutor::class_prefix() const {
-  return std::string("cpu/") + kernels_.name + "/" + kKernelsRev;
+  // Where there are kernels for reading, which sequences take them is part of what decides bits.
+  const std::string rule =
+      kernels_.reading == nullptr ? "" : ":" + std::to_string(kernels_.read_for_written);
+  return std::string("cpu/") + kernels_.name + rule + "/" + kKernelsRev;
 }
 
 void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
