@@ -172,6 +172,21 @@ TEST_P(Families, ReadersAndWritersHaveTheirOwnBitsInOneBatch) {
   expect_own_bits(m, "avx512bf16-emulated");
 }
 
+// Which sequences read decides their bits, so the rule is part of the class that requests keep.
+TEST(Classes, NameTheRuleOfWhoReads) {
+  const FamilyModel m = make_family("llama", 0, 8, "q8_0");
+  for (const auto& [kernels, end] :
+       {std::pair{"avx512+amx-emulated", ":16"}, std::pair{"avx512+avx512bf16-emulated", ":8"},
+        std::pair{"scalar", "/r3"}}) {
+    if (!cpu::select_family(kernels).has_value()) continue;
+    RunOptions options;
+    options.kernels = kernels;
+    const auto executor = backend::load("cpu", m.program, load_options(m, options));
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    EXPECT_TRUE((*executor)->class_prefix().ends_with(end)) << (*executor)->class_prefix();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::ValuesIn(cli::synth_architectures()),
                          [](const auto& info) { return test_name(info.param); });
 

@@ -46,7 +46,7 @@ std::string CpuExecutor::class_prefix() const {
   // Where there are kernels for reading, which sequences take them is part of what decides bits.
   const std::string rule =
       kernels_.reading == nullptr ? "" : ":" + std::to_string(kernels_.read_for_written);
-  return std::string("cpu/") + kernels_.name + rule + "/" + kKernelsRev;
+  return std::string("cpu/") + kernels_.name + "/" + kKernelsRev + rule;
 }
 
 void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
