@@ -2,6 +2,8 @@
 // that go up by turns. Sources: modeling_gpt_oss.py of transformers for the plain ones, the model
 // card and OCP Microscaling 1.0 for those in MXFP4.
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "shared/hf/assemble.h"
@@ -26,15 +28,17 @@ void put_block(std::uint8_t exponent, const std::uint8_t* codes, std::uint8_t* o
 }
 
 /// [inputs][parts * outputs] to [outputs][inputs] of one part, by runs of outputs that share lines.
+/// In a file numbers may lie anywhere.
 template <class T>
-void take_columns(const T* in, std::uint64_t inputs, std::uint64_t outputs, std::uint64_t part,
-                  std::uint64_t parts, T* out) {
+void take_columns(const std::byte* in, std::uint64_t inputs, std::uint64_t outputs,
+                  std::uint64_t part, std::uint64_t parts, std::byte* out) {
   constexpr std::uint64_t kRun = 32;
   for (std::uint64_t first = 0; first < outputs; first += kRun) {
     const std::uint64_t end = std::min(outputs, first + kRun);
     for (std::uint64_t i = 0; i < inputs; ++i) {
       for (std::uint64_t o = first; o < end; ++o) {
-        out[o * inputs + i] = in[(i * outputs + o) * parts + part];
+        std::memcpy(out + (o * inputs + i) * sizeof(T),
+                    in + ((i * outputs + o) * parts + part) * sizeof(T), sizeof(T));
       }
     }
   }
@@ -90,20 +94,15 @@ Result<void> Assembler::turned_each(const Piece& piece, TensorInfo info) {
   const std::uint64_t inputs = shape[1], outputs = shape[2] / parts;
   info.dims[0] = inputs;
   info.dims[1] = outputs;
-  const std::uint64_t each = inputs * outputs;
   const ByteSpan from = info.data;
-  const std::uint64_t bytes = from.size() / parts;
+  const std::uint64_t bytes = from.size() / parts, expert = bytes / experts;
   const bool four = info.type == TensorType::kF32;
   return add_made(std::move(info), bytes, [=](std::byte* out) {
-    const auto take = [&](auto zero) {
-      using T = decltype(zero);
-      const auto* in = reinterpret_cast<const T*>(from.data());
-      for (std::uint64_t e = 0; e < experts; ++e) {
-        take_columns(in + e * each * parts, inputs, outputs, part, parts,
-                     reinterpret_cast<T*>(out) + e * each);
-      }
-    };
-    four ? take(std::uint32_t{}) : take(std::uint16_t{});
+    const std::byte* in = from.data();
+    for (std::uint64_t e = 0; e < experts; ++e, in += expert * parts, out += expert) {
+      if (four) take_columns<std::uint32_t>(in, inputs, outputs, part, parts, out);
+      if (!four) take_columns<std::uint16_t>(in, inputs, outputs, part, parts, out);
+    }
   });
 }
 
