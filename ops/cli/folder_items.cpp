@@ -59,9 +59,19 @@ class Planner {
     return item;
   }
 
+  Result<void> refuse_read_only(const TensorInfo& tensor, Change change) const {
+    if (change != Change::kMxfp4 && change != Change::kMxfp4Scales &&
+        change != Change::kTransposeEach && change != Change::kBiases) {
+      return {};
+    }
+    return Error{Errc::kUnsupported, "convert " + std::string(file_.name()) + ": tensor " +
+                                         tensor.name + ": experts of this family can be read " +
+                                         "from a folder, but are not written to one"};
+  }
+
   Result<void> add(const TensorInfo& tensor, const hf::Named& named) {
-    const bool of_experts = named.change != Change::kNone;  // refused below
-    if (named.parts > 1 && !of_experts) return add_parts(tensor, named);
+    HF_CHECKED(refuse_read_only(tensor, named.change));
+    if (named.parts > 1) return add_parts(tensor, named);
     if (named.name.find('#') != std::string::npos) return add_experts(tensor, named);
     FolderItem item = item_of(tensor, named.name);
     const TensorInfo* from = &tensor;
@@ -93,13 +103,10 @@ class Planner {
         };
         break;
       }
-      case Change::kMxfp4:
+      case Change::kMxfp4:  // refused above
       case Change::kMxfp4Scales:
       case Change::kTransposeEach:
       case Change::kBiases:
-        return Error{Errc::kUnsupported, "convert " + std::string(file_.name()) + ": tensor " +
-                                             tensor.name + ": experts of this family can be read " +
-                                             "from a folder, but are not written to one"};
       case Change::kNone:
       case Change::kFloat32:
         break;

@@ -112,20 +112,18 @@ void to_mxfp4(const float* x, std::uint8_t* out) {
   double least = INFINITY;
   for (int e = exponent - 4; e <= exponent - 2; ++e) {
     const int at = std::clamp(e, -127, 127);
-    std::uint8_t codes[kBlock];
+    std::int8_t codes[kBlock];
     double error = 0;
     for (int i = 0; i < kBlock; ++i) {
       const int code = nearest_fp4(std::ldexp(x[i], -at));
       const double off = static_cast<double>(x[i]) - std::ldexp(fp4_value(code), at);
-      codes[i] = static_cast<std::uint8_t>(code);
+      codes[i] = static_cast<std::int8_t>(code);
       error += off * off;
     }
     if (!(error < least)) continue;
     least = error;
     out[0] = static_cast<std::uint8_t>(at + 127);
-    for (int i = 0; i < 16; ++i) {
-      out[1 + i] = static_cast<std::uint8_t>(codes[i] | codes[i + 16] << 4);
-    }
+    put_nibbles(codes, 0, out + 1);
   }
 }
 

@@ -349,7 +349,8 @@ class ConfigReader {
     if (trained < 1 || trained > static_cast<double>(kMost)) {
       return invalid("rope_scaling.original_max_position_embeddings", "is out of range");
     }
-    if (part.value("truncate", json(true)) != family_.yarn_truncate) {
+    const json truncate = absent(part, "truncate") ? json(true) : part.at("truncate");
+    if (truncate != family_.yarn_truncate) {
       return unsupported(std::string("rope_scaling.truncate is not ") +
                          (family_.yarn_truncate ? "true" : "false") + ", as it is expected here");
     }
