@@ -46,6 +46,7 @@ class TinyModel {
       w.set_f32(key("logit_scale"), 1.75f);
       if (seed_ % 2 == 0) w.set_f32(key("attention.scale"), 0.2f);
     }
+    if (f_.logit_factor) w.set_f32(key("logit_scale"), 0.625f);
   }
 
   Result<void> write_tensors(gguf::Writer& w, const QuantMix& mix) const {
@@ -56,6 +57,12 @@ class TinyModel {
       const auto type =
           router || looked_up ? gguf::TensorType::kF32 : mixed_type(mix, model, t.name, t.dims);
       w.add_tensor(t.name, type, t.dims, producer(t, type));
+    }
+    for (std::int64_t i = 0; i < s_.left_layers; ++i) {
+      const auto width = static_cast<std::uint64_t>(s_.width);
+      const plan::ExpectedTensor t{"blk." + std::to_string(s_.layers + i) + ".nextn.eh_proj.weight",
+                                   {2 * width, width}};
+      w.add_tensor(t.name, gguf::TensorType::kF32, t.dims, producer(t, gguf::TensorType::kF32));
     }
     return {};
   }
@@ -85,26 +92,38 @@ class TinyModel {
     s_.width = s_.heads * s_.head_dim;
     // Where the published models have heads of their own size, the width need not be theirs.
     const bool own_heads =
-        f_.name.starts_with("gemma") || f_.name.starts_with("qwen3") || f_.name == "gpt-oss";
+        is_one_of({"gpt-oss", "seed_oss", "ernie4_5", "glm4moe", "minimax-m2"}) ||
+        f_.name.starts_with("gemma") || f_.name.starts_with("qwen3");
     if (own_heads && !plain()) s_.width = odd() ? draw(33, 99) : 8 * draw(6, 20);
     if (f_.rope == plan::RopeStyle::kNone) s_.kv_heads = s_.heads;
     s_.ff = plain() ? 2 * s_.width : rows(6, 30);
     s_.vocab = 259 + (plain() ? 61 : draw(0, 90));
     s_.context = 256;
     s_.tied_embeddings = plain() || f_.name.starts_with("gemma") || f_.encoder || draw(0, 1) == 1;
-    if (f_.name == "olmo2" || f_.name == "qwen2moe") s_.tied_embeddings = false;
+    if (is_one_of(
+            {"olmo2", "qwen2moe", "internlm2", "stablelm", "dots1", "glm4moe", "minimax-m2"})) {
+      s_.tied_embeddings = false;
+    }
+    if (f_.logit_factor) s_.tied_embeddings = true;
     if (f_.rope == plan::RopeStyle::kNone) return;
     s_.rope_dims = s_.head_dim;
     if (!plain() && seed_ % 3 == 1) s_.rope_dims = s_.head_dim / 4 * 2;
   }
 
-  bool names_expert_ff() const { return f_.name.starts_with("qwen") || f_.name == "gpt-oss"; }
+  bool is_one_of(std::initializer_list<std::string_view> names) const {
+    return std::find(names.begin(), names.end(), f_.name) != names.end();
+  }
+  bool names_expert_ff() const {
+    return f_.name.starts_with("qwen") || f_.dense_first || is_one_of({"gpt-oss", "minimax-m2"});
+  }
+  /// The shared expert is so many times as wide as one of the others.
+  bool counts_shared() const { return f_.dense_first && f_.name != "ernie4_5-moe"; }
   bool wants(Use use) const { return use == Use::kMust || (use == Use::kMay && seed_ % 2 == 1); }
 
   void draw_parts(bool windows, bool experts) {
     s_.causal = !f_.encoder;
     s_.qkv_bias = wants(f_.qkv_bias);
-    s_.qk_norm = f_.qk_norm != plan::QkNorm::kNone;
+    s_.qk_norm = f_.qk_norm != plan::QkNorm::kNone && (!f_.qk_norm_left_out || seed_ % 4 < 2);
     d_.fused_qkv = f_.fused_qkv;
     d_.out_bias = wants(f_.out_bias);
     d_.ffn_bias = wants(f_.ffn_bias) && !experts;
@@ -117,10 +136,16 @@ class TinyModel {
     s_.experts_used = plain() ? 2 : draw(1, 3);
     s_.expert_ff = plain() ? 64 : rows(3, 10);
     // Files of the others have no key for it: experts are as wide as the dense layers would be.
-    if (!names_expert_ff()) s_.expert_ff = s_.ff;
+    if (!names_expert_ff() || f_.name == "minimax-m2") s_.expert_ff = s_.ff;
     const bool shared = f_.shared_expert == Use::kMust || wants(f_.shared_expert);
     if (shared) s_.shared_ff = plain() ? 96 : rows(3, 10);
+    if (shared && counts_shared()) s_.shared_ff = s_.expert_ff * shared_experts();
+    d_.choice_bias = wants(f_.choice_bias);
+    if (f_.dense_first) s_.dense_layers = plain() ? 1 : draw(0, s_.layers - 1);
+    if (f_.next_layers && seed_ % 4 == 3) s_.left_layers = 1;
   }
+
+  std::int64_t shared_experts() const { return 1 + static_cast<std::int64_t>(seed_ % 2); }
 
   void draw_scaling(std::string_view scaling) {
     if (s_.rope_dims == 0) return;
@@ -141,7 +166,8 @@ class TinyModel {
     const auto set = [&](const char* suffix, std::int64_t v) {
       w.set_u32(key(suffix), static_cast<std::uint32_t>(v));
     };
-    set("block_count", s_.layers);
+    set("block_count", s_.layers + s_.left_layers);
+    if (s_.left_layers > 0) set("nextn_predict_layers", s_.left_layers);
     set("context_length", s_.context);
     set("embedding_length", s_.width);
     set("feed_forward_length", s_.ff);
@@ -172,6 +198,11 @@ class TinyModel {
       w.set_u32(key("rope.dimension_count"), static_cast<std::uint32_t>(s_.rope_dims));
     }
     w.set_f32(key("rope.freq_base"), static_cast<float>(r.base));
+    if (f_.rope_sections) {
+      const auto third = static_cast<std::int32_t>(s_.rope_dims / 6);
+      const auto first = static_cast<std::int32_t>(s_.rope_dims / 2) - 2 * third;
+      w.set_i32s(key("rope.dimension_sections"), {first, third, third, 0});
+    }
     const bool yarn = r.scaling == RopeScaling::kYarn;
     if (yarn || r.scaling == RopeScaling::kLinear) {
       w.set_string(key("rope.scaling.type"), yarn ? "yarn" : "linear");
@@ -193,10 +224,20 @@ class TinyModel {
     if (names_expert_ff()) {
       w.set_u32(key("expert_feed_forward_length"), static_cast<std::uint32_t>(s_.expert_ff));
     }
-    if (s_.shared_ff > 0) {
+    if (f_.dense_first) {
+      w.set_u32(key("leading_dense_block_count"), static_cast<std::uint32_t>(s_.dense_layers));
+    }
+    if (counts_shared() && f_.name != "deepseek") {
+      w.set_bool(key("expert_weights_norm"), seed_ % 3 != 1);
+    }
+    if (f_.router == plan::Router::kSigmoid) w.set_u32(key("expert_gating_func"), 2);
+    if (f_.name == "ernie4_5-moe") w.set_u32(key("interleave_moe_layer_step"), 1);
+    if (s_.shared_ff > 0 && counts_shared()) {
+      w.set_u32(key("expert_shared_count"), static_cast<std::uint32_t>(shared_experts()));
+    } else if (s_.shared_ff > 0) {
       w.set_u32(key("expert_shared_feed_forward_length"), static_cast<std::uint32_t>(s_.shared_ff));
     }
-    if (seed_ % 4 == 3) w.set_f32(key("expert_weights_scale"), 1.5f);
+    if (seed_ % 4 == 3 || counts_shared()) w.set_f32(key("expert_weights_scale"), 1.5f);
   }
 
   gguf::Writer::Producer producer(const plan::ExpectedTensor& tensor, gguf::TensorType type) const {
@@ -259,7 +300,9 @@ Result<void> synth_family(std::string_view architecture, const std::string& out_
   }
   const auto mix = find_quant_mix(type);
   if (!mix) return usage("type", type, quant_mix_names());
-  const bool windows = mistral || (family->window_period > 0 && family->name != "llama");
+  const bool some_have_none = family->name == "exaone4" && seed % 2 == 1;
+  const bool windows =
+      mistral || (family->window_period > 0 && family->name != "llama" && !some_have_none);
   const TinyModel model(*family, windows, mixtral || family->experts == Use::kMust, seed, scaling);
   gguf::Writer writer;
   model.write_keys(writer, architecture, *mix);

@@ -15,6 +15,7 @@ struct Refused {
   const char* suffix;
   double harmless;
   double also = 0;
+  bool Family::*but_for = nullptr;  // families that compute it
 };
 constexpr Refused kRefused[] = {{"attention.max_alibi_bias", 0},
                                 {"attention.clamp_kqv", 0},
@@ -29,11 +30,10 @@ constexpr Refused kRefused[] = {{"attention.max_alibi_bias", 0},
                                 {"router_logit_softcapping", 0},
                                 {"expert_group_count", 0, 1},
                                 {"expert_group_used_count", 0, 1},
-                                {"expert_gating_func", 0, 1},
-                                {"leading_dense_block_count", 0},
+                                {"leading_dense_block_count", 0, 0, &Family::dense_first},
                                 {"moe_every_n_layers", 0, 1},
                                 {"interleave_moe_layer_step", 0, 1},
-                                {"nextn_predict_layers", 0},
+                                {"nextn_predict_layers", 0, 0, &Family::next_layers},
                                 {"rope.scaling.alpha", 0},
                                 {"rope.scaling.yarn_log_multiplier", 0},
                                 {"embedding_length_out", 0},
@@ -58,7 +58,9 @@ class DetailsReader {
     HF_CHECKED(read_pooling());
     for (std::int64_t l = 0; l < shape_.layers; ++l) {
       const bool left_out = family_.no_rope_step > 0 && (l + 1) % family_.no_rope_step == 0;
-      out_.rotated.push_back(rotates_ && !left_out);
+      const bool far =
+          family_.rope_in_windows && out_.window > 0 && !out_.windowed[static_cast<std::size_t>(l)];
+      out_.rotated.push_back(rotates_ && !left_out && !far);
     }
     return std::move(out_);
   }
@@ -75,7 +77,7 @@ class DetailsReader {
   Result<void> refuse() const {
     for (const Refused& r : kRefused) {
       const std::string key = keys_.key(r.suffix);
-      if (!file_.has(key)) continue;
+      if (!file_.has(key) || (r.but_for != nullptr && family_.*r.but_for)) continue;
       const auto flag = file_.get_bool(key);
       const auto value = flag ? std::optional<double>(*flag ? 1 : 0) : file_.get_f64(key);
       if (value && (*value == r.harmless || *value == r.also)) continue;
@@ -89,7 +91,7 @@ class DetailsReader {
     };
     HF_CHECKED(same("attention.key_length_swa", shape_.head_dim));
     HF_CHECKED(same("attention.value_length_swa", shape_.head_dim));
-    if (file_.has(keys_.key("rope.dimension_sections"))) {
+    if (file_.has(keys_.key("rope.dimension_sections")) && !family_.rope_sections) {
       return unsupported_key("rope.dimension_sections", "is not supported");
     }
     return same("rope.dimension_count_swa", shape_.rope_dims);
@@ -133,11 +135,12 @@ class DetailsReader {
       bool divides;
     } scales[] = {{"embedding_scale", out_.embedding_scale, false},
                   {"residual_scale", out_.residual_scale, false},
-                  {"logit_scale", out_.logit_scale, true}};
+                  {"logit_scale", out_.logit_scale, !family_.logit_factor}};
     for (const auto& s : scales) {
       HF_TRY(const double value, keys_.find_float(s.suffix, 0));
       if (value == 0 || value == 1) continue;
-      if (!family_.scale_keys) return unsupported_key(s.suffix, "is not supported here");
+      const bool factor = family_.logit_factor && &s.to == &out_.logit_scale;
+      if (!family_.scale_keys && !factor) return unsupported_key(s.suffix, "is not supported here");
       s.to = s.divides ? 1 / value : value;
     }
     return {};
@@ -277,6 +280,18 @@ class DetailsReader {
            keys_.find_bool("expert_weights_norm", family_.expert_weights_norm));
     HF_TRY(out_.expert_weights_scale, keys_.find_float("expert_weights_scale", 1));
     if (out_.expert_weights_scale == 0) out_.expert_weights_scale = 1;
+    HF_TRY(const auto function, keys_.find_int("expert_gating_func", Range{0, 100}));
+    out_.router = family_.router;
+    if (function.value_or(0) == 1) out_.router = Router::kSoftmax;
+    if (function.value_or(0) == 2) out_.router = Router::kSigmoid;
+    const bool known =
+        family_.choice_bias != Use::kNo ? function.value_or(0) <= 2 : function.value_or(0) <= 1;
+    if (!known) {
+      return unsupported_key("expert_gating_func",
+                             "is " + std::to_string(*function) + ", which is not supported here");
+    }
+    const std::string bias = "blk." + std::to_string(shape_.dense_layers) + ".exp_probs_b.bias";
+    out_.choice_bias = shape_.experts > 0 && uses(family_.choice_bias, bias.c_str());
     return {};
   }
 

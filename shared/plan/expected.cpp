@@ -69,7 +69,7 @@ class Lister {
     for (std::int64_t i = 0; i < s_.layers; ++i) {
       layer_ = "blk." + std::to_string(i) + ".";
       attention();
-      s_.experts > 0 ? experts() : feed_forward();
+      s_.experts > 0 && i >= s_.dense_layers ? experts() : feed_forward();
       layer_.clear();
     }
     return std::move(out_);
@@ -83,7 +83,7 @@ class Lister {
   }
   void norm(const std::string& name, std::int64_t n) {
     add(name + ".weight", {n});
-    if (f_.norm == NormKind::kLayer) add(name + ".bias", {n});
+    if (f_.norm == NormKind::kLayer && f_.norm_bias) add(name + ".bias", {n});
   }
   void linear(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
     add(name + ".weight", {cols, rows});
@@ -109,7 +109,7 @@ class Lister {
         add("attn_v.bias", {kv_});
       }
     }
-    if (f_.qk_norm != QkNorm::kNone) {
+    if (s_.qk_norm) {
       const bool row = f_.qk_norm == QkNorm::kRow;
       add("attn_q_norm.weight", {row ? q_ : s_.head_dim});
       add("attn_k_norm.weight", {row ? kv_ : s_.head_dim});
@@ -120,8 +120,12 @@ class Lister {
     if (f_.sum_norm) norm("attn_output_norm", s_.width);
   }
 
+  void ffn_norm() {
+    if (f_.pre_norm && !f_.parallel) norm(std::string(f_.ffn_norm), s_.width);
+  }
+
   void feed_forward() {
-    if (f_.pre_norm) norm(std::string(f_.ffn_norm), s_.width);
+    ffn_norm();
     if (f_.gated && !f_.fused_gate_up) linear("ffn_gate", s_.width, s_.ff, d_.gate_bias);
     linear("ffn_up", s_.width, f_.fused_gate_up ? 2 * s_.ff : s_.ff, d_.ffn_bias);
     linear("ffn_down", s_.ff, s_.width, d_.ffn_bias);
@@ -129,8 +133,9 @@ class Lister {
   }
 
   void experts() {
-    if (f_.pre_norm) norm(std::string(f_.ffn_norm), s_.width);
+    ffn_norm();
     linear("ffn_gate_inp", s_.width, s_.experts, f_.expert_bias);
+    if (d_.choice_bias) add("exp_probs_b.bias", {s_.experts});
     of_experts("ffn_gate_exps", s_.width, s_.expert_ff);
     of_experts("ffn_up_exps", s_.width, s_.expert_ff);
     of_experts("ffn_down_exps", s_.expert_ff, s_.width);
@@ -173,7 +178,8 @@ Result<void> check_tensors(const gguf::File& file, const ModelShape& shape,
   }
   for (const TensorInfo& tensor : file.tensors()) {
     // Old converters stored the rope frequencies that everybody computes; they change nothing.
-    if (known.contains(tensor.name) || tensor.name.ends_with("attn_rot_embd.weight") ||
+    if (known.contains(tensor.name) || is_left_out(tensor.name, shape) ||
+        tensor.name.ends_with("attn_rot_embd.weight") ||
         tensor.name.ends_with("rotary_emb.inv_freq")) {
       continue;
     }
@@ -182,6 +188,13 @@ Result<void> check_tensors(const gguf::File& file, const ModelShape& shape,
                     " model with " + std::to_string(shape.layers) + " layers as we know it");
   }
   return {};
+}
+
+bool is_left_out(std::string_view tensor, const ModelShape& shape) {
+  for (std::int64_t i = 0; i < shape.left_layers; ++i) {
+    if (tensor.starts_with("blk." + std::to_string(shape.layers + i) + ".")) return true;
+  }
+  return false;
 }
 
 std::string dims_text(const TensorInfo& tensor) {

@@ -38,6 +38,16 @@ std::vector<Family> llama_kind() {
            .scale_keys = true,
            .experts = Use::kMust,
            .shared_expert = Use::kMay},
+          {.name = "internlm2", .rope = RopeStyle::kNorm},
+          {.name = "exaone"},
+          {.name = "seed_oss", .ffn_norm = "post_attention_norm"},
+          {.name = "ernie4_5", .rope = RopeStyle::kNorm, .qkv_bias = Use::kNo},
+          {.name = "qwen2vl", .rope_sections = true},
+          {.name = "qwen3vl", .qk_norm = QkNorm::kHeads, .rope_sections = true},
+          {.name = "qwen3vlmoe",
+           .qk_norm = QkNorm::kHeads,
+           .rope_sections = true,
+           .experts = Use::kMust},
           {.name = "phi3", .fused_qkv = true, .fused_gate_up = true, .window_period = 1},
           {.name = "gpt-oss",
            .ffn_norm = "post_attention_norm",
@@ -50,6 +60,46 @@ std::vector<Family> llama_kind() {
            .yarn_whole_pairs = false,
            .experts = Use::kMust,
            .expert_bias = true}};
+}
+
+/// Many small experts, the first layers without; chosen with a bias that is no part of the weights.
+std::vector<Family> deepseek_kind() {
+  return {{.name = "deepseek",
+           .rope = RopeStyle::kNorm,
+           .experts = Use::kMust,
+           .expert_weights_norm = false,
+           .shared_expert = Use::kMust,
+           .dense_first = true},
+          {.name = "dots1",
+           .qk_norm = QkNorm::kHeads,
+           .experts = Use::kMust,
+           .expert_weights_norm = false,
+           .shared_expert = Use::kMust,
+           .router = Router::kSigmoid,
+           .choice_bias = Use::kMay,
+           .dense_first = true},
+          {.name = "ernie4_5-moe",
+           .rope = RopeStyle::kNorm,
+           .experts = Use::kMust,
+           .shared_expert = Use::kMay,
+           .choice_bias = Use::kMay,
+           .dense_first = true},
+          {.name = "glm4moe",
+           .ffn_norm = "post_attention_norm",
+           .qk_norm = QkNorm::kHeads,
+           .qk_norm_left_out = true,
+           .experts = Use::kMust,
+           .expert_weights_norm = false,
+           .shared_expert = Use::kMust,
+           .router = Router::kSigmoid,
+           .choice_bias = Use::kMust,
+           .dense_first = true,
+           .next_layers = true},
+          {.name = "minimax-m2",
+           .qk_norm = QkNorm::kRow,
+           .experts = Use::kMust,
+           .router = Router::kSigmoid,
+           .choice_bias = Use::kMust}};
 }
 
 /// Norms behind the blocks, windows, caps.
@@ -78,12 +128,43 @@ std::vector<Family> gemma_kind() {
            .branch_norm = true,
            .qk_norm = QkNorm::kRow,
            .window_period = 4,  // OLMo 3
-           .window_rope_unscaled = true}};
+           .window_rope_unscaled = true},
+          {.name = "exaone4",
+           .pre_norm = false,
+           .branch_norm = true,
+           .qk_norm = QkNorm::kHeads,
+           .qkv_bias = Use::kNo,
+           .window_period = 4,
+           .rope_in_windows = true},
+          {.name = "glm4", .rope = RopeStyle::kNorm, .branch_norm = true, .fused_gate_up = true}};
 }
 
-/// Layer norms, biases, no gate.
+/// Layer norms; biases, or both blocks of a layer beside each other.
 std::vector<Family> gpt_kind() {
-  return {{.name = "starcoder2",
+  return {{.name = "stablelm", .norm = NormKind::kLayer},
+          {.name = "nemotron",
+           .norm = NormKind::kLayer,
+           .activation = Activation::kReluSquared,
+           .gated = false,
+           .out_bias = Use::kMay,
+           .ffn_bias = Use::kMay},
+          {.name = "command-r",
+           .rope = RopeStyle::kNorm,
+           .norm = NormKind::kLayer,
+           .norm_bias = false,
+           .parallel = true,
+           .qkv_bias = Use::kNo,
+           .logit_factor = true},
+          {.name = "cohere2",
+           .rope = RopeStyle::kNorm,
+           .norm = NormKind::kLayer,
+           .norm_bias = false,
+           .parallel = true,
+           .qkv_bias = Use::kNo,
+           .logit_factor = true,
+           .window_period = 4,
+           .rope_in_windows = true},
+          {.name = "starcoder2",
            .norm = NormKind::kLayer,
            .activation = Activation::kGeluTanh,
            .gated = false,
@@ -118,7 +199,7 @@ std::vector<Family> gpt_kind() {
 
 std::vector<Family> all_kinds() {
   std::vector<Family> out = llama_kind();
-  for (const auto& more : {gemma_kind(), gpt_kind()}) {
+  for (const auto& more : {deepseek_kind(), gemma_kind(), gpt_kind()}) {
     out.insert(out.end(), more.begin(), more.end());
   }
   return out;

@@ -12,26 +12,33 @@
 namespace holdfast::plan {
 
 enum class NormKind : std::uint8_t { kRms, kLayer };
-/// silu(x), x (1 + tanh(√(2/π)(x + 0.044715 x³))) / 2, x (1 + erf(x / √2)) / 2; of kSwigluOai,
-/// which has a gate, g σ(1.702 g) (u + 1) with g at most 7 and u within ±7 (gpt-oss's model card).
-enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai };
+/// silu(x), x (1 + tanh(√(2/π)(x + 0.044715 x³))) / 2, x (1 + erf(x / √2)) / 2, max(x, 0)²; of
+/// kSwigluOai, which has a gate, g σ(1.702 g) (u + 1) with g at most 7 and u within ±7 (gpt-oss's
+/// model card).
+enum class Activation : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai, kReluSquared };
 /// Norms of queries and keys: over each head's elements, or over the heads of a token together.
 enum class QkNorm : std::uint8_t { kNone, kHeads, kRow };
 /// Whether tensors or keys of a kind occur.
 enum class Use : std::uint8_t { kNo, kMay, kMust };
+/// What makes a score of each of the router's products: softmax over all, or each one's sigmoid.
+enum class Router : std::uint8_t { kSoftmax, kSigmoid };
 
 /// One architecture. A block (attention, then feed-forward) computes
 ///   sum_norm(x + scale * branch_norm(block(pre_norm(x))))
-/// with those of the three norms that the family has.
+/// with those of the three norms that the family has. Where blocks are parallel, both of a layer
+/// take pre_norm's first norm of the same x.
 struct Family {
   std::string_view name;
   RopeStyle rope = RopeStyle::kNeox;
   NormKind norm = NormKind::kRms;
+  bool norm_bias = true;                   // of layer norms
+  bool parallel = false;                   // no ffn_norm
   bool pre_norm = true;                    // attn_norm, ffn_norm
   bool branch_norm = false;                // post_attention_norm, post_ffw_norm
   bool sum_norm = false;                   // attn_output_norm, layer_output_norm
   std::string_view ffn_norm = "ffn_norm";  // what pre_norm's second one is called
   QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_left_out = false;  // by some of its models
   Activation activation = Activation::kSilu;
   bool gated = true;           // down(act(gate) * up), else down(act(up))
   bool fused_qkv = false;      // what its converters write; either is read
@@ -46,6 +53,7 @@ struct Family {
   bool embedding_norm = false;  // token_embd_norm
   bool embedding_sqrt = false;  // times √width
   bool scale_keys = false;      // embedding, residual and logit (divisor) scales from keys
+  bool logit_factor = false;    // key logit_scale: logits are multiplied by it
   // Layers that see the last `window` tokens alone: all but every period-th one (1: all). 0: a
   // header with a window must name them.
   std::int64_t window_period = 0;
@@ -54,16 +62,23 @@ struct Family {
   bool window_rope_unscaled = false;  // rope scaling is for the other layers alone
   bool yarn_whole_pairs = true;       // yarn's ramp begins and ends at a pair, not between two
   std::int64_t no_rope_step = 0;      // every n-th layer does not rotate
-  double attention_cap = 0;           // where the header has none
+  bool rope_in_windows = false;       // where some layers have windows, they alone rotate
+  // Positions of several parts (time, height, width), which are the same number for text.
+  bool rope_sections = false;
+  double attention_cap = 0;  // where the header has none
   double logit_cap = 0;
   std::int64_t wide_scale_layers = 0;  // with that many layers scores are divided by √(width/heads)
   // Experts.
   Use experts = Use::kNo;
   bool expert_weights_norm = true;  // chosen weights sum to 1, where the header does not say
   Use shared_expert = Use::kNo;
-  bool shared_gate = false;  // ffn_gate_inp_shexp: the shared expert times a sigmoid
-  bool expert_bias = false;  // of the router and of every expert's three products
-  bool encoder = false;      // every token sees all; vectors come out, no logits
+  bool shared_gate = false;          // ffn_gate_inp_shexp: the shared expert times a sigmoid
+  bool expert_bias = false;          // of the router and of every expert's three products
+  Router router = Router::kSoftmax;  // where the header does not say
+  Use choice_bias = Use::kNo;  // exp_probs_b: added to scores to choose experts, not to weigh them
+  bool dense_first = false;    // key leading_dense_block_count: layers without experts
+  bool next_layers = false;    // key nextn_predict_layers: the last ones, which text does not need
+  bool encoder = false;        // every token sees all; vectors come out, no logits
 };
 
 /// nullptr for an architecture that nothing here runs.
@@ -109,6 +124,8 @@ struct Details {
   RopeSpec window_rope;  // of windowed layers
   bool expert_weights_norm = true;
   double expert_weights_scale = 1;
+  Router router = Router::kSoftmax;
+  bool choice_bias = false;
   std::int64_t position_rows = 0;
   std::int64_t type_rows = 0;
   bool pooling_named = false;

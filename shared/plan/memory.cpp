@@ -51,7 +51,7 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
   const Bytes x = to_multiple(shape.width, 32) + 16;
   const Bytes a = to_multiple(shape.heads * shape.head_dim, 32) + 16;
-  const Bytes f = to_multiple(shape.experts > 0 ? shape.shared_ff : shape.ff, 32) + 16;
+  const Bytes f = to_multiple(dense_ff(shape), 32) + 16;
   const Bytes q = shape.heads * head_pad + 16;
   const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
   const Bytes rows = Bytes(load.slots) + kDraftRows;
@@ -61,8 +61,7 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes attention = Bytes(queries) * (2 * head_pad + 4) + Bytes(128 * head_pad + 4'672) +
                           Bytes(to_multiple(queries, 16) + 128) * wide;
   // Rows as whole numbers of 15 bits: 96 bytes for each 32 of them.
-  const std::int64_t widest = std::max({shape.width, shape.heads * shape.head_dim,
-                                        shape.experts > 0 ? shape.shared_ff : shape.ff,
+  const std::int64_t widest = std::max({shape.width, shape.heads * shape.head_dim, dense_ff(shape),
                                         shape.experts > 0 ? shape.expert_ff : std::int64_t{0}});
   const Bytes blocks = (Bytes(to_multiple(widest, 32) / 32) + 1) * 24;
   const std::int64_t slots_of_row =

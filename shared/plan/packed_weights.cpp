@@ -4,6 +4,7 @@
 
 #include "shared/gguf/quants.h"
 #include "shared/plan/expected.h"
+#include "shared/plan/family.h"
 #include "shared/plan/packed.h"
 
 namespace holdfast::plan {
@@ -48,9 +49,15 @@ std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape) {
 }  // namespace
 
 std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape) {
+  const Family* family = find_family(shape.architecture);
+  const bool parallel = family != nullptr && family->parallel;
   std::uint64_t all = 0;
   for (const TensorInfo& tensor : file.tensors()) {
-    if (!tensor.name.starts_with("rope_f")) all += up(packed_bytes_of(tensor, shape), 64);
+    if (is_left_out(tensor.name, shape)) continue;
+    if (tensor.name.starts_with("rope_f")) continue;
+    // Blocks beside each other norm the same rows, each by vectors of its own.
+    const bool twice = parallel && tensor.name.ends_with(".attn_norm.weight");
+    all += up(packed_bytes_of(tensor, shape), 64) * (twice ? 2 : 1);
   }
   return all;
 }

@@ -20,9 +20,9 @@ enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrop
 struct ModelShape {
   std::string architecture;  // a row of shared/plan/family.h
   std::string name;          // general.name
-  std::int64_t layers = 0;
-  std::int64_t width = 0;  // embedding_length
-  std::int64_t ff = 0;     // feed_forward_length
+  std::int64_t layers = 0;   // that are computed
+  std::int64_t width = 0;    // embedding_length
+  std::int64_t ff = 0;       // feed_forward_length
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;  // key_length
@@ -43,6 +43,8 @@ struct ModelShape {
   std::int64_t experts_used = 0;  // by a token
   std::int64_t expert_ff = 0;     // rows of one expert
   std::int64_t shared_ff = 0;     // rows of the shared expert; 0 = none
+  std::int64_t dense_layers = 0;  // of a model with experts: the first ones, which have none
+  std::int64_t left_layers = 0;   // behind those that are computed: of the file, never read
   std::int64_t rope_tables = 1;   // 2: windowed layers rotate otherwise
   bool causal = true;             // false: an encoder, whose input is computed at once
   bool has_rope_freqs = false;    // tensor rope_freqs.weight (llama 3)
@@ -52,6 +54,15 @@ struct ModelShape {
   std::uint64_t parameters = 0;
   std::string file_type;  // most common weight type by bytes, "Q8_0"
 };
+
+/// Rows of the widest feed-forward that is no expert's; 0 in a model of experts alone.
+inline std::int64_t dense_ff(const ModelShape& shape) {
+  if (shape.experts == 0) return shape.ff;
+  return shape.dense_layers > 0 && shape.ff > shape.shared_ff ? shape.ff : shape.shared_ff;
+}
+
+/// Whether a tensor is of a layer behind those that are computed.
+bool is_left_out(std::string_view tensor, const ModelShape& shape);
 
 /// kUnsupported: an architecture or feature that no backend runs. kFileInvalid: shapes that do not
 /// fit together, with the tensor, what it is and what was expected. A missing vocab size is derived
@@ -96,10 +107,10 @@ struct LoadWish {
 ///             = width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16; logits
 ///             = vocab to 16; tile = max(128, head_pad); attention = n x (2 head_pad + 4) + 128
 ///             head_pad + 4672 + (n to 16 + 128) x head_pad to 32, n = max(256, group). With
-///             experts: f is that of the shared expert, b of a batch row is taken `used` times, and
-///             4 x batch x (used x (x + ff of an expert to 32 + 20) + experts to 16 + 1) more. With
-///             a norm over all heads of a key: 4 x batch x (kv_heads x head_pad + 16). Two tables
-///             where windows rotate otherwise.
+///             experts: ff is the wider of the shared expert's and the dense layers', b of a batch
+///             row is taken `used` times, and 4 x batch x (used x (x + ff of an expert to 32 + 20)
+///             + experts to 16 + 1) more. With a norm over all heads of a key: 4 x batch x
+///             (kv_heads x head_pad + 16). Two tables where windows rotate otherwise.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.

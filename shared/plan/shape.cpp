@@ -30,8 +30,9 @@ class ShapeReader {
     shape_.tied_embeddings = file_.tensor("output.weight") == nullptr;
     shape_.qkv_bias = family_->qkv_bias == Use::kMust || file_.tensor("blk.0.attn_q.bias") ||
                       file_.tensor("blk.0.attn_qkv.bias");
-    shape_.qk_norm = family_->qk_norm != QkNorm::kNone;
-    shape_.qk_norm_row = family_->qk_norm == QkNorm::kRow;
+    shape_.qk_norm = family_->qk_norm != QkNorm::kNone &&
+                     (!family_->qk_norm_left_out || file_.tensor("blk.0.attn_q_norm.weight"));
+    shape_.qk_norm_row = shape_.qk_norm && family_->qk_norm == QkNorm::kRow;
     HF_TRY(const Details details, read_details(file_, shape_));
     copy_rope(details);
     HF_CHECKED(check_tensors(file_, shape_, details));
@@ -72,7 +73,7 @@ class ShapeReader {
   Result<void> refuse_features() const {
     if (const auto parts = file_.get_u64("split.count"); parts && *parts > 1) {
       return unsupported("this is one of " + std::to_string(*parts) +
-                         " parts; merge the parts into one file first");
+                         " parts; expected the model that they are together");
     }
     if (file_.tensors().empty()) return invalid("there are no tensors; this is a vocabulary only");
     if (file_.get_bool(key("attention.causal")).value_or(shape_.causal) != shape_.causal) {
@@ -84,6 +85,7 @@ class ShapeReader {
 
   Result<void> read_sizes() {
     HF_TRY(shape_.layers, keys_.need_int("block_count", kLayers));
+    HF_CHECKED(read_left_layers());
     HF_TRY(shape_.width, keys_.need_int("embedding_length", kWidth));
     HF_TRY(const auto ff, keys_.find_int("feed_forward_length", Range{0, kFf.most}));
     shape_.ff = ff.value_or(0);
@@ -95,6 +97,15 @@ class ShapeReader {
       return invalid("key \"" + key(eps) +
                      "\" is missing or out of range, expected a number between 0 and 1");
     }
+    return {};
+  }
+
+  /// Layers that guess tokens ahead stand behind the others and are counted with them.
+  Result<void> read_left_layers() {
+    if (!family_->next_layers) return {};
+    HF_TRY(const auto left, keys_.find_int("nextn_predict_layers", Range{0, shape_.layers - 1}));
+    shape_.left_layers = left.value_or(0);
+    shape_.layers -= shape_.left_layers;
     return {};
   }
 
@@ -161,22 +172,33 @@ class ShapeReader {
     }
     if (family_->experts == Use::kNo) return unsupported("mixture of experts is not supported");
     HF_TRY(shape_.experts_used, keys_.need_int("expert_used_count", Range{1, shape_.experts}));
+    HF_CHECKED(read_dense_layers());
+    const std::string block = "blk." + std::to_string(shape_.dense_layers) + ".";
     const auto rows = [&](const char* name, std::int64_t fallback) {
-      const TensorInfo* tensor = file_.tensor(name);
+      const TensorInfo* tensor = file_.tensor(block + name);
       const std::uint64_t n = tensor ? tensor->dims[1] : 0;
       return n > 0 && n <= static_cast<std::uint64_t>(kFf.most) ? static_cast<std::int64_t>(n)
                                                                 : fallback;
     };
-    shape_.expert_ff = rows("blk.0.ffn_up_exps.weight", shape_.ff);
+    shape_.expert_ff = rows("ffn_up_exps.weight", shape_.ff);
     HF_TRY(const auto named, keys_.find_int("expert_feed_forward_length", Range{0, kFf.most}));
     if (named.value_or(0) > 0) shape_.expert_ff = *named;
     if (family_->shared_expert == Use::kNo) return {};
-    shape_.shared_ff = rows("blk.0.ffn_up_shexp.weight", 0);
+    shape_.shared_ff = rows("ffn_up_shexp.weight", 0);
     HF_TRY(const auto shared,
            keys_.find_int("expert_shared_feed_forward_length", Range{0, kFf.most}));
     if (shared.value_or(0) > 0) shape_.shared_ff = *shared;
     if (family_->shared_expert == Use::kMust && shape_.shared_ff == 0) shape_.shared_ff = shape_.ff;
     return {};
+  }
+
+  Result<void> read_dense_layers() {
+    if (!family_->dense_first) return {};
+    HF_TRY(const auto dense,
+           keys_.find_int("leading_dense_block_count", Range{0, shape_.layers - 1}));
+    shape_.dense_layers = dense.value_or(0);
+    if (shape_.dense_layers == 0 || shape_.ff > 0) return {};
+    return invalid("key \"" + key("feed_forward_length") + "\" is missing");
   }
 
   /// The rows of the embedding are the vocabulary. The tokens must agree; the key may be stale
@@ -215,6 +237,7 @@ class ShapeReader {
   void add_up() {
     std::map<gguf::TensorType, std::uint64_t> by_type;
     for (const TensorInfo& tensor : file_.tensors()) {
+      if (is_left_out(tensor.name, shape_)) continue;
       if (!tensor.name.starts_with("rope_f")) shape_.parameters += tensor.elements();
       if (tensor.n_dims > 1) by_type[tensor.type] += tensor.data.size();
     }

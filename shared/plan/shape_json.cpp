@@ -52,6 +52,8 @@ void for_each_field(Shape& s, Visit&& visit) {
   visit("experts_used", s.experts_used, true);
   visit("expert_ff", s.expert_ff, true);
   visit("shared_ff", s.shared_ff, true);
+  visit("dense_layers", s.dense_layers, true);
+  visit("left_layers", s.left_layers, true);
   visit("rope_tables", s.rope_tables, true);
   visit("causal", s.causal, true);
 }

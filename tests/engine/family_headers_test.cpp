@@ -83,6 +83,10 @@ TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
       {"gemma3", {"attention.sliding_window"}, {}},
       {"phi3", {"attention.sliding_window"}, {}},
       {"gpt-oss", {"attention.sliding_window"}, {}},
+      {"glm4moe", {"expert_weights_scale"}, {}},
+      {"dots1", {"expert_weights_norm"}, {}},
+      {"exaone4", {"attention.sliding_window"}, {}},
+      {"cohere2", {"logit_scale"}, {}},
       {"granite", {"logit_scale", "residual_scale", "embedding_scale", "attention.scale"}, {}},
       {"llama", {"rope.freq_base"}, {}, "none", 3},
       {"phi3", {"rope.scaling.attn_factor"}, {}, "longrope"},
@@ -97,6 +101,8 @@ TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
       {"mixtral", {"vocab_size"}, {}},
       {"bert", {"pooling_type", "attention.causal", "vocab_size"}, {}},
       {"gpt2", {"attention.head_count_kv"}, {}},
+      {"glm4moe", {"expert_gating_func", "expert_shared_count"}, {}},
+      {"qwen3vl", {"rope.dimension_sections"}, {}},
   };
   for (const Case& c : same) EXPECT_FALSE(check(c, c.arch)) << c.arch << " " << *c.gone.begin();
 }
@@ -164,6 +170,10 @@ TEST(Headers, KeysThatChangeWhatIsComputed) {
       {"qwen3moe", {}, set_bool("expert_weights_norm", false)},
       {"qwen3moe", {}, set_f32("expert_weights_scale", 2.5f)},
       {"mixtral", {}, set_u32("expert_used_count", 1)},
+      {"glm4moe", {}, set_u32("expert_gating_func", 1)},
+      {"ernie4_5-moe", {}, set_u32("expert_gating_func", 2), "none", 3},
+      {"cohere2", {}, set_u32("attention.sliding_window", 0)},
+      {"command-r", {}, set_f32("logit_scale", 0.25f)},
       {"granite", {}, set_bool("rope.scaling.finetuned", false)},
       {"llama", {}, set_f32("rope.scaling.yarn_beta_fast", 4.0f), "yarn"},
       {"llama", {}, set_f32("rope.scaling.attn_factor", 0.5f), "linear"},
@@ -184,6 +194,29 @@ TEST(Headers, TheLargestGemmasDivideScoresByTheWidthOfAHeadAsIfHeadsFilledTheRow
   }
 }
 
+/// Layers that guess ahead are counted with the others and take no memory; their tensors may be
+/// anything.
+TEST(Headers, LayersBehindTheOthersAreLeftOut) {
+  const FamilyModel with = make_family("glm4moe", 3, kTokens), bare = make_family("glm4moe", 2, 1);
+  const plan::ModelShape& s = with.program.shape;
+  ASSERT_EQ(s.left_layers, 1);
+  EXPECT_EQ(bare.program.shape.left_layers, 0);
+  const std::string own = "blk." + std::to_string(s.layers) + ".nextn.eh_proj.weight";
+  ASSERT_NE(with.file->tensor(own), nullptr);
+  const auto number = [](std::int64_t layers, std::int64_t left) -> Change {
+    return [=](Writer& w, const std::string& prefix) {
+      w.set_u32(prefix + "block_count", static_cast<std::uint32_t>(layers));
+      w.set_u32(prefix + "nextn_predict_layers", static_cast<std::uint32_t>(left));
+    };
+  };
+  const FamilyModel without = family_of(changed(*with.file, {own}, number(s.layers, 0)), kTokens);
+  EXPECT_EQ(without.program.shape.weights_bytes, s.weights_bytes);
+  EXPECT_EQ(without.program.shape.parameters, s.parameters);
+  EXPECT_EQ(run(without), run(with));
+  // Without the key it is a layer like any other, and most of it is missing.
+  EXPECT_FALSE(plan::read_shape(*changed(*with.file, {}, number(s.layers + 1, 0))).has_value());
+}
+
 TEST(Headers, WhatIsNotComputedIsRefusedByName) {
   const auto refused = [](const char* arch, const std::string& key, const Change& change) {
     const FamilyModel m = make_family(arch, 2, 1, "f32", "none");
@@ -200,6 +233,12 @@ TEST(Headers, WhatIsNotComputedIsRefusedByName) {
         "rope.dimension_count_swa", "attention.shared_kv_layers"}) {
     refused("qwen3moe", key, number(key, 3));
   }
+  for (const char* key : {"expert_gating_func", "leading_dense_block_count", "nextn_predict_layers",
+                          "expert_group_count", "moe_every_n_layers"}) {
+    refused("glm4moe", key, number(key, 30));
+  }
+  refused("command-r", "residual_scale", number("residual_scale", 3));
+  refused("qwen3", "rope.dimension_sections", number("rope.dimension_sections", 8));
   refused("qwen2", "attention.sliding_window", number("attention.sliding_window", 9));
   refused("qwen2", "logit_scale", number("logit_scale", 3));
   refused("bert", "pooling_type", number("pooling_type", 4));

@@ -62,7 +62,7 @@ Model::Model(const gguf::File& file, std::int64_t context) : file_(file), contex
   const auto whole = [&](const char* key, double fallback) {
     return static_cast<std::int64_t>(number(key, fallback));
   };
-  layers_ = whole("block_count", 0);
+  layers_ = whole("block_count", 0) - whole("nextn_predict_layers", 0);
   width_ = whole("embedding_length", 0);
   heads_ = whole("attention.head_count", 0);
   kv_heads_ = whole("attention.head_count_kv", static_cast<double>(heads_));
@@ -142,16 +142,20 @@ Row Model::layer_norm(const std::string& name, const Row& x) {
   for (const double v : x) variance += (v - mean) * (v - mean) / n;
   Row y = x;
   const Row& w = matrix(name + ".weight").values;
-  const Row& b = matrix(name + ".bias").values;
   const double eps = number("attention.layer_norm_epsilon", 0);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    y[i] = (x[i] - mean) / std::sqrt(variance + eps) * w[i] + b[i];
+    y[i] = (x[i] - mean) / std::sqrt(variance + eps) * w[i];
   }
+  if (!is("command-r") && !is("cohere2")) add(y, matrix(name + ".bias").values);
   return y;
 }
 
 Row Model::norm(const std::string& name, const Row& x) {
-  return is("gpt2") || is("starcoder2") || is("bert") ? layer_norm(name, x) : rms(name, x);
+  for (const char* one :
+       {"gpt2", "starcoder2", "bert", "stablelm", "nemotron", "command-r", "cohere2"}) {
+    if (is(one)) return layer_norm(name, x);
+  }
+  return rms(name, x);
 }
 
 bool Model::in_window_layer(std::int64_t layer) const {
@@ -161,11 +165,14 @@ bool Model::in_window_layer(std::int64_t layer) const {
   if (window == 0) return false;
   const std::string key = arch_ + ".attention.sliding_window_pattern";
   if (const auto list = file_.get_ints(key)) return (*list)[static_cast<std::size_t>(layer)] != 0;
-  // Every n-th layer sees all: Gemma 2's and gpt-oss's second, Gemma 3's sixth, OLMo 3's fourth.
+  // Every n-th layer sees all: Gemma 2's and gpt-oss's second, Gemma 3's sixth, the fourth of
+  // OLMo 3, EXAONE 4 and Command R7B.
   const auto n =
       static_cast<std::int64_t>(number("attention.sliding_window_pattern", is("gemma2")    ? 2
                                                                            : is("gemma3")  ? 6
                                                                            : is("olmo2")   ? 4
+                                                                           : is("exaone4") ? 4
+                                                                           : is("cohere2") ? 4
                                                                            : is("gpt-oss") ? 2
                                                                                            : 0));
   return n == 0 || (layer + 1) % n != 0;
@@ -235,13 +242,19 @@ void Model::turn(Row& x, std::int64_t heads, std::int64_t position, std::int64_t
   if (is("smollm3") && (layer + 1) % 4 == 0) return;
   const bool finetuned = file_.get_bool(arch_ + ".rope.scaling.finetuned").value_or(true);
   if (arch_.rfind("granite", 0) == 0 && !finetuned) return;
+  const bool near_alone = is("cohere2") || is("exaone4");
+  if (near_alone && number("attention.sliding_window", 0) > 0 && !in_window_layer(layer)) return;
   auto& turns = turns_[in_window_layer(layer)];
   for (auto i = static_cast<std::int64_t>(turns.size()); i < rotary_ / 2; ++i) {
     double magnitude = 1;
     const double f = frequency(i, in_window_layer(layer), magnitude);
     turns.emplace_back(f, magnitude);
   }
-  const bool side_by_side = is("llama") || is("smollm3") || arch_.rfind("granite", 0) == 0;
+  bool side_by_side = arch_.rfind("granite", 0) == 0 || arch_.rfind("ernie", 0) == 0;
+  for (const char* one :
+       {"llama", "smollm3", "internlm2", "deepseek", "glm4", "command-r", "cohere2"}) {
+    side_by_side = side_by_side || is(one);
+  }
   for (std::int64_t h = 0; h < heads; ++h) {
     for (std::int64_t i = 0; i < rotary_ / 2; ++i) {
       const auto [f, magnitude] = turns[static_cast<std::size_t>(i)];
@@ -272,7 +285,7 @@ Row Model::project(const std::string& block, int which, const Row& x) {
   }
   const std::string norms = block + names[which] + "_norm";
   if (which == 2 || !has(norms + ".weight")) return y;
-  if (is("olmo2")) return rms(norms, y);
+  if (is("olmo2") || is("minimax-m2")) return rms(norms, y);
   Row out;
   for (std::size_t at = 0; at < y.size(); at += static_cast<std::size_t>(head_)) {
     const Row head(y.begin() + static_cast<std::ptrdiff_t>(at),
@@ -355,14 +368,21 @@ Row Model::gated(const std::string& of, const std::string& kind, const Row& x, s
 Row Model::experts(const std::string& block, const Row& x) {
   Row scores = times(block + "ffn_gate_inp.weight", x);
   add_bias(block + "ffn_gate_inp.bias", scores);
-  const Row p = softmax(scores);
+  const double function = number("expert_gating_func", 0);
+  const bool each =
+      function == 2 || (function == 0 && (is("dots1") || is("glm4moe") || is("minimax-m2")));
+  Row p = each ? scores : softmax(scores);
+  for (double& v : p) v = each ? 1 / (1 + std::exp(-v)) : v;
+  Row rank = p;
+  add_bias(block + "exp_probs_b.bias", rank);
   std::vector<std::size_t> order(p.size());
   for (std::size_t e = 0; e < order.size(); ++e) order[e] = e;
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return p[a] > p[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rank[a] > rank[b]; });
   order.resize(static_cast<std::size_t>(number("expert_used_count", 0)));
   double sum = 0;
   for (const std::size_t e : order) sum += p[e];
-  const bool sums_to_one = file_.get_bool(arch_ + ".expert_weights_norm").value_or(!is("qwen2moe"));
+  const bool as_they_are = is("qwen2moe") || is("deepseek") || is("dots1") || is("glm4moe");
+  const bool sums_to_one = file_.get_bool(arch_ + ".expert_weights_norm").value_or(!as_they_are);
   const std::int64_t rows =
       matrix(block + "ffn_up_exps.weight").rows / static_cast<std::int64_t>(p.size());
   Row y(x.size(), 0);
@@ -385,7 +405,7 @@ Row Model::experts(const std::string& block, const Row& x) {
 Row Model::feed_forward(const std::string& block, const Row& x) {
   if (has(block + "ffn_gate_inp.weight")) return experts(block, x);
   Row up, gate;
-  if (is("phi3")) {
+  if (is("phi3") || is("glm4")) {
     const std::int64_t half = matrix(block + "ffn_up.weight").rows / 2;
     gate = times(block + "ffn_up.weight", x, 0, half);
     up = times(block + "ffn_up.weight", x, half, half);
@@ -402,6 +422,8 @@ Row Model::feed_forward(const std::string& block, const Row& x) {
       up[i] = gelu(up[i]);
     } else if (is("gpt2") || is("starcoder2")) {
       up[i] = gelu_new(up[i]);
+    } else if (is("nemotron")) {
+      up[i] = up[i] > 0 ? up[i] * up[i] : 0;
     } else {
       up[i] *= arch_.rfind("gemma", 0) == 0 ? gelu_new(gate[i]) : silu(gate[i]);
     }
@@ -439,8 +461,9 @@ Rows Model::embed(const std::vector<std::int32_t>& tokens) {
 Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
   Rows x = embed(tokens);
   const double residual = arch_.rfind("granite", 0) == 0 ? number("residual_scale", 1) : 1;
-  const bool before = !is("olmo2") && !is("bert");
-  const bool behind = is("gemma2") || is("gemma3") || is("olmo2");
+  const bool before = !is("olmo2") && !is("bert") && !is("exaone4");
+  const bool behind = is("gemma2") || is("gemma3") || is("olmo2") || is("exaone4") || is("glm4");
+  const bool named_behind = is("gpt-oss") || is("seed_oss") || is("glm4moe");
   for (std::int64_t l = 0; l < layers_; ++l) {
     const std::string block = "blk." + std::to_string(l) + ".";
     Rows in = x;
@@ -449,9 +472,14 @@ Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
     }
     const Rows a = attention(l, in);
     for (std::size_t t = 0; t < x.size(); ++t) {
+      if (is("command-r") || is("cohere2")) {  // the two blocks beside each other
+        add(x[t], a[t]);
+        add(x[t], feed_forward(block, in[t]));
+        continue;
+      }
       add(x[t], behind ? norm(block + "post_attention_norm", a[t]) : a[t], residual);
       if (is("bert")) x[t] = norm(block + "attn_output_norm", x[t]);
-      const std::string name = is("gpt-oss") ? "post_attention_norm" : "ffn_norm";
+      const std::string name = named_behind ? "post_attention_norm" : "ffn_norm";
       const Row f = feed_forward(block, before ? norm(block + name, x[t]) : x[t]);
       add(x[t], behind ? norm(block + "post_ffw_norm", f) : f, residual);
       if (is("bert")) x[t] = norm(block + "layer_output_norm", x[t]);
@@ -467,7 +495,8 @@ Rows Model::logits(const std::vector<std::int32_t>& tokens) {
   Rows out;
   const bool own = has("output.weight");
   const double cap = number("final_logit_softcapping", is("gemma2") ? 30 : 0);
-  const double divisor = arch_.rfind("granite", 0) == 0 ? number("logit_scale", 1) : 1;
+  double divisor = arch_.rfind("granite", 0) == 0 ? number("logit_scale", 1) : 1;
+  if (is("command-r") || is("cohere2")) divisor = 1 / number("logit_scale", 1);
   for (const Row& row : hidden(tokens)) {
     out.push_back(times(own ? "output.weight" : "token_embd.weight", row));
     for (double& v : out.back()) {

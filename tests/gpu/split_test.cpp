@@ -78,13 +78,14 @@ TEST_P(GpuSplit, HasTheBitsOfOneDevice) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuSplit,
                          ::testing::Values("llama", "gemma2", "mixtral", "qwen2moe", "olmo2",
-                                           "phi3", "gpt2", "bert", "gpt-oss"),
+                                           "phi3", "gpt2", "bert", "gpt-oss", "glm4moe",
+                                           "command-r"),
                          [](const auto& info) { return test_name(info.param); });
 
 // Rows that products read as bytes go from device to device too, or are made of floats behind it.
 TEST(GpuSplits, BytesHaveTheBitsOfOneDevice) {
   HF_NEEDS_DEVICE();
-  for (const char* architecture : {"llama", "qwen2moe", "gpt2"}) {
+  for (const char* architecture : {"llama", "qwen2moe", "gpt2", "glm4moe"}) {
     const FamilyModel m = make_family(architecture, 4, 40, "q8_0");  // sizes that fill no panel
     RunOptions options = gpu::on_device();
     options.kernels = "t2";

@@ -112,6 +112,14 @@ std::uint64_t gated_hash(const Kernels& kernels) {
   return hash_of(gate);
 }
 
+std::uint64_t squared_hash(const Kernels& kernels) {
+  Integers in;
+  std::vector<float> x(512);
+  for (float& v : x) v = in.number() * 6;
+  kernels.activate(Activate::kReluSquared, x.data(), nullptr, 512);
+  return hash_of(x);
+}
+
 std::uint64_t attention_hash(const Kernels& kernels, bool ranged = false,
                              const float* sinks = nullptr) {
   constexpr std::int32_t kDim = 64, kTokens = 600;
@@ -179,6 +187,7 @@ TEST(Golden, BitsOfThisKernelsRev) {
         << name;
     EXPECT_EQ(more_hash(kernels), 158034254974106998u) << name;
     EXPECT_EQ(gated_hash(kernels), 13161700307365131759u) << name;
+    EXPECT_EQ(squared_hash(kernels), 18074471487770572838u) << name;
   }
 }
 

@@ -61,6 +61,8 @@ TEST(Activate, AgreesWithFloat64) {
   expect_function(
       activation(Activate::kGeluErf),
       [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }, 3e-7, 4e-7);
+  expect_function(
+      activation(Activate::kReluSquared), [](double x) { return x > 0 ? x * x : 0; }, 1e-7, 1e-37);
 }
 
 TEST(Activate, SwigluOfGptOssIsBoundedOnBothSides) {

@@ -25,12 +25,16 @@ class Builder {
     HF_CHECKED(ropes());
     for (std::int32_t layer = 0; layer < s_.layers; ++layer) {
       layer_ = layer;
+      if (f_.parallel) {
+        HF_CHECKED(parallel_blocks());
+        continue;
+      }
       HF_CHECKED(attention());
-      HF_CHECKED(s_.experts > 0 ? experts() : feed_forward());
+      HF_CHECKED(s_.experts > 0 && layer >= s_.dense_layers ? experts() : feed_forward());
     }
     layer_ = -1;
     HF_CHECKED(logits());
-    HF_CHECKED(take_.all_taken());
+    HF_CHECKED(take_.all_taken(s_));
     return std::move(p_);
   }
 
@@ -56,11 +60,11 @@ class Builder {
   }
   Result<void> norm(Op& op, const char* name) {
     HF_TRY(op.w[0], take_.vector(named(name) + ".weight", s_.width));
-    return bias(op, 0, name, f_.norm == plan::NormKind::kLayer);
+    return bias(op, 0, name, f_.norm == plan::NormKind::kLayer && f_.norm_bias);
   }
   Result<void> ffn_norm(Op& op) {
     if (!f_.pre_norm) return {};
-    return norm(op, std::string(f_.ffn_norm).c_str());
+    return norm(op, f_.parallel ? "attn_norm" : std::string(f_.ffn_norm).c_str());
   }
   Result<void> own_norm(OpKind kind, const char* name) {
     Op op = make(kind);
@@ -145,7 +149,7 @@ class Builder {
     Op rows = make(OpKind::kQkNorm);
     rows.rope = op.rope;
     Op& normed = op.row_norm ? rows : op;
-    if (f_.qk_norm != plan::QkNorm::kNone) {
+    if (s_.qk_norm) {
       const std::int64_t q = op.row_norm ? q_rows_ : s_.head_dim;
       const std::int64_t k = op.row_norm ? kv_rows_ : s_.head_dim;
       HF_TRY(normed.w[4], take_.vector(named("attn_q_norm") + ".weight", q));
@@ -153,6 +157,16 @@ class Builder {
     }
     p_.ops.push_back(op);
     if (op.row_norm) p_.ops.push_back(rows);
+    return {};
+  }
+
+  /// Both are computed of x before either is added to it.
+  Result<void> parallel_blocks() {
+    HF_CHECKED(attention());
+    const Op out = p_.ops.back();
+    p_.ops.pop_back();
+    HF_CHECKED(feed_forward());
+    p_.ops.insert(p_.ops.end() - 1, out);
     return {};
   }
 
@@ -212,6 +226,9 @@ class Builder {
     HF_CHECKED(ffn_norm(route));
     HF_TRY(route.w[1], matrix("ffn_gate_inp", s_.experts, s_.width));
     HF_CHECKED(bias(route, 1, "ffn_gate_inp", f_.expert_bias));
+    if (p_.details.choice_bias) {
+      HF_TRY(route.w[3], take_.vector(named("exp_probs_b") + ".bias", s_.experts));
+    }
     const bool gate = s_.shared_ff > 0 && f_.shared_gate;
     if (gate) {
       HF_TRY(route.w[2], take_.vector(named("ffn_gate_inp_shexp") + ".weight", s_.width));

@@ -89,9 +89,9 @@ Result<WeightRef> Taker::vector_part(const std::string& name, std::int64_t n, st
   return WeightRef{t, part, 1, first};
 }
 
-Result<void> Taker::all_taken() const {
+Result<void> Taker::all_taken(const plan::ModelShape& shape) const {
   for (const gguf::TensorInfo& t : file_.tensors()) {
-    if (taken_.count(t.name) > 0) continue;
+    if (taken_.count(t.name) > 0 || plan::is_left_out(t.name, shape)) continue;
     return Error{Errc::kUnsupported,
                  where(t.name) + dims_text(t) + " is no part of this architecture as we know it"};
   }

@@ -24,7 +24,8 @@ class Taker {
   Result<WeightRef> vectors(const std::string& name, std::int64_t n, std::int64_t matrices);
   Result<WeightRef> vector_part(const std::string& name, std::int64_t n, std::int64_t first,
                                 std::int64_t part);
-  Result<void> all_taken() const;
+  /// But for those of layers that are left out.
+  Result<void> all_taken(const plan::ModelShape& shape) const;
   const gguf::File& file() const { return file_; }
 
  private:

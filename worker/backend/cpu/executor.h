@@ -39,6 +39,7 @@ struct PackedOp {
   const float* bias[3] = {};  // q, k, v; of out and down; of gate and up; of experts each one's
   const float* head_norm[2] = {};  // q, k
   const float* gate = nullptr;     // kRoute: of the shared expert
+  const float* choice = nullptr;   // kRoute: [experts], added to scores where they are chosen
   const float* types = nullptr;    // kEmbedMore
   const float* sinks = nullptr;    // kAttention: [heads]
   plan::NormKind norm_kind = plan::NormKind::kRms;
@@ -176,6 +177,7 @@ class CpuExecutor final : public backend::Executor {
                    std::int64_t stride);
   void attend(const PackedOp& op, int worker);
   FloatRows rows_of_f(const PackedOp& op, std::int64_t p0, int worker);
+  void end_rows_of_f(const PackedOp& op, std::int64_t rows) const;
   void hand_on(const PackedOp& op, const float* f, std::int64_t i, std::int64_t p0,
                std::int64_t p1) const;
   void add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker);
@@ -197,7 +199,8 @@ class CpuExecutor final : public backend::Executor {
 
   // experts.cpp
   void route(const PackedOp& op, int worker);
-  void choose(std::int64_t row, float* scratch);
+  void choose(const PackedOp& op, std::int64_t row, float* p);
+  double score_experts(float* p, bool whole) const;
   void add_bias(const float* bias, std::int64_t p0, const FloatRows& to, std::int64_t rows,
                 std::int64_t n) const;
   void group_slots();
@@ -248,6 +251,7 @@ class CpuExecutor final : public backend::Executor {
   RopeTable rope_tables_[2];
   bool expert_norm_ = true;
   float expert_scale_ = 1;
+  plan::Router router_ = plan::Router::kSoftmax;
 
   float* x_ = nullptr;  // [batch][x_stride]
   float* h_ = nullptr;  // [batch][x_stride]

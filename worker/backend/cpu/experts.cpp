@@ -62,7 +62,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   });
   pool_.barrier();
   for (std::int64_t i = share.first; i < share.last; ++i) {
-    choose(i, routing_.logits + i * routing_.stride);
+    choose(op, i, routing_.logits + i * routing_.stride);
   }
   pool_.barrier();
   if (worker == 0) group_slots();
@@ -75,15 +75,36 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   }
 }
 
-/// The experts of a row and their weights: softmax over all, the largest, ties to the lower number.
-void CpuExecutor::choose(std::int64_t row, float* p) {
+/// The router's products become scores in place: e^(p - the largest), whose sum comes back, or with
+/// `whole` that over the sum; or each one's sigmoid.
+double CpuExecutor::score_experts(float* p, bool whole) const {
   const std::int64_t n = shape_.experts;
-  float top = p[0];
-  for (std::int64_t e = 1; e < n; ++e) top = p[e] > top ? p[e] : top;
-  for (std::int64_t e = 0; e < n; ++e) p[e] -= top;
+  const bool softmax = router_ == plan::Router::kSoftmax;
+  float top = softmax ? p[0] : 0;
+  for (std::int64_t e = 1; e < n && softmax; ++e) top = p[e] > top ? p[e] : top;
+  for (std::int64_t e = 0; e < n; ++e) p[e] = softmax ? p[e] - top : -p[e];
   kernels_.exp(p, p, routing_.stride);
-  double all = 0;
-  for (std::int64_t e = 0; e < n; ++e) all += static_cast<double>(p[e]);
+  double all = softmax ? 0 : 1;
+  for (std::int64_t e = 0; e < n; ++e) {
+    if (softmax) {
+      all += static_cast<double>(p[e]);
+    } else {
+      p[e] = 1.0f / (1.0f + p[e]);
+    }
+  }
+  if (!softmax || !whole) return all;
+  for (std::int64_t e = 0; e < n; ++e) p[e] = static_cast<float>(static_cast<double>(p[e]) / all);
+  return 1;
+}
+
+/// The experts of a row and their weights: those of the largest scores, with the bias of choices
+/// where there is one; ties to the lower number.
+void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
+  const std::int64_t n = shape_.experts;
+  const double all = score_experts(p, op.choice != nullptr);
+  const auto rank = [&](std::int64_t e) {
+    return op.choice != nullptr ? p[e] + op.choice[e] : p[e];
+  };
   const std::int64_t used = shape_.experts_used;
   std::int32_t* chosen = routing_.expert + row * used;
   float* weight = routing_.weight + row * used;
@@ -93,7 +114,7 @@ void CpuExecutor::choose(std::int64_t row, float* p) {
     for (std::int64_t e = 0; e < n; ++e) {
       bool taken = false;
       for (std::int64_t v = 0; v < u; ++v) taken |= chosen[v] == e;
-      if (!taken && (best < 0 || p[e] > p[best])) best = e;
+      if (!taken && (best < 0 || rank(e) > rank(best))) best = e;
     }
     chosen[u] = static_cast<std::int32_t>(best);
     sum += static_cast<double>(p[best]);

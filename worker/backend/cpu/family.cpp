@@ -271,9 +271,11 @@ Activate activate_of(plan::Activation activation) {
     case plan::Activation::kGeluErf:
       return Activate::kGeluErf;
     case plan::Activation::kSwigluOai:
+      return Activate::kSwigluOai;
+    case plan::Activation::kReluSquared:
       break;
   }
-  return Activate::kSwigluOai;
+  return Activate::kReluSquared;
 }
 
 std::optional<KvType> kv_type_of(std::string_view name) {

@@ -421,6 +421,16 @@ FloatRows CpuExecutor::rows_of_f(const PackedOp& op, std::int64_t p0, int worker
   return {workers_[static_cast<std::size_t>(worker)].piece, kPieceCols};
 }
 
+/// What lies behind f's rows in the last block of a product's k may be of a wider layer, or of rows
+/// in a form: no numbers.
+void CpuExecutor::end_rows_of_f(const PackedOp& op, std::int64_t rows) const {
+  const std::int64_t n = op.matrix[0].panels * kLanes;
+  const std::int64_t more = round_up(n, kSpan) - n;
+  for (std::int64_t i = 0; i < rows && more > 0 && op.hands_on.writing == nullptr; ++i) {
+    std::memset(f_ + i * f_stride_ + n, 0, static_cast<std::size_t>(more) * sizeof(float));
+  }
+}
+
 /// Panels [p0, p1) of row i of f, finished, for the product that comes next.
 void CpuExecutor::hand_on(const PackedOp& op, const float* f, std::int64_t i, std::int64_t p0,
                           std::int64_t p1) const {

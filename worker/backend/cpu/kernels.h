@@ -94,7 +94,7 @@ struct AttentionArgs {
 /// Two tiles of amx.
 inline constexpr std::size_t kAloneBytes = 2048;
 
-enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai };
+enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai, kReluSquared };
 
 /// Queries (tokens x group) of one call are at most this many, or one token's group if larger. A
 /// family says how many it wants (Kernels::attention_queries).

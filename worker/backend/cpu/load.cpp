@@ -58,11 +58,6 @@ bool needs_more(const Op& op, bool causal) {
   }
 }
 
-/// Rows of the widest dense feed-forward; 0 in a model of experts alone.
-std::int64_t dense_ff(const plan::ModelShape& s) {
-  return s.experts > 0 ? s.shared_ff : s.ff;
-}
-
 }  // namespace
 
 /// Fills a fresh executor. Two passes over the program: the first with no memory learns the size.
@@ -110,17 +105,18 @@ class Loader {
     // A little more than needed, so that rows of a power of two do not fall into one cache set.
     to_.x_stride_ = round_up(s.width, kSpan) + kLanes;
     to_.a_stride_ = round_up(s.heads * s.head_dim, kSpan) + kLanes;
-    to_.f_stride_ = round_up(dense_ff(s), kSpan) + kLanes;
+    to_.f_stride_ = round_up(plan::dense_ff(s), kSpan) + kLanes;
     to_.e_stride_ = round_up(s.expert_ff, kSpan) + kLanes;
     to_.k_stride_ = s.kv_heads * to_.head_pad_ + kLanes;
     to_.routing_.stride = round_up(s.experts, kLanes);
     to_.expert_norm_ = program_.details.expert_weights_norm;
     to_.expert_scale_ = static_cast<float>(program_.details.expert_weights_scale);
+    to_.router_ = program_.details.router;
     to_.q_stride_ = s.heads * to_.head_pad_ + kLanes;
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);
     to_.pairs_ = s.rope_dims / 2;
-    const std::int64_t widest = std::max({s.width, s.heads * s.head_dim, dense_ff(s),
+    const std::int64_t widest = std::max({s.width, s.heads * s.head_dim, plan::dense_ff(s),
                                           s.experts > 0 ? s.expert_ff : std::int64_t{0}});
     to_.row_blocks_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
   }
@@ -200,6 +196,7 @@ class Loader {
         return place_norm(op, out, carver);
       case OpKind::kRoute:
         HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.gate));
+        HF_CHECKED(optional(op.w[3], op.w[3].rows, carver, out.choice));
         break;
       case OpKind::kNormGateUp:
       case OpKind::kExpertGateUp:

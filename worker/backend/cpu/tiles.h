@@ -99,6 +99,7 @@ void CpuExecutor::gate_up_pieces(const PackedOp& op, int worker, F finish) {
       finish(gate, gated ? tile + i * tile_cols_ : nullptr, p0, (p1 - p0) * kLanes);
       hand_on(op, gate, i, p0, p1);
     }
+    if (p1 == op.matrix[0].panels) end_rows_of_f(op, h.rows);
   });
 }
 

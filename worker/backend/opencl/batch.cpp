@@ -33,10 +33,10 @@ bool alike(const DeviceOp& a, const DeviceOp& b) {
     const auto there = [](std::int32_t at) { return at >= 0; };
     return std::tuple(op.kind, op.norm_kind, there(op.norm_at), there(op.norm_bias_at),
                       there(op.bias_at[0]), there(op.bias_at[1]), there(op.head_norm_at[0]),
-                      there(op.head_norm_at[1]), there(op.gate_at), there(op.sinks_at), op.activate,
-                      op.gated, op.from_h, op.to_h, op.gate_rows, op.row_norm, op.rope,
-                      op.window > 0, op.scale != 1, op.cap > 0, op.norm_inside,
-                      there(op.next_norm_at), op.may_finish);
+                      there(op.head_norm_at[1]), there(op.gate_at), there(op.choice_at),
+                      there(op.sinks_at), op.activate, op.gated, op.from_h, op.to_h, op.gate_rows,
+                      op.row_norm, op.rope, op.window > 0, op.scale != 1, op.cap > 0,
+                      op.norm_inside, there(op.next_norm_at), op.may_finish);
   };
   return key(a) == key(b) && alike(a.products, b.products);
 }

@@ -43,6 +43,7 @@ struct DeviceOp {
   std::int32_t bias_at[2] = {-1, -1};
   std::int32_t head_norm_at[2] = {-1, -1};  // q, k
   std::int32_t gate_at = -1;                // kRoute: of the shared expert
+  std::int32_t choice_at = -1;              // kRoute: added to scores where experts are chosen
   std::int32_t types_at = -1;               // kEmbedMore
   std::int32_t sinks_at = -1;               // kAttention
   cpu::Activate activate = cpu::Activate::kSilu;
@@ -50,6 +51,8 @@ struct DeviceOp {
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
   std::int32_t rope = -1;
   std::int32_t window = 0;
+  std::int64_t inner = 0;  // kOutAdd, kDownAdd: values of a row that goes in
+  bool apart = false;      // kNormGateUp, kDownAdd: by Scratch::s
   float scale = 1, cap = 0;
   bool norm_inside = false;  // its product norms the rows (kernels/product.cl)
   /// Of the next operation's norm, where this one leaves the whole of x and may spread it for that.
@@ -78,6 +81,7 @@ struct Scratch {
   Rows qkv;                     // [batch]: heads of q, of k, of v, head_pad apart
   Rows a;                       // [batch]
   Rows f;                       // [batch]
+  Rows s;                       // [batch]: f of shared experts, where layers without experts have f
   Rows wanted;                  // [logit rows]: rows of x that want logits
   Rows logits;                  // [logit rows], stride = vocab
   Buffer best;                  // [logit rows]: where the greatest one is
@@ -221,7 +225,8 @@ class OpenclExecutor final : public backend::Executor {
   void qk_norm(const DeviceOp& op);
   void attend(const DeviceOp& op);
   std::int32_t sides() const;
-  void out_or_down(const DeviceOp& op, const Rows& in, std::int64_t n, bool are_records);
+  void out_or_down(const DeviceOp& op, const Rows& in, bool are_records);
+  const Rows& rows_of_f(const DeviceOp& op) const { return op.apart ? scratch_.s : scratch_.f; }
   void gate_up(const DeviceOp& op);
   bool gated_products(const DeviceOp& op, const From& from, Into into);
   void logits(const DeviceOp& op);
@@ -257,6 +262,7 @@ class OpenclExecutor final : public backend::Executor {
   cpu::KvType kv_type_;
   bool expert_norm_ = true;
   float expert_scale_ = 1;
+  plan::Router router_ = plan::Router::kSoftmax;
   bool ends_ = true;            // has the logits
   std::int32_t vocab_ = 0;      // rows of the output that are here
   std::int64_t all_heads_ = 0;  // of q, on all devices

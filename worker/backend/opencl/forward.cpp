@@ -28,10 +28,9 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
     case model::OpKind::kAttention:
       return attend(op);
     case model::OpKind::kOutAdd:
-      return out_or_down(op, scratch_.a, all_heads_ * shape_.head_dim, a_records_);
+      return out_or_down(op, scratch_.a, a_records_);
     case model::OpKind::kDownAdd:
-      return out_or_down(op, scratch_.f, shape_.experts > 0 ? shape_.shared_ff : shape_.ff,
-                         f_records_);
+      return out_or_down(op, rows_of_f(op), f_records_);
     case model::OpKind::kNormGateUp:
       return gate_up(op);
     case model::OpKind::kNormAdd:
@@ -129,14 +128,14 @@ void OpenclExecutor::attend(const DeviceOp& op) {
              std::int32_t{a_records_});
 }
 
-/// Of rows of n values.
-void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in, std::int64_t n,
-                                 bool are_records) {
+void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in, bool are_records) {
   From from;
   from.x = in.get();
   from.stride = in.stride;
   from.rows = static_cast<std::int32_t>(tokens_.size());
-  if (ways_.records && !are_records) as_records(from.x, from.stride, from.rows, n, from.x);
+  if (ways_.records && !are_records) {
+    as_records(from.x, from.stride, from.rows, op.inner, from.x);
+  }
   if (op.to_h) h_records_ = false;
   Into into;
   into.y = op.to_h ? scratch_.h.get() : scratch_.x.get();
@@ -152,8 +151,8 @@ void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in, std::int64_
 void OpenclExecutor::gate_up(const DeviceOp& op) {
   const From from = normed(op, scratch_.x, static_cast<std::int32_t>(tokens_.size()));
   Into into;
-  into.y = scratch_.f.get();
-  into.stride = scratch_.f.stride;
+  into.y = rows_of_f(op).get();
+  into.stride = rows_of_f(op).stride;
   into.bias_at = op.bias_at[0];
   into.second_bias_at = op.bias_at[1];
   f_records_ = gated_products(op, from, into);
@@ -190,6 +189,7 @@ void OpenclExecutor::route(const DeviceOp& op) {
   queue_.run(kernels_.choose_experts, {rows, 1, 1, 1}, scratch_.scores.get(),
              scratch_.scores.stride, static_cast<std::int32_t>(shape_.experts),
              static_cast<std::int32_t>(shape_.experts_used), std::int32_t{expert_norm_},
+             std::int32_t{router_ == plan::Router::kSigmoid}, weights_.vectors(), op.choice_at,
              expert_scale_, scratch_.expert.get(), scratch_.weight.get());
   if (op.gate_at < 0) return;
   queue_.run(kernels_.open_gate, {rows, 1, kNormItems, 1}, from.x, from.stride, weights_.vectors(),

@@ -82,9 +82,11 @@ void Loader::measure_scratch() {
   wish_rows(s.qkv, batch, (shape_.heads + 2 * shape_.kv_heads) * to_.head_pad_, "rows of q, k, v");
   wish_rows(s.a, batch, round_up(to_.all_heads_ * shape_.head_dim, cpu::kSpan),
             "rows of attention");
-  const std::int64_t ff = shape_.experts > 0 ? shape_.shared_ff : shape_.ff;
-  wish_rows(s.f, batch, round_up(std::max<std::int64_t>(ff, 1), cpu::kSpan),
-            "rows of the feed-forward");
+  const std::int64_t ff = std::max<std::int64_t>(plan::dense_ff(shape_), 1);
+  wish_rows(s.f, batch, round_up(ff, cpu::kSpan), "rows of the feed-forward");
+  if (shape_.dense_layers > 0 && shape_.shared_ff > 0) {
+    wish_rows(s.s, batch, round_up(shape_.shared_ff, cpu::kSpan), "rows of the shared expert");
+  }
   if (shape_.causal && to_.ends_) {
     wish_rows(s.wanted, logit_rows, width, "rows that want logits");
     wish_rows(s.logits, logit_rows, to_.vocab_, "rows of logits");
@@ -330,6 +332,7 @@ OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Pr
       kv_type_(kv_type),
       expert_norm_(program.details.expert_weights_norm),
       expert_scale_(static_cast<float>(program.details.expert_weights_scale)),
+      router_(program.details.router),
       weights_(station_->device().max_alloc) {
   const Probe& found = station_->probed(options.cache_dir);
   ways_ = ways_of(station_->device(), found, tier_of(options.kernels).value_or(found.tier));

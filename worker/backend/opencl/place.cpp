@@ -55,6 +55,7 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
     case OpKind::kOutAdd:
     case OpKind::kDownAdd:
     case OpKind::kExpertDownAdd: {
+      out.inner = op.w[0].cols;
       HF_CHECKED(add_product(op.w[0], out));
       HF_TRY(out.bias_at[0],
              to_.weights_.add_vector({op.bias[0]}, op.w[0].rows / op.w[0].matrices));
@@ -65,6 +66,7 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
       return place_norm(op, out);
     case OpKind::kRoute: {
       HF_TRY(out.gate_at, to_.weights_.add_vector({op.w[2]}, op.w[2].rows));
+      HF_TRY(out.choice_at, to_.weights_.add_vector({op.w[3]}, op.w[3].rows));
       break;
     }
     case OpKind::kNormGateUp:
@@ -88,10 +90,12 @@ void Loader::link() {
   std::vector<DeviceOp>& ops = to_.ops_;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     DeviceOp& op = ops[i];
+    op.apart = op.kind == OpKind::kNormGateUp && op.from_h && shape_.dense_layers > 0;
     op.norm_inside = (op.kind == OpKind::kNormQkv || op.kind == OpKind::kNormGateUp) &&
                      op.norm_at >= 0 && op.norm_kind == plan::NormKind::kRms;
     if (i == 0) continue;
     DeviceOp& before = ops[i - 1];
+    if (op.kind == OpKind::kDownAdd) op.apart = before.apart;
     if (op.norm_inside) link_norm(before, op);
     if (op.kind != OpKind::kAttention || before.kind != OpKind::kNormQkv || before.row_norm) {
       continue;

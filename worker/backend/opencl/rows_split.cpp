@@ -75,7 +75,7 @@ class RowsSplit final : public Group {
       case model::OpKind::kAttention:
         return &s.a;
       case model::OpKind::kNormGateUp:
-        return &s.f;
+        return op.apart ? &s.s : &s.f;
       case model::OpKind::kExpertGateUp:
         return &s.e;
       default:
@@ -177,7 +177,7 @@ Result<std::unique_ptr<backend::Executor>> load_rows_split(const std::vector<Dev
   }
   std::uint64_t bytes = 0;
   const Scratch& s = parts[0]->scratch();
-  for (const Rows* rows : {&s.x, &s.h, &s.a, &s.f, &s.e}) {
+  for (const Rows* rows : {&s.x, &s.h, &s.a, &s.f, &s.s, &s.e}) {
     bytes = std::max(bytes, rows->buffer.bytes());
   }
   HF_TRY(auto host, take_host(parts, stations.peers, bytes));

@@ -1,12 +1,13 @@
 // Mixture of experts. A slot is a row of the batch at one of its experts; a row's slots lie side by
 // side, ordered by rising expert.
 
-// A row's experts and their weights: softmax over all, the largest, ties to the lower number. The
-// weights sum to 1 if `normed`. One item a row: experts are few.
-__kernel void choose_experts(__global float* scores, int stride, int experts, int used, int normed,
-                             float scale, __global int* expert, __global float* weight) {
-  __global float* p = scores + (long)get_global_id(0) * stride;
-  __global int* chosen = expert + get_global_id(0) * used;
+// A router's products become scores in place: e^(p - the largest), whose sum comes back, or each
+// one's sigmoid.
+float score_experts(__global float* p, int experts, int sigmoid) {
+  if (sigmoid) {
+    for (int e = 0; e < experts; ++e) p[e] = 1.0f / (1.0f + exp_of(-p[e]));
+    return 1.0f;
+  }
   float top = p[0];
   for (int e = 1; e < experts; ++e) top = p[e] > top ? p[e] : top;
   float all = 0.0f;
@@ -14,13 +15,31 @@ __kernel void choose_experts(__global float* scores, int stride, int experts, in
     p[e] = exp_of(p[e] - top);
     all = all + p[e];
   }
+  return all;
+}
+
+// A row's experts and their weights: the largest scores, with the bias of choices where there is
+// one; ties to the lower number. The weights sum to 1 if `normed`. One item a row: experts are few.
+__kernel void choose_experts(__global float* scores, int stride, int experts, int used, int normed,
+                             int sigmoid, __global const float* vectors, int choice_at, float scale,
+                             __global int* expert, __global float* weight) {
+  __global float* p = scores + (long)get_global_id(0) * stride;
+  __global int* chosen = expert + get_global_id(0) * used;
+  float all = score_experts(p, experts, sigmoid);
+  if (choice_at >= 0 && !sigmoid) {  // a bias is added to what sums to 1
+    for (int e = 0; e < experts; ++e) p[e] = p[e] / all;
+    all = 1.0f;
+  }
   float sum = 0.0f;
   for (int u = 0; u < used; ++u) {
     int best = -1;
+    float most = 0.0f;
     for (int e = 0; e < experts; ++e) {
       int taken = 0;
       for (int v = 0; v < u; ++v) taken |= chosen[v] == e;
-      if (!taken && (best < 0 || p[e] > p[best])) best = e;
+      if (taken) continue;
+      const float rank = choice_at >= 0 ? p[e] + vectors[choice_at + e] : p[e];
+      if (best < 0 || rank > most) best = e, most = rank;
     }
     chosen[u] = best;
     sum = sum + p[best];

@@ -74,9 +74,17 @@ float swiglu_oai_of(float gate, float up) {
   return g / (1.0f + exp_of(g * -1.702f)) * (u + 1.0f);
 }
 
+// max(x, 0)^2.
+float relu_squared_of(float x) {
+  return x < 0.0f ? 0.0f : x * x;
+}
+
 // By the number of cpu::Activate.
 float activated(int which, float x) {
-  return which == 0 ? silu_of(x) : which == 1 ? gelu_tanh_of(x) : gelu_erf_of(x);
+  return which == 0   ? silu_of(x)
+         : which == 1 ? gelu_tanh_of(x)
+         : which == 2 ? gelu_erf_of(x)
+                      : relu_squared_of(x);
 }
 float gated_by(int which, float gate, float up) {
   return which == 3 ? swiglu_oai_of(gate, up) : activated(which, gate) * up;
