@@ -104,7 +104,7 @@ Result<void> Assembler::check(const std::string& name, const StoredTensor& store
 
 Result<void> Assembler::take(const std::string& name, const StoredTensor& stored) {
   if (name.ends_with("rotary_emb.inv_freq")) return {};  // what everybody computes
-  if (const LeftOut* rule = left_out(family_, name)) {
+  if (const LeftOut* rule = left_out(family_, name, sizes_.layers)) {
     if (rule->what != nullptr) ++left_out_[rule->what];
     return {};
   }

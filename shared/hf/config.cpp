@@ -23,6 +23,7 @@ class ConfigReader {
   Result<Sizes> run(const std::string& name) {
     writer_.set_string("general.architecture", family_.architecture);
     writer_.set_string("general.name", name);
+    HF_TRY(sizes_.layers, whole(names_.layers, -1));
     HF_CHECKED(copy(names_.layers, "block_count"));
     HF_CHECKED(copy(names_.context, "context_length"));
     HF_CHECKED(copy(names_.width, "embedding_length"));
@@ -183,6 +184,12 @@ class ConfigReader {
         {"add_cross_attention", false},
         {"position_embedding_type", family_.encoder ? json("absolute") : json()},
         {"swiglu_limit", 7.0},
+        {"n_group", 1},
+        {"topk_group", 1},
+        {"scoring_func", "sigmoid"},
+        {"use_parallel_residual", false},
+        {"qk_layernorm", false},
+        {"use_qk_norm", family_.model_type == std::string_view("cohere") ? json(false) : json()},
         {"scale_attn_weights", true},
         {"scale_attn_by_inverse_layer_idx", false}};
     for (const auto& [name, harmless] : kHarmless) {
@@ -206,7 +213,7 @@ class ConfigReader {
     }
     HF_TRY(const std::int64_t step, whole("no_rope_layer_interval", 4));
     const std::int64_t usual = std::max<std::int64_t>(family_.window_period, 1);
-    HF_TRY(const std::int64_t period, whole("sliding_window_pattern", usual));
+    HF_TRY(const std::int64_t period, window_period(usual));
     if (step != 4) return unsupported("no_rope_layer_interval is not 4");
     if (period != usual && absent(config_, "layer_types")) {
       return unsupported("sliding_window_pattern is not " + std::to_string(usual));
@@ -214,6 +221,18 @@ class ConfigReader {
     HF_TRY(const double local, real(config_, "rope_local_base_freq", 10000));
     if (local != 10000) return unsupported("rope_local_base_freq is not 10000");
     return {};
+  }
+
+  /// A number, or the layers of a period by letters: "LLLG" is 4 (EXAONE 4).
+  Result<std::int64_t> window_period(std::int64_t usual) const {
+    const auto at = config_.find("sliding_window_pattern");
+    if (at == config_.end() || !at->is_string()) return whole("sliding_window_pattern", usual);
+    const auto letters = at->get<std::string>();
+    const bool known = !letters.empty() && letters.find('G') == letters.size() - 1 &&
+                       letters.find_first_not_of('L') == letters.size() - 1;
+    if (known) return static_cast<std::int64_t>(letters.size());
+    return unsupported("sliding_window_pattern is " + gguf::quoted(letters) +
+                       ", expected letters L and one G behind them");
   }
 
   Result<void> own_keys() {
@@ -227,7 +246,8 @@ class ConfigReader {
         continue;
       }
       if (!rule.real) {
-        const bool none = config_.at(rule.hf) == 0 && !to.ends_with("_count");
+        const bool may_be_none = !to.ends_with("_count") || to.starts_with("leading_");
+        const bool none = may_be_none && config_.at(rule.hf) == 0;
         if (!none) HF_CHECKED(copy(rule.hf, rule.gguf));
         continue;
       }

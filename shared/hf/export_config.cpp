@@ -132,9 +132,15 @@ class ConfigWriter {
   Result<void> feed_forward() {
     const bool experts = file_.get_u64(key("expert_count")).value_or(0) > 0;
     HF_CHECKED(copy("feed_forward_length", family_.names.ff, !experts));
-    const gguf::TensorInfo* up = file_.tensor("blk.0.ffn_up_exps.weight");
+    const gguf::TensorInfo* up = file_.tensor(expert_block() + "ffn_up_exps.weight");
     if (!out_.contains(family_.names.ff) && up != nullptr) out_[family_.names.ff] = up->dims[1];
     return {};
+  }
+
+  /// The first one with experts.
+  std::string expert_block() const {
+    const auto dense = file_.get_u64(key("leading_dense_block_count")).value_or(0);
+    return "blk." + std::to_string(dense) + ".";
   }
 
   Result<void> heads() {
@@ -154,6 +160,7 @@ class ConfigWriter {
     HF_CHECKED(copy("attention.key_length", "head_dim", false));
     used_.insert(key("attention.value_length"));
     head_dim_ = file_.get_u64(key("attention.key_length")).value_or(width / heads);
+    if (json::parse(family_.defaults).contains("head_dim")) out_["head_dim"] = head_dim_;
     const std::uint64_t value_length =
         file_.get_u64(key("attention.value_length")).value_or(head_dim_);
     if (value_length != head_dim_) {
@@ -205,7 +212,8 @@ class ConfigWriter {
     const auto norm = file_.get_bool(key("expert_weights_norm"));
     used_.insert(key("expert_weights_norm"));
     const double scale = real_key("expert_weights_scale").value_or(1);
-    if (scale != 0 && scale != 1) {
+    const bool has_place = out_.contains("routed_scaling_factor");
+    if (scale != 0 && scale != 1 && !has_place) {
       return unsupported(file_, "key \"" + key("expert_weights_scale") +
                                     "\" has no place in a folder of this family");
     }
@@ -215,7 +223,7 @@ class ConfigWriter {
       return unsupported(file_, "key \"" + key("expert_weights_norm") +
                                     "\" is false, which has no place in a folder of this family");
     }
-    const gguf::TensorInfo* up = file_.tensor("blk.0.ffn_up_exps.weight");
+    const gguf::TensorInfo* up = file_.tensor(expert_block() + "ffn_up_exps.weight");
     if (up == nullptr) return {};
     // Where the header leaves it to the tensors, and where a folder has one number for both.
     if (out_.contains("moe_intermediate_size") || family_.norm_topk) {
@@ -224,7 +232,7 @@ class ConfigWriter {
       used_.insert(key("expert_feed_forward_length"));
       out_[family_.names.ff] = up->dims[1];
     }
-    const gguf::TensorInfo* shared = file_.tensor("blk.0.ffn_up_shexp.weight");
+    const gguf::TensorInfo* shared = file_.tensor(expert_block() + "ffn_up_shexp.weight");
     for (const KeyRule& rule : family_.keys) {
       const bool about = std::string_view(rule.gguf) == "expert_shared_feed_forward_length";
       if (about && shared != nullptr) out_[rule.hf] = shared->dims[1];
@@ -244,7 +252,7 @@ class ConfigWriter {
                     {"embedding_scale", 1},
                     {"residual_scale", 1},
                     {"logit_scale", 1},
-                    {"expert_gating_func", 1},
+                    {"expert_gating_func", static_cast<double>(family_.gating)},
                     {"expert_group_count", 1},
                     {"expert_group_used_count", 1},
                     {"rope.scaling.factor", 1}};
@@ -285,11 +293,14 @@ class ConfigWriter {
       out_["head_dim"] = head_dim_;
       out_["query_pre_attn_scalar"] = wide ? width / heads : head_dim_;
     }
+    if (arch == "glm4moe") {
+      out_["use_qk_norm"] = file_.tensor("blk.0.attn_q_norm.weight") != nullptr;
+    }
     if (arch.starts_with("granite") && !out_.contains("attention_multiplier")) {
       const double usual = 1 / std::sqrt(static_cast<double>(head_dim_));
       out_["attention_multiplier"] = shortest(static_cast<double>(static_cast<float>(usual)));
     }
-    if (turned != head_dim_) {
+    if (turned != head_dim_ || json::parse(family_.defaults).contains("partial_rotary_factor")) {
       out_["partial_rotary_factor"] = static_cast<double>(turned) / static_cast<double>(head_dim_);
     }
     return {};

@@ -110,8 +110,12 @@ std::optional<Named> to_hf(const Family& family, std::string_view name) {
   return std::nullopt;
 }
 
-const LeftOut* left_out(const Family& family, std::string_view name) {
+const LeftOut* left_out(const Family& family, std::string_view name, std::int64_t layers) {
   const std::string known = canonical(family, name);
+  static const LeftOut kNext = {"model.layers.%.*", "layers that guess tokens ahead"};
+  if (const auto numbers = match(kNext.name, known); numbers && family.next_layers) {
+    if (std::stoll(numbers->layer) >= layers) return &kNext;
+  }
   for (const LeftOut& rule : family.left_out) {
     if (match(rule.name, known)) return &rule;
   }

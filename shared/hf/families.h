@@ -100,6 +100,8 @@ struct Family {
   const char* bias_key = nullptr;   // of config.json: whether q, k and v have biases
   std::int64_t window_period = 0;   // of GGUF's architecture: all layers but every n-th (1: all)
   const char* quantised = nullptr;  // quant_method of weights that its rules read
+  std::uint32_t gating = 1;         // expert_gating_func of GGUF that its routers have
+  bool next_layers = false;         // it may have some behind the others, which text does not need
   bool yarn_truncate = true;  // what "truncate" of yarn's scaling must say; true is its default
 };
 
@@ -125,11 +127,12 @@ struct Named {
 std::vector<Named> to_gguf(const Family& family, std::string_view name);
 /// The folder's name of a GGUF tensor; "#" stands in it for each expert's number.
 std::optional<Named> to_hf(const Family& family, std::string_view name);
-/// The rule of left_out that a folder's tensor falls under, or nullptr.
-const LeftOut* left_out(const Family& family, std::string_view name);
+/// The rule that a folder's tensor is left out by, or nullptr. `layers`: those that are computed.
+const LeftOut* left_out(const Family& family, std::string_view name, std::int64_t layers);
 
 /// What of config.json the view and its tensors need.
 struct Sizes {
+  std::int64_t layers = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;

@@ -35,6 +35,7 @@ class FolderOfFamily : public testing::TestWithParam<Case> {};
 
 /// What some seeds draw and no folder of the family can say: refused, never lost.
 std::string refusal_of(const std::string& architecture, std::uint64_t seed) {
+  if (architecture == "glm4moe") return seed % 4 == 3 ? "nextn_predict_layers" : "";
   const bool experts = architecture.find("moe") != std::string::npos || architecture == "mixtral";
   if (experts && seed % 4 == 3) return "expert_weights_scale";
   const bool no_biases = architecture == "mistral" || architecture == "mixtral";
@@ -89,8 +90,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"smollm3", "smollm3"}, Case{"granite", "granite"},
                     Case{"mixtral", "mixtral"}, Case{"qwen2moe", "qwen2_moe"},
                     Case{"qwen3moe", "qwen3_moe"}, Case{"granitemoe", "granitemoe"},
-                    Case{"starcoder2", "starcoder2"}, Case{"gpt2", "gpt2"}, Case{"bert", "bert"}),
-    [](const auto& info) { return std::string(info.param.architecture); });
+                    Case{"starcoder2", "starcoder2"}, Case{"gpt2", "gpt2"}, Case{"bert", "bert"},
+                    Case{"seed_oss", "seed_oss"}, Case{"ernie4_5", "ernie4_5"},
+                    Case{"exaone4", "exaone4"}, Case{"stablelm", "stablelm"},
+                    Case{"nemotron", "nemotron"}, Case{"glm4", "glm4"}, Case{"glm4moe", "glm4_moe"},
+                    Case{"dots1", "dots1"}, Case{"command-r", "cohere"},
+                    Case{"cohere2", "cohere2"}),
+    [](const auto& info) {
+      std::string name = info.param.architecture;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 /// Half floats: routers and tables of positions are kept in float32 by GGUF, the rest is not.
 TEST(FamilyFolder, HalfFloats) {
@@ -135,8 +145,23 @@ std::map<std::string, std::vector<std::uint64_t>> with_attention(
   return more;
 }
 
+/// What GLM-4.5 has beside such experts.
+std::map<std::string, std::vector<std::uint64_t>> with_glm(
+    std::map<std::string, std::vector<std::uint64_t>> glm) {
+  for (const char* which : {"gate_proj", "up_proj"}) {
+    const std::string name = which;
+    glm["model.layers.1.mlp.shared_experts." + name + ".weight"] = {64, 128};
+  }
+  glm["model.layers.1.mlp.shared_experts.down_proj.weight"] = {128, 64};
+  glm["lm_head.weight"] = {320, 128};
+  glm["model.layers.1.mlp.gate.e_score_correction_bias"] = {4};
+  glm["model.layers.1.self_attn.q_norm.weight"] = {32};
+  glm["model.layers.1.self_attn.k_norm.weight"] = {32};
+  return glm;
+}
+
 std::vector<Names> names_of_transformers() {
-  std::map<std::string, std::vector<std::uint64_t>> mixtral, qwen2, qwen3;
+  std::map<std::string, std::vector<std::uint64_t>> mixtral, qwen2, qwen3, glm;
   for (int e = 0; e < 4; ++e) {
     const std::string expert = "model.layers.1.block_sparse_moe.experts." + std::to_string(e);
     mixtral[expert + ".w1.weight"] = {256, 128};
@@ -150,6 +175,7 @@ std::vector<Names> names_of_transformers() {
   mixtral["model.layers.1.block_sparse_moe.gate.weight"] = {4, 128};
   qwen2["model.layers.1.mlp.gate.weight"] = {4, 128};
   qwen3 = qwen2;
+  glm = with_glm(qwen2);
   qwen3["model.layers.1.self_attn.q_norm.weight"] = {32};
   qwen3["model.layers.1.self_attn.k_norm.weight"] = {32};
   qwen2["lm_head.weight"] = {320, 128};
@@ -160,6 +186,16 @@ std::vector<Names> names_of_transformers() {
   return {{"mixtral", with_attention(mixtral)},
           {"qwen2moe", with_attention(qwen2)},
           {"qwen3moe", with_attention(qwen3)},
+          {"glm4moe", with_attention(glm)},
+          {"glm4", with_attention({{"model.layers.1.post_self_attn_layernorm.weight", {128}},
+                                   {"model.layers.1.post_mlp_layernorm.weight", {128}},
+                                   {"model.layers.1.mlp.gate_up_proj.weight", {512, 128}},
+                                   {"model.layers.1.mlp.down_proj.weight", {128, 256}}})},
+          {"nemotron", with_attention({{"model.norm.bias", {128}},
+                                       {"model.layers.1.input_layernorm.bias", {128}},
+                                       {"model.layers.1.post_attention_layernorm.bias", {128}},
+                                       {"model.layers.1.mlp.up_proj.weight", {256, 128}},
+                                       {"model.layers.1.mlp.down_proj.weight", {128, 256}}})},
           {"granitemoe",
            with_attention({{"model.layers.1.block_sparse_moe.input_linear.weight", {4, 512, 128}},
                            {"model.layers.1.block_sparse_moe.output_linear.weight", {4, 128, 256}},
@@ -299,6 +335,79 @@ TEST(FamilyFolder, KeysOfTransformers) {
       ASSERT_TRUE(config.contains(name)) << architecture << " " << name;
       EXPECT_EQ(config[name], value) << architecture << " " << name;
     }
+  }
+}
+
+json config_of(const char* architecture, const hf_test::TempFolder& temp) {
+  EXPECT_TRUE(cli::synth_family(architecture, temp.at("m.gguf"), "f32", 0, "none").has_value());
+  EXPECT_TRUE(cli::convert_model({temp.at("m.gguf"), temp.at("f")}, {}).has_value());
+  return json::parse(temp.read("f/config.json"));
+}
+
+TEST(FamilyFolder, KeysOfRoutersScalesAndPartialRotation) {
+  const std::pair<const char*, json> kKeys[] = {{"glm4moe",
+                                                 {{"n_routed_experts", 4},
+                                                  {"num_experts_per_tok", 2},
+                                                  {"n_shared_experts", 1},
+                                                  {"moe_intermediate_size", 64},
+                                                  {"intermediate_size", 256},
+                                                  {"first_k_dense_replace", 1},
+                                                  {"routed_scaling_factor", 1.5},
+                                                  {"norm_topk_prob", true},
+                                                  {"use_qk_norm", true},
+                                                  {"partial_rotary_factor", 1.0}}},
+                                                {"cohere2",
+                                                 {{"logit_scale", 0.625},
+                                                  {"layer_norm_eps", 1e-5},
+                                                  {"sliding_window", 20},
+                                                  {"tie_word_embeddings", true}}},
+                                                {"nemotron",
+                                                 {{"hidden_act", "relu2"},
+                                                  {"norm_eps", 1e-5},
+                                                  {"attention_bias", false},
+                                                  {"mlp_bias", false}}}};
+  for (const auto& [architecture, keys] : kKeys) {
+    const hf_test::TempFolder temp;
+    const json config = config_of(architecture, temp);
+    for (const auto& [name, value] : keys.items()) {
+      ASSERT_TRUE(config.contains(name)) << architecture << " " << name;
+      EXPECT_EQ(config[name], value) << architecture << " " << name;
+    }
+  }
+}
+
+/// Layers behind those that config.json counts guess tokens ahead; whoever reads says so.
+TEST(FamilyFolder, LayersThatGuessAheadAreLeftOut) {
+  const hf_test::TempFolder temp;
+  config_of("glm4moe", temp);
+  const auto wanted = outputs_of(temp.at("m.gguf"));
+  StoredFolder stored(temp);
+  stored.config()["num_nextn_predict_layers"] = 1;
+  stored.add("model.layers.3.eh_proj.weight", {128, 256}, 1);
+  stored.add("model.layers.3.self_attn.q_proj.weight", {128, 128}, 1);
+  stored.write();
+  EXPECT_EQ(outputs_of(temp.at("f")), wanted);
+  const auto notes = notes_of(*open_model(temp.at("f")).value());
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("guess tokens ahead, 2 tensors"), std::string::npos) << notes[0];
+}
+
+/// Older configs of EXAONE 4 say the period of windows by letters.
+TEST(FamilyFolder, PeriodsByLetters) {
+  const hf_test::TempFolder temp;
+  config_of("exaone4", temp);
+  const auto wanted = outputs_of(temp.at("m.gguf"));
+  StoredFolder stored(temp);
+  stored.config()["sliding_window_pattern"] = "LLLG";
+  stored.write();
+  EXPECT_EQ(outputs_of(temp.at("f")), wanted);
+  for (const char* other : {"LLG", "LGLG", "G", "LLLL", "", "LLLX"}) {
+    StoredFolder again(temp);
+    again.config()["sliding_window_pattern"] = other;
+    again.write();
+    const auto opened = open_model(temp.at("f"));
+    ASSERT_FALSE(opened.has_value()) << other;
+    EXPECT_NE(opened.error().what.find("sliding_window_pattern"), std::string::npos) << other;
   }
 }
 
@@ -502,6 +611,11 @@ TEST(FamilyFolder, DamageIsNamed) {
       {"granitemoe",
        [&](StoredFolder& f) { f.reshape(moe + "input_linear.weight", {262144}); },
        {moe + "input_linear.weight", "[262144]"}},
+      {"glm4moe", [&](StoredFolder& f) { f.config()["n_group"] = 4; }, {"n_group"}},
+      {"glm4moe",
+       [&](StoredFolder& f) { f.erase("model.layers.1.mlp.gate.e_score_correction_bias"); },
+       {"blk.1.exp_probs_b.bias", "is missing"}},
+      {"command-r", [&](StoredFolder& f) { f.config()["use_qk_norm"] = true; }, {"use_qk_norm"}},
       {"gpt2",
        [&](StoredFolder& f) {
          f.reshape("transformer.h.0.attn.c_attn.weight", {384, 128});
