@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "shared/base/roots.h"
+#include "shared/hf/folder.h"
 
 namespace holdfast::ingress {
 namespace {
@@ -160,7 +161,14 @@ Result<std::vector<std::string>> real_paths_below(const std::string& path,
   std::vector<std::string> all(1);
   HF_TRY(all[0], real_path_below(path, roots));
   DIR* folder = opendir(path.c_str());
-  if (folder == nullptr) return all;
+  if (folder == nullptr) {  // a file, which may have more parts
+    HF_TRY(const std::vector<std::string> files, hf::files_of(path));
+    for (std::size_t i = 1; i < files.size(); ++i) {
+      HF_TRY(std::string real, real_path_below(files[i], roots));
+      all.push_back(std::move(real));
+    }
+    return all;
+  }
   std::vector<std::string> links;
   while (const dirent* entry = readdir(folder)) {
     struct stat st = {};

@@ -10,7 +10,8 @@ namespace holdfast::ingress {
 
 /// Where `path` really lies, links followed, and that this is below one of `roots` ("DIR:DIR…",
 /// their links followed too; empty: anywhere). Of a folder also where the links in it lead: the
-/// hub's cache keeps contents elsewhere. kIo if something is not there, kUnauthorized names roots.
+/// hub's cache keeps contents elsewhere. Of the first part of a file also the others. kIo if
+/// something is not there, kUnauthorized names roots.
 Result<std::vector<std::string>> real_paths_below(const std::string& path,
                                                   const std::string& roots);
 

@@ -8,14 +8,15 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <unordered_map>
 
 #include "shared/gguf/parse.h"
 #include "shared/hf/assemble.h"
 #include "shared/hf/families.h"
 #include "shared/hf/json_file.h"
+#include "shared/hf/keys_of.h"
 #include "shared/hf/pooling.h"
 #include "shared/hf/safetensors.h"
+#include "shared/hf/split_file.h"
 #include "shared/hf/tokenizer_json.h"
 
 namespace holdfast::hf {
@@ -65,72 +66,23 @@ Result<std::vector<std::string>> weight_files(const std::string& folder) {
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-/// Metadata of a GGUF in memory, tensors from elsewhere.
-class FolderFile final : public gguf::File {
+class FolderFile final : public KeysOf {
  public:
-  FolderFile(std::string path, std::shared_ptr<const gguf::File> keys)
-      : path_(std::move(path)), keys_(std::move(keys)) {}
-
-  std::string_view name() const override { return path_; }
-  std::uint32_t version() const override { return keys_->version(); }
-  std::uint64_t file_bytes() const override { return file_bytes_; }
-  std::uint64_t alignment() const override { return keys_->alignment(); }
-  const std::vector<std::string>& keys() const override { return keys_->keys(); }
-  bool has(std::string_view key) const override { return keys_->has(key); }
-  std::optional<gguf::ValueType> value_type(std::string_view key) const override {
-    return keys_->value_type(key);
-  }
-  std::optional<std::uint64_t> get_u64(std::string_view key) const override {
-    return keys_->get_u64(key);
-  }
-  std::optional<std::int64_t> get_i64(std::string_view key) const override {
-    return keys_->get_i64(key);
-  }
-  std::optional<double> get_f64(std::string_view key) const override { return keys_->get_f64(key); }
-  std::optional<bool> get_bool(std::string_view key) const override { return keys_->get_bool(key); }
-  std::optional<std::string_view> get_string(std::string_view key) const override {
-    return keys_->get_string(key);
-  }
-  std::optional<gguf::ValueType> array_type(std::string_view key) const override {
-    return keys_->array_type(key);
-  }
-  std::uint64_t array_size(std::string_view key) const override { return keys_->array_size(key); }
-  std::optional<std::vector<std::string_view>> get_strings(std::string_view key) const override {
-    return keys_->get_strings(key);
-  }
-  std::optional<std::vector<float>> get_floats(std::string_view key) const override {
-    return keys_->get_floats(key);
-  }
-  std::optional<std::vector<std::int64_t>> get_ints(std::string_view key) const override {
-    return keys_->get_ints(key);
-  }
-  ByteSpan raw_value(std::string_view key) const override { return keys_->raw_value(key); }
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
-  const TensorInfo* tensor(std::string_view name) const override {
-    const auto found = index_.find(std::string(name));
-    return found == index_.end() ? nullptr : &tensors_[found->second];
-  }
+  using KeysOf::KeysOf;
 
   Result<void> add_weights(const Family& family, const Sizes& sizes, Contents contents);
   const std::vector<std::string>& notes() const { return assembled_.notes; }
 
  private:
-  void finish();
-
-  std::string path_;
-  std::shared_ptr<const gguf::File> keys_;
   std::vector<std::shared_ptr<const Safetensors>> parts_;
   Assembled assembled_;
-  std::vector<TensorInfo> tensors_;
-  std::unordered_map<std::string, std::size_t> index_;
-  std::uint64_t file_bytes_ = 0;
 };
 
 Result<void> FolderFile::add_weights(const Family& family, const Sizes& sizes, Contents contents) {
-  HF_TRY(const std::vector<std::string> files, weight_files(path_));
-  Assembler assembler(path_, family, sizes, contents);
+  HF_TRY(const std::vector<std::string> files, weight_files(path()));
+  Assembler assembler(path(), family, sizes, contents);
   for (const std::string& file : files) {
-    HF_TRY(auto part, Safetensors::open(path_ + "/" + file));
+    HF_TRY(auto part, Safetensors::open(path() + "/" + file));
     for (const auto& [name, stored] : part->tensors()) {
       HF_CHECKED(assembler.take(name, stored));
     }
@@ -138,25 +90,16 @@ Result<void> FolderFile::add_weights(const Family& family, const Sizes& sizes, C
     parts_.push_back(std::move(part));
   }
   HF_TRY(assembled_, assembler.finish());
-  tensors_ = std::move(assembled_.tensors);
-  finish();
-  return {};
-}
-
-void FolderFile::finish() {
   // The order of layers, then of names: the same for any order of files.
+  std::vector<TensorInfo> tensors = std::move(assembled_.tensors);
   const auto rank = [](const TensorInfo& t) {
     const bool layer = t.name.starts_with("blk.");
     return std::pair(layer ? std::atoi(t.name.c_str() + 4) : -1, std::string_view(t.name));
   };
-  std::sort(tensors_.begin(), tensors_.end(),
+  std::sort(tensors.begin(), tensors.end(),
             [&](const TensorInfo& a, const TensorInfo& b) { return rank(a) < rank(b); });
-  std::uint64_t offset = 0;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    index_.emplace(tensors_[i].name, i);
-    tensors_[i].offset = offset;
-    offset += (tensors_[i].data.size() + 31) / 32 * 32;
-  }
+  CHECK(set_tensors(std::move(tensors)));  // the assembler has refused what is there twice
+  return {};
 }
 
 std::string last_part(const std::string& path) {
@@ -200,7 +143,10 @@ bool is_folder(const std::string& path) {
 }
 
 Result<std::shared_ptr<const gguf::File>> open_model(const std::string& path, Contents contents) {
-  return is_folder(path) ? open_folder(path, contents) : gguf::File::open(path);
+  if (is_folder(path)) return open_folder(path, contents);
+  HF_TRY(auto file, gguf::File::open(path));
+  if (file->get_u64("split.count").value_or(0) <= 1) return file;
+  return open_parts(path, std::move(file));
 }
 
 std::vector<std::string> notes_of(const gguf::File& file) {
@@ -209,8 +155,14 @@ std::vector<std::string> notes_of(const gguf::File& file) {
 }
 
 Result<std::vector<std::string>> files_of(const std::string& path) {
-  if (!is_folder(path)) return std::vector<std::string>{path};
   std::vector<std::string> out;
+  if (!is_folder(path)) {
+    const auto name = part_name(path);
+    const int parts = name && name->number == 1 ? name->count : 1;
+    out.push_back(path);
+    for (int n = 2; n <= parts; ++n) out.push_back(name->of(n));
+    return out;
+  }
   for (const char* name :
        {"config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
         "generation_config.json", "chat_template.jinja", kIndex}) {

@@ -18,8 +18,8 @@ enum class Contents : std::uint8_t {
             // no bytes
 };
 
-/// A GGUF file, or a folder as the GGUF file that a converter would make of it:
-/// the same names, shapes, types, values and metadata keys. Vectors are F32, as
+/// A GGUF file, the first part of one that was split, or a folder as the GGUF file that a converter
+/// would make of it: the same names, shapes, types, values and metadata keys. Vectors are F32, as
 /// are routers and the tables of positions and token types; other matrices keep
 /// their type and lie in the mapping, but for those that GGUF orders otherwise
 /// (rows of heads, experts, transposed ones): these are put together while they
@@ -49,9 +49,9 @@ inline std::uint64_t row_in_pairs(std::uint64_t r, std::uint64_t head_rows) {
 /// True if `path` is a folder (which open_model then reads as one).
 bool is_folder(const std::string& path);
 
-/// The files of a folder that open_model reads, in a fixed order, as paths; of
-/// a file itself alone. kIo, kFileInvalid (an index that names files outside of
-/// the folder).
+/// The files of a folder that open_model reads, in a fixed order, as paths; of a file itself, and
+/// by its name the other parts of a first one, there or not. kIo, kFileInvalid (an index that names
+/// files outside of the folder).
 Result<std::vector<std::string>> files_of(const std::string& path);
 
 }  // namespace holdfast::hf

@@ -70,7 +70,6 @@ Result<void> hash_file(const std::string& path, Sha256& sha) {
 }  // namespace
 
 Result<Stamp> stamp_of(const std::string& path) {
-  if (!is_folder(path)) return stamp_of_file(path);
   Stamp all;
   HF_TRY(const std::vector<std::string> files, files_of(path));
   for (const std::string& file : files) {
@@ -84,10 +83,12 @@ Result<Stamp> stamp_of(const std::string& path) {
 Result<std::string> sha256_of(const std::string& path) {
   Sha256 sha;
   HF_TRY(const std::vector<std::string> files, files_of(path));
+  constexpr std::size_t kPartEnd = std::string_view("00001-of-00003.gguf").size();
+  const bool folder = is_folder(path);
   for (const std::string& file : files) {
-    if (is_folder(path)) {
+    if (folder || files.size() > 1) {
       HF_TRY(const Stamp stamp, stamp_of_file(file));
-      const std::string name = file.substr(path.size() + 1);
+      const std::string name = file.substr(folder ? path.size() + 1 : file.size() - kPartEnd);
       sha.add(name.c_str(), name.size() + 1);
       unsigned char size[8];
       for (int i = 0; i < 8; ++i) size[i] = static_cast<unsigned char>(stamp.size >> (8 * i));

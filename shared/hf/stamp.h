@@ -15,11 +15,13 @@ struct Stamp {
   bool operator==(const Stamp&) const = default;
 };
 
-/// Of a file, or of the files of a folder. kIo; kFileInvalid (no regular file, empty).
+/// Of a file, of the parts of one, or of the files of a folder. kIo; kFileInvalid (no regular file,
+/// empty).
 Result<Stamp> stamp_of(const std::string& path);
 
 /// Hexadecimal SHA-256 of a file's bytes. Of a folder: of each file's name, a zero byte, its size
-/// as eight little-endian bytes and its bytes, in the order of files_of.
+/// as eight little-endian bytes and its bytes, in the order of files_of. Of parts of a file the
+/// same with the end of their names, "00001-of-00003.gguf".
 Result<std::string> sha256_of(const std::string& path);
 
 }  // namespace holdfast::hf

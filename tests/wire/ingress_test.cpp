@@ -240,6 +240,22 @@ TEST_F(Files, ConfinedToAFolderItsLinksCanBeRead) {
       testing::ExitedWithCode(0), "linked 1 other 0");
 }
 
+TEST_F(Files, AllPartsOfAFileCanBeReadAndNoneLeadsOutOfTheRoots) {
+  std::filesystem::create_directories(folder + "/roots");
+  const std::string first = write("roots/m-00001-of-00002.gguf", "x");
+  const std::string second = folder + "/roots/m-00002-of-00002.gguf";
+  EXPECT_EQ(real_paths_below(first, "").error().code, Errc::kIo);  // the other is missing
+  write("roots/m-00002-of-00002.gguf", "x");
+  EXPECT_EQ(real_paths_below(first, folder + "/roots").value(),
+            (std::vector<std::string>{first, second}));
+  std::filesystem::remove(second);
+  std::filesystem::create_symlink(write("outside.gguf", "x"), second);
+  EXPECT_TRUE(real_paths_below(first, "").has_value());
+  const auto out = real_paths_below(first, folder + "/roots");
+  ASSERT_FALSE(out.has_value());
+  EXPECT_EQ(out.error().code, Errc::kUnauthorized);
+}
+
 /// What a process that took over the reader could do, as text; run in a process of its own.
 void try_everything(const std::string& own, const std::string& other, const std::string& fresh) {
   const Confinement done = confine_this_process({own});
