@@ -38,6 +38,7 @@ std::optional<chat::OutputOptions> parse_options(const Shape& shape) {
   options.tools = shape.tools && kind.format != chat::ToolFormat::kNone;
   options.reasoning = kind.reasoning;
   options.starts_in_reasoning = kind.opens_reasoning;
+  options.json_arguments = shape.json_arguments;
   const bool parses =
       options.tools || options.reasoning || kind.format == chat::ToolFormat::kHarmony;
   if (!is_chat(shape.api) || !parses) return std::nullopt;
@@ -61,6 +62,8 @@ std::string encode_shape(const Shape& shape) {
   if (!shape.user.empty()) out["user"] = shape.user;
   if (!shape.output.empty()) out["output"] = shape.output;
   if (shape.tools) out["tools"] = true;
+  const bool typed = chat::has_plain_values(chat::read_output(shape.output).format);
+  if (typed && !shape.json_arguments.empty()) out["json_arguments"] = shape.json_arguments;
   if (shape.keep > 0) out["keep"] = shape.keep;
   if (shape.hide_logs) out["hide_logs"] = true;
   if (shape.prompt_logprobs >= 0) out["prompt_logprobs"] = shape.prompt_logprobs;
@@ -95,6 +98,12 @@ Shape decode_shape(const std::string& meta) {
   shape.user = text("user");
   shape.output = text("output");
   shape.tools = flag("tools");
+  const json arguments = in.value("json_arguments", json::object());
+  for (const auto& [function, names] : arguments.items()) {
+    for (const json& name : names) {
+      if (name.is_string()) shape.json_arguments[function].insert(name.get<std::string>());
+    }
+  }
   shape.keep = static_cast<int>(count("keep", 0));
   shape.hide_logs = flag("hide_logs");
   shape.prompt_logprobs = static_cast<int>(count("prompt_logprobs", -1));

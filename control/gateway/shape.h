@@ -26,6 +26,7 @@ struct Shape {
   std::string user;       // OpenAI's `user`
   std::string output;     // of its model, when the request was made: chat::read_output
   bool tools = false;     // calls of tools are looked for
+  chat::JsonArguments json_arguments = {};  // of those tools
   // Of best_of: of the choices of each prompt so many are shown, those of the highest mean
   // log-probability. 0 = all, as they come.
   int keep = 0;

@@ -18,6 +18,19 @@ std::string name_of(const json& tool) {
   return name.is_string() ? name.get<std::string>() : std::string();
 }
 
+/// Which arguments of a tool are not strings, or not known to be.
+void note_arguments(const json& tool, chat::JsonArguments& to) {
+  const std::string name = name_of(tool);
+  if (name.empty()) return;
+  const json parameters = tool["function"].value("parameters", json());
+  const json fields = parameters.is_object() ? parameters.value("properties", json()) : json();
+  if (!fields.is_object()) return;
+  for (const auto& [key, schema] : fields.items()) {
+    const bool text = schema.is_object() && schema.value("type", json()) == "string";
+    if (!text) to[name].insert(key);
+  }
+}
+
 /// {"type": "function", "function": {"name": …}}: the tools of that name.
 void keep_named(Fields& fields, const json& wanted, json* tools) {
   json kept = json::array();
@@ -86,6 +99,7 @@ void read_tools(Fields& fields, json* chat, Generation* out) {
   if (may_call.empty() || mode == "none") return;
   (*chat)["tools"] = mode == "required" ? *given : may_call;
   out->shape.tools = true;
+  for (const json& tool : may_call) note_arguments(tool, out->shape.json_arguments);
   if (mode != "required") return;
   json must = json::array();
   for (std::size_t i = 0; i < may_call.size(); ++i) {

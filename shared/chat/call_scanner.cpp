@@ -11,6 +11,11 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
+/// Command R says which tool by "tool_name".
+bool is_name(const std::string& key) {
+  return key == "name" || key == "tool_name";
+}
+
 /// A JSON string with its quotes as text; false if it is none.
 bool unquote(const std::string& json, std::string& out) {
   const auto value = nlohmann::json::parse(json, nullptr, false);
@@ -54,7 +59,7 @@ bool ValueEnd::feed(char c) {
 
 CallScanner::Status CallScanner::end_value() {
   at_ = At::kBehindValue;
-  if (key_ == "name") {
+  if (is_name(key_)) {
     if (!unquote(value_, name_) || name_.empty() || name_.size() > kNameBytesMax) {
       return Status::kBroken;
     }
@@ -71,7 +76,7 @@ CallScanner::Status CallScanner::end_value() {
 CallScanner::Status CallScanner::begin_value(char c) {
   if (is_space(c)) return Status::kMore;
   const bool arguments = key_ == "arguments" || key_ == "parameters";
-  if (key_ == "name" && (c != '"' || named_)) return Status::kBroken;
+  if (is_name(key_) && (c != '"' || named_)) return Status::kBroken;
   if (arguments && ((c != '{' && c != '"') || has_arguments_)) return Status::kBroken;
   has_arguments_ = has_arguments_ || arguments;
   text_arguments_ = arguments && c == '"';

@@ -183,8 +183,10 @@ class Llama3 final : public Family {
   bool again_ = false;
 };
 
+/// A list of calls behind a mark.
 class Mistral final : public Family {
  public:
+  explicit Mistral(std::string_view open) : open_(open) {}
   bool step() override {
     switch (at_) {
       case At::kText:
@@ -218,9 +220,8 @@ class Mistral final : public Family {
   }
 
  private:
-  static constexpr std::string_view kOpen = "[TOOL_CALLS]";
   bool text() {
-    if (!reach(kOpen)) return false;
+    if (!reach(open_)) return false;
     at_ = At::kFirst;
     return true;
   }
@@ -241,14 +242,14 @@ class Mistral final : public Family {
   bool name() {
     const std::size_t brace = buffer.find('{');
     if (brace == std::string::npos) {
-      if (last) say(std::string(kOpen) + take(buffer.size()));
+      if (last) say(std::string(open_) + take(buffer.size()));
       return false;
     }
     std::string header = take(brace);
     std::string called = header.substr(0, header.find('['));
     while (!called.empty() && (called.back() == ' ' || called.back() == '\n')) called.pop_back();
     if (called.empty()) {
-      say(std::string(kOpen) + header);
+      say(std::string(open_) + header);
       at_ = At::kText;
       return true;
     }
@@ -258,6 +259,7 @@ class Mistral final : public Family {
     return true;
   }
   enum class At : std::uint8_t { kText, kFirst, kNext, kCall, kName, kValue };
+  const std::string_view open_;
   At at_ = At::kText;
 };
 
@@ -333,6 +335,68 @@ class DeepSeek final : public Family {
     return true;
   }
   enum class At : std::uint8_t { kText, kHeader, kValue, kBehind };
+  At at_ = At::kText;
+};
+
+/// Its parts stand between marks of their own; what stands between none is text.
+class Cohere final : public Family {
+ public:
+  bool step() override {
+    switch (at_) {
+      case At::kText:
+        return text();
+      case At::kThoughts: {
+        const Found end = find({kThoughtsEnd});
+        out.reasoning += take(end.which < 0 ? buffer.size() - held({kThoughtsEnd}) : end.at);
+        if (end.which < 0) return false;
+        take(kThoughtsEnd.size());
+        at_ = At::kText;
+        return true;
+      }
+      case At::kNext:
+        return next();
+      case At::kCall: {
+        const std::optional<bool> good = read_call();
+        if (!good) return false;
+        at_ = *good ? At::kNext : At::kText;
+        return !buffer.empty();
+      }
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::string_view kThoughts = "<|START_THINKING|>";
+  static constexpr std::string_view kThoughtsEnd = "<|END_THINKING|>";
+  static constexpr std::string_view kAction = "<|START_ACTION|>";
+  static constexpr std::string_view kActionEnd = "<|END_ACTION|>";
+  static constexpr std::string_view kResponse = "<|START_RESPONSE|>";
+  static constexpr std::string_view kResponseEnd = "<|END_RESPONSE|>";
+
+  bool text() {
+    const auto marks = {kThoughts, kAction, kActionEnd, kResponse, kResponseEnd};
+    const Found found = find(marks);
+    say(take(found.which < 0 ? buffer.size() - held(marks) : found.at));
+    if (found.which < 0) return false;
+    take(std::data(marks)[found.which].size());
+    if (found.which == 0) at_ = At::kThoughts;
+    if (found.which == 1) at_ = At::kNext;
+    return true;
+  }
+  bool next() {
+    const std::size_t n = buffer.find_first_not_of(" \n\t\r,[");
+    if (n == std::string::npos) return false;
+    std::string before = take(n);
+    if (buffer.front() == '{') {
+      start_scan(calls == 0 ? std::move(before) : std::string());
+      at_ = At::kCall;
+    } else {
+      if (buffer.front() == ']') take(1);
+      at_ = At::kText;
+    }
+    return true;
+  }
+  enum class At : std::uint8_t { kText, kThoughts, kNext, kCall };
   At at_ = At::kText;
 };
 
@@ -463,13 +527,19 @@ std::unique_ptr<Family> make_llama3() {
   return std::make_unique<Llama3>();
 }
 std::unique_ptr<Family> make_mistral() {
-  return std::make_unique<Mistral>();
+  return std::make_unique<Mistral>("[TOOL_CALLS]");
 }
 std::unique_ptr<Family> make_deepseek() {
   return std::make_unique<DeepSeek>();
 }
 std::unique_ptr<Family> make_harmony() {
   return std::make_unique<Harmony>();
+}
+std::unique_ptr<Family> make_granite() {
+  return std::make_unique<Mistral>("<|tool_call|>");
+}
+std::unique_ptr<Family> make_cohere() {
+  return std::make_unique<Cohere>();
 }
 std::unique_ptr<Family> make_functionary() {
   return std::make_unique<Functionary>();

@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::string_view kThink = "<think>";
 constexpr std::string_view kThinkEnd = "</think>";
-constexpr std::array<std::string_view, 7> kNames = {"none",     "hermes",  "llama3",     "mistral",
-                                                    "deepseek", "harmony", "functionary"};
+constexpr std::array<std::string_view, kToolFormats> kNames = {
+    "none", "hermes",     "llama3", "mistral", "deepseek", "harmony", "functionary",
+    "glm",  "qwen-coder", "seed",   "minimax", "cohere",   "granite"};
 
 std::unique_ptr<Family> make_family(const OutputOptions& o) {
   if (o.format == ToolFormat::kHarmony) return make_harmony();
@@ -27,6 +28,15 @@ std::unique_ptr<Family> make_family(const OutputOptions& o) {
       return make_deepseek();
     case ToolFormat::kFunctionary:
       return make_functionary();
+    case ToolFormat::kCohere:
+      return make_cohere();
+    case ToolFormat::kGranite:
+      return make_granite();
+    case ToolFormat::kGlm:
+    case ToolFormat::kQwenCoder:
+    case ToolFormat::kSeed:
+    case ToolFormat::kMinimax:
+      return make_tagged(o.format, o.json_arguments);
     default:
       return make_plain();
   }
@@ -45,12 +55,22 @@ ToolFormat tool_format_from_name(std::string_view name) {
   return ToolFormat::kNone;
 }
 
+bool has_plain_values(ToolFormat format) {
+  return format >= ToolFormat::kGlm && format <= ToolFormat::kMinimax;
+}
+
 ToolFormat detect_tool_format(std::string_view t) {
   const auto has = [&](std::string_view words) { return t.find(words) != std::string_view::npos; };
   if (has("<|channel|>")) return ToolFormat::kHarmony;
   if (has("<｜tool▁call▁begin｜>")) return ToolFormat::kDeepSeek;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has(">>>all") || has(">>>")) return ToolFormat::kFunctionary;
+  if (has("<minimax:tool_call>")) return ToolFormat::kMinimax;
+  if (has("<seed:tool_call>")) return ToolFormat::kSeed;
+  if (has("<arg_key>")) return ToolFormat::kGlm;
+  if (has("<function=") && has("<parameter=")) return ToolFormat::kQwenCoder;
+  if (has("<|START_ACTION|>")) return ToolFormat::kCohere;
+  if (has("<|tool_call|>")) return ToolFormat::kGranite;
   if (has("<tool_call>")) return ToolFormat::kHermes;
   if (has("<|python_tag|>") || (has("\"parameters\"") && has("tool_calls")) || has("<function=")) {
     return ToolFormat::kLlama3;

@@ -5,7 +5,9 @@
 // start.
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,11 +23,21 @@ enum class ToolFormat : std::uint8_t {
   kDeepSeek,  // <｜tool▁call▁begin｜>…<｜tool▁sep｜>…<｜tool▁call▁end｜>
   kHarmony,   // <|channel|>commentary to=functions.name …<|message|>{…}<|call|>: gpt-oss
   kFunctionary,  // >>>name\n{…}
+  kGlm,          // <tool_call>name<arg_key>k</arg_key><arg_value>v</arg_value></tool_call>
+  kQwenCoder,    // <tool_call><function=name><parameter=k>v</parameter></function></tool_call>
+  kSeed,         // the same in <seed:tool_call>
+  kMinimax,  // <minimax:tool_call><invoke name="name"><parameter name="k">v</parameter></invoke>…
+  kCohere,   // <|START_ACTION|>[{"tool_name": …, "parameters": …}]<|END_ACTION|>
+  kGranite,  // <|tool_call|>[{…}]
 };
-/// "none", "hermes", "llama3", "mistral", "deepseek", "harmony", "functionary".
+inline constexpr int kToolFormats = 13;
+/// "none", "hermes", "llama3", "mistral", "deepseek", "harmony", "functionary", "glm",
+/// "qwen-coder", "seed", "minimax", "cohere", "granite".
 std::string_view tool_format_name(ToolFormat format);
 /// kNone for an unknown name.
 ToolFormat tool_format_from_name(std::string_view name);
+/// Whether it writes the values of arguments as they are, so that their types come from the tool.
+bool has_plain_values(ToolFormat format);
 /// By the words that a chat template contains.
 ToolFormat detect_tool_format(std::string_view chat_template);
 /// Whether the template knows reasoning between <think> and </think>.
@@ -57,11 +69,16 @@ struct OutputDelta {
   bool empty() const { return content.empty() && reasoning.empty() && calls.empty(); }
 };
 
+/// Of each function the arguments that are something else than strings. Formats that write values
+/// as they are leave it to whoever reads: "5" is a number if the tool says so.
+using JsonArguments = std::map<std::string, std::set<std::string>>;
+
 struct OutputOptions {
   ToolFormat format = ToolFormat::kNone;
   bool tools = false;                // calls are looked for (harmony's channels always are)
   bool reasoning = false;            // <think> … </think> is taken out of the content
   bool starts_in_reasoning = false;  // the prompt has opened <think> already
+  JsonArguments json_arguments;
 };
 
 /// Not thread-safe. The concatenation of what feed() and finish() give depends on the whole text

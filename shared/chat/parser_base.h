@@ -82,5 +82,9 @@ std::unique_ptr<Family> make_mistral();
 std::unique_ptr<Family> make_deepseek();
 std::unique_ptr<Family> make_harmony();
 std::unique_ptr<Family> make_functionary();
+std::unique_ptr<Family> make_cohere();
+std::unique_ptr<Family> make_granite();
+/// kGlm, kQwenCoder, kSeed, kMinimax.
+std::unique_ptr<Family> make_tagged(ToolFormat format, const JsonArguments& types);
 
 }  // namespace holdfast::chat

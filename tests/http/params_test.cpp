@@ -406,6 +406,24 @@ TEST(Params, HashIgnoresOrderAndSpaceAlone) {
   EXPECT_EQ(hash("/a", "{}").size(), 64u);
 }
 
+TEST(Params, ArgumentsThatAreNoStringsAreNoted) {
+  const auto tools_of = [](const char* parameters) {
+    const std::string body =
+        R"({"model":"m","messages":[{"role":"user","content":"a"}],"tools":[{"type":"function",
+            "function":{"name":"f","parameters":)" +
+        std::string(parameters) + "}}]}";
+    return chat(body.c_str()).generation.shape.json_arguments;
+  };
+  EXPECT_EQ(tools_of(R"({"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},
+                        "c":{"anyOf":[{"type":"string"},{"type":"null"}]},
+                        "d":{"type":["string","null"]},"e":true}})"),
+            (chat::JsonArguments{{"f", {"b", "c", "d", "e"}}}));
+  EXPECT_TRUE(tools_of(R"({"type":"object","properties":{"a":{"type":"string"}}})").empty());
+  for (const char* none : {"{}", "null", "5", R"({"properties":[1]})"}) {
+    EXPECT_TRUE(tools_of(none).empty()) << none;
+  }
+}
+
 TEST(Params, ShapeSurvivesItsTrip) {
   const Shape shape{Api::kChat, true, true, 6, "abc", "user \"x\"", "hermes+think", true};
   const Shape back = decode_shape(encode_shape(shape));
@@ -416,6 +434,17 @@ TEST(Params, ShapeSurvivesItsTrip) {
   EXPECT_EQ(back.user, "user \"x\"");
   EXPECT_EQ(back.output, "hermes+think");
   EXPECT_TRUE(back.tools);
+  Shape typed = shape;  // types of arguments: for formats alone that leave them to the tool
+  typed.json_arguments = {{"find", {"n", "deep"}}};
+  EXPECT_TRUE(decode_shape(encode_shape(typed)).json_arguments.empty());
+  typed.output = "glm+think";
+  EXPECT_EQ(decode_shape(encode_shape(typed)).json_arguments, typed.json_arguments);
+  EXPECT_EQ(parse_options(typed)->json_arguments, typed.json_arguments);
+  for (const char* odd : {"[]", "5", "\"x\"", "{\"f\":5}", "{\"f\":[5,{}]}", "null"}) {
+    EXPECT_LE(decode_shape("{\"gateway\":{\"json_arguments\":" + std::string(odd) + "}}")
+                  .json_arguments.size(),
+              1u);
+  }
   for (const char* other : {"", "x", "[]", "{\"gateway\":5}", "{\"gateway\":{\"api\":5}}"}) {
     EXPECT_EQ(decode_shape(other).choices, 1);
   }

@@ -83,6 +83,14 @@ std::string random_text(Random& random, chat::ToolFormat format) {
     const std::string arguments = "{\"q\": \"" + std::string(random() % 5, 'z') + "\"}";
     if (format == chat::ToolFormat::kMistral) {
       text += "[TOOL_CALLS]f" + std::to_string(n) + "[ARGS]" + arguments;
+    } else if (format == chat::ToolFormat::kGlm) {
+      text +=
+          "<tool_call>f" + std::to_string(n) + "\n<arg_key>q</arg_key>\n<arg_value>" + words(3) +
+          "</arg_value>\n<arg_key>n</arg_key>\n<arg_value>12</arg_value>\n</tool_call>" + words(1);
+    } else if (format == chat::ToolFormat::kQwenCoder) {
+      text += "<tool_call>\n<function=f" + std::to_string(n) + ">\n<parameter=q>\n" + words(3) +
+              "\n</parameter>\n<parameter=n>\n12\n</parameter>\n</function>\n</tool_call>" +
+              words(1);
     } else {
       text += "<tool_call>{\"name\": \"f" + std::to_string(n) + "\", \"arguments\": " + arguments +
               "}</tool_call>" + words(1);
@@ -95,10 +103,13 @@ std::string random_text(Random& random, chat::ToolFormat format) {
 Case random_case(unsigned seed) {
   Random random(seed);
   Case out;
-  const auto format = seed % 2 == 0 ? chat::ToolFormat::kHermes : chat::ToolFormat::kMistral;
+  constexpr chat::ToolFormat kFormats[] = {chat::ToolFormat::kHermes, chat::ToolFormat::kMistral,
+                                           chat::ToolFormat::kGlm, chat::ToolFormat::kQwenCoder};
+  const auto format = kFormats[seed % 4];
   out.shape.api = Api::kChat;
   out.shape.output = std::string(chat::tool_format_name(format)) + "+think";
   out.shape.tools = random() % 4 != 0;
+  out.shape.json_arguments = {{"f1", {"n"}}};
   out.info.request_id = "01REQ.x";
   out.info.model = "m";
   out.info.sampling.logprobs = random() % 4 == 0 ? 0 : -1;

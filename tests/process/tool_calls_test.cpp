@@ -13,19 +13,30 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kTemplate =
-    "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-    "{%- if tools %}{{ tools | tojson }} write <tool_call>{...}</tool_call>{% endif %}"
-    "{%- if false %}</think>{% endif %}";
-constexpr const char* kAnswer =
-    R"(<think>[a-z ]{20,40}[a-z]</think>\n[A-Z][a-z ]{10,20}[a-z]\.)"
-    R"(\n<tool_call>\{"name": "look", "arguments": \{"q": "[a-z]{40,60}"\}\}</tool_call>)";
+/// How a model is told to write a call, and how it does behind a thought and a sentence.
+struct Way {
+  const char* format;
+  const char* words;
+  const char* call;
+};
+constexpr Way kWays[] = {
+    {"hermes", "<tool_call>{...}</tool_call>",
+     R"(<tool_call>\{"name": "look", "arguments": \{"q": "[a-z]{40,60}", "n": [1-9][0-9]{2}\}\}</tool_call>)"},
+    {"glm", "<tool_call>name<arg_key>k</arg_key><arg_value>v</arg_value></tool_call>",
+     R"(<tool_call>look\n<arg_key>q</arg_key>\n<arg_value>[a-z]{40,60}</arg_value>\n)"
+     R"(<arg_key>n</arg_key>\n<arg_value>[1-9][0-9]{2}</arg_value>\n</tool_call>)"}};
 
-json request(bool stream) {
+json request(const Way& way, bool stream) {
+  const json look = {
+      {"name", "look"},
+      {"parameters",
+       {{"type", "object"},
+        {"properties", {{"q", {{"type", "string"}}}, {"n", {{"type", "integer"}}}}}}}};
+  const std::string before = R"(<think>[a-z ]{20,40}[a-z]</think>\n[A-Z][a-z ]{10,20}[a-z]\.\n)";
   return {{"model", "m"},
           {"messages", {{{"role", "user"}, {"content", "Look!"}}}},
-          {"tools", {{{"type", "function"}, {"function", {{"name", "look"}}}}}},
-          {"guided_regex", kAnswer},
+          {"tools", {{{"type", "function"}, {"function", look}}}},
+          {"guided_regex", before + way.call},
           {"max_tokens", 300},
           {"temperature", 0.9},
           {"seed", 5},
@@ -62,20 +73,27 @@ json message_of(const std::string& body, std::string* finish) {
   return message;
 }
 
-TEST(ToolCalls, ReachTheClientThroughKills) {
+class ToolCallsOf : public testing::TestWithParam<Way> {};
+
+TEST_P(ToolCallsOf, ReachTheClientThroughKills) {
+  const Way& way = GetParam();
   const TempDir dir;
   const std::string folder = dir.path() + "/model";
   const Ended made = run_program({"holdfast", "convert", demo_model(), folder});
   ASSERT_EQ(made.code, 0) << made.err;
-  dir.write("model/chat_template.jinja", kTemplate);
+  dir.write("model/chat_template.jinja",
+            "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+            "{%- if tools %}{{ tools | tojson }} write " +
+                std::string(way.words) + "{% endif %}{%- if false %}</think>{% endif %}");
   House house(dir.path() + "/state");
   ASSERT_TRUE(house.start({"--model", "m=" + folder})) << house.errors();
   const json shown = json::parse(house.cli({"--json", "models", "show", "m"}).out);
-  EXPECT_EQ(shown["output"], "hermes+think");
+  EXPECT_EQ(shown["output"], std::string(way.format) + "+think");
 
   const std::string path = "/v1/chat/completions";
-  const json whole = json::parse(
-      http_exchange(house.url(), http_post_text(path, request(false).dump())).body, nullptr, false);
+  const json whole =
+      json::parse(http_exchange(house.url(), http_post_text(path, request(way, false).dump())).body,
+                  nullptr, false);
   ASSERT_TRUE(whole.contains("choices")) << whole.dump();
   const json& message = whole["choices"][0]["message"];
   EXPECT_EQ(whole["choices"][0]["finish_reason"], "tool_calls") << whole.dump();
@@ -84,15 +102,16 @@ TEST(ToolCalls, ReachTheClientThroughKills) {
   ASSERT_EQ(message["tool_calls"].size(), 1u);
   const json& function = message["tool_calls"][0]["function"];
   EXPECT_EQ(function["name"], "look");
-  EXPECT_GE(json::parse(function["arguments"].get<std::string>())["q"].get<std::string>().size(),
-            40u);
+  const json arguments = json::parse(function["arguments"].get<std::string>());
+  EXPECT_GE(arguments["q"].get<std::string>().size(), 40u);
+  EXPECT_TRUE(arguments["n"].is_number_integer()) << arguments;
 
   for (const char* victim : {"", "worker-0", "daemon"}) {
     SCOPED_TRACE(victim);
     std::string body;
     bool killed = *victim == '\0';
     const HttpAnswer answer = http_exchange(
-        house.url(), http_post_text(path, request(true).dump()), [&](const std::string& more) {
+        house.url(), http_post_text(path, request(way, true).dump()), [&](const std::string& more) {
           body += more;
           if (!killed && body.find("\"arguments\":\"{") != std::string::npos) {
             killed = house.kill_child(victim);
@@ -110,6 +129,9 @@ TEST(ToolCalls, ReachTheClientThroughKills) {
   }
   EXPECT_EQ(house.stop(), 0) << house.errors();
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, ToolCallsOf, testing::ValuesIn(kWays),
+                         [](const auto& info) { return std::string(info.param.format); });
 
 constexpr const char* kPlainTemplate =
     "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
