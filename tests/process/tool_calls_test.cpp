@@ -21,7 +21,8 @@ struct Way {
 };
 constexpr Way kWays[] = {
     {"hermes", "<tool_call>{...}</tool_call>",
-     R"(<tool_call>\{"name": "look", "arguments": \{"q": "[a-z]{40,60}", "n": [1-9][0-9]{2}\}\}</tool_call>)"},
+     R"(<tool_call>\{"name": "look", "arguments": )"
+     R"(\{"q": "[a-z]{40,60}", "n": [1-9][0-9]{2}\}\}</tool_call>)"},
     {"glm", "<tool_call>name<arg_key>k</arg_key><arg_value>v</arg_value></tool_call>",
      R"(<tool_call>look\n<arg_key>q</arg_key>\n<arg_value>[a-z]{40,60}</arg_value>\n)"
      R"(<arg_key>n</arg_key>\n<arg_value>[1-9][0-9]{2}</arg_value>\n</tool_call>)"}};
