@@ -107,7 +107,7 @@ class TinyModel {
     if (f_.logit_factor) s_.tied_embeddings = true;
     if (f_.rope == plan::RopeStyle::kNone) return;
     s_.rope_dims = s_.head_dim;
-    if (!plain() && seed_ % 3 == 1) s_.rope_dims = s_.head_dim / 4 * 2;
+    if (!plain() && seed_ % 3 == 1 && !f_.temperature) s_.rope_dims = s_.head_dim / 4 * 2;
   }
 
   bool is_one_of(std::initializer_list<std::string_view> names) const {
@@ -198,6 +198,10 @@ class TinyModel {
       w.set_u32(key("rope.dimension_count"), static_cast<std::uint32_t>(s_.rope_dims));
     }
     w.set_f32(key("rope.freq_base"), static_cast<float>(r.base));
+    if (f_.temperature) {
+      w.set_f32(key("attention.temperature_scale"), 0.3f);
+      w.set_f32(key("rope.scaling.yarn_log_multiplier"), seed_ % 2 == 0 ? 1.0f : 0.5f);
+    }
     if (f_.rope_sections) {
       const auto third = static_cast<std::int32_t>(s_.rope_dims / 6);
       const auto first = static_cast<std::int32_t>(s_.rope_dims / 2) - 2 * third;
@@ -212,7 +216,7 @@ class TinyModel {
     const bool lists = r.scaling == RopeScaling::kLongrope;
     if (lists && f_.name != "phi3") w.set_string(key("rope.scaling.type"), "longrope");
     if (lists) w.set_f32(key("rope.scaling.attn_factor"), 1.19f);
-    if (yarn || lists) {
+    if (yarn || lists || f_.temperature) {
       w.set_u32(key("rope.scaling.original_context_length"), kOriginalContext);
     }
   }

@@ -21,7 +21,7 @@ constexpr Refused kRefused[] = {{"attention.max_alibi_bias", 0},
                                 {"attention.clamp_kqv", 0},
                                 {"attention.output_scale", 0, 1},
                                 {"attention.temperature_length", 0},
-                                {"attention.temperature_scale", 0},
+                                {"attention.temperature_scale", 0, 0, &Family::temperature},
                                 {"attention.q_lora_rank", 0},
                                 {"attention.kv_lora_rank", 0},
                                 {"attention.shared_kv_layers", 0},
@@ -35,7 +35,7 @@ constexpr Refused kRefused[] = {{"attention.max_alibi_bias", 0},
                                 {"interleave_moe_layer_step", 0, 1},
                                 {"nextn_predict_layers", 0, 0, &Family::next_layers},
                                 {"rope.scaling.alpha", 0},
-                                {"rope.scaling.yarn_log_multiplier", 0},
+                                {"rope.scaling.yarn_log_multiplier", 0, 0, &Family::temperature},
                                 {"embedding_length_out", 0},
                                 {"embedding_length_per_layer_input", 0},
                                 {"rescale_every_n_layers", 0}};
@@ -163,6 +163,7 @@ class DetailsReader {
     const char* guess = lists ? "longrope" : r.factor == 1 ? "none" : "linear";
     const std::string_view type = file_.get_string(keys_.key("rope.scaling.type")).value_or(guess);
     HF_CHECKED(read_scaling(type, lists));
+    HF_CHECKED(read_temperature());
     if (r.magnitude == 0) r.magnitude = 1;
     out_.window_rope = r;
     if (family_.window_rope_unscaled) out_.window_rope = RopeSpec{.base = r.base};
@@ -221,8 +222,26 @@ class DetailsReader {
     }
     if (r.magnitude == 0) r.magnitude = 1;
     r.magnitude *= more;
-    if (r.ext_factor != 0 && r.factor > 1) r.magnitude *= 1 + 0.1 * std::log(r.factor);
+    HF_TRY(const double all, keys_.find_float("rope.scaling.yarn_log_multiplier", 0));
+    if (r.ext_factor != 0 && r.factor > 1) {
+      r.magnitude *= (1 + 0.1 * std::log(r.factor)) / (1 + 0.1 * all * std::log(r.factor));
+    }
     return {};
+  }
+
+  Result<void> read_temperature() {
+    if (!family_.temperature) return {};
+    RopeSpec& r = out_.rope;
+    HF_TRY(r.temperature, keys_.find_float("attention.temperature_scale", 0));
+    if (r.temperature == 0) return {};
+    if (r.original_context < 1) {
+      return keys_.unsupported("key \"" + keys_.key("attention.temperature_scale") +
+                               "\" without key \"" +
+                               keys_.key("rope.scaling.original_context_length") + "\"");
+    }
+    if (shape_.rope_dims == shape_.head_dim) return {};
+    return unsupported_key("attention.temperature_scale",
+                           "is not supported where part of a head alone turns");
   }
 
   /// Where the header names no factor of attention: √(1 + ln(context / original) / ln(original)).

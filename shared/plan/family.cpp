@@ -41,6 +41,7 @@ std::vector<Family> llama_kind() {
           {.name = "internlm2", .rope = RopeStyle::kNorm},
           {.name = "exaone"},
           {.name = "seed_oss", .ffn_norm = "post_attention_norm"},
+          {.name = "mistral3", .rope = RopeStyle::kNorm, .temperature = true},
           {.name = "ernie4_5", .rope = RopeStyle::kNorm, .qkv_bias = Use::kNo},
           {.name = "qwen2vl", .rope_sections = true},
           {.name = "qwen3vl", .qk_norm = QkNorm::kHeads, .rope_sections = true},

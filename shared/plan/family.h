@@ -65,6 +65,7 @@ struct Family {
   bool rope_in_windows = false;       // where some layers have windows, they alone rotate
   // Positions of several parts (time, height, width), which are the same number for text.
   bool rope_sections = false;
+  bool temperature = false;  // key attention.temperature_scale: far queries count for more
   double attention_cap = 0;  // where the header has none
   double logit_cap = 0;
   std::int64_t wide_scale_layers = 0;  // with that many layers scores are divided by √(width/heads)
@@ -98,6 +99,8 @@ struct RopeSpec {
   double beta_slow = 1;     // yarn
   bool whole_pairs = true;  // yarn
   double magnitude = 1;     // cos and sin are multiplied by it
+  // Queries are multiplied by 1 + temperature × ln(1 + ⌊position / original_context⌋).
+  double temperature = 0;
   bool operator==(const RopeSpec&) const = default;
 };
 

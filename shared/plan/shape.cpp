@@ -157,7 +157,8 @@ class ShapeReader {
     shape_.rope_factor = d.rope.factor;
     shape_.rope_original_context = d.rope.original_context;
     const bool windows = std::find(d.windowed.begin(), d.windowed.end(), true) != d.windowed.end();
-    shape_.rope_tables = windows && d.window_rope != d.rope ? 2 : 1;
+    const bool two = (windows && d.window_rope != d.rope) || d.rope.temperature > 0;
+    shape_.rope_tables = two ? 2 : 1;
   }
 
   /// Rows of an expert are those of its tensors; a key that disagrees is found with the tensors.

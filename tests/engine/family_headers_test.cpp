@@ -87,6 +87,8 @@ TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
       {"dots1", {"expert_weights_norm"}, {}},
       {"exaone4", {"attention.sliding_window"}, {}},
       {"cohere2", {"logit_scale"}, {}},
+      {"mistral3", {"attention.temperature_scale"}, {}},
+      {"mistral3", {"rope.scaling.yarn_log_multiplier"}, {}, "yarn"},
       {"granite", {"logit_scale", "residual_scale", "embedding_scale", "attention.scale"}, {}},
       {"llama", {"rope.freq_base"}, {}, "none", 3},
       {"phi3", {"rope.scaling.attn_factor"}, {}, "longrope"},
@@ -237,6 +239,7 @@ TEST(Headers, WhatIsNotComputedIsRefusedByName) {
                           "expert_group_count", "moe_every_n_layers"}) {
     refused("glm4moe", key, number(key, 30));
   }
+  refused("mistral3", "attention.temperature_scale", number("rope.dimension_count", 4));
   refused("command-r", "residual_scale", number("residual_scale", 3));
   refused("qwen3", "rope.dimension_sections", number("rope.dimension_sections", 8));
   refused("qwen2", "attention.sliding_window", number("attention.sliding_window", 9));

@@ -196,6 +196,7 @@ double Model::yarn(double f, std::int64_t pair, double base, double factor, doub
   if (low == high) high += 0.001;
   const double ramp = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
   magnitude *= 0.1 * std::log(factor) + 1;
+  magnitude /= 0.1 * number("rope.scaling.yarn_log_multiplier", 0) * std::log(factor) + 1;
   return f / factor * ramp + f * (1 - ramp);
 }
 
@@ -252,7 +253,7 @@ void Model::turn(Row& x, std::int64_t heads, std::int64_t position, std::int64_t
   }
   bool side_by_side = arch_.rfind("granite", 0) == 0 || arch_.rfind("ernie", 0) == 0;
   for (const char* one :
-       {"llama", "smollm3", "internlm2", "deepseek", "glm4", "command-r", "cohere2"}) {
+       {"llama", "mistral3", "smollm3", "internlm2", "deepseek", "glm4", "command-r", "cohere2"}) {
     side_by_side = side_by_side || is(one);
   }
   for (std::int64_t h = 0; h < heads; ++h) {
@@ -304,6 +305,12 @@ Rows Model::attention(std::int64_t layer, const Rows& x) {
     k.push_back(project(block, 1, x[t]));
     v.push_back(project(block, 2, x[t]));
     turn(q.back(), heads_, static_cast<std::int64_t>(t), layer);
+    if (const double beta = number("attention.temperature_scale", 0); beta != 0) {
+      const double trained = number("rope.scaling.original_context_length", 0);
+      for (double& v : q.back()) {
+        v *= 1 + beta * std::log(1 + std::floor(static_cast<double>(t) / trained));
+      }
+    }
     turn(k.back(), kv_heads_, static_cast<std::int64_t>(t), layer);
   }
   double scale = 1 / std::sqrt(static_cast<double>(head_));

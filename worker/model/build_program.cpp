@@ -107,7 +107,7 @@ class Builder {
     if (s_.rope_dims == 0) return {};
     HF_TRY(Rope all, make_rope(take_, s_, p_.details.rope));
     p_.ropes.push_back(std::move(all));
-    if (s_.rope_tables == 1) return {};
+    if (s_.rope_tables == 1 || !p_.ropes[0].query_steps.empty()) return {};
     HF_TRY(Rope windowed, make_rope(take_, s_, p_.details.window_rope));
     p_.ropes.push_back(std::move(windowed));
     return {};

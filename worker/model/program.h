@@ -100,6 +100,15 @@ struct Rope {
   std::vector<double> inv_freq_long;  // instead, where the loaded context is above long_from
   std::int64_t long_from = 0;
   double magnitude = 1;
+  /// Queries at position p turn by cos and sin times query_steps[p / step_length] more, the last
+  /// step having no end; empty: as keys.
+  std::vector<double> query_steps;
+  std::int64_t step_length = 0;
+  double of_query(std::int64_t position) const {
+    if (query_steps.empty()) return 1;
+    const auto step = static_cast<std::size_t>(position / step_length);
+    return query_steps[step < query_steps.size() ? step : query_steps.size() - 1];
+  }
 };
 
 /// The whole forward pass. References tensors of the gguf::File that it was built from, which must

@@ -89,6 +89,14 @@ Result<Rope> make_rope(Taker& take, const plan::ModelShape& shape, const plan::R
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(shape.rope_dims);
     rope.inv_freq.push_back(exact_exp(exponent * log_base));
   }
+  if (spec.temperature > 0) {
+    constexpr std::int64_t kPositions = 1 << 22, kStepsMost = 1 << 16;
+    rope.step_length = spec.original_context;
+    const std::int64_t steps = std::min(kPositions / rope.step_length + 2, kStepsMost);
+    for (std::int64_t i = 1; i <= steps; ++i) {
+      rope.query_steps.push_back(1 + spec.temperature * exact_log(static_cast<double>(i)));
+    }
+  }
   std::vector<double>& f = rope.inv_freq;
   if (spec.scaling == plan::RopeScaling::kLongrope) {
     rope.inv_freq_long = f;

@@ -50,7 +50,7 @@ struct PackedOp {
   std::int64_t formed = 0;  // floats of a row, if they want any
   RowForms hands_on;        // kNormGateUp: the next operation's, which f gets as it is made
   bool handed = false;      // kDownAdd: its rows have their form, in the place of f
-  std::int32_t rope = -1;
+  std::int32_t rope = -1, query_rope = -1;  // of keys, of queries
   std::int64_t window = 0;
   float scale = 1, cap = 0;
 };
@@ -188,7 +188,7 @@ class CpuExecutor final : public backend::Executor {
   void embed_more(const PackedOp& op, int worker);
   void norm_row(const PackedOp& op, const float* x, float* out) const;
   void norm_qk(const PackedOp& op, int worker);
-  void rotate(const PackedOp& op, float* head, std::int64_t position) const;
+  void rotate(std::int32_t rope, float* head, std::int64_t position) const;
   void store(const PackedOp& op, int which, std::int64_t head, const Token& token,
              const float* values);
   void product_more(const PackedOp& op, const float* x, std::int64_t stride, int worker);

@@ -350,7 +350,7 @@ void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, 
       kernels_.rmsnorm(values, op.head_norm[which], head_dim, static_cast<float>(shape_.norm_eps),
                        values);
     }
-    if (which < 2) rotate(op, values, token.position);
+    if (which < 2) rotate(which == 0 ? op.query_rope : op.rope, values, token.position);
     if (which > 0) store(op, which, head, token, values);
   }
 }

@@ -39,9 +39,9 @@ void CpuExecutor::embed_more(const PackedOp& op, int worker) {
   }
 }
 
-void CpuExecutor::rotate(const PackedOp& op, float* head, std::int64_t position) const {
-  if (op.rope < 0) return;
-  const RopeTable& table = rope_tables_[op.rope];
+void CpuExecutor::rotate(std::int32_t rope, float* head, std::int64_t position) const {
+  if (rope < 0) return;
+  const RopeTable& table = rope_tables_[rope];
   kernels_.rope(head,
                 {table.cos + position * pairs_, table.sin + position * pairs_,
                  static_cast<std::int32_t>(pairs_), shape_.rope_style == plan::RopeStyle::kNeox});
@@ -73,9 +73,11 @@ void CpuExecutor::norm_qk(const PackedOp& op, int worker) {
                             shape_.heads * shape_.head_dim, eps, q);
     kernels_.rmsnorm_spread(k, op.head_norm[1], shape_.kv_heads * head_pad_,
                             shape_.kv_heads * shape_.head_dim, eps, k);
-    for (std::int64_t h = 0; h < shape_.heads; ++h) rotate(op, q + h * head_pad_, token.position);
+    for (std::int64_t h = 0; h < shape_.heads; ++h) {
+      rotate(op.query_rope, q + h * head_pad_, token.position);
+    }
     for (std::int64_t h = 0; h < shape_.kv_heads; ++h) {
-      rotate(op, k + h * head_pad_, token.position);
+      rotate(op.rope, k + h * head_pad_, token.position);
       store(op, 1, h, token, k + h * head_pad_);
     }
   }

@@ -133,7 +133,8 @@ class Loader {
       packed.to_h = op.to_h;
       packed.gate_rows = op.gate_rows;
       packed.row_norm = op.row_norm;
-      packed.rope = op.rope;
+      packed.rope = packed.query_rope = op.rope;
+      if (op.rope >= 0 && has_query_table()) packed.query_rope = 1;
       packed.window = op.window;
       packed.scale = static_cast<float>(op.scale);
       packed.cap = static_cast<float>(op.cap);
@@ -404,7 +405,8 @@ class Loader {
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
       w.row = c.floats(to_.x_stride_);
     }
-    for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
+    const std::size_t tables = has_query_table() ? 2 : program_.ropes.size();
+    for (std::size_t i = 0; i < tables; ++i) {
       to_.rope_tables_[i].cos = c.floats(l.context * to_.pairs_ + kLanes);
       to_.rope_tables_[i].sin = c.floats(l.context * to_.pairs_ + kLanes);
     }
@@ -450,15 +452,26 @@ class Loader {
     for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
       const model::Rope& rope = program_.ropes[i];
       const bool far = !rope.inv_freq_long.empty() && to_.limits_.context > rope.long_from;
-      fill_table(to_.rope_tables_[i], far ? rope.inv_freq_long : rope.inv_freq, rope.magnitude);
+      const std::vector<double>& frequency = far ? rope.inv_freq_long : rope.inv_freq;
+      fill_table(to_.rope_tables_[i], frequency, [&](std::int64_t) { return rope.magnitude; });
+      if (!has_query_table()) continue;
+      fill_table(to_.rope_tables_[1], frequency,
+                 [&](std::int64_t p) { return rope.magnitude * rope.of_query(p); });
     }
     return {};
   }
+  /// Of the only rotation, for queries.
+  bool has_query_table() const {
+    return program_.ropes.size() == 1 && !program_.ropes[0].query_steps.empty();
+  }
 
-  void fill_table(const RopeTable& table, const std::vector<double>& frequency, double magnitude) {
+  template <class Magnitude>
+  void fill_table(const RopeTable& table, const std::vector<double>& frequency,
+                  Magnitude magnitude_of) {
     to_.pool_.run([&](int worker) {
       const Share share = share_of(to_.limits_.context, worker, to_.pool_.size());
       for (std::int64_t p = share.first; p < share.last; ++p) {
+        const double magnitude = magnitude_of(p);
         for (std::int64_t i = 0; i < to_.pairs_; ++i) {
           const double angle = static_cast<double>(p) * frequency[static_cast<std::size_t>(i)];
           table.cos[p * to_.pairs_ + i] = static_cast<float>(std::cos(angle) * magnitude);

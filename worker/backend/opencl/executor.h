@@ -94,7 +94,8 @@ struct Scratch {
                                 // the token sees
   Buffer tables;                // page tables of all segments, then the rows that want logits
   Buffer apart;                 // what splits of attention give, side by side; none: short contexts
-  Buffer turns[2];              // cos [context][pairs], then sin
+  Buffer turns[2];  // cos [context][pairs], then sin; then those of queries, if they have
+                    // their own
 };
 
 /// One for each of kRowsShared.
@@ -198,7 +199,7 @@ class OpenclExecutor final : public backend::Executor {
   /// The rotation of an operation's heads.
   struct Turns {
     cl_mem table = nullptr;
-    std::uint64_t sin_at = 0;
+    std::uint64_t sin_at = 0, q_at = 0;
     std::int32_t pairs = 0, neox = 0;
   };
   /// A product's second matrix, in the same launch.
@@ -262,6 +263,7 @@ class OpenclExecutor final : public backend::Executor {
   cpu::KvType kv_type_;
   bool expert_norm_ = true;
   float expert_scale_ = 1;
+  bool query_turns_ = false;
   plan::Router router_ = plan::Router::kSoftmax;
   bool ends_ = true;            // has the logits
   std::int32_t vocab_ = 0;      // rows of the output that are here

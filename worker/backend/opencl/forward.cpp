@@ -118,7 +118,7 @@ void OpenclExecutor::attend(const DeviceOp& op) {
              sides > 0 ? scratch_.apart.get() : scratch_.a.get(),
              std::int32_t{op.may_finish && few_each_}, weights_.vectors(), op.bias_at[0],
              op.head_norm_at[0], op.head_norm_at[1], static_cast<float>(shape_.norm_eps),
-             turns.table, turns.sin_at, turns.pairs, turns.neox, op.sinks_at,
+             turns.table, turns.sin_at, turns.q_at, turns.pairs, turns.neox, op.sinks_at,
              std::int32_t{a_records_});
   if (sides == 0) return;
   queue_.run(kernels_.merge_splits, {shape_.heads, batch_rows(), kPageTokens, 1},

@@ -182,6 +182,7 @@ OpenclExecutor::Turns OpenclExecutor::turns_of(const DeviceOp& op, bool wanted) 
   if (!wanted || op.rope < 0) return turns;
   turns.table = scratch_.turns[op.rope].get();
   turns.sin_at = static_cast<std::uint64_t>(limits_.context) * static_cast<std::uint64_t>(pairs_);
+  if (query_turns_) turns.q_at = 2 * turns.sin_at;
   turns.pairs = pairs_;
   return turns;
 }
@@ -199,8 +200,8 @@ void OpenclExecutor::finish_heads(const DeviceOp& op, std::int32_t last_head, bo
       static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(), scratch_.tables.get(),
       weights_.vectors(), second ? -1 : op.bias_at[0], second || later ? -1 : op.head_norm_at[0],
       second || later ? -1 : op.head_norm_at[1], static_cast<float>(shape_.norm_eps), turns.table,
-      turns.sin_at, turns.pairs, turns.neox, std::int32_t{keys_wait}, keys_[layer].get(),
-      values_[layer].get(), page_bytes_);
+      turns.sin_at, turns.q_at, turns.pairs, turns.neox, std::int32_t{keys_wait},
+      keys_[layer].get(), values_[layer].get(), page_bytes_);
 }
 
 }  // namespace holdfast::opencl

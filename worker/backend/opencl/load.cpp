@@ -96,7 +96,8 @@ void Loader::measure_scratch() {
   wish(s.tokens, batch * 4, "tokens");
   wish(s.tables, table_words(), "page tables");
   for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
-    wish(s.turns[i], 2 * l.context * to_.pairs_, "rotary tables");
+    const std::int64_t tables = program_.ropes[i].query_steps.empty() ? 2 : 4;
+    wish(s.turns[i], tables * l.context * to_.pairs_, "rotary tables");
   }
   measure_apart();
   if (shape_.experts > 0) measure_experts(batch, width);
@@ -219,8 +220,13 @@ Result<void> Loader::fill_turns() {
   for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
     const model::Rope& rope = program_.ropes[i];
     const bool far = !rope.inv_freq_long.empty() && options_.limits.context > rope.long_from;
-    const std::vector<float> table =
-        turn_table(far ? rope.inv_freq_long : rope.inv_freq, rope.magnitude);
+    const std::vector<double>& frequency = far ? rope.inv_freq_long : rope.inv_freq;
+    std::vector<float> table = turn_table(frequency, [&](std::int64_t) { return rope.magnitude; });
+    if (!rope.query_steps.empty()) {
+      const std::vector<float> queries =
+          turn_table(frequency, [&](std::int64_t p) { return rope.magnitude * rope.of_query(p); });
+      table.insert(table.end(), queries.begin(), queries.end());
+    }
     to_.queue_.write(to_.scratch_.turns[i].get(), 0, table.data(), table.size() * sizeof(float));
   }
   const cl_int status = to_.queue_.wait();
@@ -230,13 +236,15 @@ Result<void> Loader::fill_turns() {
 }
 
 /// cos [context][pairs], then sin.
-std::vector<float> Loader::turn_table(const std::vector<double>& frequency,
-                                      double magnitude) const {
+std::vector<float> Loader::turn_table(
+    const std::vector<double>& frequency,
+    const std::function<double(std::int64_t)>& magnitude_of) const {
   const auto n = static_cast<std::size_t>(options_.limits.context) * frequency.size();
   std::vector<float> table(2 * n);
   for (std::size_t at = 0; at < n; ++at) {
-    const double position = static_cast<double>(at / frequency.size());
-    const double angle = position * frequency[at % frequency.size()];
+    const std::size_t position = at / frequency.size();
+    const double angle = static_cast<double>(position) * frequency[at % frequency.size()];
+    const double magnitude = magnitude_of(static_cast<std::int64_t>(position));
     table[at] = static_cast<float>(std::cos(angle) * magnitude);
     table[n + at] = static_cast<float>(std::sin(angle) * magnitude);
   }
@@ -332,6 +340,7 @@ OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Pr
       kv_type_(kv_type),
       expert_norm_(program.details.expert_weights_norm),
       expert_scale_(static_cast<float>(program.details.expert_weights_scale)),
+      query_turns_(!program.ropes.empty() && !program.ropes[0].query_steps.empty()),
       router_(program.details.router),
       weights_(station_->device().max_alloc) {
   const Probe& found = station_->probed(options.cache_dir);

@@ -1,6 +1,7 @@
 #pragma once
 // A load under way: fills a fresh executor.
 
+#include <functional>
 #include <vector>
 
 #include "worker/backend/opencl/executor.h"
@@ -76,7 +77,8 @@ class Loader {
   Result<void> make(const std::string& what, const std::string& source,
                     const std::vector<WantedKernel>& kernels);
   Result<void> fill_turns();
-  std::vector<float> turn_table(const std::vector<double>& frequency, double magnitude) const;
+  std::vector<float> turn_table(const std::vector<double>& frequency,
+                                const std::function<double(std::int64_t)>& magnitude_of) const;
   void reserve_host();
 
   const model::Program& program_;

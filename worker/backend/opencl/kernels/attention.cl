@@ -23,7 +23,8 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     __global uchar* v_pages, ulong page_bytes, int window, float scale, float cap,
     __global float* out, int out_at, int out_stride, int sides, __global float* apart, int fresh,
     __global const float* vectors, int bias_at, int q_norm_at, int k_norm_at, float eps,
-    __global const float* turns, ulong sin_at, int pairs, int neox, int sinks_at, int as_records) {
+    __global const float* turns, ulong sin_at, ulong q_at, int pairs, int neox, int sinks_at,
+    int as_records) {
   __local float q[HEAD_DIM_MOST], o[HEAD_DIM_MOST], total[HEAD_DIM_MOST];
   __local float p[PAGE_TOKENS], part[PAGE_TOKENS];
   const int item = get_local_id(0), head = get_group_id(0) % heads;
@@ -39,7 +40,7 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
   }
   __global const float* row = qkv + (long)get_group_id(1) * stride;
   if (fresh) {
-    const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, pairs, neox};
+    const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, q_at, pairs, neox};
     // From the first token of the sequence in the batch on: they share a page table.
     const int index = get_group_id(1);
     int older = 0;

@@ -70,6 +70,7 @@ typedef struct {
   int bias_at, q_norm_at, k_norm_at;  // of the vectors
   float eps;
   ulong sin_at;  // of the turns, behind the cosines
+  ulong q_at;    // of the turns of queries, behind those of keys; 0: the same
   int pairs, neox;
 } Finish;
 
@@ -94,10 +95,11 @@ void finish_value(__global const float* row, int head, int which, int head_dim, 
     }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
+  __global const float* own = turns + (which == 0 ? f.q_at : 0);
   for (int i = item; i < (which < 2 ? f.pairs : 0); i += PAGE_TOKENS) {
     const int a = f.neox ? i : 2 * i, b = f.neox ? i + f.pairs : 2 * i + 1;
-    const float c = turns[(long)position * f.pairs + i];
-    const float s = turns[f.sin_at + (long)position * f.pairs + i];
+    const float c = own[(long)position * f.pairs + i];
+    const float s = own[f.sin_at + (long)position * f.pairs + i];
     const float first = value[a], second = value[b];
     value[a] = fma(first, c, -(second * s));
     value[b] = fma(first, s, second * c);
@@ -135,13 +137,13 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void finish_he
     __global float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
     __global const int4* tokens, __global const int* tables, __global const float* vectors,
     int bias_at, int q_norm_at, int k_norm_at, float eps, __global const float* turns, ulong sin_at,
-    int pairs, int neox, int keys_wait, __global uchar* k_pages, __global uchar* v_pages,
+    ulong q_at, int pairs, int neox, int keys_wait, __global uchar* k_pages, __global uchar* v_pages,
     ulong page_bytes) {
   __local float value[HEAD_DIM_MOST];
   __local float part[PAGE_TOKENS];
   const int item = get_local_id(0), head = get_group_id(0);
   const int which = head < heads ? 0 : head < heads + kv_heads ? 1 : 2;
-  const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, pairs, neox};
+  const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, q_at, pairs, neox};
   __global float* row = qkv + (long)get_group_id(1) * stride;
   const int4 token = tokens[get_group_id(1)];
   finish_value(row, head, which, head_dim, head_pad, token.y, vectors, turns, f, value, part, item);
