@@ -100,8 +100,8 @@ class TinyModel {
     s_.vocab = 259 + (plain() ? 61 : draw(0, 90));
     s_.context = 256;
     s_.tied_embeddings = plain() || f_.name.starts_with("gemma") || f_.encoder || draw(0, 1) == 1;
-    if (is_one_of(
-            {"olmo2", "qwen2moe", "internlm2", "stablelm", "dots1", "glm4moe", "minimax-m2"})) {
+    if (is_one_of({"olmo2", "qwen2moe", "internlm2", "stablelm", "dots1", "glm4moe", "minimax-m2",
+                   "bailingmoe2"})) {
       s_.tied_embeddings = false;
     }
     if (f_.logit_factor) s_.tied_embeddings = true;
@@ -134,6 +134,11 @@ class TinyModel {
     if (!experts) return;
     s_.experts = plain() ? 4 : draw(3, 9);
     s_.experts_used = plain() ? 2 : draw(1, 3);
+    if (f_.expert_groups) {  // so many of each two, three or four groups
+      d_.expert_groups = plain() ? 2 : draw(2, 4);
+      d_.expert_groups_used = draw(1, d_.expert_groups);
+      s_.experts *= d_.expert_groups;
+    }
     s_.expert_ff = plain() ? 64 : rows(3, 10);
     // Files of the others have no key for it: experts are as wide as the dense layers would be.
     if (!names_expert_ff() || f_.name == "minimax-m2") s_.expert_ff = s_.ff;
@@ -233,6 +238,10 @@ class TinyModel {
     }
     if (counts_shared() && f_.name != "deepseek") {
       w.set_bool(key("expert_weights_norm"), seed_ % 3 != 1);
+    }
+    if (f_.expert_groups) {
+      w.set_u32(key("expert_group_count"), static_cast<std::uint32_t>(d_.expert_groups));
+      w.set_u32(key("expert_group_used_count"), static_cast<std::uint32_t>(d_.expert_groups_used));
     }
     if (f_.router == plan::Router::kSigmoid) w.set_u32(key("expert_gating_func"), 2);
     if (f_.name == "ernie4_5-moe") w.set_u32(key("interleave_moe_layer_step"), 1);

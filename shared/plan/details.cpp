@@ -28,8 +28,8 @@ constexpr Refused kRefused[] = {{"attention.max_alibi_bias", 0},
                                 {"attention.relative_buckets_count", 0},
                                 {"use_parallel_residual", 0},
                                 {"router_logit_softcapping", 0},
-                                {"expert_group_count", 0, 1},
-                                {"expert_group_used_count", 0, 1},
+                                {"expert_group_count", 0, 1, &Family::expert_groups},
+                                {"expert_group_used_count", 0, 1, &Family::expert_groups},
                                 {"leading_dense_block_count", 0, 0, &Family::dense_first},
                                 {"moe_every_n_layers", 0, 1},
                                 {"interleave_moe_layer_step", 0, 1},
@@ -55,6 +55,7 @@ class DetailsReader {
     HF_CHECKED(read_rope());
     HF_CHECKED(read_window());
     HF_CHECKED(read_experts());
+    HF_CHECKED(read_groups());
     HF_CHECKED(read_pooling());
     for (std::int64_t l = 0; l < shape_.layers; ++l) {
       const bool left_out = family_.no_rope_step > 0 && (l + 1) % family_.no_rope_step == 0;
@@ -312,6 +313,24 @@ class DetailsReader {
     const std::string bias = "blk." + std::to_string(shape_.dense_layers) + ".exp_probs_b.bias";
     out_.choice_bias = shape_.experts > 0 && uses(family_.choice_bias, bias.c_str());
     return {};
+  }
+
+  Result<void> read_groups() {
+    if (!family_.expert_groups || shape_.experts == 0) return {};
+    HF_TRY(const auto groups, keys_.find_int("expert_group_count", kExpertGroups));
+    HF_TRY(const auto used, keys_.find_int("expert_group_used_count", kExpertGroups));
+    out_.expert_groups = std::max<std::int64_t>(groups.value_or(1), 1);
+    out_.expert_groups_used = std::max<std::int64_t>(used.value_or(out_.expert_groups), 1);
+    const std::int64_t each = shape_.experts / out_.expert_groups;
+    const bool fits = shape_.experts % out_.expert_groups == 0 &&
+                      out_.expert_groups_used <= out_.expert_groups &&
+                      shape_.experts_used <= each * out_.expert_groups_used;
+    if (fits) return {};
+    return keys_.invalid(
+        "keys \"" + keys_.key("expert_group_count") + "\" and \"" +
+        keys_.key("expert_group_used_count") + "\" are " + std::to_string(out_.expert_groups) +
+        " and " + std::to_string(out_.expert_groups_used) + ", which do not fit " +
+        std::to_string(shape_.experts_used) + " of " + std::to_string(shape_.experts) + " experts");
   }
 
   Result<void> read_pooling() {

@@ -77,6 +77,7 @@ struct Family {
   bool expert_bias = false;          // of the router and of every expert's three products
   Router router = Router::kSoftmax;  // where the header does not say
   Use choice_bias = Use::kNo;  // exp_probs_b: added to scores to choose experts, not to weigh them
+  bool expert_groups = false;  // keys expert_group_count, expert_group_used_count
   bool dense_first = false;    // key leading_dense_block_count: layers without experts
   bool next_layers = false;    // key nextn_predict_layers: the last ones, which text does not need
   bool encoder = false;        // every token sees all; vectors come out, no logits
@@ -129,6 +130,10 @@ struct Details {
   double expert_weights_scale = 1;
   Router router = Router::kSoftmax;
   bool choice_bias = false;
+  // Experts are chosen from so many groups of neighbours, those whose two best scores are the
+  // largest together. 1 of 1: from all.
+  std::int64_t expert_groups = 1;
+  std::int64_t expert_groups_used = 1;
   std::int64_t position_rows = 0;
   std::int64_t type_rows = 0;
   bool pooling_named = false;

@@ -22,6 +22,7 @@ inline constexpr Range kHeadDim{2, 1024};
 inline constexpr Range kContext{1, 1 << 30};
 inline constexpr Range kVocab{1, 1 << 24};
 inline constexpr Range kExperts{0, 4096};
+inline constexpr Range kExpertGroups{0, 64};
 
 /// Keys of one file; suffixes are below "ARCHITECTURE.". Errors start with "read model FILE: ".
 class KeyReader {

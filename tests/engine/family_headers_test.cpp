@@ -173,6 +173,7 @@ TEST(Headers, KeysThatChangeWhatIsComputed) {
       {"qwen3moe", {}, set_f32("expert_weights_scale", 2.5f)},
       {"mixtral", {}, set_u32("expert_used_count", 1)},
       {"glm4moe", {}, set_u32("expert_gating_func", 1)},
+      {"bailingmoe2", {}, set_u32("expert_group_used_count", 2)},
       {"ernie4_5-moe", {}, set_u32("expert_gating_func", 2), "none", 3},
       {"cohere2", {}, set_u32("attention.sliding_window", 0)},
       {"command-r", {}, set_f32("logit_scale", 0.25f)},
@@ -239,6 +240,8 @@ TEST(Headers, WhatIsNotComputedIsRefusedByName) {
                           "expert_group_count", "moe_every_n_layers"}) {
     refused("glm4moe", key, number(key, 30));
   }
+  refused("bailingmoe2", "expert_group_count", number("expert_group_count", 60));
+  refused("bailingmoe2", "expert_group_used_count", number("expert_group_used_count", 5));
   refused("mistral3", "attention.temperature_scale", number("rope.dimension_count", 4));
   refused("command-r", "residual_scale", number("residual_scale", 3));
   refused("qwen3", "rope.dimension_sections", number("rope.dimension_sections", 8));

@@ -372,23 +372,44 @@ Row Model::gated(const std::string& of, const std::string& kind, const Row& x, s
   return linear("ffn_down", g, width_);
 }
 
+/// modeling_bailing_moe_v2.py, group_limited_topk(): the groups with the largest sums of two stay.
+void Model::close_groups(Row& rank) const {
+  const auto groups = static_cast<std::size_t>(number("expert_group_count", 1));
+  const auto used = static_cast<std::size_t>(number("expert_group_used_count", 1));
+  const std::size_t each = rank.size() / groups;
+  std::vector<std::pair<double, std::size_t>> sums;
+  for (std::size_t g = 0; g < groups; ++g) {
+    Row own(rank.begin() + static_cast<std::ptrdiff_t>(g * each),
+            rank.begin() + static_cast<std::ptrdiff_t>((g + 1) * each));
+    std::sort(own.rbegin(), own.rend());
+    sums.emplace_back(-(own[0] + (each > 1 ? own[1] : 0)), g);
+  }
+  std::sort(sums.begin(), sums.end());
+  for (std::size_t i = used; i < groups; ++i) {
+    for (std::size_t e = 0; e < each; ++e) rank[sums[i].second * each + e] = -1e300;
+  }
+}
+
 Row Model::experts(const std::string& block, const Row& x) {
   Row scores = times(block + "ffn_gate_inp.weight", x);
   add_bias(block + "ffn_gate_inp.bias", scores);
   const double function = number("expert_gating_func", 0);
   const bool each =
-      function == 2 || (function == 0 && (is("dots1") || is("glm4moe") || is("minimax-m2")));
+      function == 2 ||
+      (function == 0 && (is("dots1") || is("glm4moe") || is("minimax-m2") || is("bailingmoe2")));
   Row p = each ? scores : softmax(scores);
   for (double& v : p) v = each ? 1 / (1 + std::exp(-v)) : v;
   Row rank = p;
   add_bias(block + "exp_probs_b.bias", rank);
+  close_groups(rank);
   std::vector<std::size_t> order(p.size());
   for (std::size_t e = 0; e < order.size(); ++e) order[e] = e;
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return rank[a] > rank[b]; });
   order.resize(static_cast<std::size_t>(number("expert_used_count", 0)));
   double sum = 0;
   for (const std::size_t e : order) sum += p[e];
-  const bool as_they_are = is("qwen2moe") || is("deepseek") || is("dots1") || is("glm4moe");
+  const bool as_they_are =
+      is("qwen2moe") || is("deepseek") || is("dots1") || is("glm4moe") || is("bailingmoe2");
   const bool sums_to_one = file_.get_bool(arch_ + ".expert_weights_norm").value_or(!as_they_are);
   const std::int64_t rows =
       matrix(block + "ffn_up_exps.weight").rows / static_cast<std::int64_t>(p.size());

@@ -50,6 +50,7 @@ class Model {
   Row feed_forward(const std::string& block, const Row& x);
   Row gated(const std::string& of, const std::string& kind, const Row& x, std::int64_t expert,
             std::int64_t rows);
+  void close_groups(Row& rank) const;
   Row experts(const std::string& block, const Row& x);
   Rows embed(const std::vector<std::int32_t>& tokens);
   bool is(const char* arch) const { return arch_ == arch; }

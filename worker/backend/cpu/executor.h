@@ -201,6 +201,8 @@ class CpuExecutor final : public backend::Executor {
   void route(const PackedOp& op, int worker);
   void choose(const PackedOp& op, std::int64_t row, float* p);
   double score_experts(float* p, bool whole) const;
+  template <class Rank>
+  std::uint64_t open_groups(Rank rank) const;
   void add_bias(const float* bias, std::int64_t p0, const FloatRows& to, std::int64_t rows,
                 std::int64_t n) const;
   void group_slots();
@@ -252,6 +254,7 @@ class CpuExecutor final : public backend::Executor {
   bool expert_norm_ = true;
   float expert_scale_ = 1;
   plan::Router router_ = plan::Router::kSoftmax;
+  std::int64_t expert_groups_ = 1, expert_groups_used_ = 1;
 
   float* x_ = nullptr;  // [batch][x_stride]
   float* h_ = nullptr;  // [batch][x_stride]

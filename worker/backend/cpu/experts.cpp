@@ -97,6 +97,35 @@ double CpuExecutor::score_experts(float* p, bool whole) const {
   return 1;
 }
 
+/// A bit for each group of experts that may be chosen: those whose two best ranks are the largest
+/// together, ties to the lower number.
+template <class Rank>
+std::uint64_t CpuExecutor::open_groups(Rank rank) const {
+  const std::int64_t each = shape_.experts / expert_groups_;
+  float sums[64];
+  for (std::int64_t g = 0; g < expert_groups_; ++g) {
+    std::int64_t best = g * each, second = -1;
+    for (std::int64_t e = best + 1; e < (g + 1) * each; ++e) {
+      if (rank(e) > rank(best)) {
+        second = best;
+        best = e;
+      } else if (second < 0 || rank(e) > rank(second)) {
+        second = e;
+      }
+    }
+    sums[g] = second < 0 ? rank(best) : rank(best) + rank(second);
+  }
+  std::uint64_t open = 0;
+  for (std::int64_t u = 0; u < expert_groups_used_; ++u) {
+    std::int64_t best = -1;
+    for (std::int64_t g = 0; g < expert_groups_; ++g) {
+      if ((open >> g & 1) == 0 && (best < 0 || sums[g] > sums[best])) best = g;
+    }
+    open |= std::uint64_t{1} << best;
+  }
+  return open;
+}
+
 /// The experts of a row and their weights: those of the largest scores, with the bias of choices
 /// where there is one; ties to the lower number.
 void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
@@ -108,11 +137,14 @@ void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
   const std::int64_t used = shape_.experts_used;
   std::int32_t* chosen = routing_.expert + row * used;
   float* weight = routing_.weight + row * used;
+  const bool grouped = expert_groups_used_ < expert_groups_;
+  const std::uint64_t open = grouped ? open_groups(rank) : ~std::uint64_t{0};
+  const std::int64_t each = n / expert_groups_;
   double sum = 0;
   for (std::int64_t u = 0; u < used; ++u) {
     std::int64_t best = -1;
     for (std::int64_t e = 0; e < n; ++e) {
-      bool taken = false;
+      bool taken = grouped && (open >> (e / each) & 1) == 0;
       for (std::int64_t v = 0; v < u; ++v) taken |= chosen[v] == e;
       if (!taken && (best < 0 || rank(e) > rank(best))) best = e;
     }

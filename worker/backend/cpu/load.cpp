@@ -112,6 +112,8 @@ class Loader {
     to_.expert_norm_ = program_.details.expert_weights_norm;
     to_.expert_scale_ = static_cast<float>(program_.details.expert_weights_scale);
     to_.router_ = program_.details.router;
+    to_.expert_groups_ = program_.details.expert_groups;
+    to_.expert_groups_used_ = program_.details.expert_groups_used;
     to_.q_stride_ = s.heads * to_.head_pad_ + kLanes;
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);

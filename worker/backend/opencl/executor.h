@@ -265,9 +265,10 @@ class OpenclExecutor final : public backend::Executor {
   float expert_scale_ = 1;
   bool query_turns_ = false;
   plan::Router router_ = plan::Router::kSoftmax;
-  bool ends_ = true;            // has the logits
-  std::int32_t vocab_ = 0;      // rows of the output that are here
-  std::int64_t all_heads_ = 0;  // of q, on all devices
+  std::int32_t groups_ = 1, groups_used_ = 1;  // of experts
+  bool ends_ = true;                           // has the logits
+  std::int32_t vocab_ = 0;                     // rows of the output that are here
+  std::int64_t all_heads_ = 0;                 // of q, on all devices
   std::int32_t head_pad_ = 0, pairs_ = 0;
   std::uint64_t page_bytes_ = 0;  // of one layer's keys or values
 

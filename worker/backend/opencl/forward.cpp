@@ -190,7 +190,7 @@ void OpenclExecutor::route(const DeviceOp& op) {
              scratch_.scores.stride, static_cast<std::int32_t>(shape_.experts),
              static_cast<std::int32_t>(shape_.experts_used), std::int32_t{expert_norm_},
              std::int32_t{router_ == plan::Router::kSigmoid}, weights_.vectors(), op.choice_at,
-             expert_scale_, scratch_.expert.get(), scratch_.weight.get());
+             groups_, groups_used_, expert_scale_, scratch_.expert.get(), scratch_.weight.get());
   if (op.gate_at < 0) return;
   queue_.run(kernels_.open_gate, {rows, 1, kNormItems, 1}, from.x, from.stride, weights_.vectors(),
              op.gate_at, static_cast<std::int32_t>(shape_.width), scratch_.gate.get());

@@ -342,6 +342,8 @@ OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Pr
       expert_scale_(static_cast<float>(program.details.expert_weights_scale)),
       query_turns_(!program.ropes.empty() && !program.ropes[0].query_steps.empty()),
       router_(program.details.router),
+      groups_(static_cast<std::int32_t>(program.details.expert_groups)),
+      groups_used_(static_cast<std::int32_t>(program.details.expert_groups_used)),
       weights_(station_->device().max_alloc) {
   const Probe& found = station_->probed(options.cache_dir);
   ways_ = ways_of(station_->device(), found, tier_of(options.kernels).value_or(found.tier));

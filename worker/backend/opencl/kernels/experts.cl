@@ -18,11 +18,41 @@ float score_experts(__global float* p, int experts, int sigmoid) {
   return all;
 }
 
+// What experts are chosen by.
+float rank_of(__global const float* p, int e, __global const float* vectors, int choice_at) {
+  return choice_at >= 0 ? p[e] + vectors[choice_at + e] : p[e];
+}
+
+// A bit for each group that may be chosen from: those whose two best ranks are the largest together,
+// ties to the lower number.
+ulong open_groups(__global const float* p, int groups, int groups_used, int each,
+                  __global const float* vectors, int choice_at) {
+  ulong open = 0;
+  for (int u = 0; u < groups_used; ++u) {
+    int best_group = -1;
+    float most = 0.0f;
+    for (int g = 0; g < groups; ++g) {
+      if (open >> g & 1) continue;
+      float best = rank_of(p, g * each, vectors, choice_at), second = 0.0f;
+      for (int i = 1; i < each; ++i) {
+        const float rank = rank_of(p, g * each + i, vectors, choice_at);
+        second = rank > best ? best : i == 1 || rank > second ? rank : second;
+        best = rank > best ? rank : best;
+      }
+      const float sum = each > 1 ? best + second : best;
+      if (best_group < 0 || sum > most) best_group = g, most = sum;
+    }
+    open |= 1ul << best_group;
+  }
+  return open;
+}
+
 // A row's experts and their weights: the largest scores, with the bias of choices where there is
 // one; ties to the lower number. The weights sum to 1 if `normed`. One item a row: experts are few.
 __kernel void choose_experts(__global float* scores, int stride, int experts, int used, int normed,
-                             int sigmoid, __global const float* vectors, int choice_at, float scale,
-                             __global int* expert, __global float* weight) {
+                             int sigmoid, __global const float* vectors, int choice_at, int groups,
+                             int groups_used, float scale, __global int* expert,
+                             __global float* weight) {
   __global float* p = scores + (long)get_global_id(0) * stride;
   __global int* chosen = expert + get_global_id(0) * used;
   float all = score_experts(p, experts, sigmoid);
@@ -30,15 +60,18 @@ __kernel void choose_experts(__global float* scores, int stride, int experts, in
     for (int e = 0; e < experts; ++e) p[e] = p[e] / all;
     all = 1.0f;
   }
+  const int each = experts / groups;
+  const ulong open =
+      groups_used < groups ? open_groups(p, groups, groups_used, each, vectors, choice_at) : ~0ul;
   float sum = 0.0f;
   for (int u = 0; u < used; ++u) {
     int best = -1;
     float most = 0.0f;
     for (int e = 0; e < experts; ++e) {
-      int taken = 0;
+      int taken = groups_used < groups && (open >> (e / each) & 1) == 0;
       for (int v = 0; v < u; ++v) taken |= chosen[v] == e;
       if (taken) continue;
-      const float rank = choice_at >= 0 ? p[e] + vectors[choice_at + e] : p[e];
+      const float rank = rank_of(p, e, vectors, choice_at);
       if (best < 0 || rank > most) best = e, most = rank;
     }
     chosen[u] = best;
