@@ -183,8 +183,38 @@ class Llama3 final : public Family {
   bool again_ = false;
 };
 
-/// A list of calls behind a mark.
-class Mistral final : public Family {
+/// A JSON list of calls, behind a mark of the family.
+class ListOfCalls : public Family {
+ protected:
+  void begin_list() { over_ = in_call_ = false; }
+  /// A step behind the list's bracket, until it is over().
+  bool list() {
+    if (in_call_) {
+      const std::optional<bool> good = read_call();
+      if (!good) return false;
+      in_call_ = false;
+      over_ = !*good;
+      return !buffer.empty();
+    }
+    const std::size_t n = buffer.find_first_not_of(" \n\t\r,");
+    if (n == std::string::npos) return false;
+    take(n);
+    over_ = buffer.front() == ']';
+    if (over_) {
+      take(1);
+    } else {
+      start_scan({});
+      in_call_ = true;
+    }
+    return true;
+  }
+  bool over() const { return over_; }
+
+ private:
+  bool over_ = false, in_call_ = false;
+};
+
+class Mistral final : public ListOfCalls {
  public:
   explicit Mistral(std::string_view open) : open_(open) {}
   bool step() override {
@@ -196,18 +226,16 @@ class Mistral final : public Family {
         if (buffer.empty()) return false;
         if (buffer.front() == '[') {
           take(1);
-          at_ = At::kNext;
+          begin_list();
+          at_ = At::kList;
         } else {
           at_ = At::kName;
         }
         return true;
-      case At::kNext:
-        return next();
-      case At::kCall: {
-        const std::optional<bool> good = read_call();
-        if (!good) return false;
-        at_ = *good ? At::kNext : At::kText;
-        return !buffer.empty();
+      case At::kList: {
+        const bool more = list();
+        if (over()) at_ = At::kText;
+        return more;
       }
       case At::kName:
         return name();
@@ -223,19 +251,6 @@ class Mistral final : public Family {
   bool text() {
     if (!reach(open_)) return false;
     at_ = At::kFirst;
-    return true;
-  }
-  bool next() {
-    const std::size_t n = buffer.find_first_not_of(" \n\t\r,");
-    if (n == std::string::npos) return false;
-    take(n);
-    if (buffer.front() == ']') {
-      take(1);
-      at_ = At::kText;
-    } else {
-      start_scan({});
-      at_ = At::kCall;
-    }
     return true;
   }
   /// name[ARGS]{…}, name[CALL_ID]id[ARGS]{…} or name{…}.
@@ -258,7 +273,7 @@ class Mistral final : public Family {
     at_ = At::kValue;
     return true;
   }
-  enum class At : std::uint8_t { kText, kFirst, kNext, kCall, kName, kValue };
+  enum class At : std::uint8_t { kText, kFirst, kList, kName, kValue };
   const std::string_view open_;
   At at_ = At::kText;
 };
@@ -339,7 +354,7 @@ class DeepSeek final : public Family {
 };
 
 /// Its parts stand between marks of their own; what stands between none is text.
-class Cohere final : public Family {
+class Cohere final : public ListOfCalls {
  public:
   bool step() override {
     switch (at_) {
@@ -353,13 +368,19 @@ class Cohere final : public Family {
         at_ = At::kText;
         return true;
       }
-      case At::kNext:
-        return next();
-      case At::kCall: {
-        const std::optional<bool> good = read_call();
-        if (!good) return false;
-        at_ = *good ? At::kNext : At::kText;
-        return !buffer.empty();
+      case At::kAction: {
+        skip_space();
+        if (buffer.empty()) return false;
+        const bool listed = buffer.front() == '[';
+        if (listed) take(1);
+        begin_list();
+        at_ = listed ? At::kList : At::kText;
+        return true;
+      }
+      case At::kList: {
+        const bool more = list();
+        if (over()) at_ = At::kText;
+        return more;
       }
     }
     return false;
@@ -380,23 +401,10 @@ class Cohere final : public Family {
     if (found.which < 0) return false;
     take(std::data(marks)[found.which].size());
     if (found.which == 0) at_ = At::kThoughts;
-    if (found.which == 1) at_ = At::kNext;
+    if (found.which == 1) at_ = At::kAction;
     return true;
   }
-  bool next() {
-    const std::size_t n = buffer.find_first_not_of(" \n\t\r,[");
-    if (n == std::string::npos) return false;
-    std::string before = take(n);
-    if (buffer.front() == '{') {
-      start_scan(calls == 0 ? std::move(before) : std::string());
-      at_ = At::kCall;
-    } else {
-      if (buffer.front() == ']') take(1);
-      at_ = At::kText;
-    }
-    return true;
-  }
-  enum class At : std::uint8_t { kText, kThoughts, kNext, kCall };
+  enum class At : std::uint8_t { kText, kThoughts, kAction, kList };
   At at_ = At::kText;
 };
 
