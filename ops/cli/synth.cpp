@@ -30,6 +30,8 @@ struct Preset {
   float llama3_factor;  // of the llama 3 rope scaling, 0 = none
   std::int64_t experts = 0, experts_used = 0, expert_ff = 0;
   std::int64_t window = 0;  // on every other layer; such models' positions are stretched by yarn
+  std::int64_t shared_ff = 0, dense_layers = 0, groups = 1, groups_used = 1;
+  std::int64_t rope_dims = 0;  // 0: whole heads
 };
 
 constexpr Preset kPresets[] = {
@@ -61,6 +63,31 @@ constexpr Preset kPresets[] = {
      128, true, 0, 128, 8, 768},
     {"gpt-oss-20b", "gpt-oss", 24,   2880, 64,    8, 2880, 201088, false, 1.5e5f,
      131072,        1e-5f,     true, 64,   false, 0, 32,   4,      2880,  128},
+    {"ling-mini-2.0",
+     "bailingmoe2",
+     20,
+     2048,
+     16,
+     4,
+     5120,
+     157184,
+     false,
+     6e5f,
+     32768,
+     1e-6f,
+     false,
+     128,
+     true,
+     0,
+     256,
+     8,
+     512,
+     0,
+     512,
+     1,
+     8,
+     4,
+     64},
 };
 
 const Preset* find_preset(std::string_view name) {
@@ -80,7 +107,7 @@ ModelShape shape_of(const Preset& p) {
   shape.kv_heads = p.kv_heads;
   shape.head_dim = p.head_dim;
   shape.vocab = p.vocab;
-  shape.rope_dims = p.head_dim;
+  shape.rope_dims = p.rope_dims > 0 ? p.rope_dims : p.head_dim;
   shape.tied_embeddings = p.tied;
   shape.qkv_bias = p.qkv_bias;
   shape.qk_norm = p.qk_norm;
@@ -88,6 +115,8 @@ ModelShape shape_of(const Preset& p) {
   shape.experts = p.experts;
   shape.experts_used = p.experts_used;
   shape.expert_ff = p.expert_ff;
+  shape.shared_ff = p.shared_ff;
+  shape.dense_layers = p.dense_layers;
   return shape;
 }
 
@@ -111,11 +140,23 @@ void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix&
     set("attention.key_length", p.head_dim);
     set("attention.value_length", p.head_dim);
   }
-  set("rope.dimension_count", p.head_dim);
+  set("rope.dimension_count", p.rope_dims > 0 ? p.rope_dims : p.head_dim);
   if (p.experts > 0) {
     set("expert_count", p.experts);
     set("expert_used_count", p.experts_used);
     set("expert_feed_forward_length", p.expert_ff);
+  }
+  if (p.shared_ff > 0) {
+    set("expert_shared_feed_forward_length", p.shared_ff);
+    set("expert_shared_count", p.shared_ff / p.expert_ff);
+  }
+  if (p.dense_layers > 0) {
+    set("leading_dense_block_count", p.dense_layers);
+    set("expert_group_count", p.groups);
+    set("expert_group_used_count", p.groups_used);
+    set("expert_gating_func", 2);
+    writer.set_bool(arch + "expert_weights_norm", true);
+    writer.set_f32(arch + "expert_weights_scale", 2.5f);
   }
   if (p.window > 0) {
     set("attention.sliding_window", p.window);
@@ -214,6 +255,8 @@ Result<void> synth(std::string_view shape_name, const std::string& out_path, std
   plan::Details details;
   details.family = plan::find_family(preset->architecture);
   details.out_bias = details.family->out_bias == plan::Use::kMust;
+  details.fused_qkv = details.family->fused_qkv;
+  details.choice_bias = preset->groups > 1;
   for (const ExpectedTensor& tensor : plan::expected_tensors(shape_of(*preset), details)) {
     const TensorType chosen = mixed_type(*mix, model, tensor.name, tensor.dims);
     writer.add_tensor(tensor.name, chosen, tensor.dims, producer(*preset, tensor, chosen, seed));

@@ -127,33 +127,41 @@ std::uint64_t CpuExecutor::open_groups(Rank rank) const {
 }
 
 /// The experts of a row and their weights: those of the largest scores, with the bias of choices
-/// where there is one; ties to the lower number.
+/// where there is one; ties to the lower number. Scores are above 0: what is taken or closed is
+/// not.
 void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
+  constexpr float kTaken = -1e30f;
   const std::int64_t n = shape_.experts;
   const double all = score_experts(p, op.choice != nullptr);
   const auto rank = [&](std::int64_t e) {
     return op.choice != nullptr ? p[e] + op.choice[e] : p[e];
   };
+  if (expert_groups_used_ < expert_groups_) {
+    const std::uint64_t open = open_groups(rank);
+    const std::int64_t each = n / expert_groups_;
+    for (std::int64_t e = 0; e < n; ++e) {
+      if ((open >> (e / each) & 1) == 0) p[e] = kTaken;
+    }
+  }
   const std::int64_t used = shape_.experts_used;
   std::int32_t* chosen = routing_.expert + row * used;
   float* weight = routing_.weight + row * used;
-  const bool grouped = expert_groups_used_ < expert_groups_;
-  const std::uint64_t open = grouped ? open_groups(rank) : ~std::uint64_t{0};
-  const std::int64_t each = n / expert_groups_;
   double sum = 0;
   for (std::int64_t u = 0; u < used; ++u) {
-    std::int64_t best = -1;
-    for (std::int64_t e = 0; e < n; ++e) {
-      bool taken = grouped && (open >> (e / each) & 1) == 0;
-      for (std::int64_t v = 0; v < u; ++v) taken |= chosen[v] == e;
-      if (!taken && (best < 0 || rank(e) > rank(best))) best = e;
+    std::int64_t best = 0;
+    float most = rank(0);
+    for (std::int64_t e = 1; e < n; ++e) {
+      const float own = rank(e);
+      if (own > most) best = e, most = own;
     }
     chosen[u] = static_cast<std::int32_t>(best);
+    weight[u] = p[best];
     sum += static_cast<double>(p[best]);
+    p[best] = kTaken;
   }
   const double divisor = expert_norm_ ? sum : all;
   for (std::int64_t u = 0; u < used; ++u) {
-    weight[u] = static_cast<float>(static_cast<double>(p[chosen[u]]) / divisor) * expert_scale_;
+    weight[u] = static_cast<float>(static_cast<double>(weight[u]) / divisor) * expert_scale_;
   }
 }
 
