@@ -34,23 +34,24 @@ void CpuExecutor::add_bias(const float* bias, std::int64_t p0, const FloatRows& 
   }
 }
 
+/// Few rows: every thread norms all of them, and one thread chooses, which saves barriers.
 void CpuExecutor::route(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const Share share = share_of(rows, worker, pool_.size());
-  const std::int64_t h_bytes = q_stride(op.form, op.formed);
-  for (std::int64_t i = share.first; i < share.last; ++i) {
-    float* h = h_ + i * x_stride_;
-    norm_row(op, x_ + i * x_stride_, h);
-    if (op.formed > 0) form_row(op, i >= writing_, h, blocks_ + i * h_bytes);
+  const bool few = rows <= kPrivateRows;
+  CHECK(op.norm != nullptr);  // h is made by it
+  const Share mine = few ? Share{0, worker == 0 ? rows : 0} : share_of(rows, worker, pool_.size());
+  const Operand h = operand(op, x_, x_stride_, rows, writing_, worker);
+  for (std::int64_t i = mine.first; i < mine.last; ++i) {
+    const float* row = h.x + i * x_stride_;
+    if (few)
+      std::memcpy(h_ + i * x_stride_, row, static_cast<std::size_t>(x_stride_) * sizeof(float));
     if (op.gate == nullptr) continue;
     double sum = 0;
     for (std::int64_t j = 0; j < shape_.width; ++j) {
-      sum += static_cast<double>(h[j]) * static_cast<double>(op.gate[j]);
+      sum += static_cast<double>(row[j]) * static_cast<double>(op.gate[j]);
     }
     routing_.gate[i] = sigmoid(kernels_, sum);
   }
-  pool_.barrier();
-  const Operand h = {h_, x_stride_, blocks_, h_bytes, rows, writing_};
   MatmulArgs args = product(op.matrix[0], h, worker);
   args.y_stride = routing_.stride;
   for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
@@ -61,11 +62,12 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     add_bias(op.bias[0], p0, {args.y, args.y_stride}, rows, (p1 - p0) * kLanes);
   });
   pool_.barrier();
-  for (std::int64_t i = share.first; i < share.last; ++i) {
+  for (std::int64_t i = mine.first; i < mine.last; ++i) {
     choose(op, i, routing_.logits + i * routing_.stride);
   }
-  pool_.barrier();
+  if (!few) pool_.barrier();
   if (worker == 0) group_slots();
+  if (rows == 1) return;  // whose slots are all of one row
   pool_.barrier();
   const Share own = share_of(slots(), worker, pool_.size());
   for (std::int64_t s = own.first; s < own.last; ++s) {
@@ -221,14 +223,16 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
   const std::int64_t per = expert_pieces(panels, routing_.groups, pool_.size());
   const std::int64_t pieces = (panels + per - 1) / per;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
-  const Operand all = slot_operand(op, routing_.rows, x_stride_, worker);
+  const bool one = tokens_.size() == 1;
+  const Operand all = one ? operand(op, h_, x_stride_, 1, writing_, worker)
+                          : slot_operand(op, routing_.rows, x_stride_, worker);
   for_tiles(routing_.groups * pieces, 1, op, worker, [&](std::int64_t item, std::int64_t) {
     const std::int32_t expert = routing_.group[item / pieces];
     const std::int64_t first = routing_.first[expert];
     const std::int64_t rows = routing_.first[expert + 1] - first;
     const std::int64_t p0 = item % pieces * per;
     const std::int64_t p1 = std::min(p0 + per, panels);
-    const Operand own = part(all, first, rows);
+    const Operand own = one ? all : part(all, first, rows);
     MatmulArgs args = product(op.matrix[0], own, worker);
     args.p0 = expert * panels + p0;
     args.p1 = expert * panels + p1;
