@@ -108,20 +108,9 @@ class Llama3 final : public Family {
     return true;
   }
   bool text() {
-    const Found found = find({kPythonTag, kFunction});
-    if (found.which < 0) {
-      say(take(buffer.size() - held({kPythonTag, kFunction})));
-      return false;
-    }
-    say(take(found.at));
-    if (found.which == 0) {
-      take(kPythonTag.size());
-      at_ = At::kPython;
-    } else {
-      take(kFunction.size());
-      at_ = At::kName;
-    }
-    return true;
+    const int which = reach_any({kPythonTag, kFunction});
+    if (which >= 0) at_ = which == 0 ? At::kPython : At::kName;
+    return which >= 0;
   }
   bool name() {
     const std::size_t end = buffer.find_first_of(">\n");
@@ -312,16 +301,9 @@ class DeepSeek final : public Family {
   static constexpr std::string_view kEnd = "<｜tool▁call▁end｜>";
   static constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
   bool text() {
-    const Found found = find({kAllBegin, kBegin, kAllEnd});
-    if (found.which < 0) {
-      say(take(buffer.size() - held({kAllBegin, kBegin, kAllEnd})));
-      return false;
-    }
-    say(take(found.at));
-    const std::string_view marks[] = {kAllBegin, kBegin, kAllEnd};
-    take(marks[found.which].size());
-    if (found.which == 1) at_ = At::kHeader;
-    return true;
+    const int which = reach_any({kAllBegin, kBegin, kAllEnd});
+    if (which == 1) at_ = At::kHeader;
+    return which >= 0;
   }
   /// "function<sep>name\n```json\n" (V3, R1) or "name<sep>" (V3.1).
   bool header() {
@@ -395,14 +377,10 @@ class Cohere final : public ListOfCalls {
   static constexpr std::string_view kResponseEnd = "<|END_RESPONSE|>";
 
   bool text() {
-    const auto marks = {kThoughts, kAction, kActionEnd, kResponse, kResponseEnd};
-    const Found found = find(marks);
-    say(take(found.which < 0 ? buffer.size() - held(marks) : found.at));
-    if (found.which < 0) return false;
-    take(std::data(marks)[found.which].size());
-    if (found.which == 0) at_ = At::kThoughts;
-    if (found.which == 1) at_ = At::kAction;
-    return true;
+    const int which = reach_any({kThoughts, kAction, kActionEnd, kResponse, kResponseEnd});
+    if (which == 0) at_ = At::kThoughts;
+    if (which == 1) at_ = At::kAction;
+    return which >= 0;
   }
   enum class At : std::uint8_t { kText, kThoughts, kAction, kList };
   At at_ = At::kText;

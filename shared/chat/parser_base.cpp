@@ -76,11 +76,11 @@ void Family::start_scan(std::string before) {
   raw_ = std::move(before);
 }
 
-bool Family::reach(std::string_view mark) {
-  const Found found = find({mark});
-  say(take(found.which < 0 ? buffer.size() - held({mark}) : found.at));
-  if (found.which >= 0) take(mark.size());
-  return found.which >= 0;
+int Family::reach_any(std::initializer_list<std::string_view> marks) {
+  const Found found = find(marks);
+  say(take(found.which < 0 ? buffer.size() - held(marks) : found.at));
+  if (found.which >= 0) take(std::data(marks)[found.which].size());
+  return found.which;
 }
 
 std::optional<bool> Family::read_call() {

@@ -57,7 +57,9 @@ class Family {
   void arguments(std::string_view text);
 
   /// Says the text before a mark and takes the mark. False: it is not there yet.
-  bool reach(std::string_view mark);
+  bool reach(std::string_view mark) { return reach_any({mark}) >= 0; }
+  /// The same of the first of several: which, -1: none is there yet.
+  int reach_any(std::initializer_list<std::string_view> marks);
   /// Reads one call object from the buffer: whether it was one, nullopt: more is needed. What was
   /// none is content again, unless its name was told already.
   std::optional<bool> read_call();

@@ -124,13 +124,10 @@ class Tagged final : public Family {
 
  private:
   bool text() {
-    const bool bare = t_.may_lack_open;
-    const std::string_view other = bare ? t_.name : t_.open;
-    const Found found = find({t_.open, other});
-    say(take(found.which < 0 ? buffer.size() - held({t_.open, other}) : found.at));
-    if (found.which < 0) return false;
-    taken_ = found.which == 0 ? take(t_.open.size()) : std::string();
-    at_ = At::kOpen;
+    const int which = reach_any({t_.open, t_.may_lack_open ? t_.name : t_.open});
+    if (which < 0) return false;
+    taken_ = which == 0 ? t_.open : t_.name;
+    at_ = which == 0 ? At::kOpen : At::kName;
     return true;
   }
 
@@ -252,8 +249,8 @@ class Tagged final : public Family {
   bool behind() {
     skip_space();
     if (buffer.empty() || may_become(t_.close)) return false;
-    if (!t_.name.empty() && (may_become(t_.name) || starts_with(t_.name))) {
-      if (may_become(t_.name)) return false;
+    if (may_become(t_.name)) return false;
+    if (!t_.name.empty() && starts_with(t_.name)) {
       taken_.clear();
       at_ = At::kOpen;
       return true;
