@@ -39,12 +39,13 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   const bool few = rows <= kPrivateRows;
   CHECK(op.norm != nullptr);  // h is made by it
+  const auto row_bytes = static_cast<std::size_t>(x_stride_) * sizeof(float);
   const Share mine = few ? Share{0, worker == 0 ? rows : 0} : share_of(rows, worker, pool_.size());
   const Operand h = operand(op, x_, x_stride_, rows, writing_, worker);
   for (std::int64_t i = mine.first; i < mine.last; ++i) {
     const float* row = h.x + i * x_stride_;
-    if (few)
-      std::memcpy(h_ + i * x_stride_, row, static_cast<std::size_t>(x_stride_) * sizeof(float));
+    float* shared = h_ + i * x_stride_;  // for the experts
+    if (row != shared) std::memcpy(shared, row, row_bytes);
     if (op.gate == nullptr) continue;
     double sum = 0;
     for (std::int64_t j = 0; j < shape_.width; ++j) {
@@ -72,8 +73,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   const Share own = share_of(slots(), worker, pool_.size());
   for (std::int64_t s = own.first; s < own.last; ++s) {
     std::memcpy(routing_.rows + s * x_stride_,
-                h_ + static_cast<std::int64_t>(routing_.slot_row[s]) * x_stride_,
-                static_cast<std::size_t>(x_stride_) * sizeof(float));
+                h_ + static_cast<std::int64_t>(routing_.slot_row[s]) * x_stride_, row_bytes);
   }
 }
 
@@ -103,8 +103,10 @@ double CpuExecutor::score_experts(float* p, bool whole) const {
 /// together, ties to the lower number.
 template <class Rank>
 std::uint64_t CpuExecutor::open_groups(Rank rank) const {
+  constexpr std::int64_t kGroupsMost = 64;  // a bit each
+  CHECK(expert_groups_ <= kGroupsMost);     // more are refused with the header
   const std::int64_t each = shape_.experts / expert_groups_;
-  float sums[64];
+  float sums[kGroupsMost];
   for (std::int64_t g = 0; g < expert_groups_; ++g) {
     std::int64_t best = g * each, second = -1;
     for (std::int64_t e = best + 1; e < (g + 1) * each; ++e) {
@@ -129,8 +131,8 @@ std::uint64_t CpuExecutor::open_groups(Rank rank) const {
 }
 
 /// The experts of a row and their weights: those of the largest scores, with the bias of choices
-/// where there is one; ties to the lower number. Scores are above 0: what is taken or closed is
-/// not.
+/// where there is one; ties to the lower number. No expert is chosen twice, also where scores are
+/// no numbers: these stay in the weights and are found in the result.
 void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
   constexpr float kTaken = -1e30f;
   const std::int64_t n = shape_.experts;
@@ -150,11 +152,11 @@ void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
   float* weight = routing_.weight + row * used;
   double sum = 0;
   for (std::int64_t u = 0; u < used; ++u) {
-    std::int64_t best = 0;
-    float most = rank(0);
-    for (std::int64_t e = 1; e < n; ++e) {
+    std::int64_t best = -1;
+    float most = 0;
+    for (std::int64_t e = 0; e < n; ++e) {
       const float own = rank(e);
-      if (own > most) best = e, most = own;
+      if (p[e] != kTaken && (best < 0 || own > most)) best = e, most = own;
     }
     chosen[u] = static_cast<std::int32_t>(best);
     weight[u] = p[best];
