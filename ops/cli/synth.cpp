@@ -32,7 +32,10 @@ struct Preset {
   std::int64_t window = 0;  // on every other layer; such models' positions are stretched by yarn
   std::int64_t shared_ff = 0, dense_layers = 0, groups = 1, groups_used = 1;
   std::int64_t rope_dims = 0;  // 0: whole heads
+  // Heads of the recurrent layers, three of four: of values, and of keys. Of 128 elements each.
+  std::int64_t state_heads = 0, state_groups = 0;
 };
+constexpr std::int64_t kStateDim = 128, kConvTaps = 4, kAttentionStep = 4;
 
 constexpr Preset kPresets[] = {
     {"tiny", "llama", 2, 64, 4, 2, 128, 320, false, 1e4f, 512, 1e-5f, false, 16, false, 0},
@@ -88,6 +91,25 @@ constexpr Preset kPresets[] = {
      8,
      4,
      64},
+    {.name = "qwen3.5-0.8b",
+     .architecture = "qwen35",
+     .layers = 24,
+     .width = 1024,
+     .heads = 8,
+     .kv_heads = 2,
+     .ff = 3584,
+     .vocab = 248320,
+     .tied = true,
+     .rope_base = 1e7f,
+     .context = 262144,
+     .norm_eps = 1e-6f,
+     .qkv_bias = false,
+     .head_dim = 256,
+     .qk_norm = true,
+     .llama3_factor = 0,
+     .rope_dims = 64,
+     .state_heads = 16,
+     .state_groups = 16},
 };
 
 const Preset* find_preset(std::string_view name) {
@@ -117,6 +139,13 @@ ModelShape shape_of(const Preset& p) {
   shape.expert_ff = p.expert_ff;
   shape.shared_ff = p.shared_ff;
   shape.dense_layers = p.dense_layers;
+  if (p.state_heads > 0) {
+    shape.attention_step = kAttentionStep;
+    shape.state_heads = p.state_heads;
+    shape.state_groups = p.state_groups;
+    shape.state_key = shape.state_value = kStateDim;
+    shape.conv_taps = kConvTaps;
+  }
   return shape;
 }
 
@@ -145,6 +174,16 @@ void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix&
     set("expert_count", p.experts);
     set("expert_used_count", p.experts_used);
     set("expert_feed_forward_length", p.expert_ff);
+  }
+  if (p.state_heads > 0) {
+    set("full_attention_interval", kAttentionStep);
+    set("ssm.conv_kernel", kConvTaps);
+    set("ssm.inner_size", p.state_heads * kStateDim);
+    set("ssm.state_size", kStateDim);
+    set("ssm.time_step_rank", p.state_heads);
+    set("ssm.group_count", p.state_groups);
+    const auto sections = static_cast<std::int32_t>(p.rope_dims / 2);
+    writer.set_i32s(arch + "rope.dimension_sections", {sections, 0, 0, 0});
   }
   if (p.shared_ff > 0) {
     set("expert_shared_feed_forward_length", p.shared_ff);
@@ -203,6 +242,7 @@ gguf::Writer::Producer producer(const Preset& p, const ExpectedTensor& tensor, T
     }
     std::uint64_t values = 1;
     for (const std::uint64_t n : tensor.dims) values *= n;
+    if (tensor.name.ends_with(".ssm_a")) return random_vector(values, -0.3f, 0.05f, random, sink);
     if (!tensor.is_matrix()) return random_vector(values, 0.0f, 0.02f, random, sink);
     const float sigma = 1.0f / std::sqrt(static_cast<float>(tensor.dims[0]));
     return random_tensor(type, values, sigma, random, sink);

@@ -35,6 +35,7 @@ class TinyModel {
     write_attention(w);
     write_rope(w);
     write_experts(w);
+    write_states(w);
     if (f_.encoder) {
       w.set_bool(key("attention.causal"), false);
       w.set_u32(key("pooling_type"), static_cast<std::uint32_t>((seed_ + 1) % 4));
@@ -52,7 +53,8 @@ class TinyModel {
   Result<void> write_tensors(gguf::Writer& w, const QuantMix& mix) const {
     const MixModel model{s_.layers, s_.heads, s_.kv_heads, s_.tied_embeddings};
     for (const plan::ExpectedTensor& t : plan::expected_tensors(s_, d_)) {
-      const bool router = t.name.find("ffn_gate_inp") != std::string::npos;
+      const bool router = t.name.find("ffn_gate_inp") != std::string::npos ||
+                          t.name.find("ssm_conv1d") != std::string::npos;
       const bool looked_up = t.name.starts_with("position_") || t.name.starts_with("token_types");
       const auto type =
           router || looked_up ? gguf::TensorType::kF32 : mixed_type(mix, model, t.name, t.dims);
@@ -105,6 +107,7 @@ class TinyModel {
       s_.tied_embeddings = false;
     }
     if (f_.logit_factor) s_.tied_embeddings = true;
+    draw_states();
     if (f_.rope == plan::RopeStyle::kNone) return;
     s_.rope_dims = s_.head_dim;
     if (!plain() && seed_ % 3 == 1 && !f_.temperature) s_.rope_dims = s_.head_dim / 4 * 2;
@@ -226,6 +229,30 @@ class TinyModel {
     }
   }
 
+  void draw_states() {
+    if (f_.delta == plan::DeltaNet::kNone) return;
+    s_.attention_step = plain() ? 4 : draw(2, 4);
+    s_.layers = std::max(s_.layers, s_.attention_step);
+    s_.state_groups = plain() ? 2 : draw(1, 3);
+    s_.state_heads = s_.state_groups * (plain() ? 2 : draw(1, 3));
+    // Published models have keys and values of one length.
+    s_.state_key = s_.state_value = plain() ? 32 : odd() ? draw(5, 80) : 16 * draw(1, 8);
+    s_.conv_taps = plain() ? 4 : draw(2, 5);
+  }
+
+  void write_states(gguf::Writer& w) const {
+    if (s_.attention_step == 0) return;
+    const auto set = [&](const char* suffix, std::int64_t v) {
+      w.set_u32(key(suffix), static_cast<std::uint32_t>(v));
+    };
+    if (s_.attention_step != 4) set("full_attention_interval", s_.attention_step);
+    set("ssm.conv_kernel", s_.conv_taps);
+    set("ssm.inner_size", s_.state_heads * s_.state_value);
+    set("ssm.state_size", s_.state_key);
+    set("ssm.time_step_rank", s_.state_heads);
+    set("ssm.group_count", s_.state_groups);
+  }
+
   void write_experts(gguf::Writer& w) const {
     if (s_.experts == 0) return;
     w.set_u32(key("expert_count"), static_cast<std::uint32_t>(s_.experts));
@@ -264,6 +291,10 @@ class TinyModel {
         return sink(std::as_bytes(std::span(factors)));
       }
       if (norm) return random_vector(tensor.dims[0], 1.0f, 0.2f, random, sink);
+      // Decays of 0.5 to 1 a token.
+      if (tensor.name.ends_with(".ssm_a")) {
+        return random_vector(tensor.dims[0], -0.3f, 0.1f, random, sink);
+      }
       std::uint64_t elements = 1;
       for (const std::uint64_t d : tensor.dims) elements *= d;
       if (!tensor.is_matrix()) return random_vector(elements, 0.0f, 0.3f, random, sink);

@@ -103,7 +103,7 @@ class DetailsReader {
   }
 
   Result<void> read_tensors() {
-    out_.fused_qkv = has("blk.0.attn_qkv.weight");
+    out_.fused_qkv = family_.delta == DeltaNet::kNone && has("blk.0.attn_qkv.weight");
     out_.out_bias = uses(family_.out_bias, "blk.0.attn_output.bias");
     out_.ffn_bias = uses(family_.ffn_bias, "blk.0.ffn_down.bias");
     out_.gate_bias = family_.gated && out_.ffn_bias && has("blk.0.ffn_gate.bias");

@@ -68,7 +68,7 @@ class Lister {
     }
     for (std::int64_t i = 0; i < s_.layers; ++i) {
       layer_ = "blk." + std::to_string(i) + ".";
-      attention();
+      is_recurrent(s_, i) ? delta() : attention();
       s_.experts > 0 && i >= s_.dense_layers ? experts() : feed_forward();
       layer_.clear();
     }
@@ -100,7 +100,7 @@ class Lister {
     if (d_.fused_qkv) {
       linear("attn_qkv", s_.width, q_ + 2 * kv_, s_.qkv_bias);
     } else {
-      add("attn_q.weight", {s_.width, q_});
+      add("attn_q.weight", {s_.width, f_.gated_heads ? 2 * q_ : q_});
       add("attn_k.weight", {s_.width, kv_});
       add("attn_v.weight", {s_.width, kv_});
       if (s_.qkv_bias) {
@@ -118,6 +118,24 @@ class Lister {
     linear("attn_output", q_, s_.width, d_.out_bias);
     if (f_.branch_norm) norm("post_attention_norm", s_.width);
     if (f_.sum_norm) norm("attn_output_norm", s_.width);
+  }
+
+  void delta() {
+    const std::int64_t values = s_.state_heads * s_.state_value;
+    norm("attn_norm", s_.width);
+    add("attn_qkv.weight", {s_.width, conv_width(s_)});
+    add("attn_gate.weight", {s_.width, values});
+    if (f_.delta == DeltaNet::kNeighbours) {
+      add("ssm_ba.weight", {s_.width, 2 * s_.state_heads});
+    } else {
+      add("ssm_beta.weight", {s_.width, s_.state_heads});
+      add("ssm_alpha.weight", {s_.width, s_.state_heads});
+    }
+    add("ssm_conv1d.weight", {s_.conv_taps, conv_width(s_)});
+    add("ssm_dt.bias", {s_.state_heads});
+    add("ssm_a", {s_.state_heads});
+    add("ssm_norm.weight", {s_.state_value});
+    add("ssm_out.weight", {values, s_.width});
   }
 
   void ffn_norm() {

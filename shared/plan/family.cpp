@@ -210,9 +210,42 @@ std::vector<Family> gpt_kind() {
            .encoder = true}};
 }
 
+/// Three layers of four carry a state instead of looking back.
+std::vector<Family> recurrent_kind() {
+  return {{.name = "qwen3next",
+           .ffn_norm = "post_attention_norm",
+           .qk_norm = QkNorm::kHeads,
+           .qkv_bias = Use::kNo,
+           .experts = Use::kMust,
+           .shared_expert = Use::kMust,
+           .shared_gate = true,
+           .next_layers = true,
+           .delta = DeltaNet::kNeighbours,
+           .gated_heads = true},
+          {.name = "qwen35",
+           .ffn_norm = "post_attention_norm",
+           .qk_norm = QkNorm::kHeads,
+           .qkv_bias = Use::kNo,
+           .rope_sections = true,
+           .next_layers = true,
+           .delta = DeltaNet::kApart,
+           .gated_heads = true},
+          {.name = "qwen35moe",
+           .ffn_norm = "post_attention_norm",
+           .qk_norm = QkNorm::kHeads,
+           .qkv_bias = Use::kNo,
+           .rope_sections = true,
+           .experts = Use::kMust,
+           .shared_expert = Use::kMust,
+           .shared_gate = true,
+           .next_layers = true,
+           .delta = DeltaNet::kApart,
+           .gated_heads = true}};
+}
+
 std::vector<Family> all_kinds() {
   std::vector<Family> out = llama_kind();
-  for (const auto& more : {deepseek_kind(), gemma_kind(), gpt_kind()}) {
+  for (const auto& more : {deepseek_kind(), gemma_kind(), gpt_kind(), recurrent_kind()}) {
     out.insert(out.end(), more.begin(), more.end());
   }
   return out;

@@ -23,6 +23,12 @@ enum class Use : std::uint8_t { kNo, kMay, kMust };
 /// What makes a score of each of the router's products: softmax over all, or each one's sigmoid.
 enum class Router : std::uint8_t { kSoftmax, kSigmoid };
 
+/// Recurrent layers between those that attend: a gated delta net (Yang et al. 2024, "Gated Delta
+/// Networks"). kNeighbours: heads of values that share a head of keys stand side by side, and so do
+/// their two gates, in one tensor. kApart: the i-th head of values has the i-th head of keys,
+/// modulo their number; each kind of gate has its tensor.
+enum class DeltaNet : std::uint8_t { kNone, kNeighbours, kApart };
+
 /// One architecture. A block (attention, then feed-forward) computes
 ///   sum_norm(x + scale * branch_norm(block(pre_norm(x))))
 /// with those of the three norms that the family has. Where blocks are parallel, both of a layer
@@ -81,6 +87,8 @@ struct Family {
   bool dense_first = false;    // key leading_dense_block_count: layers without experts
   bool next_layers = false;    // key nextn_predict_layers: the last ones, which text does not need
   bool encoder = false;        // every token sees all; vectors come out, no logits
+  DeltaNet delta = DeltaNet::kNone;  // keys full_attention_interval, ssm.*
+  bool gated_heads = false;  // attn_q has a gate behind each head: its output times a sigmoid
 };
 
 /// nullptr for an architecture that nothing here runs.

@@ -23,6 +23,9 @@ inline constexpr Range kContext{1, 1 << 30};
 inline constexpr Range kVocab{1, 1 << 24};
 inline constexpr Range kExperts{0, 4096};
 inline constexpr Range kExpertGroups{0, 64};
+inline constexpr Range kStateHeads{1, 1024};
+inline constexpr Range kStateDim{1, 1024};
+inline constexpr Range kConvTaps{2, 16};
 
 /// Keys of one file; suffixes are below "ARCHITECTURE.". Errors start with "read model FILE: ".
 class KeyReader {

@@ -49,8 +49,9 @@ std::uint64_t huge_pages(Bytes bytes) {
 /// The CPU backend's (worker/backend/cpu/load.cpp, carve_scratch), the largest of all.
 std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::int32_t threads) {
   const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
+  const std::int64_t values = shape.state_heads * shape.state_value;
   const Bytes x = to_multiple(shape.width, 32) + 16;
-  const Bytes a = to_multiple(shape.heads * shape.head_dim, 32) + 16;
+  const Bytes a = to_multiple(std::max(shape.heads * shape.head_dim, values), 32) + 16;
   const Bytes f = to_multiple(dense_ff(shape), 32) + 16;
   const Bytes q = shape.heads * head_pad + 16;
   const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
@@ -61,8 +62,9 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes attention = Bytes(queries) * (2 * head_pad + 4) + Bytes(128 * head_pad + 4'672) +
                           Bytes(to_multiple(queries, 16) + 128) * wide;
   // Rows as whole numbers of 15 bits: 96 bytes for each 32 of them.
-  const std::int64_t widest = std::max({shape.width, shape.heads * shape.head_dim, dense_ff(shape),
-                                        shape.experts > 0 ? shape.expert_ff : std::int64_t{0}});
+  const std::int64_t widest =
+      std::max({shape.width, shape.heads * shape.head_dim, values, dense_ff(shape),
+                shape.experts > 0 ? shape.expert_ff : std::int64_t{0}});
   const Bytes blocks = (Bytes(to_multiple(widest, 32) / 32) + 1) * 24;
   const std::int64_t slots_of_row =
       shape.experts > 0 ? std::max<std::int64_t>(1, shape.experts_used) : 1;
@@ -71,6 +73,13 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes tables = Bytes(load.context) * shape.rope_dims * shape.rope_tables;
   Bytes floats = batch * (x * 2 + q + a + f + blocks * slots_of_row) +
                  rows * (x + to_multiple(shape.vocab, 16)) + thread * std::max(threads, 1) + tables;
+  if (shape.attention_step > 0) {
+    const std::int64_t gates = 2 * to_multiple(shape.state_heads, 16);
+    const std::int64_t head =
+        to_multiple(shape.state_key, 16) + to_multiple(shape.state_value, 16) + 1;
+    floats = floats + batch * (a + (to_multiple(conv_width(shape), 16) + 16 + gates)) +
+             Bytes(32 * head) * std::max(threads, 1);
+  }
   if (shape.qk_norm_row) floats = floats + batch * (shape.kv_heads * head_pad + 16);
   if (shape.experts > 0) {
     const Bytes slot = x + Bytes(to_multiple(shape.expert_ff, 32) + 16 + 4);
@@ -103,8 +112,16 @@ Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish) {
   const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
   const std::int64_t row = kv_row_bytes(wish.kv_type, head_pad).value_or(4 * head_pad);
   out.weights = huge_pages(Bytes(shape.weights_bytes, true));
-  const std::int64_t layers = shape.causal ? shape.layers : 1;
+  const std::int64_t layers = shape.causal ? attention_layers(shape) : 1;
   out.kv = huge_pages(pages * kPageTokens * layers * shape.kv_heads * 2 * row);
+  if (shape.attention_step > 0) {
+    const std::int64_t recurrent = shape.layers - layers;
+    out.kv =
+        (Bytes(out.kv, true) + Bytes(huge_pages(Bytes(out.slots) * recurrent * state_floats(shape) *
+                                                std::int64_t{sizeof(float)}),
+                                     true))
+            .n;
+  }
   out.scratch = scratch_bytes(shape, out, wish.threads);
   out.tables = (Bytes(shape.vocab) * kTableBytes).n;
   return out;

@@ -17,7 +17,8 @@ std::uint64_t up(std::uint64_t n, std::uint64_t to) {
   return (n + to - 1) / to * to;
 }
 
-bool is_heads(const std::string& name) {
+bool is_heads(const std::string& name, const ModelShape& shape) {
+  if (shape.attention_step > 0 && name.find(".attn_qkv.") != std::string::npos) return false;
   for (const char* part : {".attn_q.", ".attn_k.", ".attn_v.", ".attn_qkv."}) {
     if (name.find(part) != std::string::npos) return true;
   }
@@ -26,7 +27,8 @@ bool is_heads(const std::string& name) {
 
 std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape) {
   const auto head = static_cast<std::uint64_t>(shape.head_dim);
-  const bool heads = is_heads(t.name);
+  const bool heads = is_heads(t.name, shape);
+  if (t.name.ends_with(".ssm_conv1d.weight")) return 4 * (t.dims[0] * up(t.dims[1], 16) + 16);
   if (t.n_dims == 1 || t.name.ends_with(".bias")) {
     const std::uint64_t group = heads ? head : t.dims[0];
     return 4 * (t.elements() / group * up(group, 16) + 16);

@@ -46,6 +46,14 @@ struct ModelShape {
   std::int64_t dense_layers = 0;  // of a model with experts: the first ones, which have none
   std::int64_t left_layers = 0;   // behind those that are computed: of the file, never read
   std::int64_t rope_tables = 1;   // 2: windowed layers rotate otherwise
+  // Of a model with recurrent layers (gated delta net): every attention_step-th layer attends, the
+  // others carry a state. 0 = all attend.
+  std::int64_t attention_step = 0;
+  std::int64_t state_heads = 0;   // of values
+  std::int64_t state_groups = 0;  // heads of queries and keys
+  std::int64_t state_key = 0;     // elements of a key
+  std::int64_t state_value = 0;   // elements of a value
+  std::int64_t conv_taps = 0;     // tokens that the convolution sees
   bool causal = true;             // false: an encoder, whose input is computed at once
   bool has_rope_freqs = false;    // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
@@ -59,6 +67,25 @@ struct ModelShape {
 inline std::int64_t dense_ff(const ModelShape& shape) {
   if (shape.experts == 0) return shape.ff;
   return shape.dense_layers > 0 && shape.ff > shape.shared_ff ? shape.ff : shape.shared_ff;
+}
+
+inline bool is_recurrent(const ModelShape& shape, std::int64_t layer) {
+  return shape.attention_step > 0 && (layer + 1) % shape.attention_step != 0;
+}
+/// Layers that have KV pages.
+inline std::int64_t attention_layers(const ModelShape& shape) {
+  return shape.attention_step > 0 ? shape.layers / shape.attention_step : shape.layers;
+}
+/// Columns that a recurrent layer's convolution goes over: queries, keys, values.
+inline std::int64_t conv_width(const ModelShape& shape) {
+  return 2 * shape.state_groups * shape.state_key + shape.state_heads * shape.state_value;
+}
+/// Floats of a recurrent layer's state of one sequence: `conv_taps - 1` rows of the convolution
+/// twice (the ones that are read, and the ones that will be), then [heads][key][value to 16].
+inline std::int64_t state_floats(const ModelShape& shape) {
+  const auto whole = [](std::int64_t n) { return (n + 15) / 16 * 16; };
+  return 2 * (shape.conv_taps - 1) * (whole(conv_width(shape)) + 16) +
+         shape.state_heads * shape.state_key * whole(shape.state_value);
 }
 
 /// Whether a tensor is of a layer behind those that are computed.
@@ -98,7 +125,8 @@ struct LoadWish {
 /// against what the CPU backend takes (docs/memory.md). Regions are whole huge pages of 2 MiB.
 ///   weights = the file's in panels of 16 rows (see packed.h): about its size; a tied embedding
 ///             is held once.
-///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad)
+///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad), of
+///             the layers that attend; of the recurrent ones 4 x slots x state_floats each
 ///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
 ///             + threads x (131072 + batch x (tile + 128) + 5 x + 4 b + attention)
 ///             + 2 context x rope_dims / 2)
@@ -110,7 +138,10 @@ struct LoadWish {
 ///             experts: ff is the wider of the shared expert's and the dense layers', b of a batch
 ///             row is taken `used` times, and 4 x batch x (used x (x + ff of an expert to 32 + 20)
 ///             + experts to 16 + 1) more. With a norm over all heads of a key: 4 x batch x
-///             (kv_heads x head_pad + 16). Two tables where windows rotate otherwise.
+///             (kv_heads x head_pad + 16). Two tables where windows rotate otherwise. With
+///             recurrent layers: a is at least heads x value of the state, and 4 x (batch x (a +
+///             conv_width to 16 + 16 + 2 x (heads of the state to 16)) + threads x 32 x (key to 16
+///             + value to 16 + 1)) more.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.

@@ -24,6 +24,7 @@ class ShapeReader {
     HF_CHECKED(refuse_features());
     HF_CHECKED(read_sizes());
     HF_CHECKED(read_heads());
+    HF_CHECKED(read_states());
     HF_CHECKED(read_experts());
     HF_CHECKED(read_rope());
     HF_CHECKED(read_vocab());
@@ -135,6 +136,32 @@ class ShapeReader {
                      std::to_string(kHeadDim.least) + " to " + std::to_string(kHeadDim.most));
     }
     return {};
+  }
+
+  /// The heads of recurrent layers, where keys are as long as each other and so are values.
+  Result<void> read_states() {
+    if (family_->delta == DeltaNet::kNone) return {};
+    HF_TRY(const auto step, keys_.find_int("full_attention_interval", Range{2, kLayers.most}));
+    shape_.attention_step = step.value_or(4);
+    HF_TRY(shape_.state_heads, keys_.need_int("ssm.time_step_rank", kStateHeads));
+    HF_TRY(shape_.state_groups, keys_.need_int("ssm.group_count", kStateHeads));
+    HF_TRY(shape_.state_key, keys_.need_int("ssm.state_size", kStateDim));
+    HF_TRY(const auto inner, keys_.need_int("ssm.inner_size", kWidth));
+    HF_TRY(shape_.conv_taps, keys_.need_int("ssm.conv_kernel", kConvTaps));
+    shape_.state_value = inner / shape_.state_heads;
+    const bool fits = inner % shape_.state_heads == 0 && shape_.state_value <= kStateDim.most &&
+                      shape_.state_heads % shape_.state_groups == 0;
+    if (!fits) {
+      return invalid("keys \"" + key("ssm.time_step_rank") + "\", \"" + key("ssm.group_count") +
+                     "\" and \"" + key("ssm.inner_size") + "\" are " +
+                     std::to_string(shape_.state_heads) + ", " +
+                     std::to_string(shape_.state_groups) + " and " + std::to_string(inner) +
+                     ", expected each to divide into those before it in whole heads");
+    }
+    if (shape_.layers >= shape_.attention_step) return {};
+    return unsupported("none of the " + std::to_string(shape_.layers) +
+                       " layers attends, as every " + std::to_string(shape_.attention_step) +
+                       "th should");
   }
 
   Result<void> read_rope() {

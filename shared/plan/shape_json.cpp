@@ -55,6 +55,12 @@ void for_each_field(Shape& s, Visit&& visit) {
   visit("dense_layers", s.dense_layers, true);
   visit("left_layers", s.left_layers, true);
   visit("rope_tables", s.rope_tables, true);
+  visit("attention_step", s.attention_step, true);
+  visit("state_heads", s.state_heads, true);
+  visit("state_groups", s.state_groups, true);
+  visit("state_key", s.state_key, true);
+  visit("state_value", s.state_value, true);
+  visit("conv_taps", s.conv_taps, true);
   visit("causal", s.causal, true);
 }
 

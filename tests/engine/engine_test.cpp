@@ -99,6 +99,32 @@ TEST(Engine, PreemptionChangesNothing) {
   EXPECT_GT(preemptions, 0u);
 }
 
+ModelEngineConfig recurrent_config() {
+  ModelEngineConfig config = test_config();
+  config.recurrent = true;
+  return config;
+}
+
+// Of a model whose layers carry states, which neither go back nor are anywhere else.
+TEST(Engine, StatesGoOnWithTheirSequences) {
+  const auto specs = varied(40, 500);
+  TestEngine wide;
+  const auto expected = run_together(wide, specs);
+  std::uint64_t preemptions = 0;
+  for (const std::int32_t chunk : {1, 7, 64}) {
+    for (const std::int32_t pages : {5, 7, 30}) {
+      ModelEngineConfig config = recurrent_config();
+      config.pages = pages;
+      config.prefill_chunk = config.prefill_chunk_busy = chunk;
+      TestEngine t(config);
+      EXPECT_EQ(run_together(t, specs), expected) << chunk << " " << pages;
+      EXPECT_EQ(t.engine->usage().drafts, 0u);
+      preemptions += t.engine->usage().preemptions;
+    }
+  }
+  EXPECT_GT(preemptions, 0u);
+}
+
 TEST(Engine, PreemptionTakesLowestClassThenYoungest) {
   ModelEngineConfig config = test_config();
   config.pages = 6;
@@ -367,7 +393,8 @@ TEST(Engine, StopsWithoutTokenizerAreRefused) {
 }
 
 TEST(Engine, BadNumbersEndOneSequenceAlone) {
-  for (const bool whole_forward : {false, true}) {
+  for (const int way : {0, 1, 2, 3}) {
+    const bool whole_forward = way % 2 == 1;
     auto specs = varied(5, 300);
     for (auto& s : specs) {
       for (auto& id : s.prompt) id = id == 60 ? 61 : id;
@@ -375,7 +402,7 @@ TEST(Engine, BadNumbersEndOneSequenceAlone) {
     specs[2].prompt.back() = 60;
     std::vector<Outcome> expected;
     for (const auto& s : specs) expected.push_back(run_alone(s));
-    TestEngine t;
+    TestEngine t(way < 2 ? test_config() : recurrent_config());
     (whole_forward ? t.log->error_after : t.log->nan_after) = 60;
     const auto out = run_together(t, specs);
     EXPECT_EQ(out[2].finish, FinishReason::kError);

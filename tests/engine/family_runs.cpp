@@ -86,10 +86,14 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, con
     const std::int32_t now = std::min(chunk, n - at);
     std::vector<backend::Segment> segments;
     const std::int32_t before = causal ? std::min(5, n - at) : n / 2 + 1;
+    // A state goes on where it ended; it begins anew with each chunk instead.
+    const std::int32_t there = causal && m.program.shape.attention_step == 0 ? at : 0;
     if (o.neighbour)
-      segments.push_back(
-          {other.data() + (causal ? at : 0), before, causal ? at : 0, theirs.data(), 0, false});
-    for (backend::Segment& s : segments) s.reads = o.neighbour_reads;
+      segments.push_back({other.data() + there, before, there, theirs.data(), 0, false});
+    for (backend::Segment& s : segments) {
+      s.reads = o.neighbour_reads;
+      s.state = 1;
+    }
     segments.push_back({m.tokens.data() + at, now, at, mine.data(), causal ? now : 0, false});
     segments.back().reads = o.reads;
     const bool behind = o.neighbour && o.neighbour_reads && !o.reads;

@@ -15,6 +15,8 @@ namespace {
 constexpr std::int64_t kPage = 64;
 constexpr TokenId kReader = 1 << 20;  // added to what a sequence that reads has in its pages
 
+constexpr std::uint64_t kNothing = 99;  // the hash of no tokens
+
 std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
   const auto r =
       philox4x32({static_cast<std::uint32_t>(v), static_cast<std::uint32_t>(v >> 32), 0, 0},
@@ -29,6 +31,7 @@ class HashExecutor final : public backend::Executor {
         vocab_(config.vocab),
         log_(std::move(log)),
         memory_(static_cast<std::size_t>(config.pages * kPage), -777),
+        states_(static_cast<std::size_t>(limits_.states)),
         logits_(static_cast<std::size_t>(limits_.logit_rows * vocab_)) {}
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
@@ -39,6 +42,7 @@ class HashExecutor final : public backend::Executor {
         cell(s, s.start + i) = s.tokens[i] + (s.reads ? kReader : 0);
       }
     }
+    advance_states(segments);
     hidden_.clear();
     for (const backend::Segment& s : segments) {
       for (std::int64_t p = s.start; p < s.start + s.n; ++p) add_hidden(s, p);
@@ -142,8 +146,11 @@ class HashExecutor final : public backend::Executor {
     return memory_[static_cast<std::size_t>(s.pages[position / kPage] * kPage + position % kPage)];
   }
   void row(const backend::Segment& s, std::int64_t position, float* out) {
-    std::uint64_t h = 99;
+    std::uint64_t h = kNothing;
     for (std::int64_t p = 0; p <= position; ++p) h = mix(h, static_cast<std::uint64_t>(cell(s, p)));
+    if (!states_.empty()) {  // which must say the same, but that it was carried on
+      h = passed_[s.state][static_cast<std::size_t>(position - s.start)];
+    }
     for (std::int32_t id = 0; id < vocab_; ++id) {
       out[id] = static_cast<float>(mix(h, static_cast<std::uint64_t>(id)) >> 54) * 0.01f;
     }
@@ -151,6 +158,22 @@ class HashExecutor final : public backend::Executor {
     if (log_->period > 0 && before >= 0 && h % 8 != 0) out[cell(s, before) % kReader] = 100;
     if (cell(s, position) % kReader == log_->nan_after)
       out[5] = std::numeric_limits<float>::quiet_NaN();
+  }
+  /// Each goes on from where it is, and is lost to whoever thinks that it is elsewhere.
+  void advance_states(const std::vector<backend::Segment>& segments) {
+    passed_.clear();
+    for (const backend::Segment& s : segments) {
+      if (states_.empty()) continue;
+      State& state = states_[static_cast<std::size_t>(s.state)];
+      if (s.start == 0) state = {};
+      CHECK_MSG(state.at == s.start, "a state is not where its sequence is");
+      CHECK_MSG(passed_.count(s.state) == 0, "two segments have one state");
+      for (std::int32_t i = 0; i < s.n; ++i) {
+        state.hash = mix(state.hash, static_cast<std::uint64_t>(cell(s, s.start + i)));
+        passed_[s.state].push_back(state.hash);
+      }
+      state.at = s.start + s.n;
+    }
   }
   void check(const std::vector<backend::Segment>& segments) {
     HashCall call;
@@ -183,10 +206,16 @@ class HashExecutor final : public backend::Executor {
     log_->calls.push_back(call);
   }
 
+  struct State {
+    std::uint64_t hash = kNothing;
+    std::int64_t at = 0;
+  };
   backend::Limits limits_;
   std::int64_t vocab_;
   std::shared_ptr<HashLog> log_;
   std::vector<TokenId> memory_;
+  std::vector<State> states_;                                  // empty: layers carry none
+  std::map<std::int32_t, std::vector<std::uint64_t>> passed_;  // by state, of the last forward
   std::vector<float> logits_;
   std::vector<TokenId> best_;                      // by row; -1: all of it was wanted
   std::vector<std::vector<backend::Ranked>> top_;  // by row; empty: it was not wanted

@@ -282,6 +282,13 @@ Row Model::project(const std::string& block, int which, const Row& x) {
     add_bias(block + "attn_qkv.bias", y, first);
   } else {
     y = times(block + names[which] + ".weight", x);
+    if (which == 0 && static_cast<std::int64_t>(y.size()) == 2 * q) {  // each head, then its gate
+      for (std::int64_t i = 0; i < q; ++i) {
+        y[static_cast<std::size_t>(i)] =
+            y[static_cast<std::size_t>(i / head_ * 2 * head_ + i % head_)];
+      }
+      y.resize(static_cast<std::size_t>(q));
+    }
     add_bias(block + names[which] + ".bias", y);
   }
   const std::string norms = block + names[which] + "_norm";
@@ -349,8 +356,94 @@ Rows Model::attention(std::int64_t layer, const Rows& x) {
         a.push_back(sum);
       }
     }
+    if (number("ssm.state_size", 0) > 0) {  // a gate behind each head of q
+      const Row both = times(block + "attn_q.weight", x[t]);
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        const auto head = static_cast<std::size_t>(head_);
+        a[i] /= 1 + std::exp(-both[i / head * 2 * head + head + i % head]);
+      }
+    }
     out.push_back(times(block + "attn_output.weight", a));
     add_bias(block + "attn_output.bias", out.back());
+  }
+  return out;
+}
+
+/// transformers' modeling_qwen3_next.py: a causal convolution of each column, then silu.
+Rows Model::convolved(const std::string& block, const Rows& x) {
+  const Matrix& taps = matrix(block + "ssm_conv1d.weight");
+  Rows mixed, out;
+  for (const Row& row : x) mixed.push_back(times(block + "attn_qkv.weight", row));
+  for (std::int64_t t = 0; t < static_cast<std::int64_t>(x.size()); ++t) {
+    Row y(mixed[0].size(), 0);
+    for (std::size_t c = 0; c < y.size(); ++c) {
+      for (std::int64_t j = 0; j < taps.cols; ++j) {
+        const std::int64_t from = t + j - (taps.cols - 1);
+        if (from < 0) continue;
+        y[c] += mixed[static_cast<std::size_t>(from)][c] *
+                taps.values[c * static_cast<std::size_t>(taps.cols) + static_cast<std::size_t>(j)];
+      }
+      y[c] = silu(y[c]);
+    }
+    out.push_back(std::move(y));
+  }
+  return out;
+}
+
+/// torch_recurrent_gated_delta_rule() of the same file, with what is around it. In GGUF files of
+/// qwen35 the heads of values are in another order: the i-th has the keys of head i modulo theirs.
+Rows Model::delta_net(const std::string& block, const Rows& x) {
+  const auto whole = [&](const char* key) { return static_cast<std::size_t>(number(key, 0)); };
+  const std::size_t heads = whole("ssm.time_step_rank"), groups = whole("ssm.group_count");
+  const std::size_t keys = whole("ssm.state_size"), values = whole("ssm.inner_size") / heads;
+  const std::size_t each = heads / groups;
+  const Rows mixed = convolved(block, x);
+  std::vector<Row> states(heads, Row(keys * values, 0));
+  Rows out;
+  for (std::size_t t = 0; t < x.size(); ++t) {
+    const Row z = times(block + "attn_gate.weight", x[t]);
+    Row a(heads), b(heads);
+    if (is("qwen3next")) {
+      const Row both = times(block + "ssm_ba.weight", x[t]);
+      for (std::size_t h = 0; h < heads; ++h) {
+        b[h] = both[h / each * 2 * each + h % each];
+        a[h] = both[h / each * 2 * each + each + h % each];
+      }
+    } else {
+      b = times(block + "ssm_beta.weight", x[t]);
+      a = times(block + "ssm_alpha.weight", x[t]);
+    }
+    Row y;
+    for (std::size_t h = 0; h < heads; ++h) {
+      const std::size_t group = is("qwen3next") ? h / each : h % groups;
+      const auto unit = [&](std::size_t at) {
+        const auto from = mixed[t].begin() + static_cast<std::ptrdiff_t>(at + group * keys);
+        Row v(from, from + static_cast<std::ptrdiff_t>(keys));
+        double squares = 1e-6;
+        for (const double e : v) squares += e * e;
+        for (double& e : v) e /= std::sqrt(squares);
+        return v;
+      };
+      const Row q = unit(0), k = unit(groups * keys);
+      const double time = std::log1p(std::exp(a[h] + matrix(block + "ssm_dt.bias").values[h]));
+      const double decay = std::exp(matrix(block + "ssm_a").values[h] * time);
+      const double beta = 1 / (1 + std::exp(-b[h]));
+      Row o(values, 0);
+      for (std::size_t j = 0; j < values; ++j) {
+        double known = 0;
+        for (std::size_t i = 0; i < keys; ++i) {
+          known += (states[h][i * values + j] *= decay) * k[i];
+        }
+        const double v = mixed[t][2 * groups * keys + h * values + j];
+        for (std::size_t i = 0; i < keys; ++i) {
+          states[h][i * values + j] += k[i] * (v - known) * beta;
+          o[j] += states[h][i * values + j] * q[i] / std::sqrt(static_cast<double>(keys));
+        }
+      }
+      const Row normed = rms(block + "ssm_norm", o);
+      for (std::size_t j = 0; j < values; ++j) y.push_back(normed[j] * silu(z[h * values + j]));
+    }
+    out.push_back(times(block + "ssm_out.weight", y));
   }
   return out;
 }
@@ -491,14 +584,17 @@ Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
   const double residual = arch_.rfind("granite", 0) == 0 ? number("residual_scale", 1) : 1;
   const bool before = !is("olmo2") && !is("bert") && !is("exaone4");
   const bool behind = is("gemma2") || is("gemma3") || is("olmo2") || is("exaone4") || is("glm4");
-  const bool named_behind = is("gpt-oss") || is("seed_oss") || is("glm4moe");
+  const bool recurrent = is("qwen3next") || is("qwen35") || is("qwen35moe");
+  const auto step = static_cast<std::int64_t>(number("full_attention_interval", 4));
+  const bool named_behind = is("gpt-oss") || is("seed_oss") || is("glm4moe") || recurrent;
   for (std::int64_t l = 0; l < layers_; ++l) {
     const std::string block = "blk." + std::to_string(l) + ".";
     Rows in = x;
     if (before) {
       for (Row& row : in) row = norm(block + "attn_norm", row);
     }
-    const Rows a = attention(l, in);
+    const bool carries = recurrent && (l + 1) % step != 0;
+    const Rows a = carries ? delta_net(block, in) : attention(l, in);
     for (std::size_t t = 0; t < x.size(); ++t) {
       if (is("command-r") || is("cohere2")) {  // the two blocks beside each other
         add(x[t], a[t]);

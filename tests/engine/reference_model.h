@@ -47,6 +47,8 @@ class Model {
   bool in_window_layer(std::int64_t layer) const;
   Row project(const std::string& block, int which, const Row& x);
   Rows attention(std::int64_t layer, const Rows& x);
+  Rows convolved(const std::string& block, const Rows& x);
+  Rows delta_net(const std::string& block, const Rows& x);
   Row feed_forward(const std::string& block, const Row& x);
   Row gated(const std::string& of, const std::string& kind, const Row& x, std::int64_t expert,
             std::int64_t rows);

@@ -41,6 +41,10 @@ struct Segment {
   /// wanted, top() tells them, and what the logits have in their place is not said. At most the
   /// Executor's top_most(), and the vocabulary.
   std::int32_t top = 0;
+  /// Of a model with recurrent layers, where the sequence's state is: below Limits::states, and no
+  /// other segment's of the batch. It begins anew where `start` is 0, and goes on from where the
+  /// last forward with it ended elsewhere; a forward that failed counts.
+  std::int32_t state = 0;
 };
 
 /// A logit and its token.
@@ -55,6 +59,7 @@ struct Limits {
   std::int32_t batch_tokens = 0;  // most tokens in one forward (all segments)
   std::int32_t batch_segments = 0;
   std::int32_t logit_rows = 0;  // most logit rows in one forward
+  std::int32_t states = 0;      // of sequences, where layers carry one; 0 = batch_segments
   std::string kv_type = "f16";  // "f32", "f16", "bf16", "int8", "fp8"
 };
 

@@ -44,6 +44,7 @@ backend::Limits limits_for(const ModelEngineConfig& c, const std::string& kv_typ
   l.batch_tokens = std::max(c.prefill_chunk, c.prefill_chunk_busy) + c.slots;
   l.batch_segments = c.slots;
   l.logit_rows = std::max(c.logit_rows, c.slots + c.drafts);
+  if (c.recurrent) l.states = c.slots;
   l.kv_type = kv_type;
   return l;
 }
@@ -61,6 +62,7 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   CHECK(config_.prefill_chunk > 0 && config_.prefill_chunk_busy > 0);
   CHECK(config_.drafts >= 0 && config_.drafts <= kDraftsMax);
   CHECK(!config_.assume_prompts || !config_.prefix_cache);  // nobody else shall read such pages
+  if (config_.recurrent) config_.prefix_cache = config_.assume_prompts = false;
   config_.logit_rows = std::max(config_.logit_rows, config_.slots + config_.drafts);
   const std::size_t pages = static_cast<std::size_t>(pages_for(config_.context));
   for (Slot& slot : slots_) {
@@ -374,9 +376,31 @@ void ModelEngine::run() {
   }
 }
 
+/// The forward that failed has moved the state on: all that was before the segment once more.
+Result<void> ModelEngine::restore_state(const Planned& planned) {
+  backend::Segment before = planned.segment;
+  before.n_logits = before.top = 0;
+  before.best = before.more = before.hidden = false;
+  for (std::int64_t at = 0; at < planned.segment.start; at += before.n) {
+    before.tokens = planned.slot->tokens.data() + at;
+    before.start = at;
+    before.n =
+        static_cast<std::int32_t>(std::min<std::int64_t>(chunk_max_, planned.segment.start - at));
+    single_.assign(1, before);
+    HF_CHECKED(executor_->forward(single_));
+  }
+  return {};
+}
+
 void ModelEngine::run_alone(const Planned& planned) {
+  Result<const float*> one = static_cast<const float*>(nullptr);
+  const Result<void> restored = config_.recurrent ? restore_state(planned) : Result<void>{};
   single_.assign(1, planned.segment);
-  const auto one = executor_->forward(single_);
+  if (restored.has_value()) {
+    one = executor_->forward(single_);
+  } else {
+    one = restored.error();
+  }
   if (one.has_value()) return collect(planned, *one, 0, 0);
   if (one.error().code == Errc::kModelFailed) return lose_device(one.error());
   fail(*planned.slot, one.error());

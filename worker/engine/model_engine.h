@@ -21,6 +21,9 @@
 // what was guessed. Rows have the same bits with and without neighbours, so guesses change no
 // token.
 //
+// Where layers carry a state, each slot has one, which goes on from token to token and is made anew
+// with the first. So nothing is guessed, and whoever loses it begins again.
+//
 // Some executors have other kernels, with other bits, for sequences that read much and write
 // little. Whether one does follows from its request alone (reads_mostly), never from what runs
 // beside it.
@@ -65,6 +68,7 @@ struct ModelEngineConfig {
   std::int32_t logit_rows = 0;           // at least slots
   std::int64_t width = 0;                // of a vector
   bool causal = true;                    // false: an encoder, for add_embedding alone
+  bool recurrent = false;                // layers carry states: backend::Segment::state
   std::optional<plan::Pooling> pooling;  // what the file names
   std::string model_sha;
   std::string numerics_class;
@@ -194,6 +198,7 @@ class ModelEngine final : public Engine {
 
   void run();
   void run_alone(const Planned& planned);
+  Result<void> restore_state(const Planned& planned);
   static bool picks_plainly(const Planned& planned);
   void pick_ahead(const float* rows);
   void collect_all(const float* rows);

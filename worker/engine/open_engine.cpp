@@ -89,6 +89,7 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   c.logit_rows = std::max(o.logit_rows, c.slots);
   c.width = shape.width;
   c.causal = shape.causal;
+  c.recurrent = shape.attention_step > 0;
   c.model_sha = o.model_sha;
   return c;
 }

@@ -29,7 +29,8 @@ void ModelEngine::plan() {
   rows_left_ = config_.logit_rows - static_cast<std::int32_t>(order_.size());
   drafts_left_ =
       std::min({config_.drafts, plan::kDraftRows + 1 - work_.all_decoding(), rows_left_});
-  bool may_admit = true;  // a sequence that waits for pages is not overtaken
+  if (config_.recurrent) drafts_left_ = 0;  // a state does not go back
+  bool may_admit = true;                    // a sequence that waits for pages is not overtaken
   for (Slot* slot : order_) {
     if (slot->paused) continue;
     if (slot->state == State::kWaiting) {
@@ -251,6 +252,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   backend::Segment s;
   s.hidden = slot.pooler != nullptr;
   s.reads = slot.reads;
+  s.state = config_.recurrent ? static_cast<std::int32_t>(&slot - slots_.data()) : 0;
   s.more = slot.scores != nullptr;
   s.n_logits = rows_wanted(slot, n);
   if (s.n_logits > 0) want_few(slot, s);

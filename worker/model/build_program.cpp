@@ -29,7 +29,7 @@ class Builder {
         HF_CHECKED(parallel_blocks());
         continue;
       }
-      HF_CHECKED(attention());
+      HF_CHECKED(plan::is_recurrent(s_, layer) ? delta() : attention());
       HF_CHECKED(s_.experts > 0 && layer >= s_.dense_layers ? experts() : feed_forward());
     }
     layer_ = -1;
@@ -136,13 +136,15 @@ class Builder {
     Op op = make(OpKind::kNormQkv);
     op.rope = rope_of_layer();
     op.row_norm = f_.qk_norm == plan::QkNorm::kRow;
+    op.gated = f_.gated_heads;
     if (f_.pre_norm) HF_CHECKED(norm(op, "attn_norm"));
     if (p_.details.fused_qkv) {
       HF_CHECKED(fused_qkv(op));
     } else {
       const char* names[] = {"attn_q", "attn_k", "attn_v"};
       for (int i = 0; i < 3; ++i) {
-        HF_TRY(op.w[1 + i], matrix(names[i], i == 0 ? q_rows_ : kv_rows_, s_.width));
+        const std::int64_t q_rows = f_.gated_heads ? 2 * q_rows_ : q_rows_;
+        HF_TRY(op.w[1 + i], matrix(names[i], i == 0 ? q_rows : kv_rows_, s_.width));
         HF_CHECKED(bias(op, 1 + i, names[i], s_.qkv_bias));
       }
     }
@@ -180,11 +182,39 @@ class Builder {
       HF_TRY(scores.w[0], take_.vector(named("attn_sinks") + ".weight", s_.heads));
     }
     p_.ops.push_back(scores);
+    if (f_.gated_heads) p_.ops.push_back(make(OpKind::kGateHeads));
     Op out = ending(OpKind::kOutAdd);
     HF_TRY(out.w[0], matrix("attn_output", s_.width, q_rows_));
     HF_CHECKED(bias(out, 0, "attn_output", p_.details.out_bias));
     p_.ops.push_back(out);
     return after("post_attention_norm", "attn_output_norm");
+  }
+
+  /// Of a recurrent layer in place of attention().
+  Result<void> delta() {
+    const std::int64_t values = s_.state_heads * s_.state_value;
+    const std::int64_t columns = plan::conv_width(s_);
+    Op in = make(OpKind::kNormDelta);
+    HF_CHECKED(norm(in, "attn_norm"));
+    HF_TRY(in.w[1], matrix("attn_qkv", columns, s_.width));
+    HF_TRY(in.w[2], matrix("attn_gate", values, s_.width));
+    if (f_.delta == plan::DeltaNet::kNeighbours) {
+      HF_TRY(in.w[3], matrix("ssm_ba", 2 * s_.state_heads, s_.width));
+    } else {
+      HF_TRY(in.w[3], matrix("ssm_beta", s_.state_heads, s_.width));
+      HF_TRY(in.w[4], matrix("ssm_alpha", s_.state_heads, s_.width));
+    }
+    p_.ops.push_back(in);
+    Op states = make(OpKind::kDelta);
+    HF_TRY(states.w[0], matrix("ssm_conv1d", columns, s_.conv_taps));
+    HF_TRY(states.w[1], take_.vector(named("ssm_norm") + ".weight", s_.state_value));
+    HF_TRY(states.w[2], take_.vector(named("ssm_a"), s_.state_heads));
+    HF_TRY(states.bias[2], take_.vector(named("ssm_dt") + ".bias", s_.state_heads));
+    p_.ops.push_back(states);
+    Op out = ending(OpKind::kOutAdd);
+    HF_TRY(out.w[0], matrix("ssm_out", s_.width, values));
+    p_.ops.push_back(out);
+    return {};
   }
 
   Result<void> feed_forward() {

@@ -36,8 +36,13 @@ enum class OpKind : std::uint8_t {
   kNormQkv,       // q,k,v = w[1..3] norm(x); q,k norm by w[4],w[5] per head if present; rope(q,k);
                   // k,v written to the KV pages of `layer`
   kQkNorm,        // after a kNormQkv whose q,k norm goes over all heads: that norm, rope, k written
+  kNormDelta,     // m = w[1] norm(x), z = w[2] norm(x), the gates' numbers by w[3] and w[4] (both
+                  // by w[3] where w[4] is absent)
+  kDelta,         // a = the recurrence over m, normed by w[1], times silu(z); w[0] the convolution,
+                  // w[2] and bias[2] of the decay; the sequence's state of `layer` goes on
   kAttention,     // a = softmax(q k^T * scale) v over the sequence's pages of `layer`; where w[0]
                   // is present, its score of the head is one more of the softmax, without a value
+  kGateHeads,     // a = a * sigmoid(z), the rows behind each head's of w[1] of a kNormQkv
   kOutAdd,        // x += scale * w[0] a, or h = w[0] a (to_h)
   kNormGateUp,    // f = act(w[1] norm(x)) * (w[2] norm(x)); without w[2]: act(w[1] norm(x))
   kDownAdd,       // x += scale * w[0] f, or h = w[0] f (to_h)
@@ -55,6 +60,8 @@ constexpr std::pair<int, int> product_weights(OpKind kind) {
   switch (kind) {
     case OpKind::kNormQkv:
       return {1, 4};
+    case OpKind::kNormDelta:
+      return {1, 5};
     case OpKind::kOutAdd:
     case OpKind::kDownAdd:
     case OpKind::kExpertDownAdd:
@@ -69,6 +76,8 @@ constexpr std::pair<int, int> product_weights(OpKind kind) {
     case OpKind::kEmbedMore:
     case OpKind::kQkNorm:
     case OpKind::kAttention:
+    case OpKind::kGateHeads:
+    case OpKind::kDelta:
     case OpKind::kNormAdd:
     case OpKind::kNorm:
       break;
@@ -87,6 +96,7 @@ struct Op {
   bool to_h = false;        // kOutAdd, kDownAdd
   bool gate_rows = false;   // kDownAdd: each row times its gate of kRoute
   bool row_norm = false;    // kNormQkv: a kQkNorm follows
+  bool gated = false;       // kNormQkv: rows of w[1] are [heads][q, then its gate]
   std::int32_t rope = -1;   // of Program::ropes
   std::int64_t window = 0;  // kAttention: the last tokens seen; 0 = all
   double scale = 1;         // kAttention: of scores, 0 = 1/√head_dim; kNormLogits: of logits

@@ -33,7 +33,7 @@ struct RowForms {
 struct PackedOp {
   model::OpKind kind = model::OpKind::kEmbed;
   std::int32_t layer = -1;
-  PackedMatrix matrix[3];
+  PackedMatrix matrix[4];
   const float* norm = nullptr;
   const float* norm_bias = nullptr;
   const float* bias[3] = {};  // q, k, v; of out and down; of gate and up; of experts each one's
@@ -42,10 +42,15 @@ struct PackedOp {
   const float* choice = nullptr;   // kRoute: [experts], added to scores where they are chosen
   const float* types = nullptr;    // kEmbedMore
   const float* sinks = nullptr;    // kAttention: [heads]
+  const float* conv = nullptr;     // kDelta: [taps][columns to 16]
+  const float* rate = nullptr;     // kDelta: [state_heads]
+  const float* step_bias = nullptr;
   plan::NormKind norm_kind = plan::NormKind::kRms;
   Activate activate = Activate::kSilu;
   bool more = false;  // what forward.cpp does plainly: by the functions of forward_more.cpp
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
+  bool gated = false;       // kNormQkv: behind each head of q its gate
+  bool neighbours = false;  // kDelta: plan::DeltaNet
   RowForms form;            // that its products want rows in
   std::int64_t formed = 0;  // floats of a row, if they want any
   RowForms hands_on;        // kNormGateUp: the next operation's, which f gets as it is made
@@ -109,7 +114,8 @@ struct WorkerScratch {
   float* rows = nullptr;           // [kPrivateRows][x_stride]
   std::uint8_t* blocks = nullptr;  // [kPrivateRows][row_blocks]
   float* attention = nullptr;
-  float* row = nullptr;  // one embedding row
+  float* row = nullptr;    // one embedding row
+  float* delta = nullptr;  // delta_scratch_floats
 };
 
 /// A token of the running batch.
@@ -156,6 +162,7 @@ class CpuExecutor final : public backend::Executor {
 
   // forward.cpp: one method an operation, run by every worker.
   void plan_batch(const std::vector<backend::Segment>& segments);
+  void plan_state(const backend::Segment& segment);
   Result<const float*> given_logits();
   void run_operations(std::size_t first, std::size_t end);
   void run_op(const PackedOp& op, int worker);
@@ -171,8 +178,10 @@ class CpuExecutor final : public backend::Executor {
     int which;
     std::int64_t index;
   };
-  Head head_of(std::int64_t head) const;
+  std::int64_t q_pieces(const PackedOp& op) const { return shape_.heads * (op.gated ? 2 : 1); }
+  Head head_of(const PackedOp& op, std::int64_t head) const;
   void qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, int worker);
+  void keep_gate(std::int64_t head, const MatmulArgs& args) const;
   void finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
                    std::int64_t stride);
   void attend(const PackedOp& op, int worker);
@@ -196,6 +205,14 @@ class CpuExecutor final : public backend::Executor {
   void norm_add(const PackedOp& op, int worker);
   void norm_self(const PackedOp& op, int worker);
   void finish_hidden(const PackedOp& op, int worker);
+
+  // states.cpp
+  void norm_delta(const PackedOp& op, int worker);
+  void delta(const PackedOp& op, int worker);
+  void run_delta(const PackedOp& op, std::int64_t s, std::int64_t head, int worker);
+  float* state_of(std::int32_t state, std::int32_t layer) const;
+  void gate_heads(int worker);
+  void end_rows_of_a(std::int64_t first, std::int64_t rows, std::int64_t n) const;
 
   // experts.cpp
   void route(const PackedOp& op, int worker);
@@ -238,6 +255,7 @@ class CpuExecutor final : public backend::Executor {
   std::unique_ptr<KeptImage> image_;  // that weights_ lie in; null: nobody keeps them
   Region weights_;
   Region kv_;
+  Region states_;  // [limits_.states][state_layers_][state_floats_]
   Region scratch_;
   Region rope_;
   bool found_packed_ = false;
@@ -245,7 +263,8 @@ class CpuExecutor final : public backend::Executor {
 
   std::int64_t head_pad_ = 0;
   std::int64_t x_stride_ = 0, a_stride_ = 0, f_stride_ = 0, q_stride_ = 0, logit_stride_ = 0;
-  std::int64_t k_stride_ = 0, e_stride_ = 0;
+  std::int64_t k_stride_ = 0, e_stride_ = 0, m_stride_ = 0;
+  std::int64_t state_layers_ = 0, state_floats_ = 0;
   std::int64_t tile_cols_ = 0;
   std::int64_t row_blocks_ = 0;                    // from row to row, of the largest form
   std::int64_t page_bytes_ = 0, layer_bytes_ = 0;  // of k or of v
@@ -256,13 +275,16 @@ class CpuExecutor final : public backend::Executor {
   plan::Router router_ = plan::Router::kSoftmax;
   std::int64_t expert_groups_ = 1, expert_groups_used_ = 1;
 
-  float* x_ = nullptr;  // [batch][x_stride]
-  float* h_ = nullptr;  // [batch][x_stride]
-  float* q_ = nullptr;  // [batch][q_stride], heads head_pad apart
-  float* a_ = nullptr;  // [batch][a_stride]
-  float* f_ = nullptr;  // [batch][f_stride], or its rows in a form, q_stride bytes apart
-  float* e_ = nullptr;  // [batch * used][e_stride]: f of the experts
-  float* k_ = nullptr;  // [batch][k_stride]: keys that wait for their norm
+  float* x_ = nullptr;      // [batch][x_stride]
+  float* h_ = nullptr;      // [batch][x_stride]
+  float* q_ = nullptr;      // [batch][q_stride], heads head_pad apart
+  float* a_ = nullptr;      // [batch][a_stride]
+  float* f_ = nullptr;      // [batch][f_stride], or its rows in a form, q_stride bytes apart
+  float* e_ = nullptr;      // [batch * used][e_stride]: f of the experts
+  float* k_ = nullptr;      // [batch][k_stride]: keys that wait for their norm
+  float* m_ = nullptr;      // [batch][m_stride]: what a convolution goes over
+  float* z_ = nullptr;      // [batch][a_stride]: what gates rows of a
+  float* gates_ = nullptr;  // [batch][2][state_heads to 16]
   Routing routing_;
   std::uint8_t* blocks_ = nullptr;  // [batch, or batch * used][row_blocks]
   float* wanted_ = nullptr;         // [logit_rows][x_stride]: rows of x that want logits
@@ -274,6 +296,11 @@ class CpuExecutor final : public backend::Executor {
   std::vector<Token> tokens_;
   std::int64_t writing_ = 0;  // tokens_ before those of the segments that read
   std::vector<TokenRun> runs_;
+  std::vector<std::int64_t> segment_first_;  // token of the batch
+  // Of each state: the position behind its last token, and whether the second half of its rows is
+  // the newer one, which the batch that runs writes.
+  std::vector<std::int64_t> state_at_;
+  std::vector<std::uint8_t> second_rows_;
   std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
   std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
   bool hidden_wanted_ = false;

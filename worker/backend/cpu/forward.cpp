@@ -54,6 +54,7 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   segments_ = &segments;
   tokens_.clear();
   runs_.clear();
+  segment_first_.clear();
   logit_tokens_.clear();
   hidden_wanted_ = false;
   writing_ = 0;
@@ -68,6 +69,8 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     hidden_wanted_ |= segment.hidden;
     const auto first = static_cast<std::int32_t>(tokens_.size());
     CHECK(first + segment.n <= limits_.batch_tokens);
+    segment_first_.push_back(first);
+    if (state_layers_ > 0) plan_state(segment);
     const bool apart = segment.reads && reads_apart();
     if (!apart) {
       CHECK(writing_ == first);  // those that read come last
@@ -89,6 +92,14 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     }
   }
   CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.logit_rows);
+}
+
+void CpuExecutor::plan_state(const backend::Segment& segment) {
+  const auto state = static_cast<std::size_t>(segment.state);
+  CHECK(segment.state >= 0 && state < state_at_.size());
+  CHECK(segment.start == 0 || state_at_[state] == segment.start);
+  state_at_[state] = segment.start + segment.n;
+  second_rows_[state] ^= 1;
 }
 
 Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& segments) {
@@ -165,6 +176,15 @@ void CpuExecutor::run_op(const PackedOp& op, int worker) {
       break;
     case model::OpKind::kAttention:
       attend(op, worker);
+      break;
+    case model::OpKind::kNormDelta:
+      norm_delta(op, worker);
+      break;
+    case model::OpKind::kDelta:
+      delta(op, worker);
+      break;
+    case model::OpKind::kGateHeads:
+      gate_heads(worker);
       break;
     case model::OpKind::kOutAdd:
       add_product(op, a_, a_stride_, worker);
@@ -302,33 +322,45 @@ std::uint8_t* CpuExecutor::page_of(std::int32_t layer, bool value, std::int64_t 
 
 void CpuExecutor::qkv(const PackedOp& op, int worker) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
-  const std::int64_t heads = shape_.heads + 2 * shape_.kv_heads;
+  const std::int64_t heads = q_pieces(op) + 2 * shape_.kv_heads;
   for_tiles(heads, 1, op, worker,
             [&](std::int64_t first, std::int64_t) { qkv_head(op, first, h, worker); });
 }
 
 /// The head-th of the heads of q, k and v: whose (0, 1 or 2), and which of them.
-CpuExecutor::Head CpuExecutor::head_of(std::int64_t head) const {
-  const std::int64_t after_q = head - shape_.heads;
+CpuExecutor::Head CpuExecutor::head_of(const PackedOp& op, std::int64_t head) const {
+  const std::int64_t after_q = head - q_pieces(op);
   if (after_q < 0) return {0, head};
   return {after_q < shape_.kv_heads ? 1 : 2, after_q % shape_.kv_heads};
 }
 
 /// A head of q, k or v: product, bias, norm, rotation, and its way into the pages.
 void CpuExecutor::qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, int worker) {
-  const auto [which, head] = head_of(at);
+  auto [which, head] = head_of(op, at);
   const std::int64_t panels = head_pad_ / kLanes;
   MatmulArgs args = product(op.matrix[which], h, worker);
   args.p0 = head * panels;
   args.p1 = (head + 1) * panels;
   const std::int64_t next = likely_next(at, 1);
-  if (next < shape_.heads + 2 * shape_.kv_heads) {
-    expect(args, op.matrix[head_of(next).which], head_of(next).index * panels, panels);
+  if (next < q_pieces(op) + 2 * shape_.kv_heads) {
+    expect(args, op.matrix[head_of(op, next).which], head_of(op, next).index * panels, panels);
   }
-  args.y = which == 0 ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
-  args.y_stride = which == 0 ? q_stride_ : tile_cols_;
+  const bool gate = op.gated && which == 0 && head % 2 == 1;
+  if (op.gated && which == 0) head /= 2;
+  const bool stays = which == 0 && !gate;
+  args.y = stays ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
+  args.y_stride = stays ? q_stride_ : tile_cols_;
   multiply(args, h.writing);
+  if (gate) return keep_gate(head, args);
   finish_head(op, which, head, args.y, args.y_stride);
+}
+
+/// What a head's output is multiplied by later (kGateHeads).
+void CpuExecutor::keep_gate(std::int64_t head, const MatmulArgs& args) const {
+  const auto bytes = static_cast<std::size_t>(shape_.head_dim) * sizeof(float);
+  for (std::int64_t i = 0; i < args.rows; ++i) {
+    std::memcpy(z_ + i * a_stride_ + head * shape_.head_dim, args.y + i * args.y_stride, bytes);
+  }
 }
 
 void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, float* values,

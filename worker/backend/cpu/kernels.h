@@ -118,6 +118,42 @@ struct RopeRow {
   bool neox = false;
 };
 
+/// Tokens of a recurrent layer whose inputs are made at once.
+inline constexpr int kDeltaTokens = 16;
+constexpr std::int64_t delta_scratch_floats(std::int64_t keys, std::int64_t values) {
+  return kDeltaTokens * 2 * (round_up(keys, kLanes) + round_up(values, kLanes) + 1);
+}
+
+/// A head of a gated delta net over consecutive tokens of one sequence (delta.inc). Rows have
+/// kLanes floats behind their last column that may be read.
+struct DeltaArgs {
+  std::int64_t tokens = 0;
+  std::int64_t keys = 0;  // elements of a query and a key
+  std::int64_t values = 0;
+  int taps = 0;               // of the convolution
+  const float* in = nullptr;  // [tokens][in_stride]: what it goes over
+  std::int64_t in_stride = 0;
+  const float* before = nullptr;  // [taps - 1][row_stride]: rows before the first; null: zeros
+  float* after = nullptr;         // the same for the next call
+  std::int64_t row_stride = 0;
+  const float* conv = nullptr;  // [taps][conv_stride]
+  std::int64_t conv_stride = 0;
+  std::int64_t at_q = 0, at_k = 0, at_v = 0;  // columns
+  bool keeps_keys = true;                     // writes `after` for its query and key, too
+  const float* gates = nullptr;               // [tokens][gate_stride]
+  std::int64_t gate_stride = 0;
+  std::int64_t at_beta = 0, at_alpha = 0;
+  float rate = 0, step_bias = 0;  // decay = exp(rate softplus(alpha + step_bias))
+  float* state = nullptr;         // [keys][values to 16], read and written
+  const float* norm = nullptr;    // [values to 16], zeros behind
+  float eps = 0;
+  const float* z = nullptr;  // [tokens][z_stride]
+  std::int64_t z_stride = 0;
+  float* out = nullptr;  // [tokens][out_stride]
+  std::int64_t out_stride = 0;
+  float* scratch = nullptr;  // delta_scratch_floats
+};
+
 /// Rows of activations as some products take them, in blocks of 32 values.
 struct RowForm {
   void (*make)(const float* x, std::int64_t n, std::uint8_t* out);  // n floats, a multiple of 32
@@ -168,6 +204,9 @@ struct Kernels {
   void (*add_scaled)(float* y, const float* b, float s, std::int64_t n);
   /// y *= s, then y = cap * tanh(y / cap) if cap > 0, over n floats, n a multiple of 16.
   void (*scale_cap)(float* y, float s, float cap, std::int64_t n);
+  void (*delta)(const DeltaArgs& args);
+  /// y *= sigmoid(g) over n floats, n a multiple of 16.
+  void (*sigmoid_mul)(float* y, const float* g, std::int64_t n);
   /// Products of numbers that are in registers, as matmul has them with such weights: its
   /// yardstick. `lines` holds kAloneBytes of operands, 64-byte aligned, and has the sums at the
   /// end. Returns the multiplications and additions.

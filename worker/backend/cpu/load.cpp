@@ -104,7 +104,13 @@ class Loader {
     to_.head_pad_ = round_up(s.head_dim, kLanes);
     // A little more than needed, so that rows of a power of two do not fall into one cache set.
     to_.x_stride_ = round_up(s.width, kSpan) + kLanes;
-    to_.a_stride_ = round_up(s.heads * s.head_dim, kSpan) + kLanes;
+    const std::int64_t values = s.state_heads * s.state_value;
+    to_.a_stride_ = round_up(std::max(s.heads * s.head_dim, values), kSpan) + kLanes;
+    to_.m_stride_ = round_up(plan::conv_width(s), kLanes) + kLanes;
+    if (s.attention_step > 0) {
+      to_.state_layers_ = s.layers - plan::attention_layers(s);
+      to_.state_floats_ = plan::state_floats(s);
+    }
     to_.f_stride_ = round_up(plan::dense_ff(s), kSpan) + kLanes;
     to_.e_stride_ = round_up(s.expert_ff, kSpan) + kLanes;
     to_.k_stride_ = s.kv_heads * to_.head_pad_ + kLanes;
@@ -118,7 +124,7 @@ class Loader {
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);
     to_.pairs_ = s.rope_dims / 2;
-    const std::int64_t widest = std::max({s.width, s.heads * s.head_dim, plan::dense_ff(s),
+    const std::int64_t widest = std::max({s.width, s.heads * s.head_dim, values, plan::dense_ff(s),
                                           s.experts > 0 ? s.expert_ff : std::int64_t{0}});
     to_.row_blocks_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
   }
@@ -127,7 +133,7 @@ class Loader {
     for (const Op& op : program_.ops) {
       PackedOp packed;
       packed.kind = op.kind;
-      packed.layer = to_.shape_.causal ? op.layer : 0;  // an encoder's pages live for one layer
+      packed.layer = place_of_layer(op.layer);
       packed.norm_kind = op.norm;
       packed.activate = activate_of(op.activation);
       packed.more = needs_more(op, to_.shape_.causal);
@@ -135,6 +141,8 @@ class Loader {
       packed.to_h = op.to_h;
       packed.gate_rows = op.gate_rows;
       packed.row_norm = op.row_norm;
+      packed.gated = op.gated;
+      packed.neighbours = program_.details.family->delta == plan::DeltaNet::kNeighbours;
       packed.rope = packed.query_rope = op.rope;
       if (op.rope >= 0 && has_query_table()) packed.query_rope = 1;
       packed.window = op.window;
@@ -149,6 +157,16 @@ class Loader {
     to_.leading_ = static_cast<std::size_t>(
         std::find_if(program_.ops.begin(), program_.ops.end(), layer) - program_.ops.begin());
     return place_embedding(carver);
+  }
+
+  /// Among the layers that have pages, or among those that have states. An encoder's pages live for
+  /// one layer.
+  std::int32_t place_of_layer(std::int32_t layer) const {
+    const plan::ModelShape& s = to_.shape_;
+    if (!s.causal) return 0;
+    if (s.attention_step == 0 || layer < 0) return layer;
+    const auto before = static_cast<std::int32_t>(layer / s.attention_step);
+    return plan::is_recurrent(s, layer) ? layer - before : before;
   }
 
   /// What the products of an operation want; those that want floats take no notice of it.
@@ -180,6 +198,16 @@ class Loader {
   Result<void> place_op(const Op& op, PackedOp& out, Carver& carver) {
     switch (op.kind) {
       case OpKind::kEmbed:
+      case OpKind::kGateHeads:
+        return {};
+      case OpKind::kDelta:
+        return place_delta(op, out, carver);
+      case OpKind::kNormDelta:
+        HF_CHECKED(place_norm(op, out, carver));
+        for (int i = 0; i < 4; ++i) {
+          if (!op.w[1 + i].present()) continue;
+          HF_TRY(out.matrix[i], matrix(op.w[1 + i], op.w[1 + i].rows, carver));
+        }
         return {};
       case OpKind::kAttention:
         return optional(op.w[0], op.w[0].rows, carver, out.sinks);
@@ -242,6 +270,14 @@ class Loader {
     return place_rows(op.w[0], to_.positions_, carver);
   }
 
+  Result<void> place_delta(const Op& op, PackedOp& out, Carver& carver) {
+    HF_TRY(out.conv, turned(op.w[0], carver));
+    HF_TRY(out.norm, vector(op.w[1], op.w[1].rows, carver));
+    HF_TRY(out.rate, vector(op.w[2], op.w[2].rows, carver));
+    HF_TRY(out.step_bias, vector(op.bias[2], op.bias[2].rows, carver));
+    return {};
+  }
+
   Result<void> place_qkv(const Op& op, PackedOp& out, Carver& carver) {
     const plan::ModelShape& s = to_.shape_;
     HF_CHECKED(place_norm(op, out, carver));
@@ -293,6 +329,30 @@ class Loader {
     for (std::int64_t g = 0; g < n / group; ++g) {
       std::memcpy(out + g * pad, plain.data() + g * group,
                   static_cast<std::size_t>(group) * sizeof(float));
+    }
+    return out;
+  }
+
+  /// A small matrix as floats, [cols][rows to 16].
+  Result<const float*> turned(const WeightRef& w, Carver& carver) {
+    HF_TRY(const std::size_t row, checked_row_bytes(w));
+    const std::int64_t stride = round_up(w.rows, kLanes);
+    float* out = carver.floats(w.cols * stride + kLanes);
+    if (out == nullptr || full_) return out;
+    std::vector<float> plain(static_cast<std::size_t>(w.rows * w.cols));
+    HF_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      HF_CHECKED(
+          gguf::dequantize_row(w.tensor->type, bytes_of(w, row) + static_cast<std::size_t>(r) * row,
+                               plain.data() + r * w.cols, static_cast<std::uint64_t>(w.cols)));
+    }
+    if (!to_.kernels_.all_finite(plain.data(), w.rows * w.cols)) {
+      return refuse(Errc::kFileInvalid, w.tensor->name, "holds a NaN or infinity");
+    }
+    for (std::int64_t r = 0; r < w.rows; ++r) {
+      for (std::int64_t c = 0; c < w.cols; ++c) {
+        out[c * stride + r] = plain[static_cast<std::size_t>(r * w.cols + c)];
+      }
     }
     return out;
   }
@@ -370,11 +430,24 @@ class Loader {
     const backend::Limits& l = to_.limits_;
     to_.page_bytes_ = to_.shape_.kv_heads * head_page_bytes(to_.kv_type_, to_.head_pad_);
     to_.layer_bytes_ = to_.page_bytes_ * l.pages;
-    const std::int64_t layers = to_.shape_.causal ? to_.shape_.layers : 1;
+    const std::int64_t layers = to_.shape_.causal ? plan::attention_layers(to_.shape_) : 1;
     HF_TRY(to_.kv_, Region::take(static_cast<std::size_t>(2 * layers * to_.layer_bytes_), "KV"));
     to_.places_.spread(to_.kv_.data(), to_.kv_.bytes());
     to_.kv_.populate();
     to_.kv_used_ = to_.kv_.bytes();
+    return to_.state_layers_ > 0 ? take_states() : Result<void>{};
+  }
+
+  Result<void> take_states() {
+    const backend::Limits& l = to_.limits_;
+    const auto states = static_cast<std::size_t>(l.states > 0 ? l.states : l.batch_segments);
+    const auto floats = static_cast<std::size_t>(to_.state_layers_ * to_.state_floats_);
+    HF_TRY(to_.states_, Region::take(states * floats * sizeof(float), "states"));
+    to_.places_.spread(to_.states_.data(), to_.states_.bytes());
+    to_.states_.populate();
+    to_.kv_used_ += to_.states_.bytes();
+    to_.state_at_.assign(states, 0);
+    to_.second_rows_.assign(states, 0);
     return {};
   }
 
@@ -406,6 +479,13 @@ class Loader {
       w.blocks = blocks(c, kPrivateRows);
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
       w.row = c.floats(to_.x_stride_);
+      if (to_.state_layers_ == 0) continue;
+      w.delta = c.floats(delta_scratch_floats(to_.shape_.state_key, to_.shape_.state_value));
+    }
+    if (to_.state_layers_ > 0) {
+      to_.m_ = c.floats(batch * to_.m_stride_);
+      to_.z_ = c.floats(batch * to_.a_stride_);
+      to_.gates_ = c.floats(batch * 2 * round_up(to_.shape_.state_heads, kLanes));
     }
     const std::size_t tables = has_query_table() ? 2 : program_.ropes.size();
     for (std::size_t i = 0; i < tables; ++i) {
@@ -445,6 +525,7 @@ class Loader {
     const auto batch = static_cast<std::size_t>(to_.limits_.batch_tokens);
     to_.tokens_.reserve(batch);
     to_.runs_.reserve(batch);
+    to_.segment_first_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.logit_tokens_.reserve(static_cast<std::size_t>(std::max(to_.limits_.logit_rows, 1)));
     to_.tickets_ = std::vector<std::atomic<std::int64_t>>(program_.ops.size());
     return {};

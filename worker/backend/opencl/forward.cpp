@@ -45,6 +45,10 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
       return expert_down(op);
     case model::OpKind::kNormLogits:
       return logits(op);
+    case model::OpKind::kNormDelta:
+    case model::OpKind::kDelta:
+    case model::OpKind::kGateHeads:
+      CHECK_MSG(false, "refused by backend::load");
   }
 }
 

@@ -73,6 +73,10 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
     case OpKind::kExpertGateUp:
     case OpKind::kNormLogits:
       break;
+    case OpKind::kNormDelta:
+    case OpKind::kDelta:
+    case OpKind::kGateHeads:
+      CHECK_MSG(false, "refused by backend::load");
   }
   HF_CHECKED(place_norm(op, out));
   for (int i = 0; i < 2; ++i) {
