@@ -117,8 +117,8 @@ Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish) {
   if (shape.attention_step > 0) {
     const std::int64_t recurrent = shape.layers - layers;
     out.kv =
-        (Bytes(out.kv, true) + Bytes(huge_pages(Bytes(out.slots) * recurrent * state_floats(shape) *
-                                                std::int64_t{sizeof(float)}),
+        (Bytes(out.kv, true) + Bytes(huge_pages(Bytes(states_of(out.slots)) * recurrent *
+                                                state_floats(shape) * std::int64_t{sizeof(float)}),
                                      true))
             .n;
   }

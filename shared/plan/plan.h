@@ -88,6 +88,11 @@ inline std::int64_t state_floats(const ModelShape& shape) {
          shape.state_heads * shape.state_key * whole(shape.state_value);
 }
 
+/// States beside each other: one a slot, and as many that beginnings of texts are known by.
+constexpr std::int32_t states_of(std::int32_t slots) {
+  return 2 * slots;
+}
+
 /// Whether a tensor is of a layer behind those that are computed.
 bool is_left_out(std::string_view tensor, const ModelShape& shape);
 
@@ -126,7 +131,7 @@ struct LoadWish {
 ///   weights = the file's in panels of 16 rows (see packed.h): about its size; a tied embedding
 ///             is held once.
 ///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad), of
-///             the layers that attend; of the recurrent ones 4 x slots x state_floats each
+///             the layers that attend; of the recurrent ones 4 x states_of(slots) x state_floats
 ///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
 ///             + threads x (131072 + batch x (tile + 128) + 5 x + 4 b + attention)
 ///             + 2 context x rope_dims / 2)

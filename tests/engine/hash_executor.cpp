@@ -165,6 +165,8 @@ class HashExecutor final : public backend::Executor {
     for (const backend::Segment& s : segments) {
       if (states_.empty()) continue;
       State& state = states_[static_cast<std::size_t>(s.state)];
+      CHECK(s.from < 0 || s.start > 0);
+      if (s.from >= 0) state = states_[static_cast<std::size_t>(s.from)];
       if (s.start == 0) state = {};
       CHECK_MSG(state.at == s.start, "a state is not where its sequence is");
       CHECK_MSG(passed_.count(s.state) == 0, "two segments have one state");
@@ -174,6 +176,17 @@ class HashExecutor final : public backend::Executor {
       }
       state.at = s.start + s.n;
     }
+    for (const backend::Segment& s : segments) keep_state(segments, s);
+  }
+  void keep_state(const std::vector<backend::Segment>& segments, const backend::Segment& s) {
+    if (s.keep == 0) return;
+    CHECK(s.keep > 0 && s.keep <= s.n && s.keep_as >= 0);
+    for (const backend::Segment& other : segments) {
+      CHECK_MSG(other.state != s.keep_as && other.from != s.keep_as, "a state in use is written");
+      CHECK_MSG(&other == &s || other.keep_as != s.keep_as, "a state is kept twice");
+    }
+    const auto last = static_cast<std::size_t>(s.keep - 1);
+    states_[static_cast<std::size_t>(s.keep_as)] = {passed_[s.state][last], s.start + s.keep};
   }
   void check(const std::vector<backend::Segment>& segments) {
     HashCall call;

@@ -280,6 +280,116 @@ TEST(Prefix, GivesWayToOthersAndChangesNothingUnderPressure) {
   }
 }
 
+ModelEngineConfig recurrent_config() {
+  ModelEngineConfig config = test_config();
+  config.recurrent = true;
+  config.prefill_chunk = config.prefill_chunk_busy = 1'000;
+  return config;
+}
+
+// Where layers carry a state a beginning is of use as far as the state behind it was kept.
+TEST(States, AreKeptWhereTextsGoApart) {
+  constexpr std::size_t kCommon = 150;
+  auto specs = alike(12, kCommon);
+  for (std::size_t i = 0; i < specs.size(); ++i) {  // so that no prompt ends near the branch
+    for (std::size_t k = 0; k < 100; ++k) {
+      specs[i].prompt.push_back(static_cast<TokenId>(2 + (i * 31 + k * k) % 90));
+    }
+    specs[i].max_tokens = 20;
+  }
+  ModelEngineConfig config = recurrent_config();
+  config.slots = 12;
+  config.pages = 60;
+  for (const bool one_by_one : {false, true}) {
+    const Ran expected = run(plain_config(), specs, 0, one_by_one);
+    const Ran ran = run(config, specs, 0, one_by_one);
+    EXPECT_EQ(ran.outcomes, expected.outcomes);
+    const std::uint64_t saved = expected.usage.prefill_tokens - ran.usage.prefill_tokens;
+    // Who waits says where; who comes later learns it from the one before it.
+    EXPECT_EQ(saved, (one_by_one ? 10u : 11u) * 128u) << one_by_one;
+  }
+}
+
+TEST(States, OfAConversationGoOnWhereItEnded) {
+  TestEngine t(recurrent_config());
+  SequenceSpec spec;
+  spec.key = 1;
+  spec.max_tokens = 60;
+  spec.sampling.ignore_eos = true;
+  for (TokenId id = 0; id < 50; ++id) spec.prompt.push_back(id + 2);
+  std::uint64_t before = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    std::vector<Outcome> out(1);
+    ASSERT_TRUE(t.engine->add(spec).has_value());
+    while (!t.engine->idle()) gather(t.engine->step(), 1, out);
+    EXPECT_EQ(out[0], run_alone(spec, plain_config())) << turn;
+    const std::uint64_t computed = t.engine->usage().prefill_tokens - before;
+    before += computed;
+    const std::size_t known = turn == 0 ? 0 : (spec.prompt.size() - 12) / 64 * 64;
+    EXPECT_EQ(computed, spec.prompt.size() - known) << turn;
+    spec.prompt.insert(spec.prompt.end(), out[0].ids.begin(), out[0].ids.end());
+    for (int i = 0; i < 11; ++i) spec.prompt.push_back(3);
+  }
+}
+
+TEST(States, OfAPreemptedSequenceGoOnFromItsLastPage) {
+  ModelEngineConfig config = recurrent_config();
+  config.pages = 9;
+  TestEngine t(config);
+  std::vector<SequenceSpec> specs(2);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    specs[i].key = i;
+    specs[i].prompt.assign(60, 3 + static_cast<TokenId>(i));
+    specs[i].max_tokens = 230;
+    specs[i].sampling.ignore_eos = true;
+    ASSERT_TRUE(t.engine->add(specs[i]).has_value());
+  }
+  std::vector<Outcome> out(2);
+  while (!t.engine->idle()) gather(t.engine->step(), 0, out);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    EXPECT_EQ(out[i], run_alone(specs[i], plain_config())) << i;
+  }
+  EXPECT_GT(t.engine->usage().preemptions, 0u);
+  // Less than a page of each sequence that came back, not its text.
+  EXPECT_LE(t.engine->usage().prefill_tokens, 120 + 64 * t.engine->usage().preemptions);
+}
+
+TEST(States, ChangeNothingUnderPressureCancelsAndErrors) {
+  std::vector<SequenceSpec> specs;
+  for (std::size_t common : {70, 130, 200}) {
+    for (SequenceSpec& spec : alike(12, common)) {
+      spec.key = 100 + specs.size();
+      spec.prompt[0] = static_cast<TokenId>(common % 90);
+      specs.push_back(std::move(spec));
+    }
+  }
+  const Ran expected = run(plain_config(), specs);
+  for (const std::int32_t pages : {6, 7, 9, 14, 60}) {
+    for (const std::int32_t slots : {2, 6}) {
+      ModelEngineConfig config = recurrent_config();
+      config.pages = pages;
+      config.slots = slots;
+      config.prefill_chunk = config.prefill_chunk_busy = pages == 9 ? 50 : 1'000;
+      const Ran ran = run(config, specs);
+      EXPECT_EQ(ran.outcomes, expected.outcomes) << pages << " " << slots;
+      TestEngine t(config);  // the same, with some that go away or go wrong
+      t.log->error_after = 60;
+      std::vector<Outcome> out(specs.size());
+      std::size_t next = 0;
+      for (int step = 0; next < specs.size() || !t.engine->idle(); ++step) {
+        while (next < specs.size() && t.engine->add(specs[next]).has_value()) ++next;
+        if (step % 7 == 3) t.engine->cancel(100 + static_cast<SequenceKey>(step * 5) % next);
+        gather(t.engine->step(), 100, out);
+      }
+      for (std::size_t i = 0; i < specs.size(); ++i) {
+        const std::vector<TokenId>& want = expected.outcomes[i].ids;
+        ASSERT_LE(out[i].ids.size(), want.size()) << i;
+        EXPECT_TRUE(std::equal(out[i].ids.begin(), out[i].ids.end(), want.begin())) << i;
+      }
+    }
+  }
+}
+
 TEST(Drafts, ChangeNoTokenAndSaveSteps) {
   std::vector<SequenceSpec> specs;
   for (std::size_t i = 0; i < 24; ++i) specs.push_back(varied_spec(100 + i, i));

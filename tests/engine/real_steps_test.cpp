@@ -1,11 +1,16 @@
 // Goal: on the real kernels too, known prefixes and guesses change no token: the bits of a row are
 // those of a batch of one. Method: the demo model, for each KV type and class of kernels that runs
-// here; conversations that repeat themselves, greedy and sampled, together and one by one.
+// here, and a small one whose layers carry states; conversations that repeat themselves, greedy and
+// sampled, together and one by one.
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <map>
 
+#include "ops/cli/synth_family.h"
 #include "worker/backend/cpu/family.h"
 #include "worker/engine/engine.h"
 
@@ -14,7 +19,11 @@ namespace {
 
 constexpr std::int32_t kSequences = 6;
 
-std::unique_ptr<Engine> open(const std::string& kernels, const std::string& kv, bool shared) {
+constexpr char kDemo[] = HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf";
+constexpr TokenId kDemoWords = 300;  // from here on
+
+std::unique_ptr<Engine> open(const std::string& kernels, const std::string& kv, bool shared,
+                             const std::string& path = kDemo) {
   EngineOptions options;
   options.kernels = kernels;
   options.kv_type = kv;
@@ -24,7 +33,7 @@ std::unique_ptr<Engine> open(const std::string& kernels, const std::string& kv, 
   options.prefill_chunk = 96;
   options.prefix_cache = shared;
   if (!shared) options.drafts = 0;
-  auto engine = open_engine(HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf", options);
+  auto engine = open_engine(path, options);
   CHECK_MSG(engine.has_value(), engine.has_value() ? "" : engine.error().what.c_str());
   return std::move(engine).value();
 }
@@ -34,23 +43,24 @@ std::int64_t tokens_of(SequenceKey key) {
   return key % 3 == 0 ? 9 : 110;
 }
 
-SequenceSpec spec_of(SequenceKey key) {
+SequenceSpec spec_of(SequenceKey key, TokenId words) {
   SequenceSpec spec;
   spec.key = key;
   spec.max_tokens = tokens_of(key);
   spec.sampling.ignore_eos = true;
   spec.sampling.temperature = key % 2 == 0 ? 0.0 : 0.7;
   spec.sampling.seed = 40 + key;
-  for (TokenId i = 0; i < 140; ++i) spec.prompt.push_back(300 + i % 23);  // two pages in common
+  for (TokenId i = 0; i < 140; ++i) spec.prompt.push_back(words + i % 23);  // two pages
   for (TokenId i = 0; i < 9; ++i)
-    spec.prompt.push_back(310 + static_cast<TokenId>(key) % 3 + i % 4);
+    spec.prompt.push_back(words + 10 + static_cast<TokenId>(key) % 3 + i % 4);
   return spec;
 }
 
-std::map<SequenceKey, std::vector<TokenId>> generate(Engine& engine, bool together) {
+std::map<SequenceKey, std::vector<TokenId>> generate(Engine& engine, bool together,
+                                                     TokenId words = kDemoWords) {
   std::map<SequenceKey, std::vector<TokenId>> out;
   for (SequenceKey key = 1; key <= kSequences; ++key) {
-    EXPECT_TRUE(engine.add(spec_of(key)).has_value());
+    EXPECT_TRUE(engine.add(spec_of(key, words)).has_value());
     while (!engine.idle() && (!together || key == kSequences)) {
       for (const Produced& p : engine.step()) {
         EXPECT_EQ(p.error.what, "");
@@ -86,6 +96,34 @@ TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
       EXPECT_EQ(usage.pages_used, 0);
     }
   }
+}
+
+TEST(RealSteps, StatesThatWereKeptChangeNoToken) {
+  constexpr TokenId kWords = 30;
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            ("holdfast-states-" + std::to_string(::getpid()) + ".gguf"))
+                               .string();
+  std::vector<std::string> families = {"", "scalar"};
+  const std::string emulated = "avx512+avx512bf16-emulated";
+  if (cpu::select_family(emulated).has_value()) families.push_back(emulated);
+  for (const std::string& architecture : {std::string("qwen35"), std::string("qwen3next")}) {
+    for (const std::uint64_t seed : {0, 4, 7}) {
+      ASSERT_TRUE(cli::synth_family(architecture, path, "q8_0", seed, "none").has_value());
+      for (const std::string& kernels : families) {
+        if (kernels == "scalar" && (seed != 0 || architecture != "qwen35")) continue;  // slow
+        const auto plain = open(kernels, "f16", false, path);
+        const auto expected = generate(*plain, false, kWords);
+        ASSERT_EQ(expected.size(), static_cast<std::size_t>(kSequences));
+        const auto shared = open(kernels, "f16", true, path);
+        for (const bool together : {false, true}) {
+          EXPECT_EQ(generate(*shared, together, kWords), expected) << kernels << seed << together;
+        }
+        EXPECT_LT(shared->usage().prefill_tokens, plain->usage().prefill_tokens * 3 / 4);
+        EXPECT_EQ(shared->usage().pages_used, 0);
+      }
+    }
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace

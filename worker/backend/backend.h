@@ -45,6 +45,12 @@ struct Segment {
   /// other segment's of the batch. It begins anew where `start` is 0, and goes on from where the
   /// last forward with it ended elsewhere; a forward that failed counts.
   std::int32_t state = 0;
+  /// It goes on from this state in place of its own, which becomes its own; -1: no.
+  std::int32_t from = -1;
+  /// Above 0: behind its first `keep` tokens the state is kept as `keep_as`, which is nobody's.
+  std::int32_t keep = 0;
+  std::int32_t keep_as = -1;
+  std::int32_t begins_at() const { return from >= 0 ? from : state; }
 };
 
 /// A logit and its token.
@@ -59,8 +65,8 @@ struct Limits {
   std::int32_t batch_tokens = 0;  // most tokens in one forward (all segments)
   std::int32_t batch_segments = 0;
   std::int32_t logit_rows = 0;  // most logit rows in one forward
-  std::int32_t states = 0;      // of sequences, where layers carry one; 0 = batch_segments
   std::string kv_type = "f16";  // "f32", "f16", "bf16", "int8", "fp8"
+  std::int32_t states = 0;      // of sequences, where layers carry one; 0 = batch_segments
 };
 
 struct Memory {  // bytes, exactly what was taken

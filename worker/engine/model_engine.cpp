@@ -44,7 +44,7 @@ backend::Limits limits_for(const ModelEngineConfig& c, const std::string& kv_typ
   l.batch_tokens = std::max(c.prefill_chunk, c.prefill_chunk_busy) + c.slots;
   l.batch_segments = c.slots;
   l.logit_rows = std::max(c.logit_rows, c.slots + c.drafts);
-  if (c.recurrent) l.states = c.slots;
+  if (c.recurrent) l.states = plan::states_of(c.slots);
   l.kv_type = kv_type;
   return l;
 }
@@ -54,7 +54,8 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
       chunk_max_(std::max(config_.prefill_chunk, config_.prefill_chunk_busy)),
       executor_(std::move(executor)),
       pool_(config_.pages),
-      cache_(pool_),
+      cache_(pool_, config_.slots,
+             config_.recurrent ? plan::states_of(config_.slots) - config_.slots : 0),
       sampler_(config_.vocab, end_ids(config_.vocabulary, config_.vocab)),
       slots_(static_cast<std::size_t>(config_.slots)),
       pace_(config_.gap_us) {
@@ -62,12 +63,13 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   CHECK(config_.prefill_chunk > 0 && config_.prefill_chunk_busy > 0);
   CHECK(config_.drafts >= 0 && config_.drafts <= kDraftsMax);
   CHECK(!config_.assume_prompts || !config_.prefix_cache);  // nobody else shall read such pages
-  if (config_.recurrent) config_.prefix_cache = config_.assume_prompts = false;
+  if (config_.recurrent) config_.assume_prompts = false;
   config_.logit_rows = std::max(config_.logit_rows, config_.slots + config_.drafts);
   const std::size_t pages = static_cast<std::size_t>(pages_for(config_.context));
   for (Slot& slot : slots_) {
     slot.tokens.reserve(static_cast<std::size_t>(config_.context));
     slot.pages.reserve(pages);
+    slot.marks.reserve(slots_.size() + 2);
   }
   order_.reserve(slots_.size());
   planned_.reserve(slots_.size());
@@ -370,7 +372,10 @@ void ModelEngine::run() {
     return collect_all(*all);
   }
   if (all.error().code == Errc::kModelFailed) return lose_device(all.error());
-  if (planned_.size() == 1) return fail(*planned_[0].slot, all.error());
+  if (planned_.size() == 1) {
+    drop_keeping(planned_[0]);
+    return fail(*planned_[0].slot, all.error());
+  }
   for (const Planned& planned : planned_) {
     if (!device_error_) run_alone(planned);
   }
@@ -381,6 +386,8 @@ Result<void> ModelEngine::restore_state(const Planned& planned) {
   backend::Segment before = planned.segment;
   before.n_logits = before.top = 0;
   before.best = before.more = before.hidden = false;
+  before.from = before.keep_as = -1;
+  before.keep = 0;
   for (std::int64_t at = 0; at < planned.segment.start; at += before.n) {
     before.tokens = planned.slot->tokens.data() + at;
     before.start = at;
@@ -396,6 +403,7 @@ void ModelEngine::run_alone(const Planned& planned) {
   Result<const float*> one = static_cast<const float*>(nullptr);
   const Result<void> restored = config_.recurrent ? restore_state(planned) : Result<void>{};
   single_.assign(1, planned.segment);
+  if (config_.recurrent) single_[0].from = -1;
   if (restored.has_value()) {
     one = executor_->forward(single_);
   } else {
@@ -403,6 +411,7 @@ void ModelEngine::run_alone(const Planned& planned) {
   }
   if (one.has_value()) return collect(planned, *one, 0, 0);
   if (one.error().code == Errc::kModelFailed) return lose_device(one.error());
+  drop_keeping(planned);
   fail(*planned.slot, one.error());
 }
 
@@ -427,9 +436,12 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
     usage_.prefill_tokens += static_cast<std::uint64_t>(segment.n);
   }
   slot.computed += segment.n - planned.drafts;
+  if (slot.from >= 0) cache_.unpin(std::exchange(slot.from, -1));
   if (slot.pooler) return advance_embedding(slot, segment, first);
   if (slot.probe) return advance_probe(slot, segment, row_at(rows, row));
   keep_prefix(slot);
+  if (segment.keep > 0) keep_state(planned);
+  if (config_.recurrent) forget_marks(slot);
   if (slot.scores) return advance_scores(slot, segment, first);
   if (slot.pending() == 0) sample_row(planned, rows, row);
   if (planned.drafts > 0) take_guessed(planned, rows, row);

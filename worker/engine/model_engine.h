@@ -22,7 +22,9 @@
 // token.
 //
 // Where layers carry a state, each slot has one, which goes on from token to token and is made anew
-// with the first. So nothing is guessed, and whoever loses it begins again.
+// with the first. So nothing is guessed, and a beginning that others computed is of use as far as
+// its state was kept: behind the last full page of each prompt, behind the last one of what was
+// generated, and where another sequence turns out to go on differently (Slot::marks).
 //
 // Some executors have other kernels, with other bits, for sequences that read much and write
 // little. Whether one does follows from its request alone (reads_mostly), never from what runs
@@ -143,6 +145,9 @@ class ModelEngine final : public Engine {
     std::int64_t computed = 0;        // positions [0, computed) are in the pages
     std::vector<std::int32_t> pages;  // capacity of a whole context
     std::int32_t kept = 0;            // of these, how many the cache knows
+    std::int32_t from = -1;           // the cache's state that it goes on from; pinned
+    std::vector<std::int32_t> marks;  // pages behind which its state is wanted, rising
+    std::int32_t trail = -1;          // the page behind which its newest state was kept
     Drafter drafter;
     std::uint64_t age = 0;
     bool paused = false;
@@ -158,6 +163,7 @@ class ModelEngine final : public Engine {
     backend::Segment segment;
     bool scores = false;                 // its prompt is being scored
     std::int32_t drafts = 0;             // last tokens of the segment that are guesses
+    bool trails = false;                 // the state that is kept is behind generated tokens
     const float* picked_from = nullptr;  // the row behind which `picked` was picked ahead
     std::optional<TokenId> picked = std::nullopt;
   };
@@ -188,6 +194,16 @@ class ModelEngine final : public Engine {
   void find_prefix(Slot& slot);
   void keep_prefix(Slot& slot);
   bool waits_for_prefix(const Slot& slot) const;
+  static std::int32_t common_pages(const Slot& a, const Slot& b);
+  bool keeps_states() const { return config_.recurrent && config_.prefix_cache; }
+  std::int32_t known_pages(const Slot& slot, std::int32_t most) const;
+  static void mark(Slot& slot, std::int32_t pages);
+  static void forget_marks(Slot& slot);
+  void mark_branches();
+  std::int64_t to_second_mark(const Slot& slot, std::int64_t n) const;
+  void plan_keeping(Slot& slot, backend::Segment& segment, bool& trails);
+  void drop_keeping(const Planned& planned);
+  void keep_state(const Planned& planned);
   void add_drafts(Slot& slot);
   bool drop_drafts();
   void want_few(const Slot& slot, backend::Segment& segment) const;

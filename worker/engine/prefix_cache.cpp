@@ -1,6 +1,7 @@
 #include "worker/engine/prefix_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shared/plan/plan.h"
 
@@ -12,11 +13,13 @@ constexpr auto kPage = static_cast<std::size_t>(plan::kPageTokens);
 
 }  // namespace
 
-PrefixCache::PrefixCache(PagePool& pool)
+PrefixCache::PrefixCache(PagePool& pool, std::int32_t first_state, std::int32_t states)
     : pool_(pool),
       entries_(static_cast<std::size_t>(pool.total())),
       tokens_(static_cast<std::size_t>(pool.total()) * kPage),
-      buckets_(static_cast<std::size_t>(pool.total()) * 2 + 1, -1) {}
+      buckets_(static_cast<std::size_t>(pool.total()) * 2 + 1, -1),
+      first_state_(first_state),
+      states_(static_cast<std::size_t>(states)) {}
 
 std::span<const PrefixCache::TokenId> PrefixCache::tokens_of(std::int32_t page) const {
   return std::span(tokens_).subspan(static_cast<std::size_t>(page) * kPage, kPage);
@@ -52,6 +55,84 @@ void PrefixCache::find(std::int32_t root, std::span<const TokenId> tokens, std::
   }
 }
 
+/// Pages up to the last one behind which there is a state, which is `page`.
+std::int32_t PrefixCache::deepest_state(std::int32_t root, std::span<const TokenId> tokens,
+                                        std::int32_t most, std::int32_t& page) const {
+  std::int32_t parent = root, deepest = 0;
+  page = -1;
+  for (std::int32_t i = 0; i < most; ++i) {
+    parent = look_up(tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
+    if (parent < 0) break;
+    if (entries_[static_cast<std::size_t>(parent)].state < 0) continue;
+    deepest = i + 1;
+    page = parent;
+  }
+  return deepest;
+}
+
+std::int32_t PrefixCache::state_known(std::int32_t root, std::span<const TokenId> tokens,
+                                      std::int32_t most) const {
+  std::int32_t page = -1;
+  return deepest_state(root, tokens, most, page);
+}
+
+std::int32_t PrefixCache::find_state(std::int32_t root, std::span<const TokenId> tokens,
+                                     std::int32_t most, std::vector<std::int32_t>& out) {
+  std::int32_t page = -1;
+  const std::int32_t pages = deepest_state(root, tokens, most, page);
+  if (page < 0) return -1;
+  find(root, tokens, pages, out);
+  const std::int32_t state = entries_[static_cast<std::size_t>(page)].state;
+  ++state_at(state).pins;
+  state_at(state).last_use = now_;
+  return state;
+}
+
+std::int32_t PrefixCache::take_state() {
+  State* oldest = nullptr;
+  for (State& state : states_) {
+    if (state.pins > 0) continue;
+    const bool older = oldest == nullptr ||
+                       (oldest->page >= 0 && (state.page < 0 || state.last_use < oldest->last_use));
+    if (older) oldest = &state;
+  }
+  if (oldest == nullptr) return -1;
+  if (oldest->page >= 0) entries_[static_cast<std::size_t>(oldest->page)].state = -1;
+  *oldest = {-1, 1, ++now_};
+  return first_state_ + static_cast<std::int32_t>(oldest - states_.data());
+}
+
+std::int32_t PrefixCache::take_state_of(std::int32_t page) {
+  Entry& entry = entries_[static_cast<std::size_t>(page)];
+  if (entry.state < 0 || state_at(entry.state).pins > 0) return -1;
+  const std::int32_t state = std::exchange(entry.state, -1);
+  state_at(state) = {-1, 1, ++now_};
+  return state;
+}
+
+bool PrefixCache::set_state(std::int32_t page, std::int32_t state) {
+  Entry& entry = entries_[static_cast<std::size_t>(page)];
+  CHECK(entry.used && state_at(state).pins == 1 && state_at(state).page < 0);
+  if (entry.state >= 0) {
+    state_at(entry.state).last_use = ++now_;
+    drop_state(state);
+    return false;
+  }
+  entry.state = state;
+  state_at(state) = {page, 0, ++now_};
+  return true;
+}
+
+void PrefixCache::drop_state(std::int32_t state) {
+  CHECK(state_at(state).pins == 1 && state_at(state).page < 0);
+  state_at(state) = {};
+}
+
+void PrefixCache::unpin(std::int32_t state) {
+  CHECK(state_at(state).pins > 0);
+  --state_at(state).pins;
+}
+
 std::int32_t PrefixCache::known(std::int32_t root, std::span<const TokenId> tokens,
                                 std::int32_t most) const {
   std::int32_t parent = root;
@@ -76,7 +157,7 @@ std::int32_t PrefixCache::keep(std::span<const TokenId> tokens, std::int32_t par
   pool_.share(page);
   std::ranges::copy(tokens, tokens_.begin() + page * static_cast<std::int64_t>(kPage));
   std::int32_t& first = buckets_[bucket(tokens, parent)];
-  entry = {true, parent, first, 0, ++now_};
+  entry = {true, parent, first, 0, ++now_, -1};
   first = page;
   if (parent >= 0) ++entries_[static_cast<std::size_t>(parent)].children;
   return page;
@@ -88,6 +169,7 @@ void PrefixCache::remove(std::int32_t page) {
   while (*link != page) link = &entries_[static_cast<std::size_t>(*link)].next;
   *link = entry.next;
   if (entry.parent >= 0) --entries_[static_cast<std::size_t>(entry.parent)].children;
+  if (entry.state >= 0) state_at(entry.state).page = -1;
   entry = {};
   pool_.give(page);
 }

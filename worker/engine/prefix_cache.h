@@ -11,6 +11,10 @@
 
 namespace holdfast::engine {
 
+/// Where layers carry a state, only a page behind which it is known is of use: a beginning ends
+/// there. States are numbers, too, of which the cache has some; take_state() gives one to be made,
+/// and set_state() says what it has become.
+///
 /// Trees of pages: a page's parent holds the tokens before its own. There are two roots, for
 /// sequences whose pages have other bits (backend::Segment::reads). The cache is one of the holders
 /// of each of its pages, and gives pages back, the longest unused first, when the pool has none
@@ -19,7 +23,8 @@ class PrefixCache {
  public:
   using TokenId = std::int32_t;
 
-  explicit PrefixCache(PagePool& pool);
+  /// States [first_state, first_state + states) are the cache's.
+  explicit PrefixCache(PagePool& pool, std::int32_t first_state = 0, std::int32_t states = 0);
 
   /// What stands in place of a parent for the first page of a sequence.
   static constexpr std::int32_t root(bool reads) { return reads ? -2 : -1; }
@@ -28,6 +33,26 @@ class PrefixCache {
   /// becomes a holder of each.
   void find(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
             std::vector<std::int32_t>& out);
+  /// The same up to the last of these pages behind which the state is known, which is pinned and
+  /// returned; -1 if there is none.
+  std::int32_t find_state(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
+                          std::vector<std::int32_t>& out);
+  /// How many pages find_state() would give.
+  std::int32_t state_known(std::int32_t root, std::span<const TokenId> tokens,
+                           std::int32_t most) const;
+  /// A state that says nothing, pinned: one that is free, else the one that was longest unused and
+  /// is not pinned; -1 if there is none.
+  std::int32_t take_state();
+  /// The one behind `page` is taken from it and pinned; -1 if it has none, or it is pinned.
+  std::int32_t take_state_of(std::int32_t page);
+  /// A pinned state is what comes behind `page`, which is in the cache. False if that has one: it
+  /// is free then.
+  bool set_state(std::int32_t page, std::int32_t state);
+  /// A pinned state that nothing came of.
+  void drop_state(std::int32_t state);
+  /// Nobody is about to read it any more.
+  void unpin(std::int32_t state);
+
   /// As find() without taking them.
   std::int32_t known(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most) const;
   /// Page `page`, held by the caller, is full of `tokens` (a page's worth) behind page `parent`, or
@@ -46,7 +71,18 @@ class PrefixCache {
     std::int32_t next = -1;  // in its bucket
     std::int32_t children = 0;
     std::uint64_t last_use = 0;
+    std::int32_t state = -1;
   };
+  struct State {
+    std::int32_t page = -1;  // behind which it comes; -1: none
+    std::int32_t pins = 0;
+    std::uint64_t last_use = 0;
+  };
+  State& state_at(std::int32_t state) {
+    return states_[static_cast<std::size_t>(state - first_state_)];
+  }
+  std::int32_t deepest_state(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
+                             std::int32_t& page) const;
   std::size_t bucket(std::span<const TokenId> tokens, std::int32_t parent) const;
   std::int32_t look_up(std::span<const TokenId> tokens, std::int32_t parent) const;
   void remove(std::int32_t page);
@@ -56,6 +92,8 @@ class PrefixCache {
   std::vector<Entry> entries_;         // by page
   std::vector<TokenId> tokens_;        // [page][kPageTokens]
   std::vector<std::int32_t> buckets_;  // first page of each
+  std::int32_t first_state_;
+  std::vector<State> states_;
   std::uint64_t now_ = 0;
 };
 

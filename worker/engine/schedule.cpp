@@ -1,6 +1,7 @@
 // What the next step computes: the part of ModelEngine that hands out pages and budget.
 
 #include <algorithm>
+#include <utility>
 
 #include "worker/engine/model_engine.h"
 
@@ -31,6 +32,7 @@ void ModelEngine::plan() {
       std::min({config_.drafts, plan::kDraftRows + 1 - work_.all_decoding(), rows_left_});
   if (config_.recurrent) drafts_left_ = 0;  // a state does not go back
   bool may_admit = true;                    // a sequence that waits for pages is not overtaken
+  if (keeps_states()) mark_branches();
   for (Slot* slot : order_) {
     if (slot->paused) continue;
     if (slot->state == State::kWaiting) {
@@ -65,6 +67,7 @@ bool ModelEngine::plan_running(Slot& slot) {
   std::int64_t n = std::min(slot.pending(), budget_);
   if (!slot.probe) n = pace_.allow(work_, slot.reads, n);  // whose chunks are asked for
   // An encoder's text is computed at once; a whole step's budget is enough for any.
+  if (keeps_states()) n = to_second_mark(slot, n);
   if (n > 0 && (config_.causal || n == slot.pending())) add_segment(slot, n);
   return true;
 }
@@ -83,9 +86,18 @@ std::int32_t ModelEngine::prefix_pages(const Slot& slot) const {
 /// Those of them that are known.
 void ModelEngine::find_prefix(Slot& slot) {
   if (!shares_prefix(slot) || !slot.pages.empty()) return;
-  cache_.find(PrefixCache::root(slot.reads), slot.tokens, prefix_pages(slot), slot.pages);
+  const std::int32_t root = PrefixCache::root(slot.reads), most = prefix_pages(slot);
+  if (config_.recurrent) {
+    slot.from = cache_.find_state(root, slot.tokens, most, slot.pages);
+  } else {
+    cache_.find(root, slot.tokens, most, slot.pages);
+  }
   slot.kept = static_cast<std::int32_t>(slot.pages.size());
   slot.computed = slot.kept * plan::kPageTokens;
+  if (!config_.recurrent) return;
+  forget_marks(slot);
+  mark(slot, cache_.known(root, slot.tokens, most));  // others begin so, too
+  mark(slot, static_cast<std::int32_t>((slot.prompt_n - 1) / plan::kPageTokens));
 }
 
 /// Tells the cache of pages that have become full. A page of the same content that another one made
@@ -115,15 +127,88 @@ bool ModelEngine::waits_for_prefix(const Slot& slot) const {
     if (other == &slot || other->state != State::kRunning || other->paused) continue;
     if (!shares_prefix(*other) || other->reads != slot.reads) continue;
     if (other->pending() <= 1 || ranks_before(slot, *other)) continue;
-    const auto same = std::mismatch(slot.tokens.begin(), slot.tokens.end(), other->tokens.begin(),
-                                    other->tokens.end());
-    const auto common =
-        static_cast<std::int32_t>((same.first - slot.tokens.begin()) / plan::kPageTokens);
-    const std::int32_t shared = std::min(common, most);
-    if (shared <= other->kept) continue;
-    if (cache_.known(PrefixCache::root(slot.reads), slot.tokens, shared) < shared) return true;
+    const std::int32_t shared = std::min(common_pages(slot, *other), most);
+    if (shared > other->kept && known_pages(slot, shared) < shared) return true;
   }
   return false;
+}
+
+std::int32_t ModelEngine::common_pages(const Slot& a, const Slot& b) {
+  const auto same =
+      std::mismatch(a.tokens.begin(), a.tokens.end(), b.tokens.begin(), b.tokens.end());
+  return static_cast<std::int32_t>((same.first - a.tokens.begin()) / plan::kPageTokens);
+}
+
+/// Where those that wait will leave the text of those that go before them.
+void ModelEngine::mark_branches() {
+  for (std::size_t i = 1; i < order_.size(); ++i) {
+    const Slot& slot = *order_[i];
+    if (slot.state != State::kWaiting || !shares_prefix(slot)) continue;
+    for (std::size_t k = 0; k < i; ++k) {
+      Slot& other = *order_[k];
+      if (other.pending() <= 1 || !shares_prefix(other) || other.reads != slot.reads) continue;
+      const std::int32_t shared = std::min(common_pages(slot, other), prefix_pages(slot));
+      if (known_pages(slot, shared) < shared) mark(other, shared);
+    }
+  }
+}
+
+/// Of its beginning, of so many pages, what it need not compute.
+std::int32_t ModelEngine::known_pages(const Slot& slot, std::int32_t most) const {
+  const std::int32_t root = PrefixCache::root(slot.reads);
+  return config_.recurrent ? cache_.state_known(root, slot.tokens, most)
+                           : cache_.known(root, slot.tokens, most);
+}
+
+/// Its state behind so many pages is wanted, if it is not there yet.
+void ModelEngine::mark(Slot& slot, std::int32_t pages) {
+  if (pages * plan::kPageTokens <= slot.computed) return;
+  const auto at = std::lower_bound(slot.marks.begin(), slot.marks.end(), pages);
+  if (at == slot.marks.end() || *at != pages) slot.marks.insert(at, pages);
+}
+
+/// Those that are behind it.
+void ModelEngine::forget_marks(Slot& slot) {
+  std::erase_if(slot.marks,
+                [&](std::int32_t pages) { return pages * plan::kPageTokens <= slot.computed; });
+}
+
+/// A segment keeps one state: of its next n tokens those up to the second mark.
+std::int64_t ModelEngine::to_second_mark(const Slot& slot, std::int64_t n) const {
+  if (slot.marks.size() < 2) return n;
+  return std::min(n, slot.marks[1] * plan::kPageTokens - slot.computed);
+}
+
+/// Which state of this segment will be kept, and as what. Of generated text the last one alone
+/// stays: it moves on with the text.
+void ModelEngine::plan_keeping(Slot& slot, backend::Segment& s, bool& trails) {
+  s.from = slot.from;
+  if (!keeps_states() || !shares_prefix(slot)) return;
+  const std::int64_t end = slot.computed + s.n;
+  std::int64_t at = 0;
+  if (!slot.marks.empty()) at = slot.marks[0] * plan::kPageTokens;
+  trails = slot.marks.empty() && end > slot.prompt_n && end % plan::kPageTokens == 0;
+  if (trails) at = end;
+  if (at <= slot.computed || at > end) return;
+  if (trails && slot.trail >= 0) s.keep_as = cache_.take_state_of(slot.trail);
+  if (trails) slot.trail = -1;
+  if (s.keep_as < 0) s.keep_as = cache_.take_state();
+  if (s.keep_as >= 0) s.keep = static_cast<std::int32_t>(at - slot.computed);
+}
+
+/// Of a segment that came to nothing.
+void ModelEngine::drop_keeping(const Planned& planned) {
+  if (planned.segment.keep > 0) cache_.drop_state(planned.segment.keep_as);
+}
+
+/// Behind its segment: the state that was kept is that behind a page, which the cache knows by now.
+void ModelEngine::keep_state(const Planned& planned) {
+  Slot& slot = *planned.slot;
+  const std::int64_t at = planned.segment.start + planned.segment.keep;
+  const auto pages = static_cast<std::size_t>(at / plan::kPageTokens);
+  const std::int32_t page = slot.pages[pages - 1];
+  const bool own = cache_.set_state(page, planned.segment.keep_as);
+  if (planned.trails && own) slot.trail = page;
 }
 
 /// Whether it may want more pages than it has. Its last token is not computed.
@@ -199,6 +284,9 @@ void ModelEngine::preempt(Slot& slot) {
 void ModelEngine::give_pages(Slot& slot) {
   for (const std::int32_t page : slot.pages) pool_.give(page);
   slot.pages.clear();
+  if (slot.from >= 0) cache_.unpin(std::exchange(slot.from, -1));
+  slot.marks.clear();
+  slot.trail = -1;
   slot.kept = 0;
   slot.computed = 0;
 }
@@ -265,7 +353,10 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   s.n = static_cast<std::int32_t>(n);
   s.start = slot.computed;
   s.pages = slot.pages.data();
+  bool trails = false;
+  if (config_.recurrent) plan_keeping(slot, s, trails);
   planned_.push_back({&slot, s, slot.scores != nullptr});
+  planned_.back().trails = trails;
   segments_.push_back(s);
 }
 

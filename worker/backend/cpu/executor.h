@@ -301,7 +301,8 @@ class CpuExecutor final : public backend::Executor {
   // the newer one, which the batch that runs writes.
   std::vector<std::int64_t> state_at_;
   std::vector<std::uint8_t> second_rows_;
-  std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
+  std::vector<std::uint8_t> reads_second_;  // of the batch's segments: the half that they read
+  std::vector<std::int32_t> logit_tokens_;  // batch index of each logits row
   std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
   bool hidden_wanted_ = false;
   std::atomic<std::int32_t> bad_token_{-1};  // of the batch: a number of its result is not finite

@@ -127,8 +127,9 @@ constexpr std::int64_t delta_scratch_floats(std::int64_t keys, std::int64_t valu
 /// A head of a gated delta net over consecutive tokens of one sequence (delta.inc). Rows have
 /// kLanes floats behind their last column that may be read.
 struct DeltaArgs {
-  std::int64_t tokens = 0;
-  std::int64_t keys = 0;  // elements of a query and a key
+  std::int64_t first = 0;   // of the tokens: those before have been done
+  std::int64_t tokens = 0;  // where they end
+  std::int64_t keys = 0;    // elements of a query and a key
   std::int64_t values = 0;
   int taps = 0;               // of the convolution
   const float* in = nullptr;  // [tokens][in_stride]: what it goes over

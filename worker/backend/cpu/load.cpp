@@ -526,6 +526,7 @@ class Loader {
     to_.tokens_.reserve(batch);
     to_.runs_.reserve(batch);
     to_.segment_first_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
+    to_.reads_second_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.logit_tokens_.reserve(static_cast<std::size_t>(std::max(to_.limits_.logit_rows, 1)));
     to_.tickets_ = std::vector<std::atomic<std::int64_t>>(program_.ops.size());
     return {};

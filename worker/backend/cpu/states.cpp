@@ -46,16 +46,15 @@ void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t hea
   const std::int64_t group = op.neighbours ? head / shared : head % shape_.state_groups;
   const std::int64_t rows = (shape_.conv_taps - 1) * m_stride_;
   float* state = state_of(segment.state, op.layer);
-  const bool second = second_rows_[static_cast<std::size_t>(segment.state)] == 0;  // to be read
   DeltaArgs a;
-  a.tokens = segment.n;
   a.keys = key;
   a.values = value;
   a.taps = static_cast<int>(shape_.conv_taps);
   a.in = m_ + first * m_stride_;
   a.in_stride = a.row_stride = m_stride_;
-  a.before = segment.start > 0 ? state + (second ? rows : 0) : nullptr;
-  a.after = state + (second ? 0 : rows);
+  const float* from = state_of(segment.begins_at(), op.layer);
+  const bool reads_second = reads_second_[static_cast<std::size_t>(s)] != 0;
+  a.before = segment.start > 0 ? from + (reads_second ? rows : 0) : nullptr;
   a.conv = op.conv;
   a.conv_stride = round_up(plan::conv_width(shape_), kLanes);
   a.at_q = group * key;
@@ -70,8 +69,12 @@ void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t hea
   a.step_bias = op.step_bias[head];
   const std::int64_t floats = key * round_up(value, kLanes);
   a.state = state + 2 * rows + head * floats;
+  const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
+  const std::int64_t at = a.state - state;
   if (segment.start == 0) {
-    std::memset(a.state, 0, static_cast<std::size_t>(floats) * sizeof(float));
+    std::memset(a.state, 0, bytes);
+  } else if (from != state) {
+    std::memcpy(a.state, from + at, bytes);
   }
   a.norm = op.norm;
   a.eps = static_cast<float>(shape_.norm_eps);
@@ -79,6 +82,16 @@ void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t hea
   a.out = a_ + first * a_stride_ + head * value;
   a.z_stride = a.out_stride = a_stride_;
   a.scratch = workers_[static_cast<std::size_t>(worker)].delta;
+  if (segment.keep > 0) {
+    float* kept = state_of(segment.keep_as, op.layer);
+    a.tokens = segment.keep;
+    a.after = kept;
+    kernels_.delta(a);
+    std::memcpy(kept + at, a.state, bytes);
+    a.first = segment.keep;
+  }
+  a.tokens = segment.n;
+  a.after = state + (second_rows_[static_cast<std::size_t>(segment.state)] != 0 ? rows : 0);
   kernels_.delta(a);
   if (head + 1 == shape_.state_heads) end_rows_of_a(first, segment.n, shape_.state_heads * value);
 }
