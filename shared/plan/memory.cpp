@@ -114,15 +114,11 @@ Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish) {
   out.weights = huge_pages(Bytes(shape.weights_bytes, true));
   const std::int64_t layers = shape.causal ? attention_layers(shape) : 1;
   out.kv = huge_pages(pages * kPageTokens * layers * shape.kv_heads * 2 * row);
-  if (shape.attention_step > 0) {
-    const std::int64_t recurrent = shape.layers - layers;
-    out.kv =
-        (Bytes(out.kv, true) + Bytes(huge_pages(Bytes(states_of(out.slots)) * recurrent *
-                                                state_floats(shape) * std::int64_t{sizeof(float)}),
-                                     true))
-            .n;
-  }
-  out.scratch = scratch_bytes(shape, out, wish.threads);
+  // States do not depend on the pages, of which a device with less room has fewer.
+  const Bytes states = Bytes(states_of(out.slots)) * (shape.layers - attention_layers(shape)) *
+                       state_floats(shape) * std::int64_t{sizeof(float)};
+  out.scratch =
+      (Bytes(scratch_bytes(shape, out, wish.threads), true) + Bytes(huge_pages(states), true)).n;
   out.tables = (Bytes(shape.vocab) * kTableBytes).n;
   return out;
 }

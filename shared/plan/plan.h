@@ -130,8 +130,8 @@ struct LoadWish {
 /// against what the CPU backend takes (docs/memory.md). Regions are whole huge pages of 2 MiB.
 ///   weights = the file's in panels of 16 rows (see packed.h): about its size; a tied embedding
 ///             is held once.
-///   kv      = pages x kPageTokens x layers x kv_heads x 2 x kv_row_bytes(kv_type, head_pad), of
-///             the layers that attend; of the recurrent ones 4 x states_of(slots) x state_floats
+///   kv      = pages x kPageTokens x attention_layers x kv_heads x 2 x kv_row_bytes(kv_type,
+///             head_pad)
 ///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
 ///             + threads x (131072 + batch x (tile + 128) + 5 x + 4 b + attention)
 ///             + 2 context x rope_dims / 2)
@@ -146,7 +146,8 @@ struct LoadWish {
 ///             (kv_heads x head_pad + 16). Two tables where windows rotate otherwise. With
 ///             recurrent layers: a is at least heads x value of the state, and 4 x (batch x (a +
 ///             conv_width to 16 + 16 + 2 x (heads of the state to 16)) + threads x 32 x (key to 16
-///             + value to 16 + 1)) more.
+///             + value to 16 + 1)) more, and states_of(slots) x recurrent layers x state_floats
+///             x 4, to whole huge pages, beside the others.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.

@@ -120,6 +120,43 @@ std::uint64_t squared_hash(const Kernels& kernels) {
   return hash_of(x);
 }
 
+/// A recurrent layer's head, and the gate of one that attends.
+std::uint64_t delta_hash(const Kernels& kernels) {
+  constexpr std::int64_t kTokens = 20, kDim = 32, kStride = 3 * kDim + kLanes;
+  Integers in;
+  std::vector<float> x(kTokens * kStride), conv(4 * 3 * kDim + kLanes), gates(2 * kTokens);
+  std::vector<float> norm(kDim), z(kTokens * kStride), out(kTokens * kDim), state(kDim * kDim);
+  std::vector<float> rows(3 * kStride), scratch(delta_scratch_floats(kDim, kDim));
+  for (auto* all : {&x, &conv, &gates, &norm, &z}) {
+    for (float& f : *all) f = in.number();
+  }
+  DeltaArgs a;
+  a.tokens = kTokens;
+  a.keys = a.values = kDim;
+  a.taps = 4;
+  a.in = x.data();
+  a.after = rows.data();
+  a.in_stride = a.row_stride = a.z_stride = kStride;
+  a.conv = conv.data();
+  a.conv_stride = 3 * kDim;
+  a.at_v = 2 * kDim;
+  a.at_k = kDim;
+  a.gates = gates.data();
+  a.gate_stride = 2;
+  a.at_alpha = 1;
+  a.rate = -0.5f;
+  a.state = state.data();
+  a.norm = norm.data();
+  a.eps = 1e-6f;
+  a.z = z.data();
+  a.out = out.data();
+  a.out_stride = kDim;
+  a.scratch = scratch.data();
+  kernels.delta(a);
+  kernels.sigmoid_mul(z.data(), x.data(), kTokens * kStride);
+  return hash_of(out) * 31 + hash_of(state) * 7 + hash_of(rows) * 3 + hash_of(z);
+}
+
 std::uint64_t attention_hash(const Kernels& kernels, bool ranged = false,
                              const float* sinks = nullptr) {
   constexpr std::int32_t kDim = 64, kTokens = 600;
@@ -188,6 +225,7 @@ TEST(Golden, BitsOfThisKernelsRev) {
     EXPECT_EQ(more_hash(kernels), 158034254974106998u) << name;
     EXPECT_EQ(gated_hash(kernels), 13161700307365131759u) << name;
     EXPECT_EQ(squared_hash(kernels), 18074471487770572838u) << name;
+    EXPECT_EQ(delta_hash(kernels), 17047067069305592791u) << name;
   }
 }
 

@@ -435,7 +435,7 @@ class Loader {
     to_.places_.spread(to_.kv_.data(), to_.kv_.bytes());
     to_.kv_.populate();
     to_.kv_used_ = to_.kv_.bytes();
-    return to_.state_layers_ > 0 ? take_states() : Result<void>{};
+    return {};
   }
 
   Result<void> take_states() {
@@ -445,7 +445,7 @@ class Loader {
     HF_TRY(to_.states_, Region::take(states * floats * sizeof(float), "states"));
     to_.places_.spread(to_.states_.data(), to_.states_.bytes());
     to_.states_.populate();
-    to_.kv_used_ += to_.states_.bytes();
+    to_.scratch_used_ += to_.states_.bytes();
     to_.state_at_.assign(states, 0);
     to_.second_rows_.assign(states, 0);
     return {};
@@ -529,7 +529,7 @@ class Loader {
     to_.reads_second_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.logit_tokens_.reserve(static_cast<std::size_t>(std::max(to_.limits_.logit_rows, 1)));
     to_.tickets_ = std::vector<std::atomic<std::int64_t>>(program_.ops.size());
-    return {};
+    return to_.state_layers_ > 0 ? take_states() : Result<void>{};
   }
 
   Result<void> fill_rope() {
