@@ -12,6 +12,7 @@
 #include "worker/backend/cpu/kept.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/cpu/memory.h"
+#include "worker/backend/states.h"
 
 namespace holdfast::cpu {
 
@@ -162,7 +163,6 @@ class CpuExecutor final : public backend::Executor {
 
   // forward.cpp: one method an operation, run by every worker.
   void plan_batch(const std::vector<backend::Segment>& segments);
-  void plan_state(const backend::Segment& segment);
   Result<const float*> given_logits();
   void run_operations(std::size_t first, std::size_t end);
   void run_op(const PackedOp& op, int worker);
@@ -297,11 +297,8 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t writing_ = 0;  // tokens_ before those of the segments that read
   std::vector<TokenRun> runs_;
   std::vector<std::int64_t> segment_first_;  // token of the batch
-  // Of each state: the position behind its last token, and whether the second half of its rows is
-  // the newer one, which the batch that runs writes.
-  std::vector<std::int64_t> state_at_;
-  std::vector<std::uint8_t> second_rows_;
-  std::vector<std::uint8_t> reads_second_;  // of the batch's segments: the half that they read
+  backend::StateBook state_book_;
+  std::vector<backend::StateBook::Halves> halves_;  // of the batch's segments
   std::vector<std::int32_t> logit_tokens_;  // batch index of each logits row
   std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
   bool hidden_wanted_ = false;

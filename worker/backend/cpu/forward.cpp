@@ -55,7 +55,7 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   tokens_.clear();
   runs_.clear();
   segment_first_.clear();
-  reads_second_.clear();
+  halves_.clear();
   logit_tokens_.clear();
   hidden_wanted_ = false;
   writing_ = 0;
@@ -71,7 +71,7 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     const auto first = static_cast<std::int32_t>(tokens_.size());
     CHECK(first + segment.n <= limits_.batch_tokens);
     segment_first_.push_back(first);
-    if (state_layers_ > 0) plan_state(segment);
+    if (!state_book_.empty()) halves_.push_back(state_book_.plan(segment));
     const bool apart = segment.reads && reads_apart();
     if (!apart) {
       CHECK(writing_ == first);  // those that read come last
@@ -93,24 +93,6 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     }
   }
   CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.logit_rows);
-}
-
-void CpuExecutor::plan_state(const backend::Segment& segment) {
-  const auto index = [&](std::int32_t i) {
-    CHECK(i >= 0 && static_cast<std::size_t>(i) < state_at_.size());
-    return static_cast<std::size_t>(i);
-  };
-  const std::size_t state = index(segment.state), from = index(segment.begins_at());
-  CHECK(segment.start == 0 || state_at_[from] == segment.start);
-  reads_second_.push_back(second_rows_[from]);
-  state_at_[state] = segment.start + segment.n;
-  second_rows_[state] ^= 1;
-  if (segment.keep == 0) return;
-  CHECK(segment.keep > 0 && segment.keep <= segment.n);
-  const std::size_t kept = index(segment.keep_as);
-  CHECK(kept != state && kept != from);
-  state_at_[kept] = segment.start + segment.keep;
-  second_rows_[kept] = 0;
 }
 
 Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& segments) {

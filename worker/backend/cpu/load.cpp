@@ -446,8 +446,7 @@ class Loader {
     to_.places_.spread(to_.states_.data(), to_.states_.bytes());
     to_.states_.populate();
     to_.scratch_used_ += to_.states_.bytes();
-    to_.state_at_.assign(states, 0);
-    to_.second_rows_.assign(states, 0);
+    to_.state_book_.resize(states);
     return {};
   }
 
@@ -526,7 +525,7 @@ class Loader {
     to_.tokens_.reserve(batch);
     to_.runs_.reserve(batch);
     to_.segment_first_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
-    to_.reads_second_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
+    to_.halves_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.logit_tokens_.reserve(static_cast<std::size_t>(std::max(to_.limits_.logit_rows, 1)));
     to_.tickets_ = std::vector<std::atomic<std::int64_t>>(program_.ops.size());
     return to_.state_layers_ > 0 ? take_states() : Result<void>{};

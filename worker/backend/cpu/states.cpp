@@ -53,7 +53,7 @@ void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t hea
   a.in = m_ + first * m_stride_;
   a.in_stride = a.row_stride = m_stride_;
   const float* from = state_of(segment.begins_at(), op.layer);
-  const bool reads_second = reads_second_[static_cast<std::size_t>(s)] != 0;
+  const auto [reads_second, writes_second] = halves_[static_cast<std::size_t>(s)];
   a.before = segment.start > 0 ? from + (reads_second ? rows : 0) : nullptr;
   a.conv = op.conv;
   a.conv_stride = round_up(plan::conv_width(shape_), kLanes);
@@ -91,7 +91,7 @@ void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t hea
     a.first = segment.keep;
   }
   a.tokens = segment.n;
-  a.after = state + (second_rows_[static_cast<std::size_t>(segment.state)] != 0 ? rows : 0);
+  a.after = state + (writes_second ? rows : 0);
   kernels_.delta(a);
   if (head + 1 == shape_.state_heads) end_rows_of_a(first, segment.n, shape_.state_heads * value);
 }
