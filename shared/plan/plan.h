@@ -76,6 +76,12 @@ inline bool is_recurrent(const ModelShape& shape, std::int64_t layer) {
 inline std::int64_t attention_layers(const ModelShape& shape) {
   return shape.attention_step > 0 ? shape.layers / shape.attention_step : shape.layers;
 }
+/// Of a layer among those that have pages, or among those that carry states.
+inline std::int32_t place_of_layer(const ModelShape& shape, std::int32_t layer) {
+  if (shape.attention_step == 0 || layer < 0) return layer;
+  const auto before = static_cast<std::int32_t>(layer / shape.attention_step);
+  return is_recurrent(shape, layer) ? layer - before : before;
+}
 /// Columns that a recurrent layer's convolution goes over: queries, keys, values.
 inline std::int64_t conv_width(const ModelShape& shape) {
   return 2 * shape.state_groups * shape.state_key + shape.state_heads * shape.state_value;

@@ -10,12 +10,6 @@ namespace holdfast::backend {
 Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Program& program,
                                        const LoadOptions& options) {
   if (device.empty() || device == "cpu") return cpu::load(program, options);
-  if (device.substr(0, 6) == "opencl" && program.shape.attention_step > 0) {
-    return Error{Errc::kUnsupported, "load " + std::string(device) + ": " +
-                                         program.shape.architecture +
-                                         " has recurrent layers, which run on the cpu alone; load "
-                                         "it on a worker with --device cpu"};
-  }
   if (device.substr(0, 6) == "opencl") return opencl::load(device, program, options);
   return Error{Errc::kUnsupported, "load: device " + std::string(device) +
                                        " is unknown; expected cpu, opencl:N, opencl:N+M (layers "

@@ -9,8 +9,8 @@
 namespace holdfast::backend {
 
 /// Where the states are, and which half of a state's rows of the convolution is the newer one: a
-/// forward reads that of `begins_at()` and writes the other one of `state`, as heads that share keys
-/// read what others of them write. What is kept is in the first half. Not thread-safe.
+/// forward reads that of `begins_at()` and writes the other one of `state`, as heads that share
+/// keys read what others of them write. What is kept is in the first half. Not thread-safe.
 class StateBook {
  public:
   void resize(std::size_t states) { states_.resize(states); }

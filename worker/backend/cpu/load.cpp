@@ -133,7 +133,8 @@ class Loader {
     for (const Op& op : program_.ops) {
       PackedOp packed;
       packed.kind = op.kind;
-      packed.layer = place_of_layer(op.layer);
+      // An encoder's pages live for one layer.
+      packed.layer = to_.shape_.causal ? plan::place_of_layer(to_.shape_, op.layer) : 0;
       packed.norm_kind = op.norm;
       packed.activate = activate_of(op.activation);
       packed.more = needs_more(op, to_.shape_.causal);
@@ -157,16 +158,6 @@ class Loader {
     to_.leading_ = static_cast<std::size_t>(
         std::find_if(program_.ops.begin(), program_.ops.end(), layer) - program_.ops.begin());
     return place_embedding(carver);
-  }
-
-  /// Among the layers that have pages, or among those that have states. An encoder's pages live for
-  /// one layer.
-  std::int32_t place_of_layer(std::int32_t layer) const {
-    const plan::ModelShape& s = to_.shape_;
-    if (!s.causal) return 0;
-    if (s.attention_step == 0 || layer < 0) return layer;
-    const auto before = static_cast<std::int32_t>(layer / s.attention_step);
-    return plan::is_recurrent(s, layer) ? layer - before : before;
   }
 
   /// What the products of an operation want; those that want floats take no notice of it.

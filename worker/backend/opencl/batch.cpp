@@ -111,6 +111,9 @@ void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
   spread_for_ = -1;
   queue_.write(scratch_.tokens.get(), 0, tokens_.data(), tokens_.size() * sizeof(Token));
   queue_.write(scratch_.tables.get(), 0, tables_.data(), tables_.size() * sizeof(std::int32_t));
+  if (state_book_.empty()) return;
+  plan_states(segments);
+  queue_.write(scratch_.runs.get(), 0, runs_.data(), runs_.size() * sizeof(StateRun));
 }
 
 void OpenclExecutor::run(std::size_t first, std::size_t end) {

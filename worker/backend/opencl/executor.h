@@ -14,6 +14,7 @@
 #include "worker/backend/opencl/limits.h"
 #include "worker/backend/opencl/sources.h"
 #include "worker/backend/opencl/weights.h"
+#include "worker/backend/states.h"
 
 namespace holdfast::opencl {
 
@@ -36,7 +37,9 @@ bool are_beside(const std::vector<Product>& products);
 struct DeviceOp {
   model::OpKind kind = model::OpKind::kEmbed;
   std::int32_t layer = -1;
+  std::int32_t place = -1;        // of the layer among those that have pages, or states
   std::vector<Product> products;  // q, k, v; gate and up; the only one
+  std::vector<Product> others;    // kNormQkv: gates of heads; kNormDelta: z, then the gates
   plan::NormKind norm_kind = plan::NormKind::kRms;
   std::int32_t norm_at = -1, norm_bias_at = -1;
   // Of q, k and v together; of the only product; of gate and up; of experts one behind the other.
@@ -46,6 +49,10 @@ struct DeviceOp {
   std::int32_t choice_at = -1;              // kRoute: added to scores where experts are chosen
   std::int32_t types_at = -1;               // kEmbedMore
   std::int32_t sinks_at = -1;               // kAttention
+  std::int32_t conv_at = -1, rate_at = -1;  // kDelta
+  bool neighbours = false;                  // kDelta: plan::DeltaNet
+  bool of_states = false;                   // kOutAdd: of what a kDelta gives
+  bool gates_follow = false;                // kAttention: a kGateHeads reads its rows
   cpu::Activate activate = cpu::Activate::kSilu;
   bool gated = false;  // a gate's product and an up's
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
@@ -81,6 +88,8 @@ struct Scratch {
   Rows qkv;                     // [batch]: heads of q, of k, of v, head_pad apart
   Rows a;                       // [batch]
   Rows f;                       // [batch]
+  Rows m, z, gates, v;          // [batch]: of recurrent layers, and z of gates behind heads
+  Buffer states, runs;          // [states][layers][plan::state_floats]; StateRun [segments]
   Rows s;                       // [batch]: f of shared experts, where layers without experts have f
   Rows wanted;                  // [logit rows]: rows of x that want logits
   Rows logits;                  // [logit rows], stride = vocab
@@ -98,6 +107,11 @@ struct Scratch {
                     // their own
 };
 
+/// A segment as kernels/delta.cl reads it.
+struct StateRun {
+  std::int32_t first, tokens, fresh, from, from_second, state, state_second, keep, keep_as, pad;
+};
+
 /// One for each of kRowsShared.
 using RowsKernels = std::array<KernelHandle, std::size(kRowsShared)>;
 
@@ -113,6 +127,7 @@ struct KernelSet {
   KernelHandle spread, norm_rms, norm_layer, gather, rescale, best, first_few, records;
   KernelHandle finish_head, attention, merge_splits;
   KernelHandle choose_experts, open_gate, add_slots;
+  KernelHandle delta, gate_heads;
 };
 
 struct Token {  // as the kernels read it
@@ -235,6 +250,12 @@ class OpenclExecutor final : public backend::Executor {
   void expert_gate_up(const DeviceOp& op);
   void expert_down(const DeviceOp& op);
 
+  // states.cpp
+  void plan_states(const std::vector<backend::Segment>& segments);
+  void norm_delta(const DeviceOp& op);
+  void delta(const DeviceOp& op);
+  void gate_heads();
+
   // launch.cpp: one kernel each.
   void look_up(const Product& from, std::int32_t first_row, bool by_position, bool add,
                float scale);
@@ -272,6 +293,10 @@ class OpenclExecutor final : public backend::Executor {
   std::int32_t head_pad_ = 0, pairs_ = 0;
   std::uint64_t page_bytes_ = 0;  // of one layer's keys or values
 
+  backend::StateBook state_book_;  // empty: no layer carries a state
+  std::int64_t state_floats_ = 0, state_layers_ = 0;
+  std::int32_t delta_items_ = 0;  // of a group of kernels/delta.cl
+
   Queue queue_;
   Weights weights_;
   std::vector<Buffer> keys_, values_;  // [layers]
@@ -284,6 +309,7 @@ class OpenclExecutor final : public backend::Executor {
 
   // The running batch; capacity is reserved at load.
   std::vector<Token> tokens_;
+  std::vector<StateRun> runs_;
   std::vector<std::int32_t> tables_;  // page tables, the batch rows that want logits, few_ of them
   std::int32_t wanted_at_ = 0, wanted_n_ = 0;
   const std::vector<backend::Segment>* segments_ = nullptr;

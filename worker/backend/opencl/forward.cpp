@@ -28,7 +28,8 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
     case model::OpKind::kAttention:
       return attend(op);
     case model::OpKind::kOutAdd:
-      return out_or_down(op, scratch_.a, a_records_);
+      return op.of_states ? out_or_down(op, scratch_.v, false)
+                          : out_or_down(op, scratch_.a, a_records_);
     case model::OpKind::kDownAdd:
       return out_or_down(op, rows_of_f(op), f_records_);
     case model::OpKind::kNormGateUp:
@@ -46,9 +47,11 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
     case model::OpKind::kNormLogits:
       return logits(op);
     case model::OpKind::kNormDelta:
+      return norm_delta(op);
     case model::OpKind::kDelta:
+      return delta(op);
     case model::OpKind::kGateHeads:
-      CHECK_MSG(false, "refused by backend::load");
+      return gate_heads();
   }
 }
 
@@ -79,6 +82,11 @@ void OpenclExecutor::qkv(const DeviceOp& op) {
   } else {
     for (const Product& p : op.products) product(op, p, from, into);
   }
+  for (const Product& gates : op.others) {
+    into.y = scratch_.z.get();
+    into.stride = scratch_.z.stride;
+    product(op, gates, from, into);
+  }
   if (op.may_finish && few_each_) return;  // attention does it
   finish_heads(op, static_cast<std::int32_t>(shape_.heads + 2 * shape_.kv_heads), op.row_norm);
 }
@@ -107,10 +115,10 @@ std::int32_t OpenclExecutor::sides() const {
 
 /// Where each sequence has few tokens attention finishes the heads too.
 void OpenclExecutor::attend(const DeviceOp& op) {
-  const auto layer = static_cast<std::size_t>(op.layer);
+  const auto layer = static_cast<std::size_t>(op.place);
   const std::int32_t sides = this->sides();
   const Turns turns = turns_of(op, op.may_finish);
-  a_records_ = leaves_records(op) && shape_.head_dim % kLanes == 0;
+  a_records_ = leaves_records(op) && shape_.head_dim % kLanes == 0 && !op.gates_follow;
   const float scale =
       op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
   queue_.run(kernels_.attention, {shape_.heads * std::max(sides, 1), batch_rows(), kPageTokens, 1},

@@ -191,7 +191,7 @@ OpenclExecutor::Turns OpenclExecutor::turns_of(const DeviceOp& op, bool wanted) 
 void OpenclExecutor::finish_heads(const DeviceOp& op, std::int32_t last_head, bool keys_wait) {
   const bool second = op.kind == model::OpKind::kQkNorm;  // biases are in, the norm is done
   const bool later = keys_wait;                           // norm and rotation come with a kQkNorm
-  const auto layer = static_cast<std::size_t>(op.layer);
+  const auto layer = static_cast<std::size_t>(op.place);
   const Turns turns = turns_of(op, !later);
   queue_.run(
       kernels_.finish_head, {last_head, static_cast<std::int64_t>(tokens_.size()), kPageTokens, 1},

@@ -19,6 +19,9 @@ inline constexpr int kTopMost = 128;      // greatest logits that are picked on 
 inline constexpr int kPageTokens = 64;    // tokens of a KV page, and items of an attention group
 inline constexpr int kSplitTokens = 512;  // attention splits, at absolute positions
 inline constexpr int kHeadDimMost = 1024;
+/// Of recurrent layers' heads (kernels/delta.cl): items of a group, so elements of a value, and
+/// elements of a key, which each item has in registers.
+inline constexpr int kDeltaItemsMost = 128, kStateKeyMost = 256;
 /// Of a sequence in a batch: up to so many attention finishes their heads itself, which every later
 /// one does again.
 inline constexpr int kFewTokens = 8;

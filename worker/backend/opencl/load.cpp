@@ -52,8 +52,15 @@ Result<void> check_options(const model::Program& program, const backend::LoadOpt
   for (const model::Rope& rope : program.ropes) {
     fits = fits && static_cast<std::int64_t>(rope.inv_freq.size()) == s.rope_dims / 2;
   }
-  if (fits) return {};
-  return refuse_load(Errc::kUnsupported, "the program's heads or rotary pairs do not fit");
+  if (!fits) {
+    return refuse_load(Errc::kUnsupported, "the program's heads or rotary pairs do not fit");
+  }
+  if (s.state_value <= kDeltaItemsMost && s.state_key <= kStateKeyMost) return {};
+  return refuse_load(Errc::kUnsupported,
+                     "heads of recurrent layers have keys of " + std::to_string(s.state_key) +
+                         " and values of " + std::to_string(s.state_value) + ", expected at most " +
+                         std::to_string(kStateKeyMost) + " and " + std::to_string(kDeltaItemsMost) +
+                         "; load it on the cpu");
 }
 
 }  // namespace
@@ -101,6 +108,7 @@ void Loader::measure_scratch() {
   }
   measure_apart();
   if (shape_.experts > 0) measure_experts(batch, width);
+  if (shape_.attention_step > 0) measure_states();
 }
 
 /// For as many rows as few sequences decode at once; long contexts have less of them, and one.
@@ -133,7 +141,10 @@ std::int64_t Loader::table_words() const {
 void Loader::measure_kv() {
   to_.page_bytes_ = static_cast<std::uint64_t>(shape_.kv_heads *
                                                cpu::head_page_bytes(to_.kv_type_, to_.head_pad_));
-  kv_layers_ = shape_.causal ? static_cast<std::size_t>(layers_) : 1;
+  kv_layers_ = !shape_.causal ? 1
+               : shape_.attention_step > 0
+                   ? static_cast<std::size_t>(plan::attention_layers(shape_))
+                   : static_cast<std::size_t>(layers_);
   kv_bytes_ = 2 * kv_layers_ * to_.page_bytes_ * static_cast<std::uint64_t>(options_.limits.pages);
 }
 
@@ -141,6 +152,7 @@ Result<void> Loader::make_kernels() {
   KernelSet& k = to_.kernels_;
   for (const DeviceOp& op : to_.ops_) {
     for (const Product& p : op.products) HF_CHECKED(make_product_kernels(p.matrix.format));
+    for (const Product& p : op.others) HF_CHECKED(make_product_kernels(p.matrix.format));
     if (op.kind == OpKind::kNormQkv && are_beside(op.products)) {
       HF_CHECKED(make_beside_kernels(op.products[0].matrix.format, op.products[1].matrix.format));
     }
@@ -155,6 +167,12 @@ Result<void> Loader::make_kernels() {
                   {{"finish_head", &k.finish_head},
                    {"attention", &k.attention},
                    {"merge_splits", &k.merge_splits}}));
+  if (shape_.attention_step > 0) {
+    to_.delta_items_ =
+        shape_.state_value <= kDeltaItemsMost / 2 ? kDeltaItemsMost / 2 : kDeltaItemsMost;
+    HF_CHECKED(make("delta", delta_source(shape_, to_.delta_items_, to_.ways_),
+                    {{"delta", &k.delta}, {"gate_heads", &k.gate_heads}}));
+  }
   if (shape_.experts == 0) return {};
   return make("experts", experts_source(to_.ways_),
               {{"choose_experts", &k.choose_experts},
@@ -256,6 +274,7 @@ void Loader::reserve_host() {
   const auto batch = static_cast<std::size_t>(l.batch_tokens);
   to_.tokens_.reserve(batch);
   to_.tables_.reserve(static_cast<std::size_t>(table_words()));
+  to_.runs_.reserve(static_cast<std::size_t>(l.batch_segments));
   to_.few_.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
   to_.best_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
   to_.top_.resize(to_.best_.size() * kTopMost);
@@ -365,6 +384,11 @@ Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string
   HF_CHECKED(check_options(program, options));
   HF_TRY(const std::vector<Device> devices, pick_devices(api, device));
   const DeviceName name = *parse_device_name(device);
+  if (program.shape.attention_step > 0 && (name.and_cpu || name.by_rows || devices.size() > 1)) {
+    return refuse_load(Errc::kUnsupported, std::string(device) +
+                                               ": a model with recurrent layers is not divided; "
+                                               "expected one device, or cpu");
+  }
   const cpu::KvType kv_type = *cpu::kv_type_of(options.limits.kv_type);
   if (name.and_cpu) return load_mixed(devices, program, options, kv_type);
   if (name.by_rows) return load_rows_split(devices, program, options, kv_type);

@@ -57,6 +57,9 @@ class Loader {
   Result<void> place_norm(const model::Op& op, DeviceOp& out);
   Result<void> place_embed_more(const model::Op& op, DeviceOp& out);
   Result<void> place_qkv(const model::Op& op, DeviceOp& out);
+  Result<void> place_norm_delta(const model::Op& op, DeviceOp& out);
+  Result<void> place_delta(const model::Op& op, DeviceOp& out);
+  Result<void> place_gate(model::WeightRef& q, DeviceOp& out);
   void link();
   static void link_norm(DeviceOp& from, const DeviceOp& to);
   Result<void> add_product(const model::WeightRef& w, DeviceOp& out);
@@ -67,6 +70,7 @@ class Loader {
   void measure_scratch();
   void measure_apart();
   void measure_experts(std::int64_t batch, std::int64_t width);
+  void measure_states();
   void measure_kv();
   void count_layers();
   std::int64_t table_words() const;

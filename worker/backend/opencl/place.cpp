@@ -17,6 +17,7 @@ Result<void> Loader::place(const Op& op) {
   out.kind = op.kind;
   out.layer = op.layer < 0 ? -1 : op.layer - first_layer_;
   if (!shape_.causal) out.layer = std::min(out.layer, 0);  // pages live for one layer
+  out.place = plan::place_of_layer(shape_, out.layer);
   out.norm_kind = op.norm;
   out.activate = cpu::activate_of(op.activation);
   out.from_h = op.from_h;
@@ -74,9 +75,11 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
     case OpKind::kNormLogits:
       break;
     case OpKind::kNormDelta:
+      return place_norm_delta(op, out);
     case OpKind::kDelta:
+      return place_delta(op, out);
     case OpKind::kGateHeads:
-      CHECK_MSG(false, "refused by backend::load");
+      return {};
   }
   HF_CHECKED(place_norm(op, out));
   for (int i = 0; i < 2; ++i) {
@@ -95,10 +98,13 @@ void Loader::link() {
   for (std::size_t i = 0; i < ops.size(); ++i) {
     DeviceOp& op = ops[i];
     op.apart = op.kind == OpKind::kNormGateUp && op.from_h && shape_.dense_layers > 0;
-    op.norm_inside = (op.kind == OpKind::kNormQkv || op.kind == OpKind::kNormGateUp) &&
+    op.norm_inside = (op.kind == OpKind::kNormQkv || op.kind == OpKind::kNormGateUp ||
+                      op.kind == OpKind::kNormDelta) &&
                      op.norm_at >= 0 && op.norm_kind == plan::NormKind::kRms;
     if (i == 0) continue;
     DeviceOp& before = ops[i - 1];
+    op.of_states = op.kind == OpKind::kOutAdd && before.kind == OpKind::kDelta;
+    before.gates_follow = op.kind == OpKind::kGateHeads;
     if (op.kind == OpKind::kDownAdd) op.apart = before.apart;
     if (op.norm_inside) link_norm(before, op);
     if (op.kind != OpKind::kAttention || before.kind != OpKind::kNormQkv || before.row_norm) {
@@ -158,11 +164,14 @@ Result<void> Loader::place_embed_more(const Op& op, DeviceOp& out) {
 Result<void> Loader::place_qkv(const Op& op, DeviceOp& out) {
   HF_CHECKED(place_norm(op, out));
   std::int32_t column = 0;
+  WeightRef weights[] = {{}, op.w[1], op.w[2], op.w[3]};
+  if (op.gated) HF_CHECKED(place_gate(weights[1], out));
   for (int i = 1; i < 4;) {
     if (!op.w[i].present()) break;  // kQkNorm
-    std::vector<WeightRef> refs = {op.w[i++]};
-    while (i < 4 && op.w[i].tensor->type == refs[0].tensor->type) refs.push_back(op.w[i++]);
+    std::vector<WeightRef> refs = {weights[i++]};
+    while (i < 4 && op.w[i].tensor->type == refs[0].tensor->type) refs.push_back(weights[i++]);
     HF_TRY(DeviceMatrix matrix, to_.weights_.add_matrix(refs, shape_.head_dim));
+    matrix.panels_each = matrix.panels;
     const auto columns = static_cast<std::int32_t>(matrix.panels * kLanes);
     out.products.push_back({std::move(matrix), column});
     column += columns;

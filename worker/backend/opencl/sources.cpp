@@ -125,6 +125,11 @@ std::string experts_source(const KernelWays& ways) {
   return base(ways) + kernel_text("spread") + kernel_text("experts");
 }
 
+std::string delta_source(const plan::ModelShape& shape, int items, const KernelWays& ways) {
+  return base(ways) + define("KEYS", shape.state_key) + define("VALUES", shape.state_value) +
+         define("TAPS", shape.conv_taps) + define("DELTA_ITEMS", items) + kernel_text("delta");
+}
+
 std::string trial_source(Trial trial, const KernelWays& ways) {
   return base(ways) + kernel_text("dots") + define("TRIAL", static_cast<int>(trial)) +
          kernel_text("trials");

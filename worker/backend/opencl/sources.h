@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "shared/plan/plan.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/cpu/layout.h"
 
@@ -28,6 +29,8 @@ std::string pages_source(cpu::KvType type, const KernelWays& ways);
 /// spread, norm_rms, norm_layer, gather, rescale, best, first_few, and with records
 /// records.
 std::string rows_source(const KernelWays& ways);
+/// delta, gate_heads, for recurrent layers with heads of the shape's sizes.
+std::string delta_source(const plan::ModelShape& shape, int items, const KernelWays& ways);
 /// choose_experts, open_gate, add_slots.
 std::string experts_source(const KernelWays& ways);
 

@@ -1,0 +1,147 @@
+// A head of a gated delta net over the tokens of one segment, one after the other, as the CPU's
+// (worker/backend/cpu/delta.inc) but for the order of sums over a head. An item has a column of the
+// state: KEYS numbers that stay with it from token to token. One group a head and segment.
+// KEYS, VALUES, TAPS, DELTA_ITEMS (a power of two, at least VALUES) are the program's.
+
+#define STATE_STRIDE ((VALUES + 15) / 16 * 16)
+#define MIXED (2 * KEYS + VALUES)
+
+// ln(1 + t) of t in [0, 1]: 2 artanh(t / (t + 2)).
+float log1p_of(float t) {
+  const float s = t / (t + 2.0f);
+  const float q = s * s;
+  float p = 1.0f / 17.0f;
+  for (int n = 15; n > 0; n -= 2) p = fma(p, q, 1.0f / (float)n);
+  return s * 2.0f * p;
+}
+float softplus_of(float x) {
+  return x != x ? x : fmax(x, 0.0f) + log1p_of(exp_of(-fabs(x)));
+}
+
+// What is known of a segment: as delta_run() of forward.cpp writes it.
+typedef struct {
+  int first;   // row of the batch
+  int tokens;
+  int fresh;   // the state begins anew
+  int from;    // state that it goes on from, and where its rows are
+  int from_second;
+  int state;
+  int state_second;
+  int keep;    // tokens behind which the state is kept, 0: none
+  int keep_as;
+  int pad;
+} Run;
+
+// Row `t` of what the convolution goes over; 0 where there was none.
+__global const float* row_of(__global const float* m, int stride, __global const float* before,
+                             int row_floats, Run run, int t) {
+  if (t >= 0) return m + (long)(run.first + t) * stride;
+  return run.fresh ? 0 : before + (t + TAPS - 1) * row_floats;
+}
+
+// Columns of the head: its query, its key, its value.
+int column_of(int i, int head, int group, int groups) {
+  return i < KEYS       ? group * KEYS + i
+         : i < 2 * KEYS ? (groups + group) * KEYS + i - KEYS
+                        : 2 * groups * KEYS + head * VALUES + i - 2 * KEYS;
+}
+
+// The rows that come before token `end`, for the next segment.
+void keep_rows(__global const float* m, int stride, __global const float* before, int row_floats,
+               Run run, int end, __global float* to, int head, int group, int groups, int keys_too,
+               int item) {
+  for (int i = item + (keys_too ? 0 : 2 * KEYS); i < MIXED; i += DELTA_ITEMS) {
+    const int c = column_of(i, head, group, groups);
+    for (int j = 0; j < TAPS - 1; ++j) {
+      __global const float* row = row_of(m, stride, before, row_floats, run, end + j - (TAPS - 1));
+      to[j * row_floats + c] = row != 0 ? row[c] : 0.0f;
+    }
+  }
+}
+
+__kernel __attribute__((reqd_work_group_size(DELTA_ITEMS, 1, 1))) void delta(
+    __global const float* m, int m_stride, __global const float* gates, int gate_stride,
+    __global const float* z, int z_stride, __global const float* vectors, int conv_at, int norm_at,
+    int rate_at, int bias_at, __global float* states, ulong state_floats, ulong layer_at,
+    int row_floats, __global const Run* runs, int heads, int groups, int neighbours, float eps,
+    __global float* out, int out_stride) {
+  __local float x[MIXED];
+  __local float part[DELTA_ITEMS];
+  const int item = get_local_id(0), head = get_group_id(0);
+  const Run run = runs[get_group_id(1)];
+  const int shared = heads / groups, hp = (heads + 15) / 16 * 16;
+  const int group = neighbours ? head / shared : head % groups;
+  const int keys_too = neighbours ? head % shared == 0 : head < groups;
+  const int beta_at = neighbours ? group * 2 * shared + head % shared : head;
+  const int alpha_at = beta_at + (neighbours ? shared : hp);
+  const int rows = (TAPS - 1) * row_floats;
+  const ulong matrix_at = layer_at + 2 * rows + (ulong)head * KEYS * STATE_STRIDE;
+  __global const float* before =
+      states + run.from * state_floats + layer_at + (run.from_second ? rows : 0);
+  const int mine = item < VALUES;
+  float s[KEYS];
+  for (int i = 0; i < KEYS; ++i) {
+    s[i] = run.fresh || !mine
+               ? 0.0f
+               : states[run.from * state_floats + matrix_at + i * STATE_STRIDE + item];
+  }
+  for (int t = 0; t < run.tokens; ++t) {
+    for (int i = item; i < MIXED; i += DELTA_ITEMS) {
+      const int c = column_of(i, head, group, groups);
+      float sum = 0.0f;
+      for (int j = 0; j < TAPS; ++j) {
+        __global const float* row =
+            row_of(m, m_stride, before, row_floats, run, t + j - (TAPS - 1));
+        if (row != 0) sum = fma(row[c], vectors[conv_at + c * TAPS + j], sum);
+      }
+      x[i] = silu_of(sum);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float q2 = 0.0f, k2 = 0.0f;
+    for (int i = item; i < KEYS; i += DELTA_ITEMS) {
+      q2 = fma(x[i], x[i], q2);
+      k2 = fma(x[KEYS + i], x[KEYS + i], k2);
+    }
+    const float q_by = 1.0f / sqrt((float)KEYS) / sqrt(group_sum(q2, part, item, DELTA_ITEMS) + 1e-6f);
+    const float k_by = 1.0f / sqrt(group_sum(k2, part, item, DELTA_ITEMS) + 1e-6f);
+    const long row = run.first + t;
+    const float beta = 1.0f / (1.0f + exp_of(-gates[row * gate_stride + beta_at]));
+    const float time = softplus_of(gates[row * gate_stride + alpha_at] + vectors[bias_at + head]);
+    const float decay = exp_of(time * vectors[rate_at + head]);
+    float known = 0.0f, y = 0.0f;
+    for (int i = 0; i < KEYS; ++i) known = fma(s[i], x[KEYS + i] * k_by, known);
+    const float v = mine ? x[2 * KEYS + (mine ? item : 0)] : 0.0f;
+    const float d = (v - decay * known) * beta;
+    for (int i = 0; i < KEYS; ++i) {
+      s[i] = fma(d, x[KEYS + i] * k_by, s[i] * decay);
+      y = fma(s[i], x[i] * q_by, y);
+    }
+    if (!mine) y = 0.0f;
+    const float mean = group_sum(y * y, part, item, DELTA_ITEMS) / (float)VALUES;
+    if (mine) {
+      const int c = head * VALUES + item;
+      out[row * out_stride + c] = y * (1.0f / sqrt(mean + eps)) * vectors[norm_at + item] *
+                                  silu_of(z[row * z_stride + c]);
+    }
+    if (t + 1 != run.keep) continue;  // as many for all items
+    __global float* kept = states + run.keep_as * state_floats;
+    for (int i = 0; i < KEYS && mine; ++i) kept[matrix_at + i * STATE_STRIDE + item] = s[i];
+    keep_rows(m, m_stride, before, row_floats, run, t + 1, kept + layer_at, head, group, groups,
+              keys_too, item);
+  }
+  __global float* to = states + run.state * state_floats;
+  for (int i = 0; i < KEYS && mine; ++i) to[matrix_at + i * STATE_STRIDE + item] = s[i];
+  keep_rows(m, m_stride, before, row_floats, run, run.tokens,
+            to + layer_at + (run.state_second ? rows : 0), head, group, groups, keys_too, item);
+}
+
+// a = a sigmoid(z); heads are head_pad apart in z.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void gate_heads(
+    __global float* a, int a_stride, __global const float* z, int z_stride, int head_dim,
+    int head_pad, int n) {
+  const long row = get_group_id(0);
+  for (int i = get_local_id(0); i < n; i += NORM_ITEMS) {
+    const float gate = z[row * z_stride + i / head_dim * head_pad + i % head_dim];
+    a[row * a_stride + i] = a[row * a_stride + i] / (1.0f + exp_of(-gate));
+  }
+}
