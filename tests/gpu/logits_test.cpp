@@ -205,6 +205,36 @@ TEST(GpuLogits, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
   EXPECT_EQ((*executor)->allocations(), before);
 }
 
+// Of layers that carry one: another sequence goes on from where it was kept on the way.
+TEST(GpuStates, GoOnFromWhereTheyWereKept) {
+  HF_NEEDS_DEVICE();
+  for (const char* architecture : {"qwen35", "qwen3next"}) {
+    const FamilyModel m = make_family(architecture, 4, 70);
+    const RunOptions options = gpu::on_device();
+    const std::vector<float> expected = run_family(m, options);
+    backend::LoadOptions load = load_options(m, options);
+    load.limits.states = 3;
+    const auto executor = backend::load(options.device, m.program, load);
+    ASSERT_TRUE(executor.has_value()) << executor.error().what;
+    const std::int32_t pages[] = {1, 4};
+    for (const std::int32_t kept : {1, 2, 33, 64}) {
+      std::vector<backend::Segment> first = {{m.tokens.data(), 64, 0, pages, 64}};
+      first[0].keep = kept;
+      first[0].keep_as = 2;
+      ASSERT_TRUE((*executor)->forward(first).has_value());
+      std::vector<backend::Segment> rest = {
+          {m.tokens.data() + kept, 70 - kept, kept, pages, 70 - kept}};
+      rest[0].state = 1;
+      rest[0].from = 2;
+      const auto rows = (*executor)->forward(rest);
+      ASSERT_TRUE(rows.has_value()) << rows.error().what;
+      const float* want = expected.data() + static_cast<std::size_t>(kept) * m.columns();
+      const std::size_t bytes = static_cast<std::size_t>(70 - kept) * m.columns() * sizeof(float);
+      EXPECT_EQ(std::memcmp(*rows, want, bytes), 0) << architecture << " " << kept;
+    }
+  }
+}
+
 class GpuFamilies : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GpuFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours) {

@@ -153,7 +153,8 @@ TEST_F(GpuRaces, ARaceIsReported) {
 class GpuModels : public GpuRaces, public ::testing::WithParamInterface<Case> {};
 
 // A prompt that takes tiles, a token beside a neighbour's few, a token alone behind two splits of
-// attention; the best and the first logits of rows.
+// attention; the best and the first logits of rows; a state that is kept, and one that goes on
+// there.
 TEST_P(GpuModels, HaveNoRaces) {
   const Case& c = GetParam();
   const FamilyModel m = make_family(c.architecture, c.seed, 36, c.type);
@@ -165,6 +166,7 @@ TEST_P(GpuModels, HaveNoRaces) {
   backend::LoadOptions load = load_options(m, options);
   load.limits.pages = 20;
   load.limits.batch_tokens = 40;
+  load.limits.states = 3;
   auto executor = backend::load(options.device, m.program, load);
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   EXPECT_EQ(reported(), "") << "while loading";
@@ -176,7 +178,12 @@ TEST_P(GpuModels, HaveNoRaces) {
     steps.push_back({{tokens, 1, 36, mine, 1}, {tokens, 5, 0, other, 2}});
     steps[1][0].best = true;
     steps[1][1].top = (*executor)->top_most() > 0 ? 3 : 0;
-    steps.push_back({{tokens, 1, 600, mine, 1}});
+    const bool carries = m.program.shape.attention_step > 0;
+    steps[1][1].state = 1;
+    steps[0][0].keep = carries ? 20 : 0;
+    steps[0][0].keep_as = 2;
+    steps.push_back({{tokens, 1, carries ? 20 : 600, mine, 1}});
+    steps[2][0].from = carries ? 2 : -1;
   }
   for (auto& step : steps) {
     for (backend::Segment& s : step) s.hidden = !causal;

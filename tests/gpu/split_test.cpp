@@ -343,6 +343,18 @@ TEST(GpuSplits, NamesOfDevices) {
   }
 }
 
+TEST(GpuSplits, LayersThatCarryStatesAreNotDivided) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("qwen35", 0, 8);
+  for (const std::string& device :
+       {gpu::several_devices(2, '+'), gpu::several_devices(2, ','), std::string("opencl:0+cpu")}) {
+    const auto executor = backend::load(device, m.program, load_options(m, {}));
+    ASSERT_FALSE(executor.has_value()) << device;
+    EXPECT_EQ(executor.error().code, Errc::kUnsupported);
+    EXPECT_NE(executor.error().what.find("recurrent"), std::string::npos) << executor.error().what;
+  }
+}
+
 TEST(GpuSplits, MoreDevicesThanPartsAreRefused) {
   HF_NEEDS_DEVICE();
   watch() = {};

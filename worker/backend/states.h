@@ -15,6 +15,8 @@ class StateBook {
  public:
   void resize(std::size_t states) { states_.resize(states); }
   bool empty() const { return states_.empty(); }
+  /// A batch comes.
+  void begin() { ++batch_; }
 
   struct Halves {
     bool reads_second = false;
@@ -25,11 +27,13 @@ class StateBook {
     State& state = at(segment.state);
     const State from = at(segment.begins_at());
     CHECK(segment.start == 0 || from.position == segment.start);
-    state = {segment.start + segment.n, !state.second};
+    CHECK_MSG(state.written != batch_ && from.written != batch_, "two segments have one state");
+    state = {segment.start + segment.n, !state.second, batch_};
     if (segment.keep > 0) {
-      CHECK(segment.keep <= segment.n && segment.keep_as != segment.state &&
-            segment.keep_as != segment.begins_at());
-      at(segment.keep_as) = {segment.start + segment.keep, false};
+      State& kept = at(segment.keep_as);
+      CHECK(segment.keep <= segment.n && segment.keep_as != segment.begins_at());
+      CHECK_MSG(kept.written != batch_, "two segments have one state");
+      kept = {segment.start + segment.keep, false, batch_};
     }
     return {from.second, state.second};
   }
@@ -38,12 +42,14 @@ class StateBook {
   struct State {
     std::int64_t position = 0;  // behind its last token
     bool second = false;
+    std::uint64_t written = 0;  // by which batch, last
   };
   State& at(std::int32_t state) {
     CHECK(state >= 0 && static_cast<std::size_t>(state) < states_.size());
     return states_[static_cast<std::size_t>(state)];
   }
   std::vector<State> states_;
+  std::uint64_t batch_ = 0;
 };
 
 }  // namespace holdfast::backend

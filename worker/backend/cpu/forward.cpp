@@ -56,6 +56,7 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   runs_.clear();
   segment_first_.clear();
   halves_.clear();
+  state_book_.begin();
   logit_tokens_.clear();
   hidden_wanted_ = false;
   writing_ = 0;

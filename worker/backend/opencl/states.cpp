@@ -62,6 +62,7 @@ void Loader::measure_states() {
 
 void OpenclExecutor::plan_states(const std::vector<backend::Segment>& segments) {
   runs_.clear();
+  state_book_.begin();
   std::int32_t first = 0;
   for (const backend::Segment& s : segments) {
     const auto [reads_second, writes_second] = state_book_.plan(s);
