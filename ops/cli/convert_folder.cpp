@@ -276,6 +276,11 @@ Result<Converted> write_folder(const ConvertCall& call, const gguf::File& file,
                                          "\" cannot be written as a folder, expected one of " +
                                          hf::family_names()};
   }
+  if (family->states) {
+    return Error{Errc::kUnsupported, "convert " + call.in + ": models of type " +
+                                         family->model_type +
+                                         " can be read from a folder, but are not written to one"};
+  }
   return FolderWriter(call, file, *family, progress, interrupted).run();
 }
 

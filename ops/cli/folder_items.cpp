@@ -107,6 +107,10 @@ class Planner {
       case Change::kMxfp4Scales:
       case Change::kTransposeEach:
       case Change::kBiases:
+      case Change::kStateRows:
+      case Change::kStateColumns:
+      case Change::kStateConv:
+      case Change::kStateRate:
       case Change::kNone:
       case Change::kFloat32:
         break;

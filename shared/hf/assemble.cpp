@@ -163,6 +163,7 @@ Result<void> Assembler::whole(const std::string& name, const Piece& piece) {
   const Change change = piece.named.change;
   if (change == Change::kMxfp4) return mxfp4(name, piece);
   TensorInfo info = info_of(name, stored);
+  if (change >= Change::kStateRows) return of_states(piece, std::move(info));
   if (change == Change::kTransposeEach) return turned_each(piece, std::move(info));
   if (change == Change::kBiases) return biases(piece, std::move(info));
   if (change == Change::kTranspose) return turned(piece, std::move(info));

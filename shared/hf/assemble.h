@@ -58,6 +58,16 @@ class Assembler {
   Result<void> whole(const std::string& name, const Piece& piece);
   Result<void> stacked(const std::string& name, const Pieces& pieces);
   Result<void> permuted(const Piece& piece, gguf::TensorInfo info);
+  // assemble_states.cpp
+  struct StateRows {
+    std::uint64_t heads, groups;
+    std::uint64_t before = 0;  // rows of queries and keys
+    std::uint64_t each = 1;    // rows of a head
+    std::uint64_t from(std::uint64_t i) const;
+  };
+  Result<StateRows> state_rows(const Piece& piece) const;
+  Result<void> of_states(const Piece& piece, gguf::TensorInfo info);
+  Result<void> state_floats(const Piece& piece, gguf::TensorInfo info, const StateRows& rows);
   Result<void> turned(const Piece& piece, gguf::TensorInfo info);
   Result<void> part_of(const Piece& piece, gguf::TensorInfo info);
   // assemble_experts.cpp

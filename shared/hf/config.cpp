@@ -14,6 +14,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kMost = 1 << 30;
 constexpr std::int64_t kExpertsMost = 4096;
+constexpr std::int64_t kStateHeadsMost = 1024;
 
 class ConfigReader {
  public:
@@ -37,7 +38,7 @@ class ConfigReader {
     sizes_.tied = tied != config_.end() && tied->is_boolean() ? tied->get<bool>() : family_.tied;
     HF_CHECKED(refuse_features());
     HF_CHECKED(own_keys());
-    HF_CHECKED(windows());
+    HF_CHECKED(family_.states ? states() : windows());
     HF_CHECKED(experts());
     if (family_.encoder) writer_.set_bool(key("attention.causal"), false);
     if (family_.rope) HF_CHECKED(rope());
@@ -190,6 +191,7 @@ class ConfigReader {
         {"use_parallel_residual", false},
         {"qk_layernorm", false},
         {"use_qk_norm", family_.model_type == std::string_view("cohere") ? json(false) : json()},
+        {"attn_output_gate", true},
         {"scale_attn_weights", true},
         {"scale_attn_by_inverse_layer_idx", false}};
     for (const auto& [name, harmless] : kHarmless) {
@@ -290,6 +292,59 @@ class ConfigReader {
     if (!any && family_.window_period > 0) writer_.set_u32(key("attention.sliding_window"), 0);
     if (any && !usual) writer_.set_i32s(key("attention.sliding_window_pattern"), windowed);
     return {};
+  }
+
+  /// Heads of recurrent layers, and which layers are none.
+  Result<void> states() {
+    HF_TRY(sizes_.state_heads, whole("linear_num_value_heads", -1));
+    HF_TRY(sizes_.state_groups, whole("linear_num_key_heads", -1));
+    HF_TRY(sizes_.state_key, whole("linear_key_head_dim", -1));
+    HF_TRY(sizes_.state_value, whole("linear_value_head_dim", -1));
+    const std::int64_t inner = sizes_.state_heads * sizes_.state_value;
+    if (sizes_.state_heads > kStateHeadsMost || sizes_.state_heads % sizes_.state_groups != 0 ||
+        inner > kMost) {
+      return invalid("linear_num_value_heads",
+                     "is " + std::to_string(sizes_.state_heads) + ", expected a multiple of the " +
+                         std::to_string(sizes_.state_groups) + " heads of keys, at most " +
+                         std::to_string(kStateHeadsMost));
+    }
+    writer_.set_u32(key("ssm.inner_size"), static_cast<std::uint32_t>(inner));
+    HF_TRY(const std::int64_t step, attention_step());
+    writer_.set_u32(key("full_attention_interval"), static_cast<std::uint32_t>(step));
+    const json sections = rope_part().value("mrope_section", json::array());
+    std::vector<std::int32_t> of_four(4);
+    if (!sections.is_array() || sections.size() > 4) {
+      return invalid("rope_parameters.mrope_section", "is no list of at most four numbers");
+    }
+    for (std::size_t i = 0; i < sections.size(); ++i) {
+      if (!sections[i].is_number_integer()) {
+        return invalid("rope_parameters.mrope_section", "holds something else than numbers");
+      }
+      of_four[i] = sections[i].get<std::int32_t>();
+    }
+    if (sections.empty()) of_four[0] = static_cast<std::int32_t>(sizes_.rope_dims / 2);
+    writer_.set_i32s(key("rope.dimension_sections"), of_four);
+    return {};
+  }
+
+  /// Every so many layers one attends.
+  Result<std::int64_t> attention_step() const {
+    if (absent(config_, "layer_types")) return whole("full_attention_interval", 4);
+    const json& types = config_.at("layer_types");
+    HF_TRY(const std::int64_t layers, whole(names_.layers, -1));
+    if (!types.is_array() || types.size() != static_cast<std::size_t>(layers)) {
+      return invalid("layer_types", "is no list of an entry for each layer");
+    }
+    const auto first = std::find(types.begin(), types.end(), "full_attention");
+    const auto step = static_cast<std::size_t>(first - types.begin()) + 1;
+    for (std::size_t l = 0; l < types.size(); ++l) {
+      const char* expected = (l + 1) % step == 0 ? "full_attention" : "linear_attention";
+      if (step <= types.size() && types[l] == expected) continue;
+      return unsupported("layer_types[" + std::to_string(l) + "] is " +
+                         gguf::quoted(types[l].dump()) + ", expected " + expected +
+                         " as the layers before it have it");
+    }
+    return static_cast<std::int64_t>(step);
   }
 
   Result<void> experts() {

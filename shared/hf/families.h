@@ -32,6 +32,12 @@ enum class Change : std::uint8_t {
   kMxfp4Scales,    // [experts, rows, blocks]
   kTransposeEach,  // [experts, inputs, rows]
   kBiases,         // [experts, rows], as float32
+  // Recurrent layers' heads of values in another order (assemble_states.cpp): rows, perhaps behind
+  // those of queries and keys; columns; the convolution's taps; what the decay's rate is made of.
+  kStateRows,
+  kStateColumns,
+  kStateConv,
+  kStateRate,
 };
 
 /// "%" stands for the layer's number, "#" for an expert's: GGUF has all experts of a layer in one
@@ -101,6 +107,7 @@ struct Family {
   std::int64_t window_period = 0;   // of GGUF's architecture: all layers but every n-th (1: all)
   const char* quantised = nullptr;  // quant_method of weights that its rules read
   std::uint32_t gating = 1;         // expert_gating_func of GGUF that its routers have
+  bool states = false;              // recurrent layers; it is not written as a folder
   bool next_layers = false;         // it may have some behind the others, which text does not need
   bool yarn_truncate = true;  // what "truncate" of yarn's scaling must say; true is its default
 };
@@ -138,6 +145,10 @@ struct Sizes {
   std::int64_t head_dim = 0;
   std::int64_t rope_dims = 0;
   std::int64_t experts = 0;
+  std::int64_t state_heads = 0;  // of recurrent layers: of values, of keys, and their elements
+  std::int64_t state_groups = 0;
+  std::int64_t state_key = 0;
+  std::int64_t state_value = 0;
   bool tied = false;
   std::vector<float> rope_factors;  // of llama 3's scaling, empty if there is none
   std::vector<float> long_factors;  // of longrope

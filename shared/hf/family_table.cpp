@@ -113,6 +113,36 @@ std::vector<Family> qwen_families() {
            .bias_key = "attention_bias"}};
 }
 
+/// Their text alone.
+std::vector<Family> qwen35_families() {
+  Family text = {.model_type = "qwen3_5_text",
+                 .architecture = "qwen35",
+                 .hf_class = "Qwen3_5ForCausalLM",
+                 .tensors = qwen35_like(),
+                 .keys = {{"linear_conv_kernel_dim", "ssm.conv_kernel"},
+                          {"linear_key_head_dim", "ssm.state_size"},
+                          {"linear_num_key_heads", "ssm.group_count"},
+                          {"linear_num_value_heads", "ssm.time_step_rank"}},
+                 .defaults = R"({"vocab_size": 248320, "hidden_size": 4096,
+                                 "intermediate_size": 12288, "num_hidden_layers": 32,
+                                 "num_attention_heads": 16, "num_key_value_heads": 4,
+                                 "max_position_embeddings": 32768, "rms_norm_eps": 1e-6,
+                                 "head_dim": 256, "partial_rotary_factor": 0.25,
+                                 "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+                                 "linear_value_head_dim": 128, "linear_num_key_heads": 16,
+                                 "linear_num_value_heads": 32})",
+                 .prefixes = bare_model(),
+                 .left_out = {{"mtp.*", "layers that guess tokens ahead"}},
+                 .states = true};
+  Family both = text;
+  both.model_type = "qwen3_5";
+  both.hf_class = "Qwen3_5ForConditionalGeneration";
+  both.text_config = "text_config";
+  both.prefixes = {{"model.language_model.", "model."}};
+  both.left_out.push_back({"model.visual.*", "the vision encoder"});
+  return {text, both};
+}
+
 std::vector<Family> gpt_oss_families() {
   return {{.model_type = "gpt_oss",
            .architecture = "gpt-oss",
@@ -410,8 +440,9 @@ std::vector<Family> gpt_families() {
 const std::vector<Family>& all_families() {
   static const std::vector<Family> all = [] {
     std::vector<Family> out;
-    for (auto* part : {llama_families, llama_cousins, qwen_families, glm_families, cohere_families,
-                       gpt_oss_families, granite_families, gemma_families, gpt_families}) {
+    for (auto* part :
+         {llama_families, llama_cousins, qwen_families, qwen35_families, glm_families,
+          cohere_families, gpt_oss_families, granite_families, gemma_families, gpt_families}) {
       for (Family& family : part()) out.push_back(std::move(family));
     }
     return out;

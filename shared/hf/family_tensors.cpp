@@ -335,4 +335,27 @@ std::vector<TensorRule> ernie_like() {
   return out;
 }
 
+/// modeling_qwen3_5.py. Norms are stored less 1, but for the one behind a recurrent layer's heads.
+std::vector<TensorRule> qwen35_like() {
+  std::vector<TensorRule> out = llama_like(Change::kNone, Change::kNone, true);
+  rename(out, "post_attention_layernorm.weight", "blk.%.post_attention_norm.weight");
+  for (TensorRule& rule : out) {
+    if (std::string_view(rule.gguf).ends_with("norm.weight")) rule.change = Change::kPlusOne;
+  }
+  const std::vector<TensorRule> states = {
+      {"model.layers.%.linear_attn.in_proj_qkv.weight", "blk.%.attn_qkv.weight",
+       Change::kStateRows},
+      {"model.layers.%.linear_attn.in_proj_z.weight", "blk.%.attn_gate.weight", Change::kStateRows},
+      {"model.layers.%.linear_attn.in_proj_b.weight", "blk.%.ssm_beta.weight", Change::kStateRows},
+      {"model.layers.%.linear_attn.in_proj_a.weight", "blk.%.ssm_alpha.weight", Change::kStateRows},
+      {"model.layers.%.linear_attn.conv1d.weight", "blk.%.ssm_conv1d.weight", Change::kStateConv},
+      {"model.layers.%.linear_attn.dt_bias", "blk.%.ssm_dt.bias", Change::kStateRows},
+      {"model.layers.%.linear_attn.A_log", "blk.%.ssm_a", Change::kStateRate},
+      {"model.layers.%.linear_attn.norm.weight", "blk.%.ssm_norm.weight"},
+      {"model.layers.%.linear_attn.out_proj.weight", "blk.%.ssm_out.weight",
+       Change::kStateColumns}};
+  out.insert(out.end(), states.begin(), states.end());
+  return out;
+}
+
 }  // namespace holdfast::hf

@@ -30,5 +30,6 @@ std::vector<TensorRule> exaone4_like();
 std::vector<TensorRule> stablelm_like();
 std::vector<TensorRule> nemotron_like();
 std::vector<TensorRule> ernie_like();
+std::vector<TensorRule> qwen35_like();
 
 }  // namespace holdfast::hf
