@@ -125,6 +125,12 @@ std::string model_text(const plan::ModelShape& s) {
                 static_cast<long long>(s.kv_heads), static_cast<long long>(s.head_dim),
                 static_cast<long long>(s.vocab));
   out += format(", context %lld\n", static_cast<long long>(s.context));
+  if (s.attention_step > 0) {
+    const std::int64_t recurrent = s.layers - plan::attention_layers(s);
+    const auto bytes = static_cast<std::uint64_t>(recurrent * plan::state_floats(s)) * 4;
+    out += format("  layers that carry a state %lld, in %s for each sequence\n",
+                  static_cast<long long>(recurrent), human_bytes(bytes).c_str());
+  }
   out += std::string("  embeddings ") + (s.tied_embeddings ? "tied" : "not tied") + ", tokenizer " +
          (s.has_tokenizer ? "yes" : "no") + ", chat template " +
          (s.has_chat_template ? "yes" : "no") + "\n";
