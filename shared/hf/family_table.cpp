@@ -113,34 +113,60 @@ std::vector<Family> qwen_families() {
            .bias_key = "attention_bias"}};
 }
 
-/// Their text alone.
+const char* const kQwen35Defaults =
+    R"({"vocab_size": 248320, "hidden_size": 4096, "intermediate_size": 12288,
+        "num_hidden_layers": 32, "num_attention_heads": 16, "num_key_value_heads": 4,
+        "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "head_dim": 256,
+        "partial_rotary_factor": 0.25, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32})";
+/// No layer is without experts: the width of such a one is anything.
+const char* const kQwen35MoeDefaults =
+    R"({"vocab_size": 248320, "hidden_size": 2048, "intermediate_size": 512,
+        "num_hidden_layers": 40, "num_attention_heads": 16, "num_key_value_heads": 2,
+        "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "head_dim": 256,
+        "partial_rotary_factor": 0.25, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+        "num_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 512})";
+
+/// The model that sees, too: its text alone.
+Family with_text_config(Family text, const char* model_type, const char* hf_class) {
+  text.model_type = model_type;
+  text.hf_class = hf_class;
+  text.text_config = "text_config";
+  text.prefixes = {{"model.language_model.", "model."}};
+  text.left_out.push_back({"model.visual.*", "the vision encoder"});
+  return text;
+}
+
 std::vector<Family> qwen35_families() {
-  Family text = {.model_type = "qwen3_5_text",
-                 .architecture = "qwen35",
-                 .hf_class = "Qwen3_5ForCausalLM",
-                 .tensors = qwen35_like(),
-                 .keys = {{"linear_conv_kernel_dim", "ssm.conv_kernel"},
-                          {"linear_key_head_dim", "ssm.state_size"},
-                          {"linear_num_key_heads", "ssm.group_count"},
-                          {"linear_num_value_heads", "ssm.time_step_rank"}},
-                 .defaults = R"({"vocab_size": 248320, "hidden_size": 4096,
-                                 "intermediate_size": 12288, "num_hidden_layers": 32,
-                                 "num_attention_heads": 16, "num_key_value_heads": 4,
-                                 "max_position_embeddings": 32768, "rms_norm_eps": 1e-6,
-                                 "head_dim": 256, "partial_rotary_factor": 0.25,
-                                 "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
-                                 "linear_value_head_dim": 128, "linear_num_key_heads": 16,
-                                 "linear_num_value_heads": 32})",
-                 .prefixes = bare_model(),
-                 .left_out = {{"mtp.*", "layers that guess tokens ahead"}},
-                 .states = true};
-  Family both = text;
-  both.model_type = "qwen3_5";
-  both.hf_class = "Qwen3_5ForConditionalGeneration";
-  both.text_config = "text_config";
-  both.prefixes = {{"model.language_model.", "model."}};
-  both.left_out.push_back({"model.visual.*", "the vision encoder"});
-  return {text, both};
+  Family dense = {.model_type = "qwen3_5_text",
+                  .architecture = "qwen35",
+                  .hf_class = "Qwen3_5ForCausalLM",
+                  .tensors = qwen35_like(),
+                  .keys = {{"linear_conv_kernel_dim", "ssm.conv_kernel"},
+                           {"linear_key_head_dim", "ssm.state_size"},
+                           {"linear_num_key_heads", "ssm.group_count"},
+                           {"linear_num_value_heads", "ssm.time_step_rank"}},
+                  .defaults = kQwen35Defaults,
+                  .prefixes = bare_model(),
+                  .left_out = {{"mtp.*", "layers that guess tokens ahead"}},
+                  .states = true};
+  Family moe = dense;
+  moe.model_type = "qwen3_5_moe_text";
+  moe.architecture = "qwen35moe";
+  moe.hf_class = "Qwen3_5MoeForCausalLM";
+  moe.tensors = qwen35_moe_like();
+  moe.defaults = kQwen35MoeDefaults;
+  for (const KeyRule& rule : std::initializer_list<KeyRule>{
+           {"num_experts", "expert_count"},
+           {"num_experts_per_tok", "expert_used_count"},
+           {"moe_intermediate_size", "expert_feed_forward_length"},
+           {"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}}) {
+    moe.keys.push_back(rule);
+  }
+  return {dense, with_text_config(dense, "qwen3_5", "Qwen3_5ForConditionalGeneration"), moe,
+          with_text_config(moe, "qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration")};
 }
 
 std::vector<Family> gpt_oss_families() {

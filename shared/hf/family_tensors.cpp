@@ -358,4 +358,18 @@ std::vector<TensorRule> qwen35_like() {
   return out;
 }
 
+/// modeling_qwen3_5_moe.py: all experts of a layer in one tensor, or each by itself.
+std::vector<TensorRule> qwen35_moe_like() {
+  std::vector<TensorRule> out = qwen35_like();
+  drop(out, ".mlp.");
+  for (const TensorRule& rule : qwen_moe_like(true, true)) {
+    if (std::string_view(rule.hf).find(".mlp.") != std::string_view::npos) out.push_back(rule);
+  }
+  const char* both = "model.layers.%.mlp.experts.gate_up_proj";
+  add(out, {{both, "blk.%.ffn_gate_exps.weight", Change::kNone, 0, 2},
+            {both, "blk.%.ffn_up_exps.weight", Change::kNone, 1, 2},
+            {"model.layers.%.mlp.experts.down_proj", "blk.%.ffn_down_exps.weight"}});
+  return out;
+}
+
 }  // namespace holdfast::hf

@@ -31,5 +31,6 @@ std::vector<TensorRule> stablelm_like();
 std::vector<TensorRule> nemotron_like();
 std::vector<TensorRule> ernie_like();
 std::vector<TensorRule> qwen35_like();
+std::vector<TensorRule> qwen35_moe_like();
 
 }  // namespace holdfast::hf
