@@ -36,6 +36,7 @@ class TinyModel {
     write_rope(w);
     write_experts(w);
     write_states(w);
+    write_latent(w);
     if (f_.encoder) {
       w.set_bool(key("attention.causal"), false);
       w.set_u32(key("pooling_type"), static_cast<std::uint32_t>((seed_ + 1) % 4));
@@ -108,7 +109,9 @@ class TinyModel {
     }
     if (f_.logit_factor) s_.tied_embeddings = true;
     draw_states();
+    draw_latent();
     if (f_.rope == plan::RopeStyle::kNone) return;
+    if (f_.latent) return;
     s_.rope_dims = s_.head_dim;
     if (!plain() && seed_ % 3 == 1 && !f_.temperature) s_.rope_dims = s_.head_dim / 4 * 2;
   }
@@ -139,7 +142,8 @@ class TinyModel {
     s_.experts_used = plain() ? 2 : draw(1, 3);
     if (f_.expert_groups) {  // so many of each two, three or four groups
       d_.expert_groups = plain() ? 2 : draw(2, 4);
-      d_.expert_groups_used = draw(1, d_.expert_groups);
+      // All of them is what no file says of those with latent attention.
+      d_.expert_groups_used = draw(1, d_.expert_groups - (f_.latent ? 1 : 0));
       s_.experts *= d_.expert_groups;
     }
     s_.expert_ff = plain() ? 64 : rows(3, 10);
@@ -182,7 +186,7 @@ class TinyModel {
     set("attention.head_count", s_.heads);
     set("attention.head_count_kv", s_.kv_heads);
     set("vocab_size", s_.vocab);
-    if (s_.width != s_.heads * s_.head_dim || seed_ % 2 == 1) {
+    if (!f_.latent && (s_.width != s_.heads * s_.head_dim || seed_ % 2 == 1)) {
       set("attention.key_length", s_.head_dim);
       set("attention.value_length", s_.head_dim);
     }
@@ -229,6 +233,35 @@ class TinyModel {
     }
   }
 
+  /// Before the other sizes of positions are drawn: a part of each head alone turns.
+  void draw_latent() {
+    if (!f_.latent) return;
+    s_.kv_heads = 1;
+    s_.heads = plain() ? 4 : draw(1, 6);
+    s_.width = plain() ? 128 : odd() ? draw(33, 99) : 8 * draw(6, 20);
+    s_.rope_dims = plain() ? 16 : 2 * draw(3, 10);
+    s_.latent = plain() ? 64 : odd() ? draw(9, 70) : 16 * draw(1, 6);
+    s_.head_dim = s_.latent + s_.rope_dims;
+    s_.head_key = s_.rope_dims + (plain() ? 32 : odd() ? draw(5, 40) : 8 * draw(1, 6));
+    s_.head_value = plain() ? 32 : odd() ? draw(5, 40) : 8 * draw(1, 6);
+    if (seed_ % 2 == 1) s_.q_latent = odd() ? draw(9, 70) : 16 * draw(1, 5);
+    s_.tied_embeddings = false;
+  }
+
+  void write_latent(gguf::Writer& w) const {
+    if (s_.latent == 0) return;
+    const auto set = [&](const char* suffix, std::int64_t v) {
+      w.set_u32(key(suffix), static_cast<std::uint32_t>(v));
+    };
+    if (s_.q_latent > 0) set("attention.q_lora_rank", s_.q_latent);
+    set("attention.kv_lora_rank", s_.latent);
+    set("attention.key_length", s_.head_dim);
+    set("attention.value_length", s_.latent);
+    set("attention.key_length_mla", s_.head_key);
+    set("attention.value_length_mla", s_.head_value);
+    w.set_f32(key("rope.scaling.yarn_log_multiplier"), 0.0707f);
+  }
+
   void draw_states() {
     if (f_.delta == plan::DeltaNet::kNone) return;
     s_.attention_step = plain() ? 4 : draw(2, 4);
@@ -270,7 +303,8 @@ class TinyModel {
       w.set_u32(key("expert_group_count"), static_cast<std::uint32_t>(d_.expert_groups));
       w.set_u32(key("expert_group_used_count"), static_cast<std::uint32_t>(d_.expert_groups_used));
     }
-    if (f_.router == plan::Router::kSigmoid) w.set_u32(key("expert_gating_func"), 2);
+    const bool sigmoid = f_.router == plan::Router::kSigmoid || (f_.latent && d_.choice_bias);
+    if (sigmoid) w.set_u32(key("expert_gating_func"), 2);
     if (f_.name == "ernie4_5-moe") w.set_u32(key("interleave_moe_layer_step"), 1);
     if (s_.shared_ff > 0 && counts_shared()) {
       w.set_u32(key("expert_shared_count"), static_cast<std::uint32_t>(shared_experts()));

@@ -16,29 +16,31 @@ struct Refused {
   double harmless;
   double also = 0;
   bool Family::*but_for = nullptr;  // families that compute it
+  bool Family::*or_for = nullptr;
 };
-constexpr Refused kRefused[] = {{"attention.max_alibi_bias", 0},
-                                {"attention.clamp_kqv", 0},
-                                {"attention.output_scale", 0, 1},
-                                {"attention.temperature_length", 0},
-                                {"attention.temperature_scale", 0, 0, &Family::temperature},
-                                {"attention.q_lora_rank", 0},
-                                {"attention.kv_lora_rank", 0},
-                                {"attention.shared_kv_layers", 0},
-                                {"attention.relative_buckets_count", 0},
-                                {"use_parallel_residual", 0},
-                                {"router_logit_softcapping", 0},
-                                {"expert_group_count", 0, 1, &Family::expert_groups},
-                                {"expert_group_used_count", 0, 1, &Family::expert_groups},
-                                {"leading_dense_block_count", 0, 0, &Family::dense_first},
-                                {"moe_every_n_layers", 0, 1},
-                                {"interleave_moe_layer_step", 0, 1},
-                                {"nextn_predict_layers", 0, 0, &Family::next_layers},
-                                {"rope.scaling.alpha", 0},
-                                {"rope.scaling.yarn_log_multiplier", 0, 0, &Family::temperature},
-                                {"embedding_length_out", 0},
-                                {"embedding_length_per_layer_input", 0},
-                                {"rescale_every_n_layers", 0}};
+constexpr Refused kRefused[] = {
+    {"attention.max_alibi_bias", 0},
+    {"attention.clamp_kqv", 0},
+    {"attention.output_scale", 0, 1},
+    {"attention.temperature_length", 0},
+    {"attention.temperature_scale", 0, 0, &Family::temperature},
+    {"attention.q_lora_rank", 0, 0, &Family::latent},
+    {"attention.kv_lora_rank", 0, 0, &Family::latent},
+    {"attention.shared_kv_layers", 0},
+    {"attention.relative_buckets_count", 0},
+    {"use_parallel_residual", 0},
+    {"router_logit_softcapping", 0},
+    {"expert_group_count", 0, 1, &Family::expert_groups},
+    {"expert_group_used_count", 0, 1, &Family::expert_groups},
+    {"leading_dense_block_count", 0, 0, &Family::dense_first},
+    {"moe_every_n_layers", 0, 1},
+    {"interleave_moe_layer_step", 0, 1},
+    {"nextn_predict_layers", 0, 0, &Family::next_layers},
+    {"rope.scaling.alpha", 0},
+    {"rope.scaling.yarn_log_multiplier", 0, 0, &Family::temperature, &Family::latent},
+    {"embedding_length_out", 0},
+    {"embedding_length_per_layer_input", 0},
+    {"rescale_every_n_layers", 0}};
 
 class DetailsReader {
  public:
@@ -79,6 +81,7 @@ class DetailsReader {
     for (const Refused& r : kRefused) {
       const std::string key = keys_.key(r.suffix);
       if (!file_.has(key) || (r.but_for != nullptr && family_.*r.but_for)) continue;
+      if (r.or_for != nullptr && family_.*r.or_for) continue;
       const auto flag = file_.get_bool(key);
       const auto value = flag ? std::optional<double>(*flag ? 1 : 0) : file_.get_f64(key);
       if (value && (*value == r.harmless || *value == r.also)) continue;
@@ -122,6 +125,9 @@ class DetailsReader {
 
   Result<void> read_scales() {
     HF_TRY(out_.attention_scale, keys_.find_float("attention.scale", 0));
+    if (family_.latent) {
+      out_.attention_scale = 1 / std::sqrt(static_cast<double>(shape_.head_key));
+    }
     const bool wide = family_.wide_scale_layers > 0 && shape_.layers == family_.wide_scale_layers;
     if (out_.attention_scale == 0 && wide) {
       out_.attention_scale =
@@ -224,6 +230,12 @@ class DetailsReader {
     if (r.magnitude == 0) r.magnitude = 1;
     r.magnitude *= more;
     HF_TRY(const double all, keys_.find_float("rope.scaling.yarn_log_multiplier", 0));
+    if (family_.latent) {  // scores take it, by a tenth of what the models' configs say
+      const double more_of_each = 1 + all * std::log(r.factor);
+      out_.attention_scale =
+          more_of_each * more_of_each / std::sqrt(static_cast<double>(shape_.head_key));
+      return {};
+    }
     if (r.ext_factor != 0 && r.factor > 1) {
       r.magnitude *= (1 + 0.1 * std::log(r.factor)) / (1 + 0.1 * all * std::log(r.factor));
     }
@@ -310,7 +322,11 @@ class DetailsReader {
       return unsupported_key("expert_gating_func",
                              "is " + std::to_string(*function) + ", which is not supported here");
     }
+    // GLM-4.7-Flash's first files do not say it; DeepSeek-V2's have no bias.
     const std::string bias = "blk." + std::to_string(shape_.dense_layers) + ".exp_probs_b.bias";
+    if (family_.latent && function.value_or(0) == 0 && has(bias.c_str())) {
+      out_.router = Router::kSigmoid;
+    }
     out_.choice_bias = shape_.experts > 0 && uses(family_.choice_bias, bias.c_str());
     return {};
   }

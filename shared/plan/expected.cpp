@@ -68,7 +68,11 @@ class Lister {
     }
     for (std::int64_t i = 0; i < s_.layers; ++i) {
       layer_ = "blk." + std::to_string(i) + ".";
-      is_recurrent(s_, i) ? delta() : attention();
+      if (s_.latent > 0) {
+        latent_attention();
+      } else {
+        is_recurrent(s_, i) ? delta() : attention();
+      }
       s_.experts > 0 && i >= s_.dense_layers ? experts() : feed_forward();
       layer_.clear();
     }
@@ -118,6 +122,23 @@ class Lister {
     linear("attn_output", q_, s_.width, d_.out_bias);
     if (f_.branch_norm) norm("post_attention_norm", s_.width);
     if (f_.sum_norm) norm("attn_output_norm", s_.width);
+  }
+
+  void latent_attention() {
+    const std::int64_t rows = s_.heads * s_.head_key, plain = s_.head_key - s_.rope_dims;
+    norm("attn_norm", s_.width);
+    if (s_.q_latent > 0) {
+      add("attn_q_a.weight", {s_.width, s_.q_latent});
+      add("attn_q_a_norm.weight", {s_.q_latent});
+      add("attn_q_b.weight", {s_.q_latent, rows});
+    } else {
+      add("attn_q.weight", {s_.width, rows});
+    }
+    add("attn_kv_a_mqa.weight", {s_.width, s_.head_dim});
+    add("attn_kv_a_norm.weight", {s_.latent});
+    add("attn_k_b.weight", {plain, s_.latent, s_.heads});
+    add("attn_v_b.weight", {s_.latent, s_.head_value, s_.heads});
+    add("attn_output.weight", {s_.heads * s_.head_value, s_.width});
   }
 
   void delta() {

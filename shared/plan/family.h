@@ -88,6 +88,9 @@ struct Family {
   bool next_layers = false;    // key nextn_predict_layers: the last ones, which text does not need
   bool encoder = false;        // every token sees all; vectors come out, no logits
   DeltaNet delta = DeltaNet::kNone;  // keys full_attention_interval, ssm.*
+  /// Latent attention (DeepSeek-V2, arXiv 2405.04434), with the products that go from a head to the
+  /// latent numbers and back: attn_k_b, attn_v_b.
+  bool latent = false;
   bool gated_heads = false;  // attn_q has a gate behind each head: its output times a sigmoid
 };
 

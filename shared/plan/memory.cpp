@@ -49,9 +49,8 @@ std::uint64_t huge_pages(Bytes bytes) {
 /// The CPU backend's (worker/backend/cpu/load.cpp, carve_scratch), the largest of all.
 std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::int32_t threads) {
   const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
-  const std::int64_t values = shape.state_heads * shape.state_value;
   const Bytes x = to_multiple(shape.width, 32) + 16;
-  const Bytes a = to_multiple(std::max(shape.heads * shape.head_dim, values), 32) + 16;
+  const Bytes a = to_multiple(attention_width(shape), 32) + 16;
   const Bytes f = to_multiple(dense_ff(shape), 32) + 16;
   const Bytes q = shape.heads * head_pad + 16;
   const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
@@ -63,8 +62,8 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
                           Bytes(to_multiple(queries, 16) + 128) * wide;
   // Rows as whole numbers of 15 bits: 96 bytes for each 32 of them.
   const std::int64_t widest =
-      std::max({shape.width, shape.heads * shape.head_dim, values, dense_ff(shape),
-                shape.experts > 0 ? shape.expert_ff : std::int64_t{0}});
+      std::max({shape.width, attention_width(shape), shape.q_latent, shape.heads * shape.head_value,
+                dense_ff(shape), shape.experts > 0 ? shape.expert_ff : std::int64_t{0}});
   const Bytes blocks = (Bytes(to_multiple(widest, 32) / 32) + 1) * 24;
   const std::int64_t slots_of_row =
       shape.experts > 0 ? std::max<std::int64_t>(1, shape.experts_used) : 1;
@@ -73,6 +72,14 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes tables = Bytes(load.context) * shape.rope_dims * shape.rope_tables;
   Bytes floats = batch * (x * 2 + q + a + f + blocks * slots_of_row) +
                  rows * (x + to_multiple(shape.vocab, 16)) + thread * std::max(threads, 1) + tables;
+  if (shape.latent > 0) {
+    const std::int64_t m =
+        to_multiple(std::max(shape.q_latent, shape.heads * shape.head_value), 32) + 16;
+    const std::int64_t n =
+        to_multiple(std::max(shape.latent, shape.head_key - shape.rope_dims), 32);
+    floats = floats + batch * (a + m + Bytes(shape.heads) * (n + 16 + 24 * (n / 32 + 1))) +
+             Bytes(head_pad) * std::max(threads, 1);
+  }
   if (shape.attention_step > 0) {
     const std::int64_t gates = 2 * to_multiple(shape.state_heads, 16);
     const std::int64_t head =

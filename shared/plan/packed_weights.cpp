@@ -18,6 +18,7 @@ std::uint64_t up(std::uint64_t n, std::uint64_t to) {
 }
 
 bool is_heads(const std::string& name, const ModelShape& shape) {
+  if (shape.latent > 0) return false;
   if (shape.attention_step > 0 && name.find(".attn_qkv.") != std::string::npos) return false;
   for (const char* part : {".attn_q.", ".attn_k.", ".attn_v.", ".attn_qkv."}) {
     if (name.find(part) != std::string::npos) return true;

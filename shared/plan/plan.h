@@ -54,8 +54,14 @@ struct ModelShape {
   std::int64_t state_key = 0;     // elements of a key
   std::int64_t state_value = 0;   // elements of a value
   std::int64_t conv_taps = 0;     // tokens that the convolution sees
-  bool causal = true;             // false: an encoder, whose input is computed at once
-  bool has_rope_freqs = false;    // tensor rope_freqs.weight (llama 3)
+  // Of a model with latent attention: pages hold `latent` numbers and a rotated part of a token, by
+  // which all heads see it; head_dim is their sum, and kv_heads 1. 0 = none.
+  std::int64_t latent = 0;
+  std::int64_t q_latent = 0;    // what queries are made of; 0 = the row itself
+  std::int64_t head_key = 0;    // of a head: elements of a query, the rotated ones last
+  std::int64_t head_value = 0;  // of a head: elements of its result
+  bool causal = true;           // false: an encoder, whose input is computed at once
+  bool has_rope_freqs = false;  // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
   bool has_tokenizer = false;
   std::uint64_t weights_bytes = 0;  // as the CPU backend packs them: about those of the file
@@ -81,6 +87,12 @@ inline std::int32_t place_of_layer(const ModelShape& shape, std::int32_t layer) 
   if (shape.attention_step == 0 || layer < 0) return layer;
   const auto before = static_cast<std::int32_t>(layer / shape.attention_step);
   return is_recurrent(shape, layer) ? layer - before : before;
+}
+/// Floats of the widest rows between the products of attention, or of what stands for it.
+inline std::int64_t attention_width(const ModelShape& shape) {
+  const std::int64_t head = shape.head_dim > shape.head_key ? shape.head_dim : shape.head_key;
+  const std::int64_t values = shape.state_heads * shape.state_value;
+  return shape.heads * head > values ? shape.heads * head : values;
 }
 /// Columns that a recurrent layer's convolution goes over: queries, keys, values.
 inline std::int64_t conv_width(const ModelShape& shape) {
@@ -150,10 +162,15 @@ struct LoadWish {
 ///             row is taken `used` times, and 4 x batch x (used x (x + ff of an expert to 32 + 20)
 ///             + experts to 16 + 1) more. With a norm over all heads of a key: 4 x batch x
 ///             (kv_heads x head_pad + 16). Two tables where windows rotate otherwise. With
-///             recurrent layers: a is at least heads x value of the state, and 4 x (batch x (a +
-///             conv_width to 16 + 16 + 2 x (heads of the state to 16)) + threads x 32 x (key to 16
+///             recurrent layers: a is at least heads x value of the state (attention_width), and 4
+///             x (batch x (a + conv_width to 16 + 16 + 2 x (heads of the state to 16)) + threads x
+///             32 x (key to 16
 ///             + value to 16 + 1)) more, and states_of(slots) x recurrent layers x state_floats
 ///             x 4, to whole huge pages, beside the others.
+///             With latent attention: 4 x (batch x (a + m + heads x (n to 32 + 16 + 24 x (n to 32 /
+///             32
+///             + 1))) + threads x head_pad) more, m = the larger of q_latent and heads x head_value
+///             to 32, and 16 more; n = the larger of latent and the part that is not rotated.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.

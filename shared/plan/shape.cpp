@@ -15,6 +15,8 @@ namespace {
 using gguf::File;
 using gguf::TensorInfo;
 
+constexpr std::int64_t kTileValues = 128;  // what heads' values may always be
+
 class ShapeReader {
  public:
   explicit ShapeReader(const File& file) : file_(file), keys_(file) {}
@@ -119,6 +121,7 @@ class ShapeReader {
                      std::to_string(shape_.heads) + ", expected a multiple of the " +
                      std::to_string(shape_.kv_heads) + " KV heads");
     }
+    if (family_->latent) return read_latent();
     HF_TRY(const auto key_length, keys_.find_int("attention.key_length", kHeadDim));
     HF_TRY(const auto value_length, keys_.find_int("attention.value_length", kHeadDim));
     if (!key_length && shape_.width % shape_.heads != 0) {
@@ -136,6 +139,30 @@ class ShapeReader {
                      std::to_string(kHeadDim.least) + " to " + std::to_string(kHeadDim.most));
     }
     return {};
+  }
+
+  Result<void> read_latent() {
+    HF_TRY(shape_.latent, keys_.need_int("attention.kv_lora_rank", kHeadDim));
+    HF_TRY(const auto q_latent, keys_.find_int("attention.q_lora_rank", Range{0, kWidth.most}));
+    shape_.q_latent = q_latent.value_or(0);
+    HF_TRY(const auto rotated, keys_.need_int("rope.dimension_count", kHeadDim));
+    HF_TRY(const auto length, keys_.need_int("attention.key_length", kHeadDim));
+    if (shape_.kv_heads != 1) {
+      return unsupported(
+          "files with \"attn_kv_b\" and without \"attn_k_b\", \"attn_v_b\" are of "
+          "converters before those were; expected attention.head_count_kv 1: "
+          "convert the model again, or take a newer file of it");
+    }
+    HF_TRY(shape_.head_key, keys_.need_int("attention.key_length_mla", kHeadDim));
+    HF_TRY(shape_.head_value, keys_.need_int("attention.value_length_mla", kHeadDim));
+    shape_.head_dim = length;
+    const bool fits = length == shape_.latent + rotated && shape_.head_key > rotated &&
+                      shape_.head_value <= std::max(kTileValues, length);
+    if (fits) return {};
+    return invalid("key \"" + key("attention.key_length") + "\" is " + std::to_string(length) +
+                   ", expected the " + std::to_string(shape_.latent) + " of \"" +
+                   key("attention.kv_lora_rank") + "\" and the " + std::to_string(rotated) +
+                   " that are rotated, of heads of more than those");
   }
 
   /// The heads of recurrent layers, where keys are as long as each other and so are values.

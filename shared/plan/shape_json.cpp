@@ -61,6 +61,10 @@ void for_each_field(Shape& s, Visit&& visit) {
   visit("state_key", s.state_key, true);
   visit("state_value", s.state_value, true);
   visit("conv_taps", s.conv_taps, true);
+  visit("latent", s.latent, true);
+  visit("q_latent", s.q_latent, true);
+  visit("head_key", s.head_key, true);
+  visit("head_value", s.head_value, true);
   visit("causal", s.causal, true);
 }
 

@@ -197,6 +197,8 @@ double Model::yarn(double f, std::int64_t pair, double base, double factor, doub
   const double ramp = std::clamp((static_cast<double>(pair) - low) / (high - low), 0.0, 1.0);
   magnitude *= 0.1 * std::log(factor) + 1;
   magnitude /= 0.1 * number("rope.scaling.yarn_log_multiplier", 0) * std::log(factor) + 1;
+  if (is("deepseek2"))
+    magnitude = number("rope.scaling.attn_factor", 1);  // mscale / mscale_all_dim
   return f / factor * ramp + f * (1 - ramp);
 }
 
@@ -252,8 +254,8 @@ void Model::turn(Row& x, std::int64_t heads, std::int64_t position, std::int64_t
     turns.emplace_back(f, magnitude);
   }
   bool side_by_side = arch_.rfind("granite", 0) == 0 || arch_.rfind("ernie", 0) == 0;
-  for (const char* one :
-       {"llama", "mistral3", "smollm3", "internlm2", "deepseek", "glm4", "command-r", "cohere2"}) {
+  for (const char* one : {"llama", "mistral3", "smollm3", "internlm2", "deepseek", "deepseek2",
+                          "glm4", "command-r", "cohere2"}) {
     side_by_side = side_by_side || is(one);
   }
   for (std::int64_t h = 0; h < heads; ++h) {
@@ -365,6 +367,72 @@ Rows Model::attention(std::int64_t layer, const Rows& x) {
     }
     out.push_back(times(block + "attn_output.weight", a));
     add_bias(block + "attn_output.bias", out.back());
+  }
+  return out;
+}
+
+/// transformers' modeling_deepseek_v3.py, DeepseekV3Attention: every head's keys and values are
+/// made of the latent numbers. GGUF has kv_b_proj in two: attn_k_b takes a query to latent numbers,
+/// so a key is its transpose's.
+Rows Model::latent_attention(const std::string& block, std::int64_t layer, const Rows& x) {
+  const auto whole = [&](const char* key) { return static_cast<std::size_t>(number(key, 0)); };
+  const std::size_t heads = static_cast<std::size_t>(heads_),
+                    latent = whole("attention.kv_lora_rank");
+  const std::size_t length = whole("attention.key_length_mla");
+  const std::size_t values = whole("attention.value_length_mla");
+  const auto turned = static_cast<std::size_t>(rotary_);
+  const std::size_t plain = length - turned;
+  const Row& k_b = matrix(block + "attn_k_b.weight").values;
+  const Row& v_b = matrix(block + "attn_v_b.weight").values;
+  const auto part = [](const Row& row, std::size_t at, std::size_t n) {
+    const auto first = row.begin() + static_cast<std::ptrdiff_t>(at);
+    return Row(first, first + static_cast<std::ptrdiff_t>(n));
+  };
+  const auto rotated = [&](Row head, std::size_t t) {
+    head.resize(static_cast<std::size_t>(head_));
+    turn(head, 1, static_cast<std::int64_t>(t), layer);
+    return part(head, 0, turned);
+  };
+  double scale = 1 / std::sqrt(static_cast<double>(length));
+  if (file_.get_string(arch_ + ".rope.scaling.type").value_or("") == "yarn") {
+    const double more =
+        number("rope.scaling.yarn_log_multiplier", 0) * std::log(number("rope.scaling.factor", 1));
+    scale *= (1 + more) * (1 + more);
+  }
+  std::vector<Rows> k(heads), v(heads);
+  Rows k_turned, out;
+  for (std::size_t t = 0; t < x.size(); ++t) {
+    const Row all = times(block + "attn_kv_a_mqa.weight", x[t]);
+    const Row c = rms(block + "attn_kv_a_norm", part(all, 0, latent));
+    k_turned.push_back(rotated(part(all, latent, turned), t));
+    const Row q = has(block + "attn_q.weight")
+                      ? times(block + "attn_q.weight", x[t])
+                      : times(block + "attn_q_b.weight",
+                              rms(block + "attn_q_a_norm", times(block + "attn_q_a.weight", x[t])));
+    Row a;
+    for (std::size_t h = 0; h < heads; ++h) {
+      Row key(plain, 0), value(values, 0);
+      for (std::size_t l = 0; l < latent; ++l) {
+        for (std::size_t d = 0; d < plain; ++d) key[d] += k_b[(h * latent + l) * plain + d] * c[l];
+        for (std::size_t d = 0; d < values; ++d)
+          value[d] += v_b[(h * values + d) * latent + l] * c[l];
+      }
+      k[h].push_back(key);
+      v[h].push_back(value);
+      const Row q_turned = rotated(part(q, h * length + plain, turned), t);
+      Row scores;
+      for (std::size_t s = 0; s <= t; ++s) {
+        double dot = 0;
+        for (std::size_t d = 0; d < plain; ++d) dot += q[h * length + d] * k[h][s][d];
+        for (std::size_t d = 0; d < turned; ++d) dot += q_turned[d] * k_turned[s][d];
+        scores.push_back(dot * scale);
+      }
+      const Row p = softmax(scores);
+      Row sum(values, 0);
+      for (std::size_t s = 0; s <= t; ++s) add(sum, v[h][s], p[s]);
+      a.insert(a.end(), sum.begin(), sum.end());
+    }
+    out.push_back(times(block + "attn_output.weight", a));
   }
   return out;
 }
@@ -489,7 +557,8 @@ Row Model::experts(const std::string& block, const Row& x) {
   const double function = number("expert_gating_func", 0);
   const bool each =
       function == 2 ||
-      (function == 0 && (is("dots1") || is("glm4moe") || is("minimax-m2") || is("bailingmoe2")));
+      (function == 0 && (is("dots1") || is("glm4moe") || is("minimax-m2") || is("bailingmoe2") ||
+                         (is("deepseek2") && has(block + "exp_probs_b.bias"))));
   Row p = each ? scores : softmax(scores);
   for (double& v : p) v = each ? 1 / (1 + std::exp(-v)) : v;
   Row rank = p;
@@ -501,8 +570,8 @@ Row Model::experts(const std::string& block, const Row& x) {
   order.resize(static_cast<std::size_t>(number("expert_used_count", 0)));
   double sum = 0;
   for (const std::size_t e : order) sum += p[e];
-  const bool as_they_are =
-      is("qwen2moe") || is("deepseek") || is("dots1") || is("glm4moe") || is("bailingmoe2");
+  const bool as_they_are = is("qwen2moe") || is("dots1") || is("glm4moe") || is("bailingmoe2") ||
+                           arch_.rfind("deepseek", 0) == 0;
   const bool sums_to_one = file_.get_bool(arch_ + ".expert_weights_norm").value_or(!as_they_are);
   const std::int64_t rows =
       matrix(block + "ffn_up_exps.weight").rows / static_cast<std::int64_t>(p.size());
@@ -594,7 +663,9 @@ Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
       for (Row& row : in) row = norm(block + "attn_norm", row);
     }
     const bool carries = recurrent && (l + 1) % step != 0;
-    const Rows a = carries ? delta_net(block, in) : attention(l, in);
+    const Rows a = is("deepseek2") ? latent_attention(block, l, in)
+                   : carries       ? delta_net(block, in)
+                                   : attention(l, in);
     for (std::size_t t = 0; t < x.size(); ++t) {
       if (is("command-r") || is("cohere2")) {  // the two blocks beside each other
         add(x[t], a[t]);

@@ -47,6 +47,7 @@ class Model {
   bool in_window_layer(std::int64_t layer) const;
   Row project(const std::string& block, int which, const Row& x);
   Rows attention(std::int64_t layer, const Rows& x);
+  Rows latent_attention(const std::string& block, std::int64_t layer, const Rows& x);
   Rows convolved(const std::string& block, const Rows& x);
   Rows delta_net(const std::string& block, const Rows& x);
   Row feed_forward(const std::string& block, const Row& x);

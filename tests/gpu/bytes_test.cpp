@@ -12,8 +12,8 @@
 #include <set>
 #include <string>
 
-#include "ops/cli/synth_family.h"
 #include "tests/engine/reference_model.h"
+#include "tests/gpu/architectures.h"
 #include "tests/gpu/house.h"
 #include "tests/gpu/one_matrix.h"
 #include "tests/gpu/watched_api.h"
@@ -223,7 +223,7 @@ TEST_P(GpuBytesFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighb
   EXPECT_EQ(run_family(m, options), all);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuBytesFamilies, ::testing::ValuesIn(cli::synth_architectures()),
+INSTANTIATE_TEST_SUITE_P(All, GpuBytesFamilies, ::testing::ValuesIn(gpu::architectures()),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "ops/cli/synth_family.h"
+#include "tests/gpu/architectures.h"
 #include "tests/gpu/house.h"
 #include "worker/engine/engine.h"
 
@@ -47,7 +47,7 @@ TEST(GpuEnvelope, IsEnoughForEveryArchitecture) {
   const std::string path = (std::filesystem::temp_directory_path() /
                             ("holdfast-gpu-envelope-" + std::to_string(::getpid()) + ".gguf"))
                                .string();
-  for (const std::string& architecture : cli::synth_architectures()) {
+  for (const std::string& architecture : gpu::architectures()) {
     ASSERT_TRUE(cli::synth_family(architecture, path, "q8_0", 2).has_value());
     expect_enough(path, architecture);
   }

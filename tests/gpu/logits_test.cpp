@@ -10,8 +10,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "ops/cli/synth_family.h"
 #include "tests/engine/reference_model.h"
+#include "tests/gpu/architectures.h"
 #include "tests/gpu/house.h"
 
 namespace holdfast {
@@ -254,7 +254,7 @@ TEST_P(GpuFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours)
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(cli::synth_architectures()),
+INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(gpu::architectures()),
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace

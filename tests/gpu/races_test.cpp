@@ -12,7 +12,7 @@
 #include <regex>
 #include <set>
 
-#include "ops/cli/synth_family.h"
+#include "tests/gpu/architectures.h"
 #include "tests/gpu/house.h"
 #include "worker/backend/opencl/devices.h"
 #include "worker/backend/opencl/programs.h"
@@ -89,7 +89,7 @@ std::vector<Case> cases() {
       {"qwen2moe", "q4_k_m", "int8", "t2", 0},
   };
   if (std::getenv("HOLDFAST_TEST_FULL") == nullptr) return all;
-  for (const std::string& architecture : cli::synth_architectures()) {
+  for (const std::string& architecture : gpu::architectures()) {
     all.push_back({architecture, "f32", "f32", "t0", 4});
     all.push_back({architecture, "q8_0", "f16", "t2", 0});
   }

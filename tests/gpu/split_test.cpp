@@ -355,6 +355,15 @@ TEST(GpuSplits, LayersThatCarryStatesAreNotDivided) {
   }
 }
 
+TEST(GpuSplits, LatentAttentionIsRefused) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("deepseek2", 0, 8);
+  const auto executor = backend::load("opencl:0", m.program, load_options(m, {}));
+  ASSERT_FALSE(executor.has_value());
+  EXPECT_EQ(executor.error().code, Errc::kUnsupported);
+  EXPECT_NE(executor.error().what.find("latent"), std::string::npos) << executor.error().what;
+}
+
 TEST(GpuSplits, MoreDevicesThanPartsAreRefused) {
   HF_NEEDS_DEVICE();
   watch() = {};

@@ -10,6 +10,12 @@ namespace holdfast::backend {
 Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Program& program,
                                        const LoadOptions& options) {
   if (device.empty() || device == "cpu") return cpu::load(program, options);
+  if (device.substr(0, 6) == "opencl" && program.shape.latent > 0) {
+    return Error{Errc::kUnsupported, "load " + std::string(device) + ": " +
+                                         program.shape.architecture +
+                                         " has latent attention, which runs on the cpu alone; load "
+                                         "it on a worker with --device cpu"};
+  }
   if (device.substr(0, 6) == "opencl") return opencl::load(device, program, options);
   return Error{Errc::kUnsupported, "load: device " + std::string(device) +
                                        " is unknown; expected cpu, opencl:N, opencl:N+M (layers "

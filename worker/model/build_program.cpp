@@ -29,7 +29,9 @@ class Builder {
         HF_CHECKED(parallel_blocks());
         continue;
       }
-      HF_CHECKED(plan::is_recurrent(s_, layer) ? delta() : attention());
+      HF_CHECKED(s_.latent > 0                   ? latent_attention()
+                 : plan::is_recurrent(s_, layer) ? delta()
+                                                 : attention());
       HF_CHECKED(s_.experts > 0 && layer >= s_.dense_layers ? experts() : feed_forward());
     }
     layer_ = -1;
@@ -188,6 +190,39 @@ class Builder {
     HF_CHECKED(bias(out, 0, "attn_output", p_.details.out_bias));
     p_.ops.push_back(out);
     return after("post_attention_norm", "attn_output_norm");
+  }
+
+  Result<void> latent_attention() {
+    const std::int64_t rows = s_.heads * s_.head_key;
+    Op in = make(OpKind::kNormLatent);
+    HF_CHECKED(norm(in, "attn_norm"));
+    const bool two = s_.q_latent > 0;
+    HF_TRY(in.w[1], matrix(two ? "attn_q_a" : "attn_q", two ? s_.q_latent : rows, s_.width));
+    HF_TRY(in.w[2], matrix("attn_kv_a_mqa", s_.head_dim, s_.width));
+    p_.ops.push_back(in);
+    if (two) {
+      Op query = make(OpKind::kLatentQuery);
+      HF_TRY(query.w[0], take_.vector(named("attn_q_a_norm") + ".weight", s_.q_latent));
+      HF_TRY(query.w[1], matrix("attn_q_b", rows, s_.q_latent));
+      p_.ops.push_back(query);
+    }
+    Op heads = make(OpKind::kLatentHeads);
+    heads.rope = rope_of_layer();
+    HF_TRY(heads.w[0], take_.vector(named("attn_kv_a_norm") + ".weight", s_.latent));
+    HF_TRY(heads.w[1], take_.matrix(named("attn_k_b") + ".weight", s_.latent,
+                                    s_.head_key - s_.rope_dims, s_.heads));
+    p_.ops.push_back(heads);
+    Op scores = make(OpKind::kAttention);
+    scores.scale = p_.details.attention_scale;
+    p_.ops.push_back(scores);
+    Op values = make(OpKind::kLatentValues);
+    HF_TRY(values.w[0],
+           take_.matrix(named("attn_v_b") + ".weight", s_.head_value, s_.latent, s_.heads));
+    p_.ops.push_back(values);
+    Op out = ending(OpKind::kOutAdd);
+    HF_TRY(out.w[0], matrix("attn_output", s_.width, s_.heads * s_.head_value));
+    p_.ops.push_back(out);
+    return {};
   }
 
   /// Of a recurrent layer in place of attention().

@@ -31,11 +31,16 @@ struct WeightRef {
 /// bias[0], x itself where w[0] is absent. bias[i] is added to the product with w[i], of experts to
 /// that of each. act(a) * b is one function of both for some activations (plan::Activation).
 enum class OpKind : std::uint8_t {
-  kEmbed,         // x = row of w[0] for the token
-  kEmbedMore,     // x = x * scale + row of w[0] for the position + row 0 of w[1]
-  kNormQkv,       // q,k,v = w[1..3] norm(x); q,k norm by w[4],w[5] per head if present; rope(q,k);
-                  // k,v written to the KV pages of `layer`
-  kQkNorm,        // after a kNormQkv whose q,k norm goes over all heads: that norm, rope, k written
+  kEmbed,        // x = row of w[0] for the token
+  kEmbedMore,    // x = x * scale + row of w[0] for the position + row 0 of w[1]
+  kNormQkv,      // q,k,v = w[1..3] norm(x); q,k norm by w[4],w[5] per head if present; rope(q,k);
+                 // k,v written to the KV pages of `layer`
+  kQkNorm,       // after a kNormQkv whose q,k norm goes over all heads: that norm, rope, k written
+  kNormLatent,   // q = w[1] norm(x), or what kLatentQuery makes them of; l = w[2] norm(x)
+  kLatentQuery,  // q = w[1] norm(w[0], of kNormLatent's)
+  kLatentHeads,  // l normed by w[0], its rotated part, into the pages; of each head of q: w[1] of
+                 // the part that is not rotated, then the rotated one
+  kLatentValues,  // of each head of a: w[0] of its latent numbers
   kNormDelta,     // m = w[1] norm(x), z = w[2] norm(x), the gates' numbers by w[3] and w[4] (both
                   // by w[3] where w[4] is absent)
   kDelta,         // a = the recurrence over m, normed by w[1], times silu(z); w[0] the convolution,
@@ -60,6 +65,13 @@ constexpr std::pair<int, int> product_weights(OpKind kind) {
   switch (kind) {
     case OpKind::kNormQkv:
       return {1, 4};
+    case OpKind::kNormLatent:
+      return {1, 3};
+    case OpKind::kLatentQuery:
+    case OpKind::kLatentHeads:
+      return {1, 2};
+    case OpKind::kLatentValues:
+      return {0, 1};
     case OpKind::kNormDelta:
       return {1, 5};
     case OpKind::kOutAdd:

@@ -238,7 +238,7 @@ test('errors: the class, code and parameter of each', limits, async () => {
 // The house gives a client 600 ms to come back (requests.disconnect_grace_ms).
 test('abort: the request is cancelled, or goes on if it was asked to', limits, async () => {
   // The one that is cancelled has work for seconds.
-  for (const [wish, state, n] of [['cancel', 'cancelled', 16], ['continue', 'succeeded', 2]]) {
+  for (const [wish, state, n] of [['cancel', 'cancelled', 64], ['continue', 'succeeded', 2]]) {
     const request = { model, messages, ...sampling, n, max_tokens: 400, stream: true };
     const { data: stream, response } = await client.chat.completions
       .create(request, { headers: { 'X-On-Disconnect': wish } }).withResponse();

@@ -115,8 +115,9 @@ struct WorkerScratch {
   float* rows = nullptr;           // [kPrivateRows][x_stride]
   std::uint8_t* blocks = nullptr;  // [kPrivateRows][row_blocks]
   float* attention = nullptr;
-  float* row = nullptr;    // one embedding row
-  float* delta = nullptr;  // delta_scratch_floats
+  float* row = nullptr;     // one embedding row
+  float* delta = nullptr;   // delta_scratch_floats
+  float* latent = nullptr;  // [head_pad]
 };
 
 /// A token of the running batch.
@@ -166,6 +167,7 @@ class CpuExecutor final : public backend::Executor {
   Result<const float*> given_logits();
   void run_operations(std::size_t first, std::size_t end);
   void run_op(const PackedOp& op, int worker);
+  void run_beside_attention(const PackedOp& op, int worker);
   void look_up(int worker);
   Operand operand(const PackedOp& op, const float* x, std::int64_t stride, std::int64_t rows,
                   std::int64_t writing, int worker);
@@ -205,6 +207,19 @@ class CpuExecutor final : public backend::Executor {
   void norm_add(const PackedOp& op, int worker);
   void norm_self(const PackedOp& op, int worker);
   void finish_hidden(const PackedOp& op, int worker);
+
+  // latent.cpp
+  void norm_latent(const PackedOp& op, int worker);
+  void latent_query(const PackedOp& op, int worker);
+  void latent_heads(const PackedOp& op, int worker);
+  void latent_head(const PackedOp& op, std::int64_t head, int worker);
+  void latent_values(const PackedOp& op, int worker);
+  void store_latent(const PackedOp& op, const Token& token, const float* from, float* row);
+  void put_head_row(const PackedOp& op, std::int64_t head, std::int64_t i, const float* from,
+                    std::int64_t n);
+  MatmulArgs head_product(const PackedOp& op, std::int64_t head, int worker) const;
+  void products_into(const PackedOp& op, const Operand& x, std::initializer_list<FloatRows> to,
+                     int worker);
 
   // states.cpp
   void norm_delta(const PackedOp& op, int worker);
@@ -263,7 +278,7 @@ class CpuExecutor final : public backend::Executor {
 
   std::int64_t head_pad_ = 0;
   std::int64_t x_stride_ = 0, a_stride_ = 0, f_stride_ = 0, q_stride_ = 0, logit_stride_ = 0;
-  std::int64_t k_stride_ = 0, e_stride_ = 0, m_stride_ = 0;
+  std::int64_t k_stride_ = 0, e_stride_ = 0, m_stride_ = 0, n_stride_ = 0;
   std::int64_t state_layers_ = 0, state_floats_ = 0;
   std::int64_t tile_cols_ = 0;
   std::int64_t row_blocks_ = 0;                    // from row to row, of the largest form
@@ -275,16 +290,19 @@ class CpuExecutor final : public backend::Executor {
   plan::Router router_ = plan::Router::kSoftmax;
   std::int64_t expert_groups_ = 1, expert_groups_used_ = 1;
 
-  float* x_ = nullptr;      // [batch][x_stride]
-  float* h_ = nullptr;      // [batch][x_stride]
-  float* q_ = nullptr;      // [batch][q_stride], heads head_pad apart
-  float* a_ = nullptr;      // [batch][a_stride]
-  float* f_ = nullptr;      // [batch][f_stride], or its rows in a form, q_stride bytes apart
-  float* e_ = nullptr;      // [batch * used][e_stride]: f of the experts
-  float* k_ = nullptr;      // [batch][k_stride]: keys that wait for their norm
-  float* m_ = nullptr;      // [batch][m_stride]: what a convolution goes over
-  float* z_ = nullptr;      // [batch][a_stride]: what gates rows of a
-  float* gates_ = nullptr;  // [batch][2][state_heads to 16]
+  float* x_ = nullptr;  // [batch][x_stride]
+  float* h_ = nullptr;  // [batch][x_stride]
+  float* q_ = nullptr;  // [batch][q_stride], heads head_pad apart
+  float* a_ = nullptr;  // [batch][a_stride]
+  float* f_ = nullptr;  // [batch][f_stride], or its rows in a form, q_stride bytes apart
+  float* e_ = nullptr;  // [batch * used][e_stride]: f of the experts
+  float* k_ = nullptr;  // [batch][k_stride]: keys that wait for their norm
+  float* m_ = nullptr;  // [batch][m_stride]: what a convolution goes over; of latent attention
+                        // what queries are made of, and heads' values
+  float* z_ = nullptr;  // [batch][a_stride]: what gates rows of a; latent numbers
+  float* n_ = nullptr;  // [heads][batch][n_stride]: each head's own rows
+  std::uint8_t* n_blocks_ = nullptr;  // the same in a form
+  float* gates_ = nullptr;            // [batch][2][state_heads to 16]
   Routing routing_;
   std::uint8_t* blocks_ = nullptr;  // [batch, or batch * used][row_blocks]
   float* wanted_ = nullptr;         // [logit_rows][x_stride]: rows of x that want logits
@@ -299,7 +317,7 @@ class CpuExecutor final : public backend::Executor {
   std::vector<std::int64_t> segment_first_;  // token of the batch
   backend::StateBook state_book_;
   std::vector<backend::StateBook::Halves> halves_;  // of the batch's segments
-  std::vector<std::int32_t> logit_tokens_;  // batch index of each logits row
+  std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
   std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
   bool hidden_wanted_ = false;
   std::atomic<std::int32_t> bad_token_{-1};  // of the batch: a number of its result is not finite

@@ -171,17 +171,21 @@ void CpuExecutor::run_op(const PackedOp& op, int worker) {
     case model::OpKind::kAttention:
       attend(op, worker);
       break;
+    case model::OpKind::kNormLatent:
+    case model::OpKind::kLatentQuery:
+    case model::OpKind::kLatentHeads:
+    case model::OpKind::kLatentValues:
     case model::OpKind::kNormDelta:
-      norm_delta(op, worker);
-      break;
     case model::OpKind::kDelta:
-      delta(op, worker);
-      break;
     case model::OpKind::kGateHeads:
-      gate_heads(worker);
+      run_beside_attention(op, worker);
       break;
     case model::OpKind::kOutAdd:
-      add_product(op, a_, a_stride_, worker);
+      if (shape_.latent > 0) {
+        add_product(op, m_, m_stride_, worker);
+      } else {
+        add_product(op, a_, a_stride_, worker);
+      }
       break;
     case model::OpKind::kNormGateUp:
       gate_up(op, worker);
@@ -213,6 +217,28 @@ void CpuExecutor::run_op(const PackedOp& op, int worker) {
     case model::OpKind::kExpertDownAdd:
       expert_down(op, worker);
       break;
+  }
+}
+
+/// What stands in attention's place, or around it, in some architectures.
+void CpuExecutor::run_beside_attention(const PackedOp& op, int worker) {
+  switch (op.kind) {
+    case model::OpKind::kNormLatent:
+      return norm_latent(op, worker);
+    case model::OpKind::kLatentQuery:
+      return latent_query(op, worker);
+    case model::OpKind::kLatentHeads:
+      return latent_heads(op, worker);
+    case model::OpKind::kLatentValues:
+      return latent_values(op, worker);
+    case model::OpKind::kNormDelta:
+      return norm_delta(op, worker);
+    case model::OpKind::kDelta:
+      return delta(op, worker);
+    case model::OpKind::kGateHeads:
+      return gate_heads(worker);
+    default:
+      CHECK_MSG(false, "an operation of run_op()");
   }
 }
 

@@ -104,9 +104,12 @@ class Loader {
     to_.head_pad_ = round_up(s.head_dim, kLanes);
     // A little more than needed, so that rows of a power of two do not fall into one cache set.
     to_.x_stride_ = round_up(s.width, kSpan) + kLanes;
-    const std::int64_t values = s.state_heads * s.state_value;
-    to_.a_stride_ = round_up(std::max(s.heads * s.head_dim, values), kSpan) + kLanes;
+    to_.a_stride_ = round_up(plan::attention_width(s), kSpan) + kLanes;
     to_.m_stride_ = round_up(plan::conv_width(s), kLanes) + kLanes;
+    if (s.latent > 0) {
+      to_.m_stride_ = round_up(std::max(s.q_latent, s.heads * s.head_value), kSpan) + kLanes;
+      to_.n_stride_ = round_up(std::max(s.latent, s.head_key - s.rope_dims), kSpan) + kLanes;
+    }
     if (s.attention_step > 0) {
       to_.state_layers_ = s.layers - plan::attention_layers(s);
       to_.state_floats_ = plan::state_floats(s);
@@ -124,8 +127,9 @@ class Loader {
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);
     to_.pairs_ = s.rope_dims / 2;
-    const std::int64_t widest = std::max({s.width, s.heads * s.head_dim, values, plan::dense_ff(s),
-                                          s.experts > 0 ? s.expert_ff : std::int64_t{0}});
+    const std::int64_t widest =
+        std::max({s.width, plan::attention_width(s), s.q_latent, s.heads * s.head_value,
+                  plan::dense_ff(s), s.experts > 0 ? s.expert_ff : std::int64_t{0}});
     to_.row_blocks_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
   }
 
@@ -191,8 +195,19 @@ class Loader {
       case OpKind::kEmbed:
       case OpKind::kGateHeads:
         return {};
+      case OpKind::kLatentQuery:
+      case OpKind::kLatentHeads: {
+        HF_TRY(out.norm, vector(op.w[0], op.w[0].rows, carver));
+        HF_TRY(out.matrix[0], matrix(op.w[1], op.w[1].rows / op.w[1].matrices, carver));
+        return {};
+      }
+      case OpKind::kLatentValues: {
+        HF_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows / op.w[0].matrices, carver));
+        return {};
+      }
       case OpKind::kDelta:
         return place_delta(op, out, carver);
+      case OpKind::kNormLatent:
       case OpKind::kNormDelta:
         HF_CHECKED(place_norm(op, out, carver));
         for (int i = 0; i < 4; ++i) {
@@ -469,8 +484,18 @@ class Loader {
       w.blocks = blocks(c, kPrivateRows);
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
       w.row = c.floats(to_.x_stride_);
+      if (to_.shape_.latent > 0) w.latent = c.floats(to_.head_pad_);
       if (to_.state_layers_ == 0) continue;
       w.delta = c.floats(delta_scratch_floats(to_.shape_.state_key, to_.shape_.state_value));
+    }
+    if (to_.shape_.latent > 0) {
+      const std::int64_t rows = batch * to_.shape_.heads;
+      const std::int64_t n = to_.n_stride_ - kLanes;
+      to_.m_ = c.floats(batch * to_.m_stride_);
+      to_.z_ = c.floats(batch * to_.a_stride_);
+      to_.n_ = c.floats(rows * to_.n_stride_);
+      to_.n_blocks_ = c.bytes(static_cast<std::size_t>(rows * (n / kActivationBlock + 1)) *
+                              sizeof(ActivationBlock));
     }
     if (to_.state_layers_ > 0) {
       to_.m_ = c.floats(batch * to_.m_stride_);

@@ -11,26 +11,9 @@ namespace holdfast::cpu {
 void CpuExecutor::norm_delta(const PackedOp& op, int worker) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
   const std::int64_t heads = round_up(shape_.state_heads, kLanes);
-  const FloatRows to[] = {
-      {m_, m_stride_}, {z_, a_stride_}, {gates_, 2 * heads}, {gates_ + heads, 2 * heads}};
-  std::int64_t panels = 0;
-  for (const PackedMatrix& m : op.matrix) panels += m.panels;
-  const std::int64_t per = piece_panels(panels, pool_.size());
-  MatmulArgs args = product(op.matrix[0], h, worker);
-  for_tiles(panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-    std::int64_t before = 0;  // panels of the matrices before
-    for (std::size_t i = 0; i < std::size(op.matrix); ++i) {
-      const PackedMatrix& m = op.matrix[i];
-      args.w = &m;
-      args.p0 = std::clamp<std::int64_t>(p0 - before, 0, m.panels);
-      args.p1 = std::clamp<std::int64_t>(p1 - before, 0, m.panels);
-      before += m.panels;
-      if (args.p0 == args.p1) continue;
-      args.y = to[i].at + args.p0 * kLanes;
-      args.y_stride = to[i].stride;
-      multiply(args, h.writing);
-    }
-  });
+  products_into(
+      op, h, {{m_, m_stride_}, {z_, a_stride_}, {gates_, 2 * heads}, {gates_ + heads, 2 * heads}},
+      worker);
 }
 
 float* CpuExecutor::state_of(std::int32_t state, std::int32_t layer) const {

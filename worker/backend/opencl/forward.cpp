@@ -46,6 +46,11 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
       return expert_down(op);
     case model::OpKind::kNormLogits:
       return logits(op);
+    case model::OpKind::kNormLatent:
+    case model::OpKind::kLatentQuery:
+    case model::OpKind::kLatentHeads:
+    case model::OpKind::kLatentValues:
+      CHECK_MSG(false, "refused by backend::load");
     case model::OpKind::kNormDelta:
       return norm_delta(op);
     case model::OpKind::kDelta:

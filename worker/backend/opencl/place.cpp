@@ -74,6 +74,11 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
     case OpKind::kExpertGateUp:
     case OpKind::kNormLogits:
       break;
+    case OpKind::kNormLatent:
+    case OpKind::kLatentQuery:
+    case OpKind::kLatentHeads:
+    case OpKind::kLatentValues:
+      CHECK_MSG(false, "refused by backend::load");
     case OpKind::kNormDelta:
       return place_norm_delta(op, out);
     case OpKind::kDelta:

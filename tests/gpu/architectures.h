@@ -1,0 +1,22 @@
+#pragma once
+// Which architectures devices run.
+
+#include <string>
+#include <vector>
+
+#include "ops/cli/synth_family.h"
+#include "shared/plan/family.h"
+
+namespace holdfast::gpu {
+
+/// All of `synth` but those with latent attention, which backend::load refuses.
+inline std::vector<std::string> architectures() {
+  std::vector<std::string> out = cli::synth_architectures();
+  std::erase_if(out, [](const std::string& name) {
+    const plan::Family* family = plan::find_family(name);
+    return family != nullptr && family->latent;
+  });
+  return out;
+}
+
+}  // namespace holdfast::gpu
