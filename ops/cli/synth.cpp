@@ -34,6 +34,8 @@ struct Preset {
   std::int64_t rope_dims = 0;  // 0: whole heads
   // Heads of the recurrent layers, three of four: of values, and of keys. Of 128 elements each.
   std::int64_t state_heads = 0, state_groups = 0;
+  // Latent attention: its numbers, and elements of a head's query and result.
+  std::int64_t latent = 0, head_key = 0, head_value = 0;
 };
 constexpr std::int64_t kStateDim = 128, kConvTaps = 4, kAttentionStep = 4;
 
@@ -110,6 +112,31 @@ constexpr Preset kPresets[] = {
      .rope_dims = 64,
      .state_heads = 16,
      .state_groups = 16},
+    {.name = "deepseek-v2-lite",
+     .architecture = "deepseek2",
+     .layers = 27,
+     .width = 2048,
+     .heads = 16,
+     .kv_heads = 1,
+     .ff = 10944,
+     .vocab = 102400,
+     .tied = false,
+     .rope_base = 1e4f,
+     .context = 163840,
+     .norm_eps = 1e-6f,
+     .qkv_bias = false,
+     .head_dim = 576,
+     .qk_norm = false,
+     .llama3_factor = 0,
+     .experts = 64,
+     .experts_used = 6,
+     .expert_ff = 1408,
+     .shared_ff = 2816,
+     .dense_layers = 1,
+     .rope_dims = 64,
+     .latent = 512,
+     .head_key = 192,
+     .head_value = 128},
 };
 
 const Preset* find_preset(std::string_view name) {
@@ -139,6 +166,9 @@ ModelShape shape_of(const Preset& p) {
   shape.expert_ff = p.expert_ff;
   shape.shared_ff = p.shared_ff;
   shape.dense_layers = p.dense_layers;
+  shape.latent = p.latent;
+  shape.head_key = p.head_key;
+  shape.head_value = p.head_value;
   if (p.state_heads > 0) {
     shape.attention_step = kAttentionStep;
     shape.state_heads = p.state_heads;
@@ -147,6 +177,36 @@ ModelShape shape_of(const Preset& p) {
     shape.conv_taps = kConvTaps;
   }
   return shape;
+}
+
+/// What recurrent layers and latent attention have beside the others.
+void set_other_layers(gguf::Writer& writer, const Preset& p) {
+  const std::string arch = std::string(p.architecture) + ".";
+  const auto set = [&](const char* key, std::int64_t v) {
+    writer.set_u32(arch + key, static_cast<std::uint32_t>(v));
+  };
+  if (p.state_heads > 0) {
+    set("full_attention_interval", kAttentionStep);
+    set("ssm.conv_kernel", kConvTaps);
+    set("ssm.inner_size", p.state_heads * kStateDim);
+    set("ssm.state_size", kStateDim);
+    set("ssm.time_step_rank", p.state_heads);
+    set("ssm.group_count", p.state_groups);
+    const auto sections = static_cast<std::int32_t>(p.rope_dims / 2);
+    writer.set_i32s(arch + "rope.dimension_sections", {sections, 0, 0, 0});
+  }
+  if (p.latent > 0) {
+    set("attention.kv_lora_rank", p.latent);
+    set("attention.key_length", p.head_dim);
+    set("attention.value_length", p.latent);
+    set("attention.key_length_mla", p.head_key);
+    set("attention.value_length_mla", p.head_value);
+    writer.set_f32(arch + "expert_weights_scale", 1);
+    writer.set_string(arch + "rope.scaling.type", "yarn");
+    writer.set_f32(arch + "rope.scaling.factor", 40);
+    set("rope.scaling.original_context_length", p.context / 40);
+    writer.set_f32(arch + "rope.scaling.yarn_log_multiplier", 0.0707f);
+  }
 }
 
 void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix& mix) {
@@ -165,7 +225,7 @@ void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix&
   writer.set_f32(arch + "rope.freq_base", p.rope_base);
   writer.set_f32(arch + "attention.layer_norm_rms_epsilon", p.norm_eps);
   set("vocab_size", p.vocab);
-  if (p.head_dim * p.heads != p.width || p.qk_norm) {
+  if (p.latent == 0 && (p.head_dim * p.heads != p.width || p.qk_norm)) {
     set("attention.key_length", p.head_dim);
     set("attention.value_length", p.head_dim);
   }
@@ -175,22 +235,12 @@ void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix&
     set("expert_used_count", p.experts_used);
     set("expert_feed_forward_length", p.expert_ff);
   }
-  if (p.state_heads > 0) {
-    set("full_attention_interval", kAttentionStep);
-    set("ssm.conv_kernel", kConvTaps);
-    set("ssm.inner_size", p.state_heads * kStateDim);
-    set("ssm.state_size", kStateDim);
-    set("ssm.time_step_rank", p.state_heads);
-    set("ssm.group_count", p.state_groups);
-    const auto sections = static_cast<std::int32_t>(p.rope_dims / 2);
-    writer.set_i32s(arch + "rope.dimension_sections", {sections, 0, 0, 0});
-  }
   if (p.shared_ff > 0) {
     set("expert_shared_feed_forward_length", p.shared_ff);
     set("expert_shared_count", p.shared_ff / p.expert_ff);
   }
-  if (p.dense_layers > 0) {
-    set("leading_dense_block_count", p.dense_layers);
+  if (p.dense_layers > 0) set("leading_dense_block_count", p.dense_layers);
+  if (p.groups > 1) {
     set("expert_group_count", p.groups);
     set("expert_group_used_count", p.groups_used);
     set("expert_gating_func", 2);
@@ -289,6 +339,7 @@ Result<void> synth(std::string_view shape_name, const std::string& out_path, std
   }
   gguf::Writer writer;
   set_hyper_parameters(writer, *preset, *mix);
+  set_other_layers(writer, *preset);
   set_synth_tokenizer(writer, preset->vocab);
   const MixModel model{preset->layers, preset->heads, preset->kv_heads, preset->tied,
                        preset->experts};
