@@ -81,9 +81,9 @@ TEST(Prefix, IsComputedOnceByThoseWhoComeTogetherOrLater) {
   }
 }
 
-TEST(Prefix, OfAConversationGoesOnWhereItEnded) {
-  ModelEngineConfig config = plain_config();
-  config.prefix_cache = true;
+/// Three turns of a conversation: each computes what was not there, but for whole pages of prompt and
+/// answer but the answer's last token.
+void expect_conversation_goes_on(const ModelEngineConfig& config) {
   TestEngine t(config);
   SequenceSpec spec;
   spec.key = 1;
@@ -98,12 +98,17 @@ TEST(Prefix, OfAConversationGoesOnWhereItEnded) {
     EXPECT_EQ(out[0], run_alone(spec, plain_config())) << turn;
     const std::uint64_t computed = t.engine->usage().prefill_tokens - before;
     before += computed;
-    // What was there is all whole pages of prompt and answer but the answer's last token.
     const std::size_t known = turn == 0 ? 0 : (spec.prompt.size() - 12) / 64 * 64;
     EXPECT_EQ(computed, spec.prompt.size() - known) << turn;
     spec.prompt.insert(spec.prompt.end(), out[0].ids.begin(), out[0].ids.end());
     for (int i = 0; i < 11; ++i) spec.prompt.push_back(3);
   }
+}
+
+TEST(Prefix, OfAConversationGoesOnWhereItEnded) {
+  ModelEngineConfig config = plain_config();
+  config.prefix_cache = true;
+  expect_conversation_goes_on(config);
 }
 
 TEST(Prefix, OfWholePagesIsComputedAgainToItsLastPage) {
@@ -311,25 +316,7 @@ TEST(States, AreKeptWhereTextsGoApart) {
 }
 
 TEST(States, OfAConversationGoOnWhereItEnded) {
-  TestEngine t(recurrent_config());
-  SequenceSpec spec;
-  spec.key = 1;
-  spec.max_tokens = 60;
-  spec.sampling.ignore_eos = true;
-  for (TokenId id = 0; id < 50; ++id) spec.prompt.push_back(id + 2);
-  std::uint64_t before = 0;
-  for (int turn = 0; turn < 3; ++turn) {
-    std::vector<Outcome> out(1);
-    ASSERT_TRUE(t.engine->add(spec).has_value());
-    while (!t.engine->idle()) gather(t.engine->step(), 1, out);
-    EXPECT_EQ(out[0], run_alone(spec, plain_config())) << turn;
-    const std::uint64_t computed = t.engine->usage().prefill_tokens - before;
-    before += computed;
-    const std::size_t known = turn == 0 ? 0 : (spec.prompt.size() - 12) / 64 * 64;
-    EXPECT_EQ(computed, spec.prompt.size() - known) << turn;
-    spec.prompt.insert(spec.prompt.end(), out[0].ids.begin(), out[0].ids.end());
-    for (int i = 0; i < 11; ++i) spec.prompt.push_back(3);
-  }
+  expect_conversation_goes_on(recurrent_config());
 }
 
 TEST(States, OfAPreemptedSequenceGoOnFromItsLastPage) {
