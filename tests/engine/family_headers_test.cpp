@@ -89,6 +89,7 @@ TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
       {"cohere2", {"logit_scale"}, {}},
       {"mistral3", {"attention.temperature_scale"}, {}},
       {"mistral3", {"rope.scaling.yarn_log_multiplier"}, {}, "yarn"},
+      {"deepseek2", {"rope.scaling.yarn_log_multiplier"}, {}, "yarn"},
       {"granite", {"logit_scale", "residual_scale", "embedding_scale", "attention.scale"}, {}},
       {"llama", {"rope.freq_base"}, {}, "none", 3},
       {"phi3", {"rope.scaling.attn_factor"}, {}, "longrope"},
@@ -258,6 +259,18 @@ TEST(Headers, WhatIsNotComputedIsRefusedByName) {
     w.set_i32s(prefix + "attention.sliding_window_pattern", {1});
   });
   refused("gpt2", "position_embd", number("context_length", 100'000));
+  refused("deepseek2", "attn_k_b", number("attention.head_count_kv", 2));
+  for (const char* key : {"attention.key_length", "attention.kv_lora_rank"}) {
+    refused("deepseek2", key, number(key, 40));
+  }
+  for (const char* arch : {"qwen35", "qwen35moe", "qwen3next"}) {
+    for (const char* key : {"full_attention_interval", "ssm.time_step_rank", "ssm.group_count",
+                            "ssm.inner_size", "ssm.state_size", "ssm.conv_kernel"}) {
+      refused(arch, key, number(key, 1'000'003));
+    }
+    refused(arch, "none of the", number("full_attention_interval", 200));
+    refused(arch, "ssm.group_count", number("ssm.group_count", 7));
+  }
 }
 
 }  // namespace
