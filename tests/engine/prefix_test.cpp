@@ -81,8 +81,8 @@ TEST(Prefix, IsComputedOnceByThoseWhoComeTogetherOrLater) {
   }
 }
 
-/// Three turns of a conversation: each computes what was not there, but for whole pages of prompt and
-/// answer but the answer's last token.
+/// Three turns of a conversation: each computes what was not there, but for whole pages of prompt
+/// and answer but the answer's last token.
 void expect_conversation_goes_on(const ModelEngineConfig& config) {
   TestEngine t(config);
   SequenceSpec spec;
