@@ -34,7 +34,7 @@ struct Product {
     args.p1 = m.packed.panels;
     args.x = x.data();
     args.x_stride = kIn;
-    if (const RowForm* form = kernels.row_form(m.packed.format); form != nullptr) {
+    if (const RowForm* form = kernels.row_form(m.packed.format, false); form != nullptr) {
       args.q_stride = (kIn / kActivationBlock + 1) * form->block_bytes;
       q.resize(static_cast<std::size_t>(rows * args.q_stride));
       for (std::int64_t r = 0; r < rows; ++r) {

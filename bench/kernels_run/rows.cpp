@@ -165,9 +165,11 @@ void register_rows() {
       add(std::string(one.name) + "/" + kernels->name,
           [=, &one](benchmark::State& state) { run_row(state, kernels, one); });
     }
-    const RowForm* form = kernels->row_form(Format::kQ8_0);
-    add(std::string("quantize/") + kernels->name,
-        [=](benchmark::State& state) { run_quantize(state, form); });
+    for (const bool coarse : {false, true}) {
+      const RowForm* form = kernels->row_form(Format::kQ8_0, coarse);
+      add(std::string(coarse ? "quantize_coarse/" : "quantize/") + kernels->name,
+          [=](benchmark::State& state) { run_quantize(state, form); });
+    }
   }
 }
 

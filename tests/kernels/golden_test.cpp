@@ -31,7 +31,8 @@ std::uint64_t hash_of(const std::vector<float>& values) {
 
 /// A product with each format of [first, last): bytes at random, scales from a few exact halves.
 /// Formats are added at the end, so that the hashes of the older ones stay.
-std::uint64_t products_hash(const Kernels& kernels, Format first, Format last) {
+std::uint64_t products_hash(const Kernels& kernels, Format first, Format last,
+                            bool coarse = false) {
   std::uint64_t all = 0;
   Integers in;
   for (int f = static_cast<int>(first); f < static_cast<int>(last); ++f) {
@@ -54,13 +55,16 @@ std::uint64_t products_hash(const Kernels& kernels, Format first, Format last) {
     }
     std::vector<float> x(3 * 272), y(3 * 32);
     for (float& v : x) v = in.number();
-    const RowForm* form = kernels.row_form(format);
+    const RowForm* form = kernels.row_form(format, coarse);
     const std::int64_t stride = form != nullptr ? 9 * form->block_bytes : 0;
     std::vector<std::uint8_t> q(static_cast<std::size_t>(3 * stride));
     for (int i = 0; i < 3 && form != nullptr; ++i) {
       form->make(x.data() + i * 272, 256, q.data() + i * stride);
     }
-    kernels.matmul({&m, 0, 2, x.data(), 272, q.data(), stride, 3, y.data(), 32, scratch.floats()});
+    MatmulArgs args = {&m, 0,        2,  x.data(),        272, q.data(), stride,
+                       3,  y.data(), 32, scratch.floats()};
+    args.coarse = coarse;
+    kernels.matmul(args);
     EXPECT_TRUE(kernels.all_finite(y.data(), 96)) << f;  // else the hash would mean little
     all = all * 31 + hash_of(y);
   }
@@ -194,7 +198,7 @@ std::uint64_t attention_hash(const Kernels& kernels, bool ranged = false,
 }
 
 TEST(Golden, BitsOfThisKernelsRev) {
-  ASSERT_STREQ(kKernelsRev, "r3");
+  ASSERT_STREQ(kKernelsRev, "r4");
   std::vector<std::string> families = runnable_families();
   for (const char* name : {"amx-emulated", "avx512bf16-emulated"}) {
     if (select_family(name).has_value()) families.emplace_back(name);
@@ -214,6 +218,10 @@ TEST(Golden, BitsOfThisKernelsRev) {
                                                                            ? 10742172175455271214u
                                                                            : 4874003963378768255u)
         << name;
+    if (!tiles && !pairs) {
+      EXPECT_EQ(products_hash(kernels, Format::kQ4_0, Format::kCount, true), 13753211434962424448u)
+          << name;
+    }
     EXPECT_EQ(rows_hash(kernels), 13375214565494981221u) << name;
     EXPECT_EQ(attention_hash(kernels), tiles ? 1130023753971131321u : 3826396074641930809u) << name;
     EXPECT_EQ(attention_hash(kernels, true), tiles ? 17694760274874551237u : 1345927400944552226u)

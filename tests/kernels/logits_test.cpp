@@ -1,8 +1,8 @@
 // Goal: every weight type and architecture computes what other implementations compute, and every
 // family, batch split, thread count and neighbour gives the same bits.
 // Method: the small models of the conformance data; their expected logits come from the dequantised
-// weights in float32 (README there). Activations of 15 bits must agree within a tenth of what the
-// project allows, float types as closely as float32 does.
+// weights in float32 (README there). Rows of 15 and 8 bits must agree within what the project
+// allows, float types as closely as float32 does.
 
 #include <gtest/gtest.h>
 
@@ -155,7 +155,7 @@ TEST(Logits, AgreeWithOtherImplementationsForEveryTypeAndArchitecture) {
       ASSERT_NE(executor, nullptr) << name;
       const auto tokens = static_cast<std::int32_t>(c.tokens.size());
       const double error = relative_error(run_chunks(*executor, c, 64, tokens), c);
-      double allowed = quantised(c) ? 1e-3 : 2e-5;
+      double allowed = quantised(c) ? 1e-2 : 2e-5;
       if (bfloat_products(family)) allowed = plain_floats(c) ? 1e-4 : 1e-2;
       if (name.rfind("qwen3", 0) == 0) allowed = 2e-3;
       EXPECT_LT(error, allowed) << name << " with " << executor->class_prefix();

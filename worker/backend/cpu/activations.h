@@ -1,8 +1,11 @@
 #pragma once
-// Activation rows as products with quantised weights take them: whole numbers of 15 bits with a
-// scale for every 32, x = scale * (128 * high + low). Products of such numbers with the weights'
-// codes are exact in 32 bits, whatever instruction adds them up; only what is done once for every
-// group of weights rounds. Against floats the error is 2^-15 of the largest of 32.
+// Activation rows as products with quantised weights take them: whole numbers with a scale for
+// every 32. Products of such numbers with the weights' codes are exact in 32 bits, whatever
+// instruction adds them up; only what is done once for every group of weights rounds.
+//
+// Fine rows have 15 bits, x = scale * (128 * high + low): against floats the error is 2^-15 of the
+// largest of 32. Coarse ones have 8, x = scale * high: half the products, and an error of 0.4 % of
+// a row, for products after which it matters least (load.cpp says which).
 
 #include <cstdint>
 
@@ -11,8 +14,9 @@ namespace holdfast::cpu {
 inline constexpr int kActivationBlock = 32;
 inline constexpr float kActivationMax = 16256;  // 127 * 128: high is at most 127, low in [-64, 63]
 
-/// 32 values of a row. Sums are over all of them, and over the first and the second half.
+/// 32 values of a fine row. Sums are over all of them, and over the first and the second half.
 struct ActivationBlock {
+  static constexpr bool kHasLow = true;
   std::int8_t high[kActivationBlock];
   std::int8_t low[kActivationBlock];
   float scale;             // largest magnitude / 16256; NaN if a value is not finite
@@ -20,8 +24,24 @@ struct ActivationBlock {
   float half_sum[2];       // scale * whole.half_sum
   std::int32_t whole_sum;  // of 128 * high + low
   std::int32_t whole_half_sum[2];
-  std::int32_t negative_sum;  // -whole_sum
+  std::int32_t start;  // of a sum over `high`, where codes are too large by 128: -whole_sum
 };
 static_assert(sizeof(ActivationBlock) == 96);
+
+/// 32 values of a coarse row: one line of the cache. Of kCoarseScales scales it has the one with
+/// the smallest sum of squared errors, the larger one of equals: that takes 8 % to 10 % off them.
+struct CoarseBlock {
+  static constexpr bool kHasLow = false;
+  std::int8_t high[kActivationBlock];
+  float scale;  // largest magnitude / (127 - i), i < kCoarseScales; NaN as above
+  float sum;
+  float half_sum[2];
+  std::int32_t whole_sum;  // of high
+  std::int32_t whole_half_sum[2];
+  std::int32_t start;  // -128 * whole_sum
+};
+static_assert(sizeof(CoarseBlock) == 64);
+inline constexpr int kCoarseMax = 127;
+inline constexpr int kCoarseScales = 8;
 
 }  // namespace holdfast::cpu

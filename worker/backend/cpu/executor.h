@@ -17,7 +17,7 @@
 namespace holdfast::cpu {
 
 /// Changed whenever the bits of any family change on any model (DESIGN: kernels-rev).
-inline constexpr char kKernelsRev[] = "r3";
+inline constexpr char kKernelsRev[] = "r4";
 
 /// Rows up to this many are normalised by every thread for itself, which saves a barrier.
 inline constexpr std::int64_t kPrivateRows = 4;
@@ -53,6 +53,7 @@ struct PackedOp {
   bool gated = false;       // kNormQkv: behind each head of q its gate
   bool neighbours = false;  // kDelta: plan::DeltaNet
   RowForms form;            // that its products want rows in
+  bool coarse = false;      // of the forms that there are, the one with 8 bits (activations.h)
   std::int64_t formed = 0;  // floats of a row, if they want any
   RowForms hands_on;        // kNormGateUp: the next operation's, which f gets as it is made
   bool handed = false;      // kDownAdd: its rows have their form, in the place of f
@@ -75,6 +76,7 @@ struct Operand {
   std::int64_t q_stride = 0;
   std::int64_t rows = 0;
   std::int64_t writing = 0;  // of them, the first ones: the others are of segments that read
+  bool coarse = false;       // PackedOp::coarse of whose product it is
 };
 
 /// Rows of floats, `stride` apart.

@@ -206,7 +206,7 @@ Operand CpuExecutor::slot_operand(const PackedOp& op, const float* x, std::int64
     form_row(op, routing_.slot_row[s] >= writing_, x + s * stride, blocks_ + s * q_bytes);
   }
   pool_.barrier();
-  return {x, stride, op.formed > 0 ? blocks_ : nullptr, q_bytes, all, writing};
+  return {x, stride, op.formed > 0 ? blocks_ : nullptr, q_bytes, all, writing, op.coarse};
 }
 
 /// `rows` of the slots' rows from `first` on: those of one expert, so ordered by token.

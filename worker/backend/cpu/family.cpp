@@ -84,7 +84,7 @@ std::vector<float> trial_product(const Kernels& kernels, Format format, std::int
       y(static_cast<std::size_t>(rows) * 48);
   for (float& v : x) v = static_cast<float>(static_cast<int>(next() & 0xffff) - 0x8000) * 0x1p-14f;
   std::vector<std::uint8_t> q(static_cast<std::size_t>(rows) * 8 * sizeof(ActivationBlock));
-  const RowForm& form = *kernels.row_form(format);
+  const RowForm& form = *kernels.row_form(format, false);
   const std::int64_t stride = 8 * form.block_bytes;
   for (std::int64_t i = 0; i < rows; ++i) {
     form.make(x.data() + i * 256, 256, q.data() + i * stride);
@@ -115,18 +115,18 @@ bool pairs_agree() {
   return agree;
 }
 
-/// Whether pairs of bfloat16s are multiplied twice as fast as floats: AMD's Zen 5 and what came
-/// after it. Intel's take both at one rate. By model, not by measuring: a class must not depend on
-/// a moment.
+/// Whether pairs of bfloat16s are multiplied twice as fast as floats: AMD's Zen 4 and what came
+/// after it, where there are any. Intel's take both at one rate. By model, not by measuring: a
+/// class must not depend on a moment.
 bool pairs_are_faster() {
   const std::uint32_t one = cpuid(1).eax;
   const std::uint32_t family = (one >> 8 & 15) + (one >> 20 & 255);
-  constexpr std::uint32_t kZen5 = 26;
-  return cpuid(0).ebx == kAuthenticAmd && family >= kZen5;
+  constexpr std::uint32_t kZen4 = 25;  // Zen 3's, too, which has no pairs
+  return cpuid(0).ebx == kAuthenticAmd && family >= kZen4;
 }
 
-// Measured with the 0.5B shape and one stream (docs/kernels.md).
-constexpr std::int64_t kReadForTiles = 16, kReadForPairs = 8;
+// Of the 0.5B shape and one stream (docs/kernels.md).
+constexpr std::int64_t kReadForTiles = 24, kReadForPairs = 16;
 
 /// avx512, with other kernels for the segments that read.
 Kernels avx512_and(const Kernels& reading, const char* name, const char* numerics,
@@ -214,10 +214,9 @@ std::vector<Family> families(WeightKinds weights = {}) {
       {kPairsEmulated, &avx512bf16_emulated_kernels, avx512},
       {kBothPairsEmulated, &avx512_pairs_emulated_kernels, avx512},
   };
-  if (pairs_are_faster() && (weights.quantised || weights.bf16)) {
-    const std::string_view best = weights.quantised ? "avx512+avx512bf16" : "avx512bf16";
+  if (pairs_are_faster() && weights.bf16 && !weights.quantised) {
     std::stable_partition(all.begin() + 1, all.end(),
-                          [&](const Family& family) { return family.name == best; });
+                          [](const Family& family) { return family.name == "avx512bf16"; });
   }
   // HOLDFAST_KERNELS puts a family first, for whoever does not force another one.
   const char* first = std::getenv("HOLDFAST_KERNELS");

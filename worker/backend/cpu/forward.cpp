@@ -295,7 +295,7 @@ Operand CpuExecutor::operand(const PackedOp& op, const float* x, std::int64_t st
     if (formed) form_row(op, i >= writing, (norm ? h : x) + i * stride, q + i * q_bytes);
   }
   if (!alone && (norm || formed)) pool_.barrier();
-  return {norm ? h : x, stride, formed ? q : nullptr, q_bytes, rows, writing};
+  return {norm ? h : x, stride, formed ? q : nullptr, q_bytes, rows, writing, op.coarse};
 }
 
 /// Of all tokens of the batch.
@@ -304,7 +304,7 @@ Operand CpuExecutor::token_operand(const PackedOp& op, const float* x, std::int6
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   if (!op.handed) return operand(op, x, stride, rows, writing_, worker);
   const auto* q = reinterpret_cast<const std::uint8_t*>(f_);
-  return {nullptr, 0, q, q_stride(op.form, op.formed), rows, writing_};
+  return {nullptr, 0, q, q_stride(op.form, op.formed), rows, writing_, op.coarse};
 }
 
 MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int worker) const {
@@ -315,6 +315,7 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int wor
   args.q = x.q;
   args.q_stride = x.q_stride;
   args.rows = x.rows;
+  args.coarse = x.coarse;
   args.scratch = workers_[static_cast<std::size_t>(worker)].unpack;
   return args;
 }

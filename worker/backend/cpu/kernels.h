@@ -49,6 +49,7 @@ struct MatmulArgs {
   const PackedMatrix* next = nullptr;
   std::int64_t next_p0 = 0;
   std::int64_t next_p1 = 0;
+  bool coarse = false;                // which of the forms q's rows have
   bool one_run = reads_in_one_run();  // few rows take one panel after the other
 };
 
@@ -167,8 +168,9 @@ struct Kernels {
   /// for segments that write and those that read.
   const char* numerics;
   void (*matmul)(const MatmulArgs& args);
-  /// What products with such weights take as `q`, in place of `x`; null: the floats.
-  const RowForm* (*row_form)(Format format);
+  /// What products with such weights take as `q`, in place of `x`; null: the floats. `coarse`: for
+  /// products with MatmulArgs::coarse; families that have one form give that.
+  const RowForm* (*row_form)(Format format, bool coarse);
   /// out[cols] of one row.
   void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);
   /// out = x / sqrt(mean(x^2) + eps) * w; all zero-padded to 16.

@@ -78,6 +78,7 @@ MatmulArgs CpuExecutor::head_product(const PackedOp& op, std::int64_t head, int 
   x.q = op.formed > 0 ? n_blocks_ + head * rows * bytes : nullptr;
   x.q_stride = bytes;
   x.rows = rows;
+  x.coarse = op.coarse;
   MatmulArgs args = product(op.matrix[0], x, worker);
   const std::int64_t each = op.matrix[0].panels / shape_.heads;
   args.p0 = head * each;

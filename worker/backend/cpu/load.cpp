@@ -154,7 +154,7 @@ class Loader {
       packed.scale = static_cast<float>(op.scale);
       packed.cap = static_cast<float>(op.cap);
       HF_CHECKED(place_op(op, packed, carver));
-      choose_form(packed);
+      choose_form(packed, op.layer);
       to_.ops_.push_back(packed);
     }
     for (std::size_t i = 1; i < to_.ops_.size(); ++i) hand_on(to_.ops_[i - 1], to_.ops_[i]);
@@ -167,12 +167,29 @@ class Loader {
   /// What the products of an operation want; those that want floats take no notice of it.
   static const RowForm* form_of(const PackedOp& op, const Kernels& kernels) {
     for (const PackedMatrix& m : op.matrix) {
-      const RowForm* form = m.panels > 0 ? kernels.row_form(m.format) : nullptr;
+      const RowForm* form = m.panels > 0 ? kernels.row_form(m.format, op.coarse) : nullptr;
       if (form != nullptr) return form;
     }
     return nullptr;
   }
-  void choose_form(PackedOp& op) const {
+  /// Products whose rows have 8 bits where there is such a form: the large ones, but for those of
+  /// the first layers, whose errors all others pass on (docs/kernels.md).
+  static bool is_coarse(OpKind kind, std::int32_t layer) {
+    constexpr std::int32_t kFineLayers = 2;
+    switch (kind) {
+      case OpKind::kNormLogits:
+        return true;
+      case OpKind::kNormGateUp:
+      case OpKind::kDownAdd:
+      case OpKind::kExpertGateUp:
+      case OpKind::kExpertDownAdd:
+        return layer >= kFineLayers;
+      default:
+        return false;
+    }
+  }
+  void choose_form(PackedOp& op, std::int32_t layer) const {
+    op.coarse = is_coarse(op.kind, layer);
     op.form = {form_of(op, to_.kernels_), form_of(op, to_.reading_)};
     if (op.form.writing == nullptr && op.form.reading == nullptr) return;
     for (const PackedMatrix& m : op.matrix) {

@@ -93,6 +93,23 @@ HF_INLINE float lane_sum(V v) {
 HF_INLINE float lane_max(V v) {
   return fold_lanes(v, MaxLanes());
 }
+/// Each step of the tree for all of them at once: halves of two, quarters of four, and so on.
+HF_INLINE void eight_lane_sums(const V (&v)[8], float (&sums)[8]) {
+  V half[4], quarter[2];
+  HF_UNROLL for (int i = 0; i < 4; ++i) {
+    half[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44),
+                            _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
+  }
+  HF_UNROLL for (int i = 0; i < 2; ++i) {
+    quarter[i] = _mm512_add_ps(_mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0x88),
+                               _mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0xdd));
+  }
+  const V two = _mm512_add_ps(_mm512_shuffle_ps(quarter[0], quarter[1], 0x44),
+                              _mm512_shuffle_ps(quarter[0], quarter[1], 0xee));
+  alignas(64) float all[16];
+  _mm512_store_ps(all, _mm512_add_ps(two, _mm512_movehdup_ps(two)));
+  HF_UNROLL for (int i = 0; i < 4; ++i) sums[i] = all[4 * i], sums[4 + i] = all[4 * i + 2];
+}
 
 #define HF_OWN_SCALE 1
 /// As lanes.inc has it: VSCALEFPS rounds once too.
