@@ -37,6 +37,7 @@ class TinyModel {
     write_experts(w);
     write_states(w);
     write_latent(w);
+    write_uneven(w);
     if (f_.encoder) {
       w.set_bool(key("attention.causal"), false);
       w.set_u32(key("pooling_type"), static_cast<std::uint32_t>((seed_ + 1) % 4));
@@ -110,10 +111,11 @@ class TinyModel {
     if (f_.logit_factor) s_.tied_embeddings = true;
     draw_states();
     draw_latent();
+    draw_uneven();
     if (f_.rope == plan::RopeStyle::kNone) return;
     if (f_.latent) return;
     s_.rope_dims = s_.head_dim;
-    if (!plain() && seed_ % 3 == 1 && !f_.temperature) s_.rope_dims = s_.head_dim / 4 * 2;
+    if (!plain() && seed_ % 3 == 1 && !f_.temperature && !f_.uneven) s_.rope_dims = s_.head_dim / 4 * 2;
   }
 
   bool is_one_of(std::initializer_list<std::string_view> names) const {
@@ -137,7 +139,7 @@ class TinyModel {
     d_.position_rows = f_.positions ? s_.context : 0;
     d_.type_rows = f_.token_types ? 2 : 0;
     if (windows) d_.window = plain() ? 20 : draw(3, 70);
-    if (!experts) return;
+    if (!experts || f_.experts_beside) return;
     s_.experts = plain() ? 4 : draw(3, 9);
     s_.experts_used = plain() ? 2 : draw(1, 3);
     if (f_.expert_groups) {  // so many of each two, three or four groups
@@ -162,7 +164,9 @@ class TinyModel {
   void draw_scaling(std::string_view scaling) {
     if (s_.rope_dims == 0) return;
     const auto names = synth_scalings();
-    const std::string pick = scaling.empty() ? names[seed_ % names.size()] : std::string(scaling);
+    const std::string pick = f_.uneven         ? "llama3"  // by the file's own numbers
+                             : scaling.empty() ? names[seed_ % names.size()]
+                                               : std::string(scaling);
     plan::RopeSpec& r = d_.rope;
     r.base = plain() || seed_ % 2 == 0 ? 10000 : 1000;
     if (pick == "linear") r.scaling = RopeScaling::kLinear;
@@ -182,11 +186,11 @@ class TinyModel {
     if (s_.left_layers > 0) set("nextn_predict_layers", s_.left_layers);
     set("context_length", s_.context);
     set("embedding_length", s_.width);
-    set("feed_forward_length", s_.ff);
+    if (!f_.uneven) set("feed_forward_length", s_.ff);
     set("attention.head_count", s_.heads);
-    set("attention.head_count_kv", s_.kv_heads);
+    if (!f_.uneven) set("attention.head_count_kv", s_.kv_heads);
     set("vocab_size", s_.vocab);
-    if (!f_.latent && (s_.width != s_.heads * s_.head_dim || seed_ % 2 == 1)) {
+    if (!f_.latent && !f_.uneven && (s_.width != s_.heads * s_.head_dim || seed_ % 2 == 1)) {
       set("attention.key_length", s_.head_dim);
       set("attention.value_length", s_.head_dim);
     }
@@ -196,7 +200,7 @@ class TinyModel {
   }
 
   void write_attention(gguf::Writer& w) const {
-    if (d_.window > 0) {
+    if (d_.window > 0 && !f_.uneven) {
       w.set_u32(key("attention.sliding_window"), static_cast<std::uint32_t>(d_.window));
     }
     if (f_.attention_cap > 0) w.set_f32(key("attn_logit_softcapping"), 2.5f);
@@ -262,6 +266,68 @@ class TinyModel {
     w.set_f32(key("rope.scaling.yarn_log_multiplier"), 0.0707f);
   }
 
+  /// Gemma 4's: by the seed with experts, with keys for values where no window is, with inputs of
+  /// each layer's own and layers that read others' pages.
+  void draw_uneven() {
+    if (!f_.uneven) return;
+    constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
+    constexpr std::int64_t kOddHeadDims[] = {6, 10, 18, 22, 34, 50};
+    s_.layers = plain() ? 6 : draw(4, 9);
+    s_.heads = plain() ? 4 : 6;
+    s_.kv_heads = plain() ? 1 : draw(1, 3);
+    s_.window_kv_heads = plain() ? 2 : draw(1, 3);
+    s_.window_head_dim = plain() ? 16 : (odd() ? kOddHeadDims : kHeadDims)[draw(0, 5)];
+    s_.window_rope_dims = s_.window_head_dim;
+    s_.has_rope_freqs = true;
+    if (wants_experts()) {
+      s_.experts = draw(3, 9);
+      s_.experts_used = draw(1, 3);
+      s_.expert_ff = rows(3, 10);
+      s_.shared_ff = s_.ff;
+      d_.gate_up_experts = true;
+    } else {
+      s_.layer_input = plain() ? 16 : odd() ? draw(5, 40) : 8 * draw(1, 5);
+      s_.sharing_layers = plain() ? 2 : draw(0, s_.layers - 3);
+    }
+    d_.layer_scale = seed_ % 4 != 1;
+    for (std::int64_t l = 0; l < s_.layers; ++l) {
+      d_.windowed.push_back(l % 3 != 2);
+      const bool own = plan::has_own_pages(s_, l);
+      s_.window_layers += own && d_.windowed.back() ? 1 : 0;
+      d_.ff.push_back(own || wants_experts() ? s_.ff : 2 * s_.ff);
+      d_.keys_for_values.push_back(seed_ % 2 == 1 && !d_.windowed.back());
+    }
+  }
+  bool wants_experts() const { return f_.experts_beside && seed_ % 3 == 1; }
+
+  void write_uneven(gguf::Writer& w) const {
+    if (!f_.uneven) return;
+    const auto set = [&](const char* suffix, std::int64_t v) {
+      w.set_u32(key(suffix), static_cast<std::uint32_t>(v));
+    };
+    const auto set_each = [&](const char* suffix, auto number_of) {
+      std::vector<std::int32_t> all;
+      for (std::int64_t l = 0; l < s_.layers; ++l) {
+        all.push_back(static_cast<std::int32_t>(number_of(static_cast<std::size_t>(l))));
+      }
+      w.set_i32s(key(suffix), all);
+    };
+    set_each("feed_forward_length", [&](std::size_t l) { return d_.ff[l]; });
+    set_each("attention.head_count_kv",
+             [&](std::size_t l) { return d_.windowed[l] ? s_.window_kv_heads : s_.kv_heads; });
+    w.set_bools(key("attention.sliding_window_pattern"), d_.windowed);
+    set("attention.sliding_window", d_.window);
+    set("attention.key_length", s_.head_dim);
+    set("attention.value_length", s_.head_dim);
+    set("attention.key_length_swa", s_.window_head_dim);
+    set("attention.value_length_swa", s_.window_head_dim);
+    set("rope.dimension_count_swa", s_.window_rope_dims);
+    w.set_f32(key("rope.freq_base_swa"), 5000);
+    set("attention.shared_kv_layers", s_.sharing_layers);
+    set("embedding_length_per_layer_input", s_.layer_input);
+    if (s_.experts > 0) set("expert_feed_forward_length", s_.expert_ff);
+  }
+
   void draw_states() {
     if (f_.delta == plan::DeltaNet::kNone) return;
     s_.attention_step = plain() ? 4 : draw(2, 4);
@@ -318,13 +384,15 @@ class TinyModel {
     const std::uint64_t seed = seed_;
     return [tensor, type, seed](const gguf::Writer::Sink& sink) -> Result<void> {
       FastRandom random(seed, tensor.name);
-      const bool norm = tensor.name.ends_with("norm.weight");
+      const bool norm = tensor.name.find("norm") != std::string::npos &&
+                        tensor.name.ends_with(".weight") && !tensor.is_matrix();
       if (tensor.name.starts_with("rope_f")) {
         std::vector<float> factors(tensor.dims[0]);
         for (float& f : factors) f = 1 + std::abs(2 * random.normal());
         return sink(std::as_bytes(std::span(factors)));
       }
-      if (norm) return random_vector(tensor.dims[0], 1.0f, 0.2f, random, sink);
+      const bool factor = tensor.name.ends_with(".scale") || tensor.name.ends_with("_scale.weight");
+      if (norm || factor) return random_vector(tensor.dims[0], 1.0f, 0.2f, random, sink);
       // Decays of 0.5 to 1 a token.
       if (tensor.name.ends_with(".ssm_a")) {
         return random_vector(tensor.dims[0], -0.3f, 0.1f, random, sink);
@@ -380,7 +448,7 @@ Result<void> synth_family(std::string_view architecture, const std::string& out_
   if (!mix) return usage("type", type, quant_mix_names());
   const bool some_have_none = family->name == "exaone4" && seed % 2 == 1;
   const bool windows =
-      mistral || (family->window_period > 0 && family->name != "llama" && !some_have_none);
+      mistral || family->uneven || (family->window_period > 0 && family->name != "llama" && !some_have_none);
   const TinyModel model(*family, windows, mixtral || family->experts == Use::kMust, seed, scaling);
   gguf::Writer writer;
   model.write_keys(writer, architecture, *mix);

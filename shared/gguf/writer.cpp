@@ -224,6 +224,12 @@ void Writer::set_i32s(std::string_view key, const std::vector<std::int32_t>& v) 
   put(values_, key, std::move(out));
 }
 
+void Writer::set_bools(std::string_view key, const std::vector<bool>& v) {
+  std::string out = array_head(ValueType::kBool, v.size());
+  for (const bool x : v) append(out, static_cast<std::uint8_t>(x ? 1 : 0));
+  put(values_, key, std::move(out));
+}
+
 void Writer::copy_key(const File& from, std::string_view key) {
   const ByteSpan raw = from.raw_value(key);
   CHECK_MSG(!raw.empty(), "copy_key of a key that is not there");

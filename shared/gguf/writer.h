@@ -22,6 +22,7 @@ class Writer {
   void set_strings(std::string_view key, const std::vector<std::string>& v);
   void set_floats(std::string_view key, const std::vector<float>& v);
   void set_i32s(std::string_view key, const std::vector<std::int32_t>& v);
+  void set_bools(std::string_view key, const std::vector<bool>& v);
   /// Setting a key again replaces its value and keeps its place.
   /// Copies one key with its type and value; CHECKs that it is there.
   void copy_key(const File& from, std::string_view key);

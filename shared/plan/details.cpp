@@ -26,7 +26,7 @@ constexpr Refused kRefused[] = {
     {"attention.temperature_scale", 0, 0, &Family::temperature},
     {"attention.q_lora_rank", 0, 0, &Family::latent},
     {"attention.kv_lora_rank", 0, 0, &Family::latent},
-    {"attention.shared_kv_layers", 0},
+    {"attention.shared_kv_layers", 0, 0, &Family::uneven},
     {"attention.relative_buckets_count", 0},
     {"use_parallel_residual", 0},
     {"router_logit_softcapping", 0},
@@ -39,7 +39,7 @@ constexpr Refused kRefused[] = {
     {"rope.scaling.alpha", 0},
     {"rope.scaling.yarn_log_multiplier", 0, 0, &Family::temperature, &Family::latent},
     {"embedding_length_out", 0},
-    {"embedding_length_per_layer_input", 0},
+    {"embedding_length_per_layer_input", 0, 0, &Family::layer_inputs},
     {"rescale_every_n_layers", 0}};
 
 class DetailsReader {
@@ -56,6 +56,7 @@ class DetailsReader {
     HF_CHECKED(read_scales());
     HF_CHECKED(read_rope());
     HF_CHECKED(read_window());
+    HF_CHECKED(read_uneven());
     HF_CHECKED(read_experts());
     HF_CHECKED(read_groups());
     HF_CHECKED(read_pooling());
@@ -93,12 +94,15 @@ class DetailsReader {
       if (value.value_or(want) == want) return {};
       return unsupported_key(suffix, "differs from that of the other layers");
     };
-    HF_CHECKED(same("attention.key_length_swa", shape_.head_dim));
-    HF_CHECKED(same("attention.value_length_swa", shape_.head_dim));
+    if (!family_.uneven) {
+      HF_CHECKED(same("attention.key_length_swa", shape_.head_dim));
+      HF_CHECKED(same("attention.value_length_swa", shape_.head_dim));
+      HF_CHECKED(same("rope.dimension_count_swa", shape_.rope_dims));
+    }
     if (file_.has(keys_.key("rope.dimension_sections")) && !family_.rope_sections) {
       return unsupported_key("rope.dimension_sections", "is not supported");
     }
-    return same("rope.dimension_count_swa", shape_.rope_dims);
+    return {};
   }
   static std::string printable_number(double value) {
     const auto whole = static_cast<std::int64_t>(value);
@@ -124,7 +128,7 @@ class DetailsReader {
   }
 
   Result<void> read_scales() {
-    HF_TRY(out_.attention_scale, keys_.find_float("attention.scale", 0));
+    HF_TRY(out_.attention_scale, keys_.find_float("attention.scale", family_.attention_scale));
     if (family_.latent) {
       out_.attention_scale = 1 / std::sqrt(static_cast<double>(shape_.head_key));
     }
@@ -159,6 +163,7 @@ class DetailsReader {
     HF_TRY(const bool finetuned, keys_.find_bool("rope.scaling.finetuned", true));
     rotates_ = family_.rope != RopeStyle::kNone && !(family_.scale_keys && !finetuned);
     r.base = shape_.rope_base;
+    r.dims = shape_.rope_dims;
     HF_TRY(const double old_factor, keys_.find_float("rope.scale_linear", 1));
     HF_TRY(r.factor, keys_.find_float("rope.scaling.factor", old_factor));
     if (r.factor == 0) r.factor = 1;
@@ -173,10 +178,32 @@ class DetailsReader {
     HF_CHECKED(read_temperature());
     if (r.magnitude == 0) r.magnitude = 1;
     out_.window_rope = r;
-    if (family_.window_rope_unscaled) out_.window_rope = RopeSpec{.base = r.base};
+    if (family_.window_rope_unscaled) out_.window_rope = RopeSpec{.base = r.base, .dims = r.dims};
     if (family_.window_rope_base > 0) out_.window_rope.base = family_.window_rope_base;
     HF_TRY(const double swa, keys_.find_float("rope.freq_base_swa", 0));
     if (swa > 0) out_.window_rope.base = swa;
+    return {};
+  }
+
+  /// What is of each layer, and the rotation of windowed ones.
+  Result<void> read_uneven() {
+    if (!family_.uneven) return {};
+    HF_TRY(out_.ff, keys_.find_each("feed_forward_length", kFf, shape_.layers));
+    const char* suffix = "rope.dimension_count_swa";
+    HF_TRY(const auto dims, keys_.find_int(suffix, kHeadDim));
+    out_.window_rope.dims = dims.value_or(shape_.window_head_dim);
+    if (out_.window_rope.dims > shape_.window_head_dim || out_.window_rope.dims % 2 != 0) {
+      return keys_.invalid("key \"" + keys_.key(suffix) + "\" is " +
+                           std::to_string(out_.window_rope.dims) +
+                           ", expected an even number up to " +
+                           std::to_string(shape_.window_head_dim));
+    }
+    for (std::int64_t l = 0; l < shape_.layers; ++l) {
+      const std::string name = "blk." + std::to_string(l) + ".attn_v.weight";
+      out_.keys_for_values.push_back(!has(name.c_str()));
+    }
+    out_.layer_scale = family_.layer_scale && has("blk.0.layer_output_scale.weight");
+    out_.gate_up_experts = has("blk.0.ffn_gate_up_exps.weight");
     return {};
   }
 
@@ -367,6 +394,15 @@ class DetailsReader {
 };
 
 }  // namespace
+
+std::int64_t pages_of_layer(const ModelShape& shape, const Details& details, std::int64_t layer) {
+  if (has_own_pages(shape, layer)) return layer;
+  const auto windowed = [&](std::int64_t l) { return details.windowed[static_cast<std::size_t>(l)]; };
+  for (std::int64_t l = shape.layers - shape.sharing_layers - 1; l >= 0; --l) {
+    if (windowed(l) == windowed(layer)) return l;
+  }
+  return -1;
+}
 
 Result<Details> read_details(const gguf::File& file, const ModelShape& shape) {
   return DetailsReader(file, shape).run();

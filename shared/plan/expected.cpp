@@ -48,11 +48,7 @@ Result<void> check_one(const gguf::File& file, const ExpectedTensor& want) {
 class Lister {
  public:
   Lister(const ModelShape& shape, const Details& details)
-      : s_(shape),
-        d_(details),
-        f_(*details.family),
-        q_(shape.heads * shape.head_dim),
-        kv_(shape.kv_heads * shape.head_dim) {}
+      : s_(shape), d_(details), f_(*details.family) {}
 
   std::vector<ExpectedTensor> run() {
     add("token_embd.weight", {s_.width, s_.vocab});
@@ -61,6 +57,11 @@ class Lister {
     if (f_.embedding_norm) norm("token_embd_norm", s_.width);
     if (!f_.encoder) norm("output_norm", s_.width);
     if (!f_.encoder && !s_.tied_embeddings) add("output.weight", {s_.width, s_.vocab});
+    if (s_.layer_input > 0) {
+      add("per_layer_token_embd.weight", {s_.layer_input * s_.layers, s_.vocab});
+      add("per_layer_model_proj.weight", {s_.width, s_.layer_input * s_.layers});
+      add("per_layer_proj_norm.weight", {s_.layer_input});
+    }
     if (s_.has_rope_freqs) add("rope_freqs.weight", {s_.rope_dims / 2});
     if (d_.rope.scaling == RopeScaling::kLongrope) {
       add("rope_factors_long.weight", {s_.rope_dims / 2});
@@ -68,12 +69,15 @@ class Lister {
     }
     for (std::int64_t i = 0; i < s_.layers; ++i) {
       layer_ = "blk." + std::to_string(i) + ".";
+      at_ = i;
       if (s_.latent > 0) {
         latent_attention();
       } else {
         is_recurrent(s_, i) ? delta() : attention();
       }
       s_.experts > 0 && i >= s_.dense_layers ? experts() : feed_forward();
+      if (s_.layer_input > 0) layer_input();
+      if (d_.layer_scale) add("layer_output_scale.weight", {1});
       layer_.clear();
     }
     return std::move(out_);
@@ -100,28 +104,40 @@ class Lister {
   }
 
   void attention() {
+    const KvHeads heads = heads_of_layer(s_, d_, at_);
+    const std::int64_t q = s_.heads * heads.head_dim, kv = heads.heads * heads.head_dim;
     if (f_.pre_norm) norm("attn_norm", s_.width);
     if (d_.fused_qkv) {
-      linear("attn_qkv", s_.width, q_ + 2 * kv_, s_.qkv_bias);
+      linear("attn_qkv", s_.width, q + 2 * kv, s_.qkv_bias);
     } else {
-      add("attn_q.weight", {s_.width, f_.gated_heads ? 2 * q_ : q_});
-      add("attn_k.weight", {s_.width, kv_});
-      add("attn_v.weight", {s_.width, kv_});
+      add("attn_q.weight", {s_.width, f_.gated_heads ? 2 * q : q});
+      if (has_own_pages(s_, at_)) keys_and_values(kv);
       if (s_.qkv_bias) {
-        add("attn_q.bias", {q_});
-        add("attn_k.bias", {kv_});
-        add("attn_v.bias", {kv_});
+        add("attn_q.bias", {q});
+        add("attn_k.bias", {kv});
+        add("attn_v.bias", {kv});
       }
     }
     if (s_.qk_norm) {
       const bool row = f_.qk_norm == QkNorm::kRow;
-      add("attn_q_norm.weight", {row ? q_ : s_.head_dim});
-      add("attn_k_norm.weight", {row ? kv_ : s_.head_dim});
+      add("attn_q_norm.weight", {row ? q : heads.head_dim});
+      if (has_own_pages(s_, at_)) add("attn_k_norm.weight", {row ? kv : heads.head_dim});
     }
     if (f_.sinks) add("attn_sinks.weight", {s_.heads});
-    linear("attn_output", q_, s_.width, d_.out_bias);
+    linear("attn_output", q, s_.width, d_.out_bias);
     if (f_.branch_norm) norm("post_attention_norm", s_.width);
     if (f_.sum_norm) norm("attn_output_norm", s_.width);
+  }
+
+  void keys_and_values(std::int64_t rows) {
+    add("attn_k.weight", {s_.width, rows});
+    if (!has_keys_for_values(d_, at_)) add("attn_v.weight", {s_.width, rows});
+  }
+
+  void layer_input() {
+    add("inp_gate.weight", {s_.width, s_.layer_input});
+    add("proj.weight", {s_.layer_input, s_.width});
+    norm("post_norm", s_.width);
   }
 
   void latent_attention() {
@@ -164,14 +180,34 @@ class Lister {
   }
 
   void feed_forward() {
+    const std::int64_t ff = ff_of_layer(s_, d_, at_);
     ffn_norm();
-    if (f_.gated && !f_.fused_gate_up) linear("ffn_gate", s_.width, s_.ff, d_.gate_bias);
-    linear("ffn_up", s_.width, f_.fused_gate_up ? 2 * s_.ff : s_.ff, d_.ffn_bias);
-    linear("ffn_down", s_.ff, s_.width, d_.ffn_bias);
+    if (f_.gated && !f_.fused_gate_up) linear("ffn_gate", s_.width, ff, d_.gate_bias);
+    linear("ffn_up", s_.width, f_.fused_gate_up ? 2 * ff : ff, d_.ffn_bias);
+    linear("ffn_down", ff, s_.width, d_.ffn_bias);
     after();
   }
 
+  /// With a feed-forward beside them, that of any layer.
+  void experts_beside() {
+    feed_forward();
+    norm("post_ffw_norm_1", s_.width);
+    norm("pre_ffw_norm_2", s_.width);
+    norm("post_ffw_norm_2", s_.width);
+    add("ffn_gate_inp.weight", {s_.width, s_.experts});
+    add("ffn_gate_inp.scale", {s_.width});
+    if (d_.gate_up_experts) {
+      of_experts("ffn_gate_up_exps", s_.width, 2 * s_.expert_ff);
+    } else {
+      of_experts("ffn_gate_exps", s_.width, s_.expert_ff);
+      of_experts("ffn_up_exps", s_.width, s_.expert_ff);
+    }
+    of_experts("ffn_down_exps", s_.expert_ff, s_.width);
+    add("ffn_down_exps.scale", {s_.experts});
+  }
+
   void experts() {
+    if (f_.experts_beside) return experts_beside();
     ffn_norm();
     linear("ffn_gate_inp", s_.width, s_.experts, f_.expert_bias);
     if (d_.choice_bias) add("exp_probs_b.bias", {s_.experts});
@@ -195,9 +231,8 @@ class Lister {
   const ModelShape& s_;
   const Details& d_;
   const Family& f_;
-  std::int64_t q_;
-  std::int64_t kv_;
   std::string layer_;
+  std::int64_t at_ = 0;
   std::vector<ExpectedTensor> out_;
 };
 

@@ -22,7 +22,7 @@ struct ExpectedTensor {
 
 /// Every tensor of the model, in file order: embedding, output norm, output unless tied, layers.
 /// Reads the sizes and flags of `shape`; of `details` the family, fused_qkv, the biases, the rows
-/// of positions and types, and whether the scaling is longrope.
+/// of positions and types, whether the scaling is longrope, and what layers differ in.
 std::vector<ExpectedTensor> expected_tensors(const ModelShape& shape, const Details& details);
 
 /// Each expected tensor is there with its shape and a type that has a float meaning, and there is
@@ -30,7 +30,8 @@ std::vector<ExpectedTensor> expected_tensors(const ModelShape& shape, const Deta
 Result<void> check_tensors(const gguf::File& file, const ModelShape& shape, const Details& details);
 
 /// Bytes of the file's weights once packed. The tensors must have been checked.
-std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape);
+std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape,
+                             const Details& details);
 
 /// "256 x 320"
 std::string dims_text(const gguf::TensorInfo& tensor);

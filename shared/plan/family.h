@@ -74,6 +74,7 @@ struct Family {
   bool temperature = false;  // key attention.temperature_scale: far queries count for more
   double attention_cap = 0;  // where the header has none
   double logit_cap = 0;
+  double attention_scale = 0;  // where the header has none; 0 = 1/√head_dim
   std::int64_t wide_scale_layers = 0;  // with that many layers scores are divided by √(width/heads)
   // Experts.
   Use experts = Use::kNo;
@@ -91,7 +92,15 @@ struct Family {
   /// Latent attention (DeepSeek-V2, arXiv 2405.04434), with the products that go from a head to the
   /// latent numbers and back: attn_k_b, attn_v_b.
   bool latent = false;
-  bool gated_heads = false;  // attn_q has a gate behind each head: its output times a sigmoid
+  /// Windowed layers have heads and rotations of their own (keys attention.*_swa, rope.*_swa), any
+  /// layer its own feed_forward_length; the last ones may read the pages of earlier ones of their
+  /// kind (key attention.shared_kv_layers); without attn_v values are what keys are made of.
+  bool uneven = false;
+  bool value_norm = false;      // of each head's values, by no weights
+  bool layer_inputs = false;    // key embedding_length_per_layer_input: per_layer_*, inp_gate, proj
+  bool layer_scale = false;     // layer_output_scale: of the row behind a layer
+  bool experts_beside = false;  // a feed-forward beside the experts, each with norms of its own
+  bool gated_heads = false;     // attn_q has a gate behind each head: its output times a sigmoid
 };
 
 /// nullptr for an architecture that nothing here runs.
@@ -101,6 +110,7 @@ const std::vector<Family>& families();
 /// How positions turn queries and keys in one kind of layer.
 struct RopeSpec {
   double base = 10000;
+  std::int64_t dims = 0;  // elements of a head that turn
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1;
   std::int64_t original_context = 0;
@@ -137,6 +147,11 @@ struct Details {
   std::vector<bool> rotated;   // [layers]
   RopeSpec rope;
   RopeSpec window_rope;  // of windowed layers
+  // Of families with uneven layers.
+  std::vector<std::int64_t> ff;     // [layers]; empty: ModelShape's
+  std::vector<bool> keys_for_values;  // [layers]: no attn_v; empty: none
+  bool layer_scale = false;
+  bool gate_up_experts = false;  // ffn_gate_up_exps: of each expert gate's rows, then up's
   bool expert_weights_norm = true;
   double expert_weights_scale = 1;
   Router router = Router::kSoftmax;
@@ -150,6 +165,27 @@ struct Details {
   bool pooling_named = false;
   Pooling pooling = Pooling::kNone;
 };
+
+/// Of a layer: how its heads differ from others'.
+inline bool has_window_heads(const ModelShape& shape, const Details& details, std::int64_t layer) {
+  return shape.window_head_dim > 0 && details.windowed[static_cast<std::size_t>(layer)];
+}
+inline KvHeads heads_of_layer(const ModelShape& shape, const Details& details, std::int64_t layer) {
+  return has_window_heads(shape, details, layer) ? window_heads(shape) : plain_heads(shape);
+}
+inline std::int64_t ff_of_layer(const ModelShape& shape, const Details& details,
+                                std::int64_t layer) {
+  return details.ff.empty() ? shape.ff : details.ff[static_cast<std::size_t>(layer)];
+}
+inline bool has_keys_for_values(const Details& details, std::int64_t layer) {
+  return !details.keys_for_values.empty() &&
+         details.keys_for_values[static_cast<std::size_t>(layer)];
+}
+inline bool has_own_pages(const ModelShape& shape, std::int64_t layer) {
+  return layer < shape.layers - shape.sharing_layers;
+}
+/// The layer whose pages a layer reads: itself, or the last one of its kind that has some.
+std::int64_t pages_of_layer(const ModelShape& shape, const Details& details, std::int64_t layer);
 
 /// `shape` must come from read_shape of this file, which calls this too. kUnsupported: the header
 /// asks for something that is not computed, by the key's name. kFileInvalid: out of range.

@@ -27,6 +27,26 @@ Result<std::optional<std::int64_t>> KeyReader::find_int(const char* suffix, Rang
   return value;
 }
 
+Result<std::vector<std::int64_t>> KeyReader::find_each(const char* suffix, Range range,
+                                                       std::int64_t n) const {
+  const std::string name = key(suffix);
+  const auto list = file_.get_ints(name);
+  if (!list || list->size() <= 1) {
+    HF_TRY(const auto one, find_int(suffix, range));
+    return std::vector<std::int64_t>(one ? static_cast<std::size_t>(n) : 0, one.value_or(0));
+  }
+  if (static_cast<std::int64_t>(list->size()) != n) {
+    return invalid("key \"" + name + "\" has " + std::to_string(list->size()) +
+                   " entries, expected one for each of " + std::to_string(n) + " layers");
+  }
+  for (const std::int64_t v : *list) {
+    if (v >= range.least && v <= range.most) continue;
+    return invalid("key \"" + name + "\" has " + std::to_string(v) + ", expected " +
+                   std::to_string(range.least) + " to " + std::to_string(range.most));
+  }
+  return *list;
+}
+
 Result<std::int64_t> KeyReader::need_int(const char* suffix, Range range) const {
   HF_TRY(const std::optional<std::int64_t> value, find_int(suffix, range));
   if (!value) return invalid("key \"" + key(suffix) + "\" is missing");

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shared/gguf/gguf.h"
 
@@ -40,6 +41,9 @@ class KeyReader {
 
   /// A number, or an array of equal numbers (one for each layer).
   Result<std::optional<std::int64_t>> find_int(const char* suffix, Range range) const;
+  /// A number for each of `n` layers, or one for all of them; empty if the key is missing.
+  Result<std::vector<std::int64_t>> find_each(const char* suffix, Range range,
+                                              std::int64_t n) const;
   /// kFileInvalid if it is missing.
   Result<std::int64_t> need_int(const char* suffix, Range range) const;
   /// A finite number of at least 0.

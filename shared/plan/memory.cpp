@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "shared/plan/family.h"
 #include "shared/plan/plan.h"
 
 namespace holdfast::plan {
@@ -48,14 +49,15 @@ std::uint64_t huge_pages(Bytes bytes) {
 
 /// The CPU backend's (worker/backend/cpu/load.cpp, carve_scratch), the largest of all.
 std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::int32_t threads) {
-  const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
+  const std::int64_t head_pad = to_multiple(std::max(shape.head_dim, shape.window_head_dim), 16);
   const Bytes x = to_multiple(shape.width, 32) + 16;
   const Bytes a = to_multiple(attention_width(shape), 32) + 16;
   const Bytes f = to_multiple(dense_ff(shape), 32) + 16;
   const Bytes q = shape.heads * head_pad + 16;
   const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
   const Bytes rows = Bytes(load.slots) + kDraftRows;
-  const std::int64_t group = shape.kv_heads > 0 ? shape.heads / shape.kv_heads : 1;
+  const auto group_of = [&](std::int64_t n) { return n > 0 ? shape.heads / n : 1; };
+  const std::int64_t group = std::max(group_of(shape.kv_heads), group_of(shape.window_kv_heads));
   const std::int64_t queries = std::max<std::int64_t>(256, group);
   const std::int64_t wide = to_multiple(head_pad, 32);
   const Bytes attention = Bytes(queries) * (2 * head_pad + 4) + Bytes(128 * head_pad + 4'672) +
@@ -69,7 +71,9 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
       shape.experts > 0 ? std::max<std::int64_t>(1, shape.experts_used) : 1;
   const Bytes thread = Bytes(131'072) + batch * (std::max<std::int64_t>(128, head_pad) + 128) +
                        x * 5 + blocks * 4 + attention;
-  const Bytes tables = Bytes(load.context) * shape.rope_dims * shape.rope_tables;
+  const std::int64_t second =
+      shape.window_rope_dims > 0 ? shape.window_rope_dims : shape.rope_dims * (shape.rope_tables - 1);
+  const Bytes tables = Bytes(load.context) * (shape.rope_dims + second);
   Bytes floats = batch * (x * 2 + q + a + f + blocks * slots_of_row) +
                  rows * (x + to_multiple(shape.vocab, 16)) + thread * std::max(threads, 1) + tables;
   if (shape.latent > 0) {
@@ -87,6 +91,13 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
     floats = floats + batch * (a + (to_multiple(conv_width(shape), 16) + 16 + gates)) +
              Bytes(32 * head) * std::max(threads, 1);
   }
+  if (shape.layer_input > 0) {
+    const std::int64_t all = shape.layers * to_multiple(shape.layer_input, 16);
+    floats = floats + batch * (all + 16) +
+             Bytes(shape.layers * shape.layer_input) * std::max(threads, 1);
+  }
+  const Family* family = find_family(shape.architecture);
+  if (shape.experts > 0 && family != nullptr && family->experts_beside) floats = floats + batch * x;
   if (shape.qk_norm_row) floats = floats + batch * (shape.kv_heads * head_pad + 16);
   if (shape.experts > 0) {
     const Bytes slot = x + Bytes(to_multiple(shape.expert_ff, 32) + 16 + 4);
@@ -116,11 +127,15 @@ Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish) {
   const Bytes pages = wish.pool_tokens > 0 ? Bytes(pages_of(wish.pool_tokens))
                                            : Bytes(out.slots) * pages_of(out.context);
   out.pages = clamp_pages(pages.n);
-  const std::int64_t head_pad = to_multiple(shape.head_dim, 16);
-  const std::int64_t row = kv_row_bytes(wish.kv_type, head_pad).value_or(4 * head_pad);
   out.weights = huge_pages(Bytes(shape.weights_bytes, true));
-  const std::int64_t layers = shape.causal ? attention_layers(shape) : 1;
-  out.kv = huge_pages(pages * kPageTokens * layers * shape.kv_heads * 2 * row);
+  Bytes rows = 0;  // of a token
+  for (KvHeads kind : {plain_heads(shape), window_heads(shape)}) {
+    const std::int64_t head_pad = to_multiple(kind.head_dim, 16);
+    const std::int64_t row = kv_row_bytes(wish.kv_type, head_pad).value_or(4 * head_pad);
+    if (!shape.causal) kind.layers = std::min<std::int64_t>(kind.layers, 1);
+    rows = rows + Bytes(kind.layers) * kind.heads * 2 * row;
+  }
+  out.kv = huge_pages(pages * kPageTokens * rows);
   // States do not depend on the pages, of which a device with less room has fewer.
   const Bytes states = Bytes(states_of(out.slots)) * (shape.layers - attention_layers(shape)) *
                        state_floats(shape) * std::int64_t{sizeof(float)};

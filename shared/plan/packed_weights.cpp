@@ -2,6 +2,8 @@
 // heads and matrices are padded to whole panels, rows of plain floats to 32, scales of some types
 // to bytes.
 
+#include <cstdlib>
+
 #include "shared/gguf/quants.h"
 #include "shared/plan/expected.h"
 #include "shared/plan/family.h"
@@ -26,8 +28,16 @@ bool is_heads(const std::string& name, const ModelShape& shape) {
   return false;
 }
 
-std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape) {
-  const auto head = static_cast<std::uint64_t>(shape.head_dim);
+/// "blk.N.": N; -1 for a tensor of no layer.
+std::int64_t layer_of(const std::string& name) {
+  return name.starts_with("blk.") ? std::atoll(name.c_str() + 4) : -1;
+}
+
+std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape,
+                              const Details& details) {
+  const std::int64_t layer = layer_of(t.name);
+  const auto head = static_cast<std::uint64_t>(
+      layer < 0 ? shape.head_dim : heads_of_layer(shape, details, layer).head_dim);
   const bool heads = is_heads(t.name, shape);
   if (t.name.ends_with(".ssm_conv1d.weight")) return 4 * (t.dims[0] * up(t.dims[1], 16) + 16);
   if (t.n_dims == 1 || t.name.ends_with(".bias")) {
@@ -35,6 +45,7 @@ std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape) {
     return 4 * (t.elements() / group * up(group, 16) + 16);
   }
   const bool looked_up = t.name.starts_with("position_embd") ||
+                         t.name.starts_with("per_layer_token_embd") ||
                          (t.name.starts_with("token_embd") && !shape.tied_embeddings) ||
                          (t.name.starts_with("token_embd") && !shape.causal);
   if (looked_up) return t.data.size();
@@ -44,14 +55,19 @@ std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape) {
   const std::uint64_t block = plain ? 32 : traits->block_elements;
   const std::uint64_t bytes = 16 * (plain ? 32 * traits->block_bytes : packed_block_bytes(t.type));
   const std::uint64_t rows = t.elements() / t.dims[0];
-  const std::uint64_t group = heads ? head : t.dims[1];
+  std::uint64_t group = heads ? head : t.dims[1];
+  if (t.name.find(".ffn_gate_up_exps.") != std::string::npos) group /= 2;
+  if (t.name.starts_with("per_layer_model_proj")) {
+    group = static_cast<std::uint64_t>(shape.layer_input);
+  }
   const std::uint64_t panels = rows / group * (up(group, 16) / 16);
   return panels * up(up(t.dims[0], block) / block * bytes, 64);
 }
 
 }  // namespace
 
-std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape) {
+std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape,
+                             const Details& details) {
   const Family* family = find_family(shape.architecture);
   const bool parallel = family != nullptr && family->parallel;
   std::uint64_t all = 0;
@@ -60,7 +76,7 @@ std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape) {
     if (tensor.name.starts_with("rope_f")) continue;
     // Blocks beside each other norm the same rows, each by vectors of its own.
     const bool twice = parallel && tensor.name.ends_with(".attn_norm.weight");
-    all += up(packed_bytes_of(tensor, shape), 64) * (twice ? 2 : 1);
+    all += up(packed_bytes_of(tensor, shape, details), 64) * (twice ? 2 : 1);
   }
   return all;
 }

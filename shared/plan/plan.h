@@ -60,6 +60,13 @@ struct ModelShape {
   std::int64_t q_latent = 0;    // what queries are made of; 0 = the row itself
   std::int64_t head_key = 0;    // of a head: elements of a query, the rotated ones last
   std::int64_t head_value = 0;  // of a head: elements of its result
+  // Of a model whose windowed layers have heads of their own. 0 = as the others.
+  std::int64_t window_head_dim = 0;
+  std::int64_t window_kv_heads = 0;
+  std::int64_t window_rope_dims = 0;
+  std::int64_t window_layers = 0;   // of those that have pages
+  std::int64_t sharing_layers = 0;  // the last ones, which have no pages and read those of others
+  std::int64_t layer_input = 0;     // numbers of a token that each layer gets beside the row
   bool causal = true;           // false: an encoder, whose input is computed at once
   bool has_rope_freqs = false;  // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
@@ -71,8 +78,9 @@ struct ModelShape {
 
 /// Rows of the widest feed-forward that is no expert's; 0 in a model of experts alone.
 inline std::int64_t dense_ff(const ModelShape& shape) {
-  if (shape.experts == 0) return shape.ff;
-  return shape.dense_layers > 0 && shape.ff > shape.shared_ff ? shape.ff : shape.shared_ff;
+  const bool dense = shape.experts == 0 || (shape.dense_layers > 0 && shape.ff > shape.shared_ff);
+  const std::int64_t ff = dense ? shape.ff : shape.shared_ff;
+  return ff > shape.layer_input ? ff : shape.layer_input;
 }
 
 inline bool is_recurrent(const ModelShape& shape, std::int64_t layer) {
@@ -80,7 +88,23 @@ inline bool is_recurrent(const ModelShape& shape, std::int64_t layer) {
 }
 /// Layers that have KV pages.
 inline std::int64_t attention_layers(const ModelShape& shape) {
-  return shape.attention_step > 0 ? shape.layers / shape.attention_step : shape.layers;
+  return shape.attention_step > 0 ? shape.layers / shape.attention_step
+                                  : shape.layers - shape.sharing_layers;
+}
+/// Heads of keys and values of one kind of layer.
+struct KvHeads {
+  std::int64_t layers = 0;  // that have pages
+  std::int64_t heads = 0;
+  std::int64_t head_dim = 0;
+};
+/// Those of windowed layers where these differ from the others, else none.
+inline KvHeads window_heads(const ModelShape& shape) {
+  if (shape.window_head_dim == 0) return {};
+  return {shape.window_layers, shape.window_kv_heads, shape.window_head_dim};
+}
+/// Those of all other layers.
+inline KvHeads plain_heads(const ModelShape& shape) {
+  return {attention_layers(shape) - window_heads(shape).layers, shape.kv_heads, shape.head_dim};
 }
 /// Of a layer among those that have pages, or among those that carry states.
 inline std::int32_t place_of_layer(const ModelShape& shape, std::int32_t layer) {
@@ -90,7 +114,8 @@ inline std::int32_t place_of_layer(const ModelShape& shape, std::int32_t layer) 
 }
 /// Floats of the widest rows between the products of attention, or of what stands for it.
 inline std::int64_t attention_width(const ModelShape& shape) {
-  const std::int64_t head = shape.head_dim > shape.head_key ? shape.head_dim : shape.head_key;
+  const std::int64_t own = shape.head_dim > shape.head_key ? shape.head_dim : shape.head_key;
+  const std::int64_t head = own > shape.window_head_dim ? own : shape.window_head_dim;
   const std::int64_t values = shape.state_heads * shape.state_value;
   return shape.heads * head > values ? shape.heads * head : values;
 }
@@ -149,7 +174,7 @@ struct LoadWish {
 ///   weights = the file's in panels of 16 rows (see packed.h): about its size; a tied embedding
 ///             is held once.
 ///   kv      = pages x kPageTokens x attention_layers x kv_heads x 2 x kv_row_bytes(kv_type,
-///             head_pad)
+///             head_pad); where windowed layers have heads of their own, the sum of both kinds
 ///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
 ///             + threads x (131072 + batch x (tile + 128) + 5 x + 4 b + attention)
 ///             + 2 context x rope_dims / 2)
@@ -157,7 +182,8 @@ struct LoadWish {
 ///             width, heads x head_dim and ff to 32, / 32, + 1); head_pad = head_dim to 16; x, a, f
 ///             = width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16; logits
 ///             = vocab to 16; tile = max(128, head_pad); attention = n x (2 head_pad + 4) + 128
-///             head_pad + 4672 + (n to 16 + 128) x head_pad to 32, n = max(256, group). With
+///             head_pad + 4672 + (n to 16 + 128) x head_pad to 32, n = max(256, group); of two
+///             kinds of heads the larger. With
 ///             experts: ff is the wider of the shared expert's and the dense layers', b of a batch
 ///             row is taken `used` times, and 4 x batch x (used x (x + ff of an expert to 32 + 20)
 ///             + experts to 16 + 1) more. With a norm over all heads of a key: 4 x batch x
@@ -171,6 +197,9 @@ struct LoadWish {
 ///             32
 ///             + 1))) + threads x head_pad) more, m = the larger of q_latent and heads x head_value
 ///             to 32, and 16 more; n = the larger of latent and the part that is not rotated.
+///             Where layers have inputs of their own: 4 x (batch x (layers x layer_input to 16 + 16)
+///             + threads x layers x layer_input). With a feed-forward beside the experts: 4 x batch
+///             x x more.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.

@@ -26,6 +26,7 @@ class ShapeReader {
     HF_CHECKED(refuse_features());
     HF_CHECKED(read_sizes());
     HF_CHECKED(read_heads());
+    HF_CHECKED(read_uneven());
     HF_CHECKED(read_states());
     HF_CHECKED(read_experts());
     HF_CHECKED(read_rope());
@@ -38,8 +39,9 @@ class ShapeReader {
     shape_.qk_norm_row = shape_.qk_norm && family_->qk_norm == QkNorm::kRow;
     HF_TRY(const Details details, read_details(file_, shape_));
     copy_rope(details);
+    HF_CHECKED(settle_heads(details));
     HF_CHECKED(check_tensors(file_, shape_, details));
-    add_up();
+    add_up(details);
     return std::move(shape_);
   }
 
@@ -90,8 +92,13 @@ class ShapeReader {
     HF_TRY(shape_.layers, keys_.need_int("block_count", kLayers));
     HF_CHECKED(read_left_layers());
     HF_TRY(shape_.width, keys_.need_int("embedding_length", kWidth));
-    HF_TRY(const auto ff, keys_.find_int("feed_forward_length", Range{0, kFf.most}));
-    shape_.ff = ff.value_or(0);
+    if (family_->uneven) {
+      HF_TRY(const auto each, keys_.find_each("feed_forward_length", kFf, shape_.layers));
+      shape_.ff = each.empty() ? 0 : *std::max_element(each.begin(), each.end());
+    } else {
+      HF_TRY(const auto ff, keys_.find_int("feed_forward_length", Range{0, kFf.most}));
+      shape_.ff = ff.value_or(0);
+    }
     HF_TRY(shape_.context, keys_.need_int("context_length", kContext));
     const char* eps = family_->norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
                                                       : "attention.layer_norm_epsilon";
@@ -114,12 +121,19 @@ class ShapeReader {
 
   Result<void> read_heads() {
     HF_TRY(shape_.heads, keys_.need_int("attention.head_count", kHeads));
-    HF_TRY(const auto kv_heads, keys_.find_int("attention.head_count_kv", kHeads));
-    shape_.kv_heads = kv_heads.value_or(shape_.heads);
-    if (shape_.heads % shape_.kv_heads != 0) {
+    if (family_->uneven) {
+      HF_TRY(kv_heads_, keys_.find_each("attention.head_count_kv", kHeads, shape_.layers));
+    } else {
+      HF_TRY(const auto kv_heads, keys_.find_int("attention.head_count_kv", kHeads));
+      if (kv_heads) kv_heads_ = {*kv_heads};
+    }
+    if (kv_heads_.empty()) kv_heads_ = {shape_.heads};
+    shape_.kv_heads = kv_heads_[0];
+    for (const std::int64_t n : kv_heads_) {
+      if (shape_.heads % n == 0) continue;
       return invalid("key \"" + key("attention.head_count") + "\" is " +
                      std::to_string(shape_.heads) + ", expected a multiple of the " +
-                     std::to_string(shape_.kv_heads) + " KV heads");
+                     std::to_string(n) + " KV heads");
     }
     if (family_->latent) return read_latent();
     HF_TRY(const auto key_length, keys_.find_int("attention.key_length", kHeadDim));
@@ -137,6 +151,57 @@ class ShapeReader {
     if (shape_.head_dim < kHeadDim.least || shape_.head_dim > kHeadDim.most) {
       return invalid("heads of " + std::to_string(shape_.head_dim) + " elements, expected " +
                      std::to_string(kHeadDim.least) + " to " + std::to_string(kHeadDim.most));
+    }
+    return {};
+  }
+
+  /// What layers of different kinds have; which layer is of which kind is known later.
+  Result<void> read_uneven() {
+    if (!family_->uneven) return {};
+    const char* suffix = "attention.key_length_swa";
+    HF_TRY(const auto length, keys_.find_int(suffix, kHeadDim));
+    HF_TRY(const auto values, keys_.find_int("attention.value_length_swa", kHeadDim));
+    shape_.window_head_dim = length.value_or(shape_.head_dim);
+    if (values.value_or(shape_.window_head_dim) != shape_.window_head_dim) {
+      return unsupported("key \"" + key("attention.value_length_swa") + "\" is " +
+                         std::to_string(*values) + ", expected the key length of " +
+                         std::to_string(shape_.window_head_dim));
+    }
+    HF_TRY(const auto sharing,
+           keys_.find_int("attention.shared_kv_layers", Range{0, shape_.layers - 1}));
+    shape_.sharing_layers = sharing.value_or(0);
+    HF_TRY(const auto input, keys_.find_int("embedding_length_per_layer_input",
+                                            Range{0, family_->layer_inputs ? kWidth.most : 0}));
+    shape_.layer_input = input.value_or(0);
+    return {};
+  }
+
+  /// Heads of windowed layers and of the others, now that it is known which these are. Where both
+  /// have the same, there is one kind.
+  Result<void> settle_heads(const Details& d) {
+    if (!family_->uneven) return {};
+    std::int64_t plain = 0, windowed = 0;  // KV heads; 0 = no such layer
+    for (std::int64_t l = 0; l < shape_.layers; ++l) {
+      const std::int64_t n = kv_heads_[kv_heads_.size() > 1 ? static_cast<std::size_t>(l) : 0];
+      const bool near = d.windowed[static_cast<std::size_t>(l)];
+      std::int64_t& all = near ? windowed : plain;
+      if (all != 0 && all != n) {
+        return unsupported("key \"" + key("attention.head_count_kv") + "\" differs between layers " +
+                           (near ? "with" : "without") + " a window, which is not supported");
+      }
+      all = n;
+      shape_.window_layers += near && has_own_pages(shape_, l) ? 1 : 0;
+      if (has_own_pages(shape_, l) || pages_of_layer(shape_, d, l) >= 0) continue;
+      return invalid("key \"" + key("attention.shared_kv_layers") + "\" is " +
+                     std::to_string(shape_.sharing_layers) + ", but layer " + std::to_string(l) +
+                     " has no layer of its kind before those to read keys and values of");
+    }
+    shape_.kv_heads = plain > 0 ? plain : windowed;
+    shape_.window_kv_heads = windowed > 0 ? windowed : plain;
+    const bool same = shape_.window_head_dim == shape_.head_dim &&
+                      shape_.window_kv_heads == shape_.kv_heads;
+    if (same || windowed == 0) {
+      shape_.window_head_dim = shape_.window_kv_heads = shape_.window_layers = 0;
     }
     return {};
   }
@@ -213,6 +278,9 @@ class ShapeReader {
     const bool windows = std::find(d.windowed.begin(), d.windowed.end(), true) != d.windowed.end();
     const bool two = (windows && d.window_rope != d.rope) || d.rope.temperature > 0;
     shape_.rope_tables = two ? 2 : 1;
+    if (windows && d.window_rope.dims != d.rope.dims) {
+      shape_.window_rope_dims = d.window_rope.dims;
+    }
   }
 
   /// Rows of an expert are those of its tensors; a key that disagrees is found with the tensors.
@@ -238,6 +306,7 @@ class ShapeReader {
     shape_.expert_ff = rows("ffn_up_exps.weight", shape_.ff);
     HF_TRY(const auto named, keys_.find_int("expert_feed_forward_length", Range{0, kFf.most}));
     if (named.value_or(0) > 0) shape_.expert_ff = *named;
+    if (family_->experts_beside) shape_.shared_ff = shape_.ff;
     if (family_->shared_expert == Use::kNo) return {};
     shape_.shared_ff = rows("ffn_up_shexp.weight", 0);
     HF_TRY(const auto shared,
@@ -289,14 +358,14 @@ class ShapeReader {
     return {};
   }
 
-  void add_up() {
+  void add_up(const Details& details) {
     std::map<gguf::TensorType, std::uint64_t> by_type;
     for (const TensorInfo& tensor : file_.tensors()) {
       if (is_left_out(tensor.name, shape_)) continue;
       if (!tensor.name.starts_with("rope_f")) shape_.parameters += tensor.elements();
       if (tensor.n_dims > 1) by_type[tensor.type] += tensor.data.size();
     }
-    shape_.weights_bytes = packed_weights(file_, shape_);
+    shape_.weights_bytes = packed_weights(file_, shape_, details);
     const auto most = std::max_element(by_type.begin(), by_type.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
     shape_.file_type = gguf::type_traits(most->first)->name;
@@ -306,6 +375,7 @@ class ShapeReader {
   KeyReader keys_;
   const Family* family_ = nullptr;
   ModelShape shape_;
+  std::vector<std::int64_t> kv_heads_;  // of each layer, or of all
 };
 
 }  // namespace

@@ -65,6 +65,12 @@ void for_each_field(Shape& s, Visit&& visit) {
   visit("q_latent", s.q_latent, true);
   visit("head_key", s.head_key, true);
   visit("head_value", s.head_value, true);
+  visit("window_head_dim", s.window_head_dim, true);
+  visit("window_kv_heads", s.window_kv_heads, true);
+  visit("window_rope_dims", s.window_rope_dims, true);
+  visit("window_layers", s.window_layers, true);
+  visit("sharing_layers", s.sharing_layers, true);
+  visit("layer_input", s.layer_input, true);
   visit("causal", s.causal, true);
 }
 

@@ -7,14 +7,27 @@
 
 namespace holdfast::backend {
 
+namespace {
+
+/// What of a model no device computes; null: nothing.
+const char* cpu_alone(const model::Program& program) {
+  if (program.shape.latent > 0) return "latent attention";
+  const plan::Family* family = program.details.family;
+  if (family != nullptr && family->uneven) return "layers of several kinds";
+  return nullptr;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Executor>> load(std::string_view device, const model::Program& program,
                                        const LoadOptions& options) {
   if (device.empty() || device == "cpu") return cpu::load(program, options);
-  if (device.substr(0, 6) == "opencl" && program.shape.latent > 0) {
+  const char* alone = cpu_alone(program);
+  if (device.substr(0, 6) == "opencl" && alone != nullptr) {
     return Error{Errc::kUnsupported, "load " + std::string(device) + ": " +
-                                         program.shape.architecture +
-                                         " has latent attention, which runs on the cpu alone; load "
-                                         "it on a worker with --device cpu"};
+                                         program.shape.architecture + " has " + alone +
+                                         ", which runs on the cpu alone; load it on a worker with "
+                                         "--device cpu"};
   }
   if (device.substr(0, 6) == "opencl") return opencl::load(device, program, options);
   return Error{Errc::kUnsupported, "load: device " + std::string(device) +

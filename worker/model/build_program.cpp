@@ -1,6 +1,7 @@
 // Any row of the table of families as a program. Tensor names: the GGUF specification's list.
 
 #include <algorithm>
+#include <cmath>
 
 #include "worker/model/take.h"
 
@@ -13,9 +14,7 @@ class Builder {
   Builder(const gguf::File& file, const plan::ModelShape& shape, plan::Details details)
       : take_(file),
         s_(shape),
-        f_(*details.family),
-        q_rows_(shape.heads * shape.head_dim),
-        kv_rows_(shape.kv_heads * shape.head_dim) {
+        f_(*details.family) {
     p_.shape = shape;
     p_.details = std::move(details);
   }
@@ -23,6 +22,7 @@ class Builder {
   Result<Program> run() {
     HF_CHECKED(embed());
     HF_CHECKED(ropes());
+    if (s_.layer_input > 0) HF_CHECKED(layer_inputs());
     for (std::int32_t layer = 0; layer < s_.layers; ++layer) {
       layer_ = layer;
       if (f_.parallel) {
@@ -33,6 +33,8 @@ class Builder {
                  : plan::is_recurrent(s_, layer) ? delta()
                                                  : attention());
       HF_CHECKED(s_.experts > 0 && layer >= s_.dense_layers ? experts() : feed_forward());
+      if (s_.layer_input > 0) HF_CHECKED(layer_input());
+      if (p_.details.layer_scale) HF_CHECKED(layer_scale());
     }
     layer_ = -1;
     HF_CHECKED(logits());
@@ -115,16 +117,45 @@ class Builder {
     return {};
   }
 
+  Result<void> layer_inputs() {
+    const std::int64_t all = s_.layers * s_.layer_input;
+    Op op = make(OpKind::kLayerInputs);
+    HF_TRY(op.w[0], take_.vector("per_layer_proj_norm.weight", s_.layer_input));
+    HF_TRY(op.w[1], matrix("per_layer_model_proj", all, s_.width));
+    HF_TRY(op.w[2], matrix("per_layer_token_embd", s_.vocab, all));
+    p_.ops.push_back(op);
+    return {};
+  }
+
+  /// x += norm(proj(act(inp_gate x) * the layer's own input)).
+  Result<void> layer_input() {
+    Op gate = make(OpKind::kNormGateUp);
+    gate.by_input = true;
+    HF_TRY(gate.w[1], matrix("inp_gate", s_.layer_input, s_.width));
+    p_.ops.push_back(gate);
+    Op out = make(OpKind::kDownAdd);
+    out.to_h = true;
+    HF_TRY(out.w[0], matrix("proj", s_.width, s_.layer_input));
+    p_.ops.push_back(out);
+    return own_norm(OpKind::kNormAdd, "post_norm");
+  }
+
+  Result<void> layer_scale() {
+    CHECK(p_.ops.back().kind == OpKind::kNormAdd);  // every family that has it has such norms
+    HF_TRY(p_.ops.back().w[2], take_.vector(named("layer_output_scale") + ".weight", 1));
+    return {};
+  }
+
   std::int32_t rope_of_layer() const {
     const auto layer = static_cast<std::size_t>(layer_);
     if (!p_.details.rotated[layer] || p_.ropes.empty()) return -1;
     return p_.details.windowed[layer] && p_.ropes.size() > 1 ? 1 : 0;
   }
 
-  Result<void> fused_qkv(Op& op) {
-    const std::int64_t all = q_rows_ + 2 * kv_rows_;
+  Result<void> fused_qkv(Op& op, std::int64_t q_rows, std::int64_t kv_rows) {
+    const std::int64_t all = q_rows + 2 * kv_rows;
     const std::string name = named("attn_qkv");
-    const std::int64_t firsts[] = {0, q_rows_, q_rows_ + kv_rows_, all};
+    const std::int64_t firsts[] = {0, q_rows, q_rows + kv_rows, all};
     for (int i = 0; i < 3; ++i) {
       const std::int64_t n = firsts[i + 1] - firsts[i];
       HF_TRY(op.w[1 + i], take_.matrix_part(name + ".weight", all, s_.width, firsts[i], n));
@@ -139,14 +170,20 @@ class Builder {
     op.rope = rope_of_layer();
     op.row_norm = f_.qk_norm == plan::QkNorm::kRow;
     op.gated = f_.gated_heads;
+    op.value_norm = f_.value_norm;
+    const plan::KvHeads heads = plan::heads_of_layer(s_, p_.details, layer_);
+    const std::int64_t q_rows = s_.heads * heads.head_dim, kv_rows = heads.heads * heads.head_dim;
+    const bool own_pages = plan::has_own_pages(s_, layer_);
     if (f_.pre_norm) HF_CHECKED(norm(op, "attn_norm"));
     if (p_.details.fused_qkv) {
-      HF_CHECKED(fused_qkv(op));
+      HF_CHECKED(fused_qkv(op, q_rows, kv_rows));
     } else {
       const char* names[] = {"attn_q", "attn_k", "attn_v"};
       for (int i = 0; i < 3; ++i) {
-        const std::int64_t q_rows = f_.gated_heads ? 2 * q_rows_ : q_rows_;
-        HF_TRY(op.w[1 + i], matrix(names[i], i == 0 ? q_rows : kv_rows_, s_.width));
+        if (i > 0 && !own_pages) continue;
+        if (i == 2 && plan::has_keys_for_values(p_.details, layer_)) continue;
+        const std::int64_t rows = i > 0 ? kv_rows : f_.gated_heads ? 2 * q_rows : q_rows;
+        HF_TRY(op.w[1 + i], matrix(names[i], rows, s_.width));
         HF_CHECKED(bias(op, 1 + i, names[i], s_.qkv_bias));
       }
     }
@@ -154,10 +191,12 @@ class Builder {
     rows.rope = op.rope;
     Op& normed = op.row_norm ? rows : op;
     if (s_.qk_norm) {
-      const std::int64_t q = op.row_norm ? q_rows_ : s_.head_dim;
-      const std::int64_t k = op.row_norm ? kv_rows_ : s_.head_dim;
+      const std::int64_t q = op.row_norm ? q_rows : heads.head_dim;
+      const std::int64_t k = op.row_norm ? kv_rows : heads.head_dim;
       HF_TRY(normed.w[4], take_.vector(named("attn_q_norm") + ".weight", q));
-      HF_TRY(normed.w[5], take_.vector(named("attn_k_norm") + ".weight", k));
+      if (own_pages) {
+        HF_TRY(normed.w[5], take_.vector(named("attn_k_norm") + ".weight", k));
+      }
     }
     p_.ops.push_back(op);
     if (op.row_norm) p_.ops.push_back(rows);
@@ -179,6 +218,8 @@ class Builder {
     Op scores = make(OpKind::kAttention);
     scores.scale = p_.details.attention_scale;
     scores.cap = p_.details.attention_cap;
+    scores.pages_before =
+        layer_ - static_cast<std::int32_t>(plan::pages_of_layer(s_, p_.details, layer_));
     if (p_.details.windowed[static_cast<std::size_t>(layer_)]) scores.window = p_.details.window;
     if (f_.sinks) {
       HF_TRY(scores.w[0], take_.vector(named("attn_sinks") + ".weight", s_.heads));
@@ -186,7 +227,8 @@ class Builder {
     p_.ops.push_back(scores);
     if (f_.gated_heads) p_.ops.push_back(make(OpKind::kGateHeads));
     Op out = ending(OpKind::kOutAdd);
-    HF_TRY(out.w[0], matrix("attn_output", s_.width, q_rows_));
+    const std::int64_t head_dim = plan::heads_of_layer(s_, p_.details, layer_).head_dim;
+    HF_TRY(out.w[0], matrix("attn_output", s_.width, s_.heads * head_dim));
     HF_CHECKED(bias(out, 0, "attn_output", p_.details.out_bias));
     p_.ops.push_back(out);
     return after("post_attention_norm", "attn_output_norm");
@@ -253,27 +295,33 @@ class Builder {
   }
 
   Result<void> feed_forward() {
+    HF_CHECKED(up_and_down());
+    return after("post_ffw_norm", "layer_output_norm");
+  }
+
+  Result<void> up_and_down() {
+    const std::int64_t ff = plan::ff_of_layer(s_, p_.details, layer_);
     Op up = make(OpKind::kNormGateUp);
     HF_CHECKED(ffn_norm(up));
     if (f_.fused_gate_up) {
       const std::string name = named("ffn_up") + ".weight";
-      HF_TRY(up.w[1], take_.matrix_part(name, 2 * s_.ff, s_.width, 0, s_.ff));
-      HF_TRY(up.w[2], take_.matrix_part(name, 2 * s_.ff, s_.width, s_.ff, s_.ff));
+      HF_TRY(up.w[1], take_.matrix_part(name, 2 * ff, s_.width, 0, ff));
+      HF_TRY(up.w[2], take_.matrix_part(name, 2 * ff, s_.width, ff, ff));
     } else {
       const int at = f_.gated ? 2 : 1;
       if (f_.gated) {
-        HF_TRY(up.w[1], matrix("ffn_gate", s_.ff, s_.width));
+        HF_TRY(up.w[1], matrix("ffn_gate", ff, s_.width));
         HF_CHECKED(bias(up, 1, "ffn_gate", p_.details.gate_bias));
       }
-      HF_TRY(up.w[at], matrix("ffn_up", s_.ff, s_.width));
+      HF_TRY(up.w[at], matrix("ffn_up", ff, s_.width));
       HF_CHECKED(bias(up, at, "ffn_up", p_.details.ffn_bias));
     }
     p_.ops.push_back(up);
     Op down = ending(OpKind::kDownAdd);
-    HF_TRY(down.w[0], matrix("ffn_down", s_.width, s_.ff));
+    HF_TRY(down.w[0], matrix("ffn_down", s_.width, ff));
     HF_CHECKED(bias(down, 0, "ffn_down", p_.details.ffn_bias));
     p_.ops.push_back(down);
-    return after("post_ffw_norm", "layer_output_norm");
+    return {};
   }
 
   Result<void> experts_of(Op& op, int i, const char* name, std::int64_t rows, std::int64_t cols) {
@@ -283,7 +331,36 @@ class Builder {
     return {};
   }
 
+  /// Experts, then the feed-forward beside them: both of the same x, each with its norm behind,
+  /// and another behind their sum.
+  Result<void> experts_beside() {
+    Op route = make(OpKind::kRoute);
+    route.scale = 1 / std::sqrt(static_cast<double>(s_.width));
+    HF_CHECKED(norm(route, "pre_ffw_norm_2"));
+    HF_TRY(route.w[1], matrix("ffn_gate_inp", s_.experts, s_.width));
+    HF_TRY(route.w[4], take_.vector(named("ffn_gate_inp") + ".scale", s_.width));
+    HF_TRY(route.w[5], take_.vector(named("ffn_down_exps") + ".scale", s_.experts));
+    p_.ops.push_back(route);
+    Op up = make(OpKind::kExpertGateUp);
+    if (p_.details.gate_up_experts) {
+      HF_CHECKED(experts_of(up, 1, "ffn_gate_up_exps", 2 * s_.expert_ff, s_.width));
+    } else {
+      HF_CHECKED(experts_of(up, 1, "ffn_gate_exps", s_.expert_ff, s_.width));
+      HF_CHECKED(experts_of(up, 2, "ffn_up_exps", s_.expert_ff, s_.width));
+    }
+    p_.ops.push_back(up);
+    Op down = ending(OpKind::kExpertDownAdd);
+    HF_CHECKED(experts_of(down, 0, "ffn_down_exps", s_.width, s_.expert_ff));
+    p_.ops.push_back(down);
+    HF_CHECKED(own_norm(OpKind::kNormKeep, "post_ffw_norm_2"));
+    HF_CHECKED(up_and_down());
+    HF_CHECKED(own_norm(OpKind::kNormAdd, "post_ffw_norm"));
+    HF_TRY(p_.ops.back().w[1], take_.vector(named("post_ffw_norm_1") + ".weight", s_.width));
+    return {};
+  }
+
   Result<void> experts() {
+    if (f_.experts_beside) return experts_beside();
     if (f_.branch_norm) {
       return Error{Errc::kUnsupported, "build program: experts with a norm behind are not done"};
     }
@@ -339,8 +416,6 @@ class Builder {
   Taker take_;
   const plan::ModelShape& s_;
   const plan::Family& f_;
-  std::int64_t q_rows_;
-  std::int64_t kv_rows_;
   std::int32_t layer_ = -1;
   Program p_;
 };

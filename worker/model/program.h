@@ -27,14 +27,17 @@ struct WeightRef {
   bool present() const { return tensor != nullptr; }
 };
 
-/// x: the residual rows. h: rows between two operations. norm(x): by Op::norm with w[0] and
+/// x: the residual rows. h, s: rows between two operations. norm(x): by Op::norm with w[0] and
 /// bias[0], x itself where w[0] is absent. bias[i] is added to the product with w[i], of experts to
 /// that of each. act(a) * b is one function of both for some activations (plan::Activation).
 enum class OpKind : std::uint8_t {
   kEmbed,        // x = row of w[0] for the token
   kEmbedMore,    // x = x * scale + row of w[0] for the position + row 0 of w[1]
+  kLayerInputs,  // p = (norm by w[0] of each layer's part of w[1] x / √width, + √n row of w[2] for
+                 // the token) / √2, n numbers a layer
   kNormQkv,      // q,k,v = w[1..3] norm(x); q,k norm by w[4],w[5] per head if present; rope(q,k);
-                 // k,v written to the KV pages of `layer`
+                 // k,v written to the KV pages of `layer`. Without w[3] v is k before its norm;
+                 // without w[2] there are neither, and attention reads another layer's
   kQkNorm,       // after a kNormQkv whose q,k norm goes over all heads: that norm, rope, k written
   kNormLatent,   // q = w[1] norm(x), or what kLatentQuery makes them of; l = w[2] norm(x)
   kLatentQuery,  // q = w[1] norm(w[0], of kNormLatent's)
@@ -50,11 +53,17 @@ enum class OpKind : std::uint8_t {
   kGateHeads,     // a = a * sigmoid(z), the rows behind each head's of w[1] of a kNormQkv
   kOutAdd,        // x += scale * w[0] a, or h = w[0] a (to_h)
   kNormGateUp,    // f = act(w[1] norm(x)) * (w[2] norm(x)); without w[2]: act(w[1] norm(x))
+                  // (times the layer's part of p: by_input)
   kDownAdd,       // x += scale * w[0] f, or h = w[0] f (to_h)
-  kNormAdd,       // x += scale * norm(h)
+  kNormKeep,      // s = norm(h)
+  kNormAdd,       // x += scale * norm(h), of s + (norm by w[1] of h) in place of h where w[1] is
+                  // present; then x *= w[2], one number, where that is
   kNorm,          // x = norm(x)
-  kRoute,         // h = norm(x); experts and their weights from w[1] h; gate = sigmoid(w[2] h)
-  kExpertGateUp,  // for each chosen expert: f = act(w[1] h) * (w[2] h)
+  kRoute,         // h = norm(x); experts and their weights from w[1] h; gate = sigmoid(w[2] h); w[3]
+                  // is added where they are chosen; where w[4] is present, w[1] takes the norm of x
+                  // by scale * w[4] in place of h; weights times w[5] where present
+  kExpertGateUp,  // for each chosen expert: f = act(w[1] h) * (w[2] h); without w[2]: w[1] holds
+                  // both, of each expert one behind the other
   kExpertDownAdd,  // x += scale * the chosen experts' weight * (w[0] f), by rising expert
   kNormLogits,  // rows that want logits: logits = w[1] norm(x), scaled and capped; w[1] is absent
                 // in encoders. Rows that are wanted themselves: norm(x)
@@ -69,6 +78,7 @@ constexpr std::pair<int, int> product_weights(OpKind kind) {
       return {1, 3};
     case OpKind::kLatentQuery:
     case OpKind::kLatentHeads:
+    case OpKind::kLayerInputs:
       return {1, 2};
     case OpKind::kLatentValues:
       return {0, 1};
@@ -90,6 +100,7 @@ constexpr std::pair<int, int> product_weights(OpKind kind) {
     case OpKind::kAttention:
     case OpKind::kGateHeads:
     case OpKind::kDelta:
+    case OpKind::kNormKeep:
     case OpKind::kNormAdd:
     case OpKind::kNorm:
       break;
@@ -108,14 +119,17 @@ struct Op {
   bool to_h = false;        // kOutAdd, kDownAdd
   bool gate_rows = false;   // kDownAdd: each row times its gate of kRoute
   bool row_norm = false;    // kNormQkv: a kQkNorm follows
+  bool by_input = false;    // kNormGateUp
+  bool value_norm = false;  // kNormQkv: values of each head, by their root mean square alone
   bool gated = false;       // kNormQkv: rows of w[1] are [heads][q, then its gate]
   std::int32_t rope = -1;   // of Program::ropes
   std::int64_t window = 0;  // kAttention: the last tokens seen; 0 = all
   double scale = 1;         // kAttention: of scores, 0 = 1/√head_dim; kNormLogits: of logits
+  std::int32_t pages_before = 0;  // kAttention: so many layers before are the pages that are read
   double cap = 0;           // soft cap of scores or logits: cap * tanh(y / cap); 0 = none
 };
 
-/// angle(position, i) = position * inv_freq[i], [rope_dims / 2], with all scaling applied (computed
+/// angle(position, i) = position * inv_freq[i], [elements that turn / 2], with all scaling applied (computed
 /// in float64); cos and sin are multiplied by `magnitude`.
 struct Rope {
   std::vector<double> inv_freq;

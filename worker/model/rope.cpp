@@ -81,12 +81,12 @@ void divide(std::vector<double>& frequencies, const std::vector<float>& by) {
 }  // namespace
 
 Result<Rope> make_rope(Taker& take, const plan::ModelShape& shape, const plan::RopeSpec& spec) {
-  const std::int64_t pairs = shape.rope_dims / 2;
+  const std::int64_t pairs = spec.dims / 2;
   Rope rope;
   rope.magnitude = spec.magnitude;
   const double log_base = exact_log(spec.base);
   for (std::int64_t i = 0; i < pairs; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(shape.rope_dims);
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(spec.dims);
     rope.inv_freq.push_back(exact_exp(exponent * log_base));
   }
   if (spec.temperature > 0) {
@@ -113,7 +113,7 @@ Result<Rope> make_rope(Taker& take, const plan::ModelShape& shape, const plan::R
   } else if (spec.scaling == plan::RopeScaling::kLinear) {
     for (double& x : f) x /= spec.factor;
   } else if (spec.scaling == plan::RopeScaling::kYarn) {
-    const Yarn yarn(spec, shape.rope_dims);
+    const Yarn yarn(spec, spec.dims);
     for (std::int64_t i = 0; i < pairs; ++i) {
       double& x = f[static_cast<std::size_t>(i)];
       x = yarn.stretch(x, i);

@@ -41,6 +41,10 @@ struct PackedOp {
   const float* head_norm[2] = {};  // q, k
   const float* gate = nullptr;     // kRoute: of the shared expert
   const float* choice = nullptr;   // kRoute: [experts], added to scores where they are chosen
+  const float* router_norm = nullptr;   // kRoute
+  const float* expert_scale = nullptr;  // kRoute: [experts]
+  const float* inner_norm = nullptr;    // kNormAdd: of h alone
+  const float* factor = nullptr;        // kNormAdd: one number
   const float* types = nullptr;    // kEmbedMore
   const float* sinks = nullptr;    // kAttention: [heads]
   const float* conv = nullptr;     // kDelta: [taps][columns to 16]
@@ -50,6 +54,10 @@ struct PackedOp {
   Activate activate = Activate::kSilu;
   bool more = false;  // what forward.cpp does plainly: by the functions of forward_more.cpp
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
+  bool by_input = false, value_norm = false;
+  std::int64_t input_at = 0;  // by_input: of a row of p
+  std::int32_t heads = 0;     // of CpuExecutor::kinds_
+  std::int64_t pages_at = 0;  // keys of its layer in the pages' memory, or of the layer it reads
   bool gated = false;       // kNormQkv: behind each head of q its gate
   bool neighbours = false;  // kDelta: plan::DeltaNet
   RowForms form;            // that its products want rows in
@@ -64,6 +72,7 @@ struct PackedOp {
 
 /// cos and sin of one kind of layer, [context][pairs].
 struct RopeTable {
+  std::int64_t pairs = 0;
   float* cos = nullptr;
   float* sin = nullptr;
 };
@@ -120,6 +129,7 @@ struct WorkerScratch {
   float* row = nullptr;     // one embedding row
   float* delta = nullptr;   // delta_scratch_floats
   float* latent = nullptr;  // [head_pad]
+  float* inputs = nullptr;  // one row of the layers' inputs
 };
 
 /// A token of the running batch.
@@ -134,6 +144,15 @@ struct TokenRun {
   std::int32_t first;  // in the batch
   std::int32_t count;
   std::int32_t segment;
+};
+
+/// Heads of keys and values of one kind of layer.
+struct HeadKind {
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t pad = 0;         // head_dim to 16
+  std::int64_t page_bytes = 0;  // of k or of v of a layer, from page to page
+  std::vector<TokenRun> runs;   // of the running batch
 };
 
 class CpuExecutor final : public backend::Executor {
@@ -183,11 +202,14 @@ class CpuExecutor final : public backend::Executor {
     std::int64_t index;
   };
   std::int64_t q_pieces(const PackedOp& op) const { return shape_.heads * (op.gated ? 2 : 1); }
+  std::int64_t qkv_pieces(const PackedOp& op) const;
   Head head_of(const PackedOp& op, std::int64_t head) const;
   void qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, int worker);
   void keep_gate(std::int64_t head, const MatmulArgs& args) const;
   void finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
-                   std::int64_t stride);
+                   std::int64_t stride, int worker);
+  void finish_value(const PackedOp& op, std::int64_t head, const Token& token, const float* value,
+                    float* own);
   void attend(const PackedOp& op, int worker);
   FloatRows rows_of_f(const PackedOp& op, std::int64_t p0, int worker);
   void end_rows_of_f(const PackedOp& op, std::int64_t rows) const;
@@ -199,6 +221,8 @@ class CpuExecutor final : public backend::Executor {
 
   // forward_more.cpp: what only some architectures have.
   void embed_more(const PackedOp& op, int worker);
+  void layer_inputs(const PackedOp& op, int worker);
+  void norm_keep(const PackedOp& op, int worker);
   void norm_row(const PackedOp& op, const float* x, float* out) const;
   void norm_qk(const PackedOp& op, int worker);
   void rotate(std::int32_t rope, float* head, std::int64_t position) const;
@@ -244,8 +268,10 @@ class CpuExecutor final : public backend::Executor {
   Operand slot_operand(const PackedOp& op, const float* x, std::int64_t stride, int worker);
   Operand part(const Operand& all, std::int64_t first, std::int64_t rows) const;
   void expert_gate_up(const PackedOp& op, int worker);
+  void clear_h(std::int64_t p0, std::int64_t p1) const;
   void expert_down(const PackedOp& op, int worker);
-  std::uint8_t* page_of(std::int32_t layer, bool value, std::int64_t head) const;
+  const HeadKind& kind_of(const PackedOp& op) const { return kinds_[op.heads]; }
+  std::uint8_t* page_of(const PackedOp& op, bool value, std::int64_t head) const;
   const std::uint8_t* first_keys(const PackedOp& op, std::int64_t at) const;
   MatmulArgs product(const PackedMatrix& w, const Operand& x, int worker) const;
   template <class F>
@@ -269,6 +295,7 @@ class CpuExecutor final : public backend::Executor {
   std::size_t leading_ = 0;  // operations before the first layer
   Embedding embedding_;
   Embedding positions_;
+  Embedding layer_inputs_;
   std::unique_ptr<KeptImage> image_;  // that weights_ lie in; null: nobody keeps them
   Region weights_;
   Region kv_;
@@ -284,8 +311,7 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t state_layers_ = 0, state_floats_ = 0;
   std::int64_t tile_cols_ = 0;
   std::int64_t row_blocks_ = 0;                    // from row to row, of the largest form
-  std::int64_t page_bytes_ = 0, layer_bytes_ = 0;  // of k or of v
-  std::int64_t pairs_ = 0;
+  std::int64_t p_stride_ = 0;
   RopeTable rope_tables_[2];
   bool expert_norm_ = true;
   float expert_scale_ = 1;
@@ -298,6 +324,8 @@ class CpuExecutor final : public backend::Executor {
   float* a_ = nullptr;  // [batch][a_stride]
   float* f_ = nullptr;  // [batch][f_stride], or its rows in a form, q_stride bytes apart
   float* e_ = nullptr;  // [batch * used][e_stride]: f of the experts
+  float* p_ = nullptr;  // [batch][p_stride]: each layer's own input, to 16
+  float* s_ = nullptr;  // [batch][x_stride]: what waits for h
   float* k_ = nullptr;  // [batch][k_stride]: keys that wait for their norm
   float* m_ = nullptr;  // [batch][m_stride]: what a convolution goes over; of latent attention
                         // what queries are made of, and heads' values
@@ -315,7 +343,7 @@ class CpuExecutor final : public backend::Executor {
   const std::vector<backend::Segment>* segments_ = nullptr;
   std::vector<Token> tokens_;
   std::int64_t writing_ = 0;  // tokens_ before those of the segments that read
-  std::vector<TokenRun> runs_;
+  HeadKind kinds_[2];  // of all layers, or of those without a window and those with one
   std::vector<std::int64_t> segment_first_;  // token of the batch
   backend::StateBook state_book_;
   std::vector<backend::StateBook::Halves> halves_;  // of the batch's segments

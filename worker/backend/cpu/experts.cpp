@@ -41,7 +41,9 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   CHECK(op.norm != nullptr);  // h is made by it
   const auto row_bytes = static_cast<std::size_t>(x_stride_) * sizeof(float);
   const Share mine = few ? Share{0, worker == 0 ? rows : 0} : share_of(rows, worker, pool_.size());
-  const Operand h = operand(op, x_, x_stride_, rows, writing_, worker);
+  PackedOp routes = op;
+  if (op.router_norm != nullptr) routes.norm = op.router_norm;
+  const Operand h = operand(routes, x_, x_stride_, rows, writing_, worker);
   for (std::int64_t i = mine.first; i < mine.last; ++i) {
     const float* row = h.x + i * x_stride_;
     float* shared = h_ + i * x_stride_;  // for the experts
@@ -64,6 +66,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   });
   pool_.barrier();
   for (std::int64_t i = mine.first; i < mine.last; ++i) {
+    if (op.router_norm != nullptr) norm_row(op, x_ + i * x_stride_, h_ + i * x_stride_);
     choose(op, i, routing_.logits + i * routing_.stride);
   }
   if (!few) pool_.barrier();
@@ -166,6 +169,7 @@ void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
   const double divisor = expert_norm_ ? sum : all;
   for (std::int64_t u = 0; u < used; ++u) {
     weight[u] = static_cast<float>(static_cast<double>(weight[u]) / divisor) * expert_scale_;
+    if (op.expert_scale != nullptr) weight[u] *= op.expert_scale[chosen[u]];
   }
 }
 
@@ -226,6 +230,7 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
   const std::int64_t pieces = (panels + per - 1) / per;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   const bool one = tokens_.size() == 1;
+  const bool both = op.matrix[1].panels == 0;  // gate and up are in one
   const Operand all = one ? operand(op, h_, x_stride_, 1, writing_, worker)
                           : slot_operand(op, routing_.rows, x_stride_, worker);
   for_tiles(routing_.groups * pieces, 1, op, worker, [&](std::int64_t item, std::int64_t) {
@@ -236,14 +241,19 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
     const std::int64_t p1 = std::min(p0 + per, panels);
     const Operand own = one ? all : part(all, first, rows);
     MatmulArgs args = product(op.matrix[0], own, worker);
-    args.p0 = expert * panels + p0;
-    args.p1 = expert * panels + p1;
+    args.p0 = expert * (both ? 2 : 1) * panels + p0;
+    args.p1 = args.p0 + (p1 - p0);
     float* f = e_ + first * e_stride_ + p0 * kLanes;
     args.y = f;
     args.y_stride = e_stride_;
     multiply(args, own.writing);
     add_bias(op.bias[0], args.p0, {f, e_stride_}, rows, (p1 - p0) * kLanes);
-    args.w = &op.matrix[1];
+    if (both) {
+      args.p0 += panels;
+      args.p1 += panels;
+    } else {
+      args.w = &op.matrix[1];
+    }
     args.y = tile;
     args.y_stride = tile_cols_;
     multiply(args, own.writing);
@@ -254,12 +264,21 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
   });
 }
 
+/// Panels [p0, p1) of the rows of h, for sums.
+void CpuExecutor::clear_h(std::int64_t p0, std::int64_t p1) const {
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    std::memset(h_ + static_cast<std::int64_t>(i) * x_stride_ + p0 * kLanes, 0,
+                static_cast<std::size_t>((p1 - p0) * kLanes) * sizeof(float));
+  }
+}
+
 void CpuExecutor::expert_down(const PackedOp& op, int worker) {
   const std::int64_t panels = op.matrix[0].group_panels;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   const Operand all = slot_operand(op, e_, e_stride_, worker);
   for_tiles(panels, piece_panels(panels, pool_.size()), op, worker,
             [&](std::int64_t p0, std::int64_t p1) {
+              if (op.to_h) clear_h(p0, p1);
               for (std::int32_t g = 0; g < routing_.groups; ++g) {
                 const std::int32_t expert = routing_.group[g];
                 const std::int64_t first = routing_.first[expert];
@@ -273,7 +292,8 @@ void CpuExecutor::expert_down(const PackedOp& op, int worker) {
                 multiply(args, own.writing);
                 add_bias(op.bias[0], args.p0, {tile, tile_cols_}, rows, (p1 - p0) * kLanes);
                 for (std::int64_t i = 0; i < rows; ++i) {
-                  float* x = x_ + routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
+                  const std::int64_t at = routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;
+                  float* x = (op.to_h ? h_ : x_) + at;
                   kernels_.add_scaled(x, tile + i * tile_cols_,
                                       op.scale * routing_.slot_weight[first + i],
                                       (p1 - p0) * kLanes);

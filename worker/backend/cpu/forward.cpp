@@ -3,6 +3,7 @@
 #include <xmmintrin.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -15,6 +16,12 @@ namespace {
 
 constexpr unsigned kMxcsrDefault = 0x1f80;  // round to nearest, subnormals kept, no traps
 constexpr unsigned kMxcsrFlags = 0x3f;      // sticky exception flags
+
+constexpr auto kOnes = [] {
+  std::array<float, kHeadDimMost> ones{};
+  ones.fill(1);
+  return ones;
+}();
 
 /// The thread's floating-point mode for the time of a forward: a library may have changed it.
 class FloatMode {
@@ -53,7 +60,7 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   CHECK(static_cast<std::int32_t>(segments.size()) <= limits_.batch_segments);
   segments_ = &segments;
   tokens_.clear();
-  runs_.clear();
+  for (HeadKind& kind : kinds_) kind.runs.clear();
   segment_first_.clear();
   halves_.clear();
   state_book_.begin();
@@ -62,7 +69,6 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   writing_ = 0;
   bad_token_.store(-1, std::memory_order_relaxed);
   for (auto& ticket : tickets_) ticket.store(0, std::memory_order_relaxed);
-  const auto group = static_cast<std::int32_t>(shape_.heads / shape_.kv_heads);
   for (std::int32_t s = 0; s < static_cast<std::int32_t>(segments.size()); ++s) {
     const backend::Segment& segment = segments[static_cast<std::size_t>(s)];
     CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
@@ -86,11 +92,15 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
       CHECK(segment.pages[p] >= 0 && segment.pages[p] < limits_.pages);
     }
-    const std::int32_t per_run =
-        std::max(1, (apart ? reading_ : kernels_).attention_queries / group);
-    // Late runs see most tokens: handing them out first keeps the end of the pass short.
-    for (std::int32_t at = (segment.n - 1) / per_run * per_run; at >= 0; at -= per_run) {
-      runs_.push_back({first + at, std::min(per_run, segment.n - at), s});
+    for (HeadKind& kind : kinds_) {
+      if (kind.kv_heads == 0) continue;
+      const auto group = static_cast<std::int32_t>(shape_.heads / kind.kv_heads);
+      const std::int32_t per_run =
+          std::max(1, (apart ? reading_ : kernels_).attention_queries / group);
+      // Late runs see most tokens: handing them out first keeps the end of the pass short.
+      for (std::int32_t at = (segment.n - 1) / per_run * per_run; at >= 0; at -= per_run) {
+        kind.runs.push_back({first + at, std::min(per_run, segment.n - at), s});
+      }
     }
   }
   CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.logit_rows);
@@ -178,6 +188,8 @@ void CpuExecutor::run_op(const PackedOp& op, int worker) {
     case model::OpKind::kNormDelta:
     case model::OpKind::kDelta:
     case model::OpKind::kGateHeads:
+    case model::OpKind::kLayerInputs:
+    case model::OpKind::kNormKeep:
       run_beside_attention(op, worker);
       break;
     case model::OpKind::kOutAdd:
@@ -220,7 +232,7 @@ void CpuExecutor::run_op(const PackedOp& op, int worker) {
   }
 }
 
-/// What stands in attention's place, or around it, in some architectures.
+/// What stands in attention's place, or around it, in few architectures, and what only those have.
 void CpuExecutor::run_beside_attention(const PackedOp& op, int worker) {
   switch (op.kind) {
     case model::OpKind::kNormLatent:
@@ -237,6 +249,10 @@ void CpuExecutor::run_beside_attention(const PackedOp& op, int worker) {
       return delta(op, worker);
     case model::OpKind::kGateHeads:
       return gate_heads(worker);
+    case model::OpKind::kLayerInputs:
+      return layer_inputs(op, worker);
+    case model::OpKind::kNormKeep:
+      return norm_keep(op, worker);
     default:
       CHECK_MSG(false, "an operation of run_op()");
   }
@@ -336,44 +352,52 @@ void CpuExecutor::multiply(const MatmulArgs& args, std::int64_t writing) const {
   reading_.matmul(some);
 }
 
-std::uint8_t* CpuExecutor::page_of(std::int32_t layer, bool value, std::int64_t head) const {
-  const std::int64_t head_bytes = page_bytes_ / shape_.kv_heads;
-  return kv_.data() + (2 * layer + (value ? 1 : 0)) * layer_bytes_ + head * head_bytes;
+std::uint8_t* CpuExecutor::page_of(const PackedOp& op, bool value, std::int64_t head) const {
+  const HeadKind& kind = kind_of(op);
+  const std::int64_t behind = value ? kind.page_bytes * limits_.pages : 0;
+  return kv_.data() + op.pages_at + behind + head * (kind.page_bytes / kind.kv_heads);
 }
 
 void CpuExecutor::qkv(const PackedOp& op, int worker) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
-  const std::int64_t heads = q_pieces(op) + 2 * shape_.kv_heads;
-  for_tiles(heads, 1, op, worker,
+  for_tiles(qkv_pieces(op), 1, op, worker,
             [&](std::int64_t first, std::int64_t) { qkv_head(op, first, h, worker); });
+}
+
+/// Heads of q, k and v that have rows in a matrix.
+std::int64_t CpuExecutor::qkv_pieces(const PackedOp& op) const {
+  std::int64_t pieces = q_pieces(op);
+  for (int i = 1; i < 3; ++i) pieces += op.matrix[i].panels > 0 ? kind_of(op).kv_heads : 0;
+  return pieces;
 }
 
 /// The head-th of the heads of q, k and v: whose (0, 1 or 2), and which of them.
 CpuExecutor::Head CpuExecutor::head_of(const PackedOp& op, std::int64_t head) const {
   const std::int64_t after_q = head - q_pieces(op);
   if (after_q < 0) return {0, head};
-  return {after_q < shape_.kv_heads ? 1 : 2, after_q % shape_.kv_heads};
+  const std::int64_t kv_heads = kind_of(op).kv_heads;
+  return {after_q < kv_heads ? 1 : 2, after_q % kv_heads};
 }
 
 /// A head of q, k or v: product, bias, norm, rotation, and its way into the pages.
 void CpuExecutor::qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, int worker) {
   auto [which, head] = head_of(op, at);
-  const std::int64_t panels = head_pad_ / kLanes;
+  const std::int64_t panels = kind_of(op).pad / kLanes;
   MatmulArgs args = product(op.matrix[which], h, worker);
   args.p0 = head * panels;
   args.p1 = (head + 1) * panels;
   const std::int64_t next = likely_next(at, 1);
-  if (next < q_pieces(op) + 2 * shape_.kv_heads) {
+  if (next < qkv_pieces(op)) {
     expect(args, op.matrix[head_of(op, next).which], head_of(op, next).index * panels, panels);
   }
   const bool gate = op.gated && which == 0 && head % 2 == 1;
   if (op.gated && which == 0) head /= 2;
   const bool stays = which == 0 && !gate;
-  args.y = stays ? q_ + head * head_pad_ : workers_[static_cast<std::size_t>(worker)].tile;
+  args.y = stays ? q_ + head * panels * kLanes : workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = stays ? q_stride_ : tile_cols_;
   multiply(args, h.writing);
   if (gate) return keep_gate(head, args);
-  finish_head(op, which, head, args.y, args.y_stride);
+  finish_head(op, which, head, args.y, args.y_stride, worker);
 }
 
 /// What a head's output is multiplied by later (kGateHeads).
@@ -385,12 +409,15 @@ void CpuExecutor::keep_gate(std::int64_t head, const MatmulArgs& args) const {
 }
 
 void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
-                              std::int64_t stride) {
-  const auto head_dim = static_cast<std::int32_t>(shape_.head_dim);
+                              std::int64_t stride, int worker) {
+  const HeadKind& kind = kind_of(op);
+  const bool value_too = which == 1 && op.matrix[2].panels == 0;
+  const bool normed = which < 2 && op.head_norm[which] != nullptr;
+  float* own = workers_[static_cast<std::size_t>(worker)].attention;
   for (std::size_t i = 0; i < tokens_.size(); ++i, values += stride) {
     const Token& token = tokens_[i];
     if (op.bias[which] != nullptr) {
-      kernels_.add(values, op.bias[which] + head * head_pad_, head_pad_);
+      kernels_.add(values, op.bias[which] + head * kind.pad, kind.pad);
     }
     if (op.row_norm && which < 2) {  // goes on in norm_qk
       if (which == 1) {
@@ -399,50 +426,66 @@ void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, 
       }
       continue;
     }
-    if (which < 2 && op.head_norm[which] != nullptr) {
-      kernels_.rmsnorm(values, op.head_norm[which], head_dim, static_cast<float>(shape_.norm_eps),
-                       values);
+    if (which == 2 || value_too) finish_value(op, head, token, values, own);
+    if (which == 2) continue;
+    if (normed) {
+      kernels_.rmsnorm(values, op.head_norm[which], kind.head_dim,
+                       static_cast<float>(shape_.norm_eps), values);
     }
-    if (which < 2) rotate(which == 0 ? op.query_rope : op.rope, values, token.position);
-    if (which > 0) store(op, which, head, token, values);
+    rotate(which == 0 ? op.query_rope : op.rope, values, token.position);
+    if (which == 1) store(op, 1, head, token, values);
   }
+}
+
+/// A head's value into its page, normed in `own` where the model norms them.
+void CpuExecutor::finish_value(const PackedOp& op, std::int64_t head, const Token& token,
+                               const float* value, float* own) {
+  if (op.value_norm) {
+    kernels_.rmsnorm(value, kOnes.data(), kind_of(op).head_dim,
+                     static_cast<float>(shape_.norm_eps), own);
+    value = own;
+  }
+  store(op, 2, head, token, value);
 }
 
 /// Where piece `at` of attention begins to read.
 const std::uint8_t* CpuExecutor::first_keys(const PackedOp& op, std::int64_t at) const {
-  const TokenRun& run = runs_[static_cast<std::size_t>(at / shape_.kv_heads)];
+  const HeadKind& kind = kind_of(op);
+  const TokenRun& run = kind.runs[static_cast<std::size_t>(at / kind.kv_heads)];
   const std::int64_t position = tokens_[static_cast<std::size_t>(run.first)].position;
   const std::int64_t seen = op.window > 0 ? std::max<std::int64_t>(0, position + 1 - op.window) : 0;
   const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(run.segment)];
-  return page_of(op.layer, false, at % shape_.kv_heads) +
-         segment.pages[seen / kPageTokens] * page_bytes_;
+  return page_of(op, false, at % kind.kv_heads) +
+         segment.pages[seen / kPageTokens] * kind.page_bytes;
 }
 
 void CpuExecutor::attend(const PackedOp& op, int worker) {
-  const auto group = static_cast<std::int32_t>(shape_.heads / shape_.kv_heads);
+  const HeadKind& kind = kind_of(op);
+  const auto group = static_cast<std::int32_t>(shape_.heads / kind.kv_heads);
   std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
-  const auto work = static_cast<std::int64_t>(runs_.size()) * shape_.kv_heads;
+  const auto work = static_cast<std::int64_t>(kind.runs.size()) * kind.kv_heads;
   for (;;) {
     const std::int64_t at = ticket.fetch_add(1, std::memory_order_relaxed);
     if (at >= work) return;
-    const TokenRun& run = runs_[static_cast<std::size_t>(at / shape_.kv_heads)];
-    const std::int64_t head = at % shape_.kv_heads;
+    const TokenRun& run = kind.runs[static_cast<std::size_t>(at / kind.kv_heads)];
+    const std::int64_t head = at % kind.kv_heads;
     AttentionArgs args;
-    args.k = page_of(op.layer, false, head);
-    args.v = page_of(op.layer, true, head);
-    args.page_bytes = page_bytes_;
+    args.k = page_of(op, false, head);
+    args.v = page_of(op, true, head);
+    args.page_bytes = kind.page_bytes;
     args.pages = (*segments_)[static_cast<std::size_t>(run.segment)].pages;
     args.kv = kv_type_;
-    args.q = q_ + run.first * q_stride_ + head * group * head_pad_;
+    args.q = q_ + run.first * q_stride_ + head * group * kind.pad;
     args.q_stride = q_stride_;
-    args.out = a_ + run.first * a_stride_ + head * group * shape_.head_dim;
+    args.out = a_ + run.first * a_stride_ + head * group * kind.head_dim;
     args.out_stride = a_stride_;
     args.start = tokens_[static_cast<std::size_t>(run.first)].position;
     args.tokens = run.count;
     args.group = group;
-    args.head_dim = static_cast<std::int32_t>(shape_.head_dim);
-    args.head_pad = static_cast<std::int32_t>(head_pad_);
-    args.scale = op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
+    args.head_dim = static_cast<std::int32_t>(kind.head_dim);
+    args.head_pad = static_cast<std::int32_t>(kind.pad);
+    args.scale = op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(kind.head_dim));
+    if (head == 0) end_rows_of_a(run.first, run.count, shape_.heads * kind.head_dim);
     args.scratch = workers_[static_cast<std::size_t>(worker)].attention;
     const std::int64_t next = at + pool_.size();  // likely
     args.then = first_keys(op, next < work ? next : at);
@@ -496,9 +539,10 @@ void CpuExecutor::hand_on(const PackedOp& op, const float* f, std::int64_t i, st
 
 void CpuExecutor::gate_up(const PackedOp& op, int worker) {
   if (op.more) return gate_up_more(op, worker);
-  gate_up_pieces(op, worker, [&](float* gate, const float* up, std::int64_t, std::int64_t n) {
-    kernels_.silu_mul(gate, up, n);
-  });
+  gate_up_pieces(op, worker,
+                 [&](float* gate, const float* up, std::int64_t, std::int64_t, std::int64_t n) {
+                   kernels_.silu_mul(gate, up, n);
+                 });
 }
 
 void CpuExecutor::logits(const PackedOp& op, int worker) {

@@ -2,6 +2,7 @@
 // positions, activations beside SiLU. Rows are shared out between the threads; each row is computed
 // by itself, so none of this depends on the batch.
 
+#include <cmath>
 #include <cstring>
 
 #include "shared/gguf/quants.h"
@@ -39,12 +40,42 @@ void CpuExecutor::embed_more(const PackedOp& op, int worker) {
   }
 }
 
+/// What each layer gets beside the row: a product with the embedding, normed a layer at a time, and
+/// numbers of the token's own (Gemma 3n's model card: per-layer embeddings).
+void CpuExecutor::layer_inputs(const PackedOp& op, int worker) {
+  const auto floats = [](std::int64_t n) { return static_cast<std::size_t>(n) * sizeof(float); };
+  product_pieces(op, x_, x_stride_, worker,
+                 [&](const float* y, std::int64_t i, std::int64_t p0, std::int64_t n) {
+                   std::memcpy(p_ + i * p_stride_ + p0 * kLanes, y, floats(n));
+                 });
+  pool_.barrier();
+  const std::int64_t n = shape_.layer_input, pad = round_up(n, kLanes);
+  // Of the product over √width, whose mean square is so much smaller.
+  const auto eps = static_cast<float>(shape_.norm_eps * static_cast<double>(shape_.width));
+  const auto root = static_cast<float>(std::sqrt(static_cast<double>(n)));
+  const auto half = static_cast<float>(std::sqrt(0.5));
+  float* own = workers_[static_cast<std::size_t>(worker)].inputs;
+  const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    const auto id = static_cast<std::size_t>(tokens_[static_cast<std::size_t>(i)].id);
+    const auto done = gguf::dequantize_row(
+        layer_inputs_.type, layer_inputs_.rows + id * layer_inputs_.row_bytes, own,
+        static_cast<std::uint64_t>(shape_.layers * n));
+    CHECK(done.has_value());  // the loader has read every row
+    for (std::int64_t l = 0; l < shape_.layers; ++l) {
+      float* p = p_ + i * p_stride_ + l * pad;
+      kernels_.rmsnorm(p, op.norm, n, eps, p);
+      for (std::int64_t j = 0; j < n; ++j) p[j] = (p[j] + own[l * n + j] * root) * half;
+    }
+  }
+}
+
 void CpuExecutor::rotate(std::int32_t rope, float* head, std::int64_t position) const {
   if (rope < 0) return;
   const RopeTable& table = rope_tables_[rope];
   kernels_.rope(head,
-                {table.cos + position * pairs_, table.sin + position * pairs_,
-                 static_cast<std::int32_t>(pairs_), shape_.rope_style == plan::RopeStyle::kNeox});
+                {table.cos + position * table.pairs, table.sin + position * table.pairs,
+                 static_cast<std::int32_t>(table.pairs), shape_.rope_style == plan::RopeStyle::kNeox});
 }
 
 /// A token's key (1) or value (2) of one head into its page.
@@ -52,12 +83,13 @@ void CpuExecutor::store(const PackedOp& op, int which, std::int64_t head, const 
                         const float* values) {
   const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(token.segment)];
   const std::int64_t page = segment.pages[token.position / kPageTokens];
-  std::uint8_t* at = page_of(op.layer, which == 2, head) + page * page_bytes_;
+  const HeadKind& kind = kind_of(op);
+  std::uint8_t* at = page_of(op, which == 2, head) + page * kind.page_bytes;
   const auto slot = static_cast<std::int32_t>(token.position % kPageTokens);
   if (which == 1) {
-    kernels_.store_key(values, static_cast<std::int32_t>(shape_.head_dim), slot, kv_type_, at);
+    kernels_.store_key(values, static_cast<std::int32_t>(kind.head_dim), slot, kv_type_, at);
   } else {
-    kernels_.store_value(values, static_cast<std::int32_t>(head_pad_), slot, kv_type_, at);
+    kernels_.store_value(values, static_cast<std::int32_t>(kind.pad), slot, kv_type_, at);
   }
 }
 
@@ -101,19 +133,36 @@ void CpuExecutor::product_more(const PackedOp& op, const float* x, std::int64_t 
 
 /// kNormGateUp with biases, without a gate, or with another activation.
 void CpuExecutor::gate_up_more(const PackedOp& op, int worker) {
-  gate_up_pieces(op, worker, [&](float* f, float* up, std::int64_t p0, std::int64_t n) {
-    if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);
-    if (op.bias[1] != nullptr) kernels_.add(up, op.bias[1] + p0 * kLanes, n);
-    kernels_.activate(op.activate, f, up, n);
-  });
+  gate_up_pieces(op, worker,
+                 [&](float* f, float* up, std::int64_t i, std::int64_t p0, std::int64_t n) {
+                   if (op.bias[0] != nullptr) kernels_.add(f, op.bias[0] + p0 * kLanes, n);
+                   if (op.bias[1] != nullptr) kernels_.add(up, op.bias[1] + p0 * kLanes, n);
+                   if (op.by_input) up = p_ + i * p_stride_ + op.input_at + p0 * kLanes;
+                   kernels_.activate(op.activate, f, up, n);
+                 });
+}
+
+void CpuExecutor::norm_keep(const PackedOp& op, int worker) {
+  const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
+  for (std::int64_t i = share.first; i < share.last; ++i) {
+    norm_row(op, h_ + i * x_stride_, s_ + i * x_stride_);
+  }
 }
 
 void CpuExecutor::norm_add(const PackedOp& op, int worker) {
+  const std::int64_t n = round_up(shape_.width, kLanes);
   const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
   float* row = workers_[static_cast<std::size_t>(worker)].row;
   for (std::int64_t i = share.first; i < share.last; ++i) {
-    norm_row(op, h_ + i * x_stride_, row);
-    kernels_.add_scaled(x_ + i * x_stride_, row, op.scale, round_up(shape_.width, kLanes));
+    const float* h = h_ + i * x_stride_;
+    if (op.inner_norm != nullptr) {
+      kernels_.rmsnorm(h, op.inner_norm, shape_.width, static_cast<float>(shape_.norm_eps), row);
+      kernels_.add(s_ + i * x_stride_, row, n);
+      h = s_ + i * x_stride_;
+    }
+    norm_row(op, h, row);
+    kernels_.add_scaled(x_ + i * x_stride_, row, op.scale, n);
+    if (op.factor != nullptr) kernels_.scale_cap(x_ + i * x_stride_, *op.factor, 0, n);
   }
 }
 

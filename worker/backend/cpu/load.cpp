@@ -49,7 +49,7 @@ bool needs_more(const Op& op, bool causal) {
     case OpKind::kDownAdd:
       return op.to_h || op.gate_rows || op.scale != 1 || op.bias[0].present();
     case OpKind::kNormGateUp:
-      return op.activation != plan::Activation::kSilu || !op.w[2].present() ||
+      return op.activation != plan::Activation::kSilu || !op.w[2].present() || op.by_input ||
              op.bias[1].present() || op.bias[2].present();
     case OpKind::kNormLogits:
       return op.scale != 1 || op.cap > 0;
@@ -101,7 +101,7 @@ class Loader {
 
   void measure() {
     const plan::ModelShape& s = to_.shape_;
-    to_.head_pad_ = round_up(s.head_dim, kLanes);
+    measure_heads();
     // A little more than needed, so that rows of a power of two do not fall into one cache set.
     to_.x_stride_ = round_up(s.width, kSpan) + kLanes;
     to_.a_stride_ = round_up(plan::attention_width(s), kSpan) + kLanes;
@@ -116,6 +116,7 @@ class Loader {
     }
     to_.f_stride_ = round_up(plan::dense_ff(s), kSpan) + kLanes;
     to_.e_stride_ = round_up(s.expert_ff, kSpan) + kLanes;
+    to_.p_stride_ = s.layers * round_up(s.layer_input, kLanes) + kLanes;
     to_.k_stride_ = s.kv_heads * to_.head_pad_ + kLanes;
     to_.routing_.stride = round_up(s.experts, kLanes);
     to_.expert_norm_ = program_.details.expert_weights_norm;
@@ -126,19 +127,47 @@ class Loader {
     to_.q_stride_ = s.heads * to_.head_pad_ + kLanes;
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);
-    to_.pairs_ = s.rope_dims / 2;
     const std::int64_t widest =
         std::max({s.width, plan::attention_width(s), s.q_latent, s.heads * s.head_value,
                   plan::dense_ff(s), s.experts > 0 ? s.expert_ff : std::int64_t{0}});
     to_.row_blocks_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
   }
 
+  /// Kinds of heads, and where in the pages' memory each layer's keys are.
+  void measure_heads() {
+    const plan::ModelShape& s = to_.shape_;
+    const plan::KvHeads kinds[] = {plan::plain_heads(s), plan::window_heads(s)};
+    for (int i = 0; i < 2; ++i) {
+      HeadKind& kind = to_.kinds_[i];
+      kind.kv_heads = kinds[i].heads;
+      kind.head_dim = kinds[i].head_dim;
+      kind.pad = round_up(kind.head_dim, kLanes);
+      kind.page_bytes = kind.kv_heads * head_page_bytes(to_.kv_type_, kind.pad);
+      to_.head_pad_ = std::max(to_.head_pad_, kind.pad);
+    }
+    for (std::int64_t l = 0; l < s.layers; ++l) {
+      pages_at_.push_back(s.causal ? kv_bytes_ : 0);  // an encoder's live for one layer
+      if (plan::is_recurrent(s, l) || !plan::has_own_pages(s, l)) continue;
+      const std::int64_t bytes = 2 * to_.kinds_[kind_of(l)].page_bytes * to_.limits_.pages;
+      kv_bytes_ = s.causal ? kv_bytes_ + bytes : bytes;
+    }
+  }
+  int kind_of(std::int64_t layer) const {
+    return plan::has_window_heads(program_.shape, program_.details, layer) ? 1 : 0;
+  }
+
   Result<void> place(Carver& carver) {
     for (const Op& op : program_.ops) {
       PackedOp packed;
       packed.kind = op.kind;
-      // An encoder's pages live for one layer.
-      packed.layer = to_.shape_.causal ? plan::place_of_layer(to_.shape_, op.layer) : 0;
+      packed.layer = plan::place_of_layer(to_.shape_, op.layer);
+      if (op.layer >= 0) {
+        packed.heads = kind_of(op.layer);
+        packed.pages_at = pages_at_[static_cast<std::size_t>(op.layer - op.pages_before)];
+        packed.input_at = op.layer * round_up(to_.shape_.layer_input, kLanes);
+      }
+      packed.by_input = op.by_input;
+      packed.value_norm = op.value_norm;
       packed.norm_kind = op.norm;
       packed.activate = activate_of(op.activation);
       packed.more = needs_more(op, to_.shape_.causal);
@@ -222,6 +251,11 @@ class Loader {
         HF_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows / op.w[0].matrices, carver));
         return {};
       }
+      case OpKind::kLayerInputs: {
+        HF_TRY(out.norm, vector(op.w[0], op.w[0].rows, carver));
+        HF_TRY(out.matrix[0], matrix(op.w[1], to_.shape_.layer_input, carver));
+        return place_rows(op.w[2], to_.layer_inputs_, carver);
+      }
       case OpKind::kDelta:
         return place_delta(op, out, carver);
       case OpKind::kNormLatent:
@@ -246,11 +280,17 @@ class Loader {
         return optional(op.bias[0], op.w[0].rows / op.w[0].matrices, carver, out.bias[0]);
       }
       case OpKind::kNormAdd:
+        HF_CHECKED(optional(op.w[1], op.w[1].rows, carver, out.inner_norm));
+        HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.factor));
+        return place_norm(op, out, carver);
+      case OpKind::kNormKeep:
       case OpKind::kNorm:
         return place_norm(op, out, carver);
       case OpKind::kRoute:
         HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.gate));
         HF_CHECKED(optional(op.w[3], op.w[3].rows, carver, out.choice));
+        HF_CHECKED(optional(op.w[4], op.w[4].rows, carver, out.router_norm, op.scale));
+        HF_CHECKED(optional(op.w[5], op.w[5].rows, carver, out.expert_scale));
         break;
       case OpKind::kNormGateUp:
       case OpKind::kExpertGateUp:
@@ -261,15 +301,18 @@ class Loader {
     for (int i = 0; i < 2; ++i) {
       const WeightRef& w = op.w[1 + i];
       if (!w.present() || (i == 1 && op.kind == OpKind::kRoute)) continue;
-      HF_TRY(out.matrix[i], matrix(w, w.rows / w.matrices, carver));
-      HF_CHECKED(optional(op.bias[1 + i], w.rows / w.matrices, carver, out.bias[i]));
+      const bool both = op.kind == OpKind::kExpertGateUp && !op.w[2].present();
+      const std::int64_t group = w.rows / w.matrices / (both ? 2 : 1);
+      HF_TRY(out.matrix[i], matrix(w, group, carver));
+      HF_CHECKED(optional(op.bias[1 + i], group, carver, out.bias[i]));
     }
     return {};
   }
 
-  Result<void> optional(const WeightRef& w, std::int64_t group, Carver& carver, const float*& to) {
+  Result<void> optional(const WeightRef& w, std::int64_t group, Carver& carver, const float*& to,
+                        double scale = 1) {
     if (!w.present()) return {};
-    HF_TRY(to, vector(w, group, carver));
+    HF_TRY(to, vector(w, group, carver, scale));
     return {};
   }
 
@@ -302,15 +345,15 @@ class Loader {
   }
 
   Result<void> place_qkv(const Op& op, PackedOp& out, Carver& carver) {
-    const plan::ModelShape& s = to_.shape_;
+    const std::int64_t head_dim = to_.kinds_[out.heads].head_dim;
     HF_CHECKED(place_norm(op, out, carver));
     for (int i = 0; i < 3; ++i) {
       if (!op.w[i + 1].present()) continue;
-      HF_TRY(out.matrix[i], matrix(op.w[i + 1], s.head_dim, carver));
-      HF_CHECKED(optional(op.bias[i + 1], s.head_dim, carver, out.bias[i]));
+      HF_TRY(out.matrix[i], matrix(op.w[i + 1], head_dim, carver));
+      HF_CHECKED(optional(op.bias[i + 1], head_dim, carver, out.bias[i]));
     }
     for (int i = 0; i < 2; ++i) {
-      HF_CHECKED(optional(op.w[4 + i], s.head_dim, carver, out.head_norm[i]));
+      HF_CHECKED(optional(op.w[4 + i], head_dim, carver, out.head_norm[i]));
     }
     return {};
   }
@@ -332,8 +375,9 @@ class Loader {
     return m;
   }
 
-  /// A vector as floats in groups of `group`, each zero-padded to 16 lanes.
-  Result<const float*> vector(const WeightRef& w, std::int64_t group, Carver& carver) {
+  /// A vector, times `scale`, as floats in groups of `group`, each zero-padded to 16 lanes.
+  Result<const float*> vector(const WeightRef& w, std::int64_t group, Carver& carver,
+                              double scale = 1) {
     HF_TRY(const std::size_t row, checked_row_bytes(w));
     const std::int64_t n = w.rows * w.cols;
     if (group <= 0 || n % group != 0) {
@@ -349,6 +393,7 @@ class Loader {
     if (!to_.kernels_.all_finite(plain.data(), n)) {
       return refuse(Errc::kFileInvalid, w.tensor->name, "holds a NaN or infinity");
     }
+    for (float& v : plain) v = static_cast<float>(static_cast<double>(v) * scale);
     for (std::int64_t g = 0; g < n / group; ++g) {
       std::memcpy(out + g * pad, plain.data() + g * group,
                   static_cast<std::size_t>(group) * sizeof(float));
@@ -450,11 +495,7 @@ class Loader {
   }
 
   Result<void> take_kv() {
-    const backend::Limits& l = to_.limits_;
-    to_.page_bytes_ = to_.shape_.kv_heads * head_page_bytes(to_.kv_type_, to_.head_pad_);
-    to_.layer_bytes_ = to_.page_bytes_ * l.pages;
-    const std::int64_t layers = to_.shape_.causal ? plan::attention_layers(to_.shape_) : 1;
-    HF_TRY(to_.kv_, Region::take(static_cast<std::size_t>(2 * layers * to_.layer_bytes_), "KV"));
+    HF_TRY(to_.kv_, Region::take(static_cast<std::size_t>(kv_bytes_), "KV"));
     to_.places_.spread(to_.kv_.data(), to_.kv_.bytes());
     to_.kv_.populate();
     to_.kv_used_ = to_.kv_.bytes();
@@ -491,8 +532,10 @@ class Loader {
     to_.blocks_ = blocks(c, std::max(slots, logit_rows));
     to_.wanted_ = c.floats(logit_rows * to_.x_stride_);
     to_.logits_ = c.floats(logit_rows * to_.logit_stride_);
-    const std::int64_t queries =
-        std::max<std::int64_t>(kAttentionQueriesMost, to_.shape_.heads / to_.shape_.kv_heads);
+    std::int64_t queries = kAttentionQueriesMost;
+    for (const HeadKind& kind : to_.kinds_) {
+      if (kind.kv_heads > 0) queries = std::max(queries, to_.shape_.heads / kind.kv_heads);
+    }
     for (WorkerScratch& w : to_.workers_) {
       w.unpack = c.floats(kUnpackFloats);
       w.tile = c.floats(batch * to_.tile_cols_);
@@ -502,6 +545,7 @@ class Loader {
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
       w.row = c.floats(to_.x_stride_);
       if (to_.shape_.latent > 0) w.latent = c.floats(to_.head_pad_);
+      if (to_.shape_.layer_input > 0) w.inputs = c.floats(to_.shape_.layers * to_.shape_.layer_input);
       if (to_.state_layers_ == 0) continue;
       w.delta = c.floats(delta_scratch_floats(to_.shape_.state_key, to_.shape_.state_value));
     }
@@ -521,9 +565,14 @@ class Loader {
     }
     const std::size_t tables = has_query_table() ? 2 : program_.ropes.size();
     for (std::size_t i = 0; i < tables; ++i) {
-      to_.rope_tables_[i].cos = c.floats(l.context * to_.pairs_ + kLanes);
-      to_.rope_tables_[i].sin = c.floats(l.context * to_.pairs_ + kLanes);
+      RopeTable& table = to_.rope_tables_[i];
+      const std::size_t own = has_query_table() ? 0 : i;
+      table.pairs = static_cast<std::int64_t>(program_.ropes[own].inv_freq.size());
+      table.cos = c.floats(l.context * table.pairs + kLanes);
+      table.sin = c.floats(l.context * table.pairs + kLanes);
     }
+    if (to_.shape_.layer_input > 0) to_.p_ = c.floats(batch * to_.p_stride_);
+    if (has_kind(OpKind::kNormKeep)) to_.s_ = c.floats(batch * to_.x_stride_);
     if (to_.shape_.qk_norm_row) to_.k_ = c.floats(batch * to_.k_stride_);
     if (to_.shape_.experts > 0) carve_routing(c, batch);
   }
@@ -556,7 +605,7 @@ class Loader {
     carve_scratch(carver);
     const auto batch = static_cast<std::size_t>(to_.limits_.batch_tokens);
     to_.tokens_.reserve(batch);
-    to_.runs_.reserve(batch);
+    for (HeadKind& kind : to_.kinds_) kind.runs.reserve(batch);
     to_.segment_first_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.halves_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.logit_tokens_.reserve(static_cast<std::size_t>(std::max(to_.limits_.logit_rows, 1)));
@@ -576,6 +625,10 @@ class Loader {
     }
     return {};
   }
+  bool has_kind(OpKind kind) const {
+    return std::any_of(program_.ops.begin(), program_.ops.end(),
+                       [&](const Op& op) { return op.kind == kind; });
+  }
   /// Of the only rotation, for queries.
   bool has_query_table() const {
     return program_.ropes.size() == 1 && !program_.ropes[0].query_steps.empty();
@@ -588,10 +641,10 @@ class Loader {
       const Share share = share_of(to_.limits_.context, worker, to_.pool_.size());
       for (std::int64_t p = share.first; p < share.last; ++p) {
         const double magnitude = magnitude_of(p);
-        for (std::int64_t i = 0; i < to_.pairs_; ++i) {
+        for (std::int64_t i = 0; i < table.pairs; ++i) {
           const double angle = static_cast<double>(p) * frequency[static_cast<std::size_t>(i)];
-          table.cos[p * to_.pairs_ + i] = static_cast<float>(std::cos(angle) * magnitude);
-          table.sin[p * to_.pairs_ + i] = static_cast<float>(std::sin(angle) * magnitude);
+          table.cos[p * table.pairs + i] = static_cast<float>(std::cos(angle) * magnitude);
+          table.sin[p * table.pairs + i] = static_cast<float>(std::sin(angle) * magnitude);
         }
       }
     });
@@ -601,6 +654,8 @@ class Loader {
   const backend::LoadOptions& options_;
   CpuExecutor& to_;
   std::vector<Job> jobs_;
+  std::vector<std::int64_t> pages_at_;  // of each layer
+  std::int64_t kv_bytes_ = 0;
   bool full_ = false;  // the weights' memory has its content already
 };
 
@@ -623,9 +678,12 @@ Result<void> check_limits(const model::Program& program, const backend::LoadOpti
   bool fits = !program.ops.empty() && s.head_dim > 0 && s.head_dim <= kHeadDimMost &&
               s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.rope_dims <= s.head_dim &&
               program.ropes.size() <= 2;
-  for (const model::Rope& rope : program.ropes) {
-    fits = fits && static_cast<std::int64_t>(rope.inv_freq.size()) == s.rope_dims / 2;
+  for (std::size_t i = 0; i < program.ropes.size(); ++i) {
+    const bool own = i == 1 && s.window_rope_dims > 0;
+    fits = fits && static_cast<std::int64_t>(program.ropes[i].inv_freq.size()) ==
+                       (own ? s.window_rope_dims : s.rope_dims) / 2;
   }
+  fits = fits && s.window_head_dim <= kHeadDimMost && s.window_rope_dims <= s.window_head_dim;
   if (!fits) {
     return Error{Errc::kUnsupported, "load cpu: the program's heads or rotary pairs do not fit"};
   }

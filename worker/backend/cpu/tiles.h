@@ -69,8 +69,8 @@ void CpuExecutor::product_pieces(const PackedOp& op, const float* x, std::int64_
   });
 }
 
-/// f, piece by piece: finish(gate, up, p0, n) makes n of its numbers, from panel p0 on, of those of
-/// gate and of up, in the place of the first; up is null where the model has none.
+/// f, piece by piece: finish(gate, up, i, p0, n) makes n of the numbers of row i, from panel p0 on,
+/// of those of gate and of up, in the place of the first; up is null where the model has none.
 template <class F>
 void CpuExecutor::gate_up_pieces(const PackedOp& op, int worker, F finish) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
@@ -96,7 +96,7 @@ void CpuExecutor::gate_up_pieces(const PackedOp& op, int worker, F finish) {
     }
     for (std::int64_t i = 0; i < h.rows; ++i) {
       float* gate = f.at + i * f.stride;
-      finish(gate, gated ? tile + i * tile_cols_ : nullptr, p0, (p1 - p0) * kLanes);
+      finish(gate, gated ? tile + i * tile_cols_ : nullptr, i, p0, (p1 - p0) * kLanes);
       hand_on(op, gate, i, p0, p1);
     }
     if (p1 == op.matrix[0].panels) end_rows_of_f(op, h.rows);

@@ -50,6 +50,8 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
     case model::OpKind::kLatentQuery:
     case model::OpKind::kLatentHeads:
     case model::OpKind::kLatentValues:
+    case model::OpKind::kLayerInputs:
+    case model::OpKind::kNormKeep:
       CHECK_MSG(false, "refused by backend::load");
     case model::OpKind::kNormDelta:
       return norm_delta(op);

@@ -78,6 +78,8 @@ Result<void> Loader::place_weights(const Op& op, DeviceOp& out) {
     case OpKind::kLatentQuery:
     case OpKind::kLatentHeads:
     case OpKind::kLatentValues:
+    case OpKind::kLayerInputs:
+    case OpKind::kNormKeep:
       CHECK_MSG(false, "refused by backend::load");
     case OpKind::kNormDelta:
       return place_norm_delta(op, out);
