@@ -116,6 +116,30 @@ std::string value_text(const File& file, const std::string& key) {
   return value.dump();
 }
 
+/// What only some layers have, and what each has for itself.
+std::string kinds_text(const plan::ModelShape& s) {
+  std::string out;
+  if (s.window_head_dim > 0) {
+    out +=
+        format("  windowed layers: heads %lld (kv %lld) of %lld; %lld of the %lld with a KV\n",
+               static_cast<long long>(s.heads), static_cast<long long>(s.window_kv_heads),
+               static_cast<long long>(s.window_head_dim), static_cast<long long>(s.window_layers),
+               static_cast<long long>(plan::attention_layers(s)));
+  }
+  if (s.sharing_layers > 0) {
+    out += format("  layers that read the KV of others %lld\n",
+                  static_cast<long long>(s.sharing_layers));
+  }
+  if (s.layer_input > 0) {
+    out += format("  inputs of each layer %lld\n", static_cast<long long>(s.layer_input));
+  }
+  if (s.experts > 0) {
+    out += format("  experts %lld, of which a token takes %lld\n",
+                  static_cast<long long>(s.experts), static_cast<long long>(s.experts_used));
+  }
+  return out;
+}
+
 std::string model_text(const plan::ModelShape& s) {
   std::string out = "\nmodel " + plan::printable(s.name) + ", architecture " + s.architecture +
                     ", " + human_count(s.parameters) + " parameters, mostly " + s.file_type + "\n";
@@ -131,6 +155,7 @@ std::string model_text(const plan::ModelShape& s) {
     out += format("  layers that carry a state %lld, in %s for each sequence\n",
                   static_cast<long long>(recurrent), human_bytes(bytes).c_str());
   }
+  out += kinds_text(s);
   out += std::string("  embeddings ") + (s.tied_embeddings ? "tied" : "not tied") + ", tokenizer " +
          (s.has_tokenizer ? "yes" : "no") + ", chat template " +
          (s.has_chat_template ? "yes" : "no") + "\n";

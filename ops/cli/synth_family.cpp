@@ -22,7 +22,7 @@ class TinyModel {
             std::string_view scaling)
       : f_(family), seed_(seed), random_(seed, family.name) {
     d_.family = &f_;
-    draw_sizes();
+    draw_sizes(experts);
     draw_parts(windows, experts);
     draw_scaling(scaling);
   }
@@ -84,7 +84,7 @@ class TinyModel {
     return odd() ? draw(8 * least, 8 * most) : 8 * draw(least, most);
   }
 
-  void draw_sizes() {
+  void draw_sizes(bool experts) {
     constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
     constexpr std::int64_t kOddHeadDims[] = {6, 10, 18, 22, 34, 50};
     s_.architecture = f_.name;
@@ -111,11 +111,12 @@ class TinyModel {
     if (f_.logit_factor) s_.tied_embeddings = true;
     draw_states();
     draw_latent();
-    draw_uneven();
+    if (f_.uneven) draw_uneven(experts);
     if (f_.rope == plan::RopeStyle::kNone) return;
     if (f_.latent) return;
     s_.rope_dims = s_.head_dim;
-    if (!plain() && seed_ % 3 == 1 && !f_.temperature && !f_.uneven) s_.rope_dims = s_.head_dim / 4 * 2;
+    const bool part = !plain() && seed_ % 3 == 1 && !f_.temperature && !f_.uneven;
+    if (part) s_.rope_dims = s_.head_dim / 4 * 2;
   }
 
   bool is_one_of(std::initializer_list<std::string_view> names) const {
@@ -204,7 +205,7 @@ class TinyModel {
       w.set_u32(key("attention.sliding_window"), static_cast<std::uint32_t>(d_.window));
     }
     if (f_.attention_cap > 0) w.set_f32(key("attn_logit_softcapping"), 2.5f);
-    if (f_.logit_cap > 0) w.set_f32(key("final_logit_softcapping"), 4.0f);
+    if (f_.logit_cap > 0 || f_.uneven) w.set_f32(key("final_logit_softcapping"), 4.0f);
   }
 
   void write_rope(gguf::Writer& w) const {
@@ -266,10 +267,9 @@ class TinyModel {
     w.set_f32(key("rope.scaling.yarn_log_multiplier"), 0.0707f);
   }
 
-  /// Gemma 4's: by the seed with experts, with keys for values where no window is, with inputs of
-  /// each layer's own and layers that read others' pages.
-  void draw_uneven() {
-    if (!f_.uneven) return;
+  /// By the seed with keys for values where no window is, and of models without experts with layers
+  /// that read others' pages.
+  void draw_uneven(bool experts) {
     constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
     constexpr std::int64_t kOddHeadDims[] = {6, 10, 18, 22, 34, 50};
     s_.layers = plain() ? 6 : draw(4, 9);
@@ -278,27 +278,25 @@ class TinyModel {
     s_.window_kv_heads = plain() ? 2 : draw(1, 3);
     s_.window_head_dim = plain() ? 16 : (odd() ? kOddHeadDims : kHeadDims)[draw(0, 5)];
     s_.window_rope_dims = s_.window_head_dim;
-    s_.has_rope_freqs = true;
-    if (wants_experts()) {
+    if (experts) {
       s_.experts = draw(3, 9);
       s_.experts_used = draw(1, 3);
       s_.expert_ff = rows(3, 10);
       s_.shared_ff = s_.ff;
-      d_.gate_up_experts = true;
+      d_.gate_up_experts = seed_ % 4 != 3;
     } else {
       s_.layer_input = plain() ? 16 : odd() ? draw(5, 40) : 8 * draw(1, 5);
-      s_.sharing_layers = plain() ? 2 : draw(0, s_.layers - 3);
+      s_.sharing_layers = plain() ? 3 : draw(0, s_.layers - 3);
     }
     d_.layer_scale = seed_ % 4 != 1;
     for (std::int64_t l = 0; l < s_.layers; ++l) {
       d_.windowed.push_back(l % 3 != 2);
       const bool own = plan::has_own_pages(s_, l);
       s_.window_layers += own && d_.windowed.back() ? 1 : 0;
-      d_.ff.push_back(own || wants_experts() ? s_.ff : 2 * s_.ff);
+      d_.ff.push_back(own ? s_.ff : 2 * s_.ff);
       d_.keys_for_values.push_back(seed_ % 2 == 1 && !d_.windowed.back());
     }
   }
-  bool wants_experts() const { return f_.experts_beside && seed_ % 3 == 1; }
 
   void write_uneven(gguf::Writer& w) const {
     if (!f_.uneven) return;
@@ -382,13 +380,16 @@ class TinyModel {
 
   gguf::Writer::Producer producer(const plan::ExpectedTensor& tensor, gguf::TensorType type) const {
     const std::uint64_t seed = seed_;
-    return [tensor, type, seed](const gguf::Writer::Sink& sink) -> Result<void> {
+    const bool still_from_half = f_.uneven && seed_ % 2 == 0;
+    return [tensor, type, seed, still_from_half](const gguf::Writer::Sink& sink) -> Result<void> {
       FastRandom random(seed, tensor.name);
       const bool norm = tensor.name.find("norm") != std::string::npos &&
                         tensor.name.ends_with(".weight") && !tensor.is_matrix();
       if (tensor.name.starts_with("rope_f")) {
         std::vector<float> factors(tensor.dims[0]);
         for (float& f : factors) f = 1 + std::abs(2 * random.normal());
+        // What a file says of elements that do not turn.
+        if (still_from_half) std::fill(factors.begin() + factors.size() / 2, factors.end(), 1e30f);
         return sink(std::as_bytes(std::span(factors)));
       }
       const bool factor = tensor.name.ends_with(".scale") || tensor.name.ends_with("_scale.weight");
@@ -415,7 +416,7 @@ class TinyModel {
 }  // namespace
 
 std::vector<std::string> synth_architectures() {
-  std::vector<std::string> out = {"mistral", "mixtral"};
+  std::vector<std::string> out = {"mistral", "mixtral", "gemma4-moe"};
   for (const Family& family : plan::families()) out.emplace_back(family.name);
   return out;
 }
@@ -427,7 +428,10 @@ std::vector<std::string> synth_scalings() {
 Result<void> synth_family(std::string_view architecture, const std::string& out_path,
                           std::string_view type, std::uint64_t seed, std::string_view scaling) {
   const bool mistral = architecture == "mistral", mixtral = architecture == "mixtral";
-  const Family* family = plan::find_family(mistral || mixtral ? "llama" : architecture);
+  const bool gemma4_moe = architecture == "gemma4-moe";
+  const Family* family = plan::find_family(mistral || mixtral ? "llama"
+                                           : gemma4_moe       ? "gemma4"
+                                                              : architecture);
   const auto list = [](const std::vector<std::string>& names) {
     std::string out;
     for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
@@ -448,8 +452,9 @@ Result<void> synth_family(std::string_view architecture, const std::string& out_
   if (!mix) return usage("type", type, quant_mix_names());
   const bool some_have_none = family->name == "exaone4" && seed % 2 == 1;
   const bool windows =
-      mistral || family->uneven || (family->window_period > 0 && family->name != "llama" && !some_have_none);
-  const TinyModel model(*family, windows, mixtral || family->experts == Use::kMust, seed, scaling);
+      mistral || (family->window_period > 0 && family->name != "llama" && !some_have_none);
+  const bool experts = mixtral || gemma4_moe || family->experts == Use::kMust;
+  const TinyModel model(*family, windows, experts, seed, scaling);
   gguf::Writer writer;
   model.write_keys(writer, architecture, *mix);
   set_synth_tokenizer(writer, model.vocab());

@@ -12,7 +12,8 @@
 
 namespace holdfast::cli {
 
-/// "llama", "gemma2", …, and "mistral" and "mixtral", which are llama with a window or experts.
+/// "llama", "gemma2", …, and "mistral", "mixtral" and "gemma4-moe": llama with a window or experts,
+/// gemma4 with experts.
 std::vector<std::string> synth_architectures();
 
 /// The ways of stretching positions that `synth_family` knows; "" lets the seed choose.

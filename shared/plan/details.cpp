@@ -191,16 +191,17 @@ class DetailsReader {
     HF_TRY(out_.ff, keys_.find_each("feed_forward_length", kFf, shape_.layers));
     const char* suffix = "rope.dimension_count_swa";
     HF_TRY(const auto dims, keys_.find_int(suffix, kHeadDim));
-    out_.window_rope.dims = dims.value_or(shape_.window_head_dim);
-    if (out_.window_rope.dims > shape_.window_head_dim || out_.window_rope.dims % 2 != 0) {
+    const std::int64_t head_dim = window_head_dim(shape_);
+    out_.window_rope.dims = dims.value_or(head_dim);
+    if (out_.window_rope.dims > head_dim || out_.window_rope.dims % 2 != 0) {
       return keys_.invalid("key \"" + keys_.key(suffix) + "\" is " +
                            std::to_string(out_.window_rope.dims) +
-                           ", expected an even number up to " +
-                           std::to_string(shape_.window_head_dim));
+                           ", expected an even number up to " + std::to_string(head_dim));
     }
     for (std::int64_t l = 0; l < shape_.layers; ++l) {
+      const bool windowed = out_.windowed[static_cast<std::size_t>(l)];
       const std::string name = "blk." + std::to_string(l) + ".attn_v.weight";
-      out_.keys_for_values.push_back(!has(name.c_str()));
+      out_.keys_for_values.push_back(!windowed && !has(name.c_str()));
     }
     out_.layer_scale = family_.layer_scale && has("blk.0.layer_output_scale.weight");
     out_.gate_up_experts = has("blk.0.ffn_gate_up_exps.weight");
@@ -397,7 +398,9 @@ class DetailsReader {
 
 std::int64_t pages_of_layer(const ModelShape& shape, const Details& details, std::int64_t layer) {
   if (has_own_pages(shape, layer)) return layer;
-  const auto windowed = [&](std::int64_t l) { return details.windowed[static_cast<std::size_t>(l)]; };
+  const auto windowed = [&](std::int64_t l) {
+    return details.windowed[static_cast<std::size_t>(l)];
+  };
   for (std::int64_t l = shape.layers - shape.sharing_layers - 1; l >= 0; --l) {
     if (windowed(l) == windowed(layer)) return l;
   }

@@ -268,6 +268,13 @@ bool is_left_out(std::string_view tensor, const ModelShape& shape) {
   for (std::int64_t i = 0; i < shape.left_layers; ++i) {
     if (tensor.starts_with("blk." + std::to_string(shape.layers + i) + ".")) return true;
   }
+  // Checkpoints have keys and values also of layers that read those of others.
+  for (std::int64_t l = shape.layers - shape.sharing_layers; l < shape.layers; ++l) {
+    const std::string layer = "blk." + std::to_string(l) + ".";
+    for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
+      if (tensor == layer + name) return true;
+    }
+  }
   return false;
 }
 

@@ -74,7 +74,7 @@ struct Family {
   bool temperature = false;  // key attention.temperature_scale: far queries count for more
   double attention_cap = 0;  // where the header has none
   double logit_cap = 0;
-  double attention_scale = 0;  // where the header has none; 0 = 1/√head_dim
+  double attention_scale = 0;          // where the header has none; 0 = 1/√head_dim
   std::int64_t wide_scale_layers = 0;  // with that many layers scores are divided by √(width/heads)
   // Experts.
   Use experts = Use::kNo;
@@ -148,7 +148,7 @@ struct Details {
   RopeSpec rope;
   RopeSpec window_rope;  // of windowed layers
   // Of families with uneven layers.
-  std::vector<std::int64_t> ff;     // [layers]; empty: ModelShape's
+  std::vector<std::int64_t> ff;       // [layers]; empty: ModelShape's
   std::vector<bool> keys_for_values;  // [layers]: no attn_v; empty: none
   bool layer_scale = false;
   bool gate_up_experts = false;  // ffn_gate_up_exps: of each expert gate's rows, then up's

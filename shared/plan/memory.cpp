@@ -71,8 +71,9 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
       shape.experts > 0 ? std::max<std::int64_t>(1, shape.experts_used) : 1;
   const Bytes thread = Bytes(131'072) + batch * (std::max<std::int64_t>(128, head_pad) + 128) +
                        x * 5 + blocks * 4 + attention;
-  const std::int64_t second =
-      shape.window_rope_dims > 0 ? shape.window_rope_dims : shape.rope_dims * (shape.rope_tables - 1);
+  const std::int64_t second = shape.window_rope_dims > 0
+                                  ? shape.window_rope_dims
+                                  : shape.rope_dims * (shape.rope_tables - 1);
   const Bytes tables = Bytes(load.context) * (shape.rope_dims + second);
   Bytes floats = batch * (x * 2 + q + a + f + blocks * slots_of_row) +
                  rows * (x + to_multiple(shape.vocab, 16)) + thread * std::max(threads, 1) + tables;

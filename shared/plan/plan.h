@@ -67,8 +67,8 @@ struct ModelShape {
   std::int64_t window_layers = 0;   // of those that have pages
   std::int64_t sharing_layers = 0;  // the last ones, which have no pages and read those of others
   std::int64_t layer_input = 0;     // numbers of a token that each layer gets beside the row
-  bool causal = true;           // false: an encoder, whose input is computed at once
-  bool has_rope_freqs = false;  // tensor rope_freqs.weight (llama 3)
+  bool causal = true;               // false: an encoder, whose input is computed at once
+  bool has_rope_freqs = false;      // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
   bool has_tokenizer = false;
   std::uint64_t weights_bytes = 0;  // as the CPU backend packs them: about those of the file
@@ -90,6 +90,9 @@ inline bool is_recurrent(const ModelShape& shape, std::int64_t layer) {
 inline std::int64_t attention_layers(const ModelShape& shape) {
   return shape.attention_step > 0 ? shape.layers / shape.attention_step
                                   : shape.layers - shape.sharing_layers;
+}
+inline std::int64_t window_head_dim(const ModelShape& shape) {
+  return shape.window_head_dim > 0 ? shape.window_head_dim : shape.head_dim;
 }
 /// Heads of keys and values of one kind of layer.
 struct KvHeads {
@@ -136,7 +139,8 @@ constexpr std::int32_t states_of(std::int32_t slots) {
   return 2 * slots;
 }
 
-/// Whether a tensor is of a layer behind those that are computed.
+/// Whether a tensor is of a layer behind those that are computed, or of keys and values of one that
+/// reads another's.
 bool is_left_out(std::string_view tensor, const ModelShape& shape);
 
 /// kUnsupported: an architecture or feature that no backend runs. kFileInvalid: shapes that do not
@@ -197,7 +201,8 @@ struct LoadWish {
 ///             32
 ///             + 1))) + threads x head_pad) more, m = the larger of q_latent and heads x head_value
 ///             to 32, and 16 more; n = the larger of latent and the part that is not rotated.
-///             Where layers have inputs of their own: 4 x (batch x (layers x layer_input to 16 + 16)
+///             Where layers have inputs of their own: 4 x (batch x (layers x layer_input to 16 +
+///             16)
 ///             + threads x layers x layer_input). With a feed-forward beside the experts: 4 x batch
 ///             x x more.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.

@@ -186,8 +186,9 @@ class ShapeReader {
       const bool near = d.windowed[static_cast<std::size_t>(l)];
       std::int64_t& all = near ? windowed : plain;
       if (all != 0 && all != n) {
-        return unsupported("key \"" + key("attention.head_count_kv") + "\" differs between layers " +
-                           (near ? "with" : "without") + " a window, which is not supported");
+        return unsupported("key \"" + key("attention.head_count_kv") +
+                           "\" differs between layers " + (near ? "with" : "without") +
+                           " a window, which is not supported");
       }
       all = n;
       shape_.window_layers += near && has_own_pages(shape_, l) ? 1 : 0;
@@ -198,8 +199,8 @@ class ShapeReader {
     }
     shape_.kv_heads = plain > 0 ? plain : windowed;
     shape_.window_kv_heads = windowed > 0 ? windowed : plain;
-    const bool same = shape_.window_head_dim == shape_.head_dim &&
-                      shape_.window_kv_heads == shape_.kv_heads;
+    const bool same =
+        shape_.window_head_dim == shape_.head_dim && shape_.window_kv_heads == shape_.kv_heads;
     if (same || windowed == 0) {
       shape_.window_head_dim = shape_.window_kv_heads = shape_.window_layers = 0;
     }

@@ -1,8 +1,10 @@
 // SentencePiece BPE ("llama"): neighbours merge into the token of the highest score, characters
 // that are no token become bytes. The file spells a space as U+2581; here it is a space again.
+// "gemma4" is the same by a list of merges, with lines and what is between them apart.
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "shared/text/tokenizer_base.h"
 #include "shared/text/utf8.h"
@@ -42,10 +44,12 @@ class SentencePiece final : public TokenizerBase {
  public:
   Result<void> make(const gguf::File& file, const Vocab& vocab) {
     const std::size_t count = vocab.texts.size();
+    lines_ = vocab.model == "gemma4";
     std::vector<std::string> pieces(count);
     std::vector<std::string> merged(count);  // empty: takes no part in merging
     TokenMap words(count);
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t n = 0; n < count; ++n) {
+      const std::size_t i = lines_ ? count - 1 - n : n;  // of equal texts the last, or the first
       pieces[i] = vocab.texts[i];
       const TokenKind kind = vocab.kinds[i];
       if (kind == TokenKind::kByte) {
@@ -62,8 +66,8 @@ class SentencePiece final : public TokenizerBase {
     }
     for (char32_t c = 0; c < 128; ++c) ascii_[c] = symbol(words, c);
     MergeTable merges = read_merges(vocab, merged, words);
-    if (file.has("tokenizer.ggml.merges")) {
-      HF_TRY(merges, listed_merges(file, words));
+    if (lines_ || file.has("tokenizer.ggml.merges")) {
+      HF_TRY(merges, listed_merges(file, vocab, words));
     }
     coder_ = WordCoder(std::move(words), std::move(merges), count, false);
     read_bytes(vocab);
@@ -77,16 +81,35 @@ class SentencePiece final : public TokenizerBase {
     text.assign(after_special && adds_space_prefix() ? " " : "");
     text.append(fragment);
     spaces_for_meta(text);
-    split(text, work.ends);
-    std::uint32_t begin = 0;
-    for (const std::uint32_t end : work.ends) {
-      encode_word(std::string_view(text).substr(begin, end - begin), work);
-      begin = end;
+    if (!lines_) {
+      encode_part(text, work);
+      return {};
+    }
+    for (std::string_view rest = text; !rest.empty();) {
+      const bool between = rest.front() == '\n';
+      const std::size_t end = between ? rest.find_first_not_of('\n') : rest.find('\n');
+      const std::string_view part = rest.substr(0, end);
+      const TokenId whole = between ? coder_.words().find(part) : -1;
+      if (whole >= 0) {
+        work.ids.push_back(whole);
+      } else {
+        encode_part(part, work);
+      }
+      rest.remove_prefix(part.size());
     }
     return {};
   }
 
  private:
+  void encode_part(std::string_view text, Work& work) const {
+    split(text, work.ends);
+    std::uint32_t begin = 0;
+    for (const std::uint32_t end : work.ends) {
+      encode_word(text.substr(begin, end - begin), work);
+      begin = end;
+    }
+  }
+
   static TokenId symbol(const TokenMap& words, char32_t point) {
     std::string spelt;
     append_utf8(point, spelt);
@@ -94,7 +117,8 @@ class SentencePiece final : public TokenizerBase {
     return id >= 0 ? id : symbol_of_unknown(point);
   }
 
-  Result<MergeTable> listed_merges(const gguf::File& file, const TokenMap& words) const;
+  static Result<MergeTable> listed_merges(const gguf::File& file, const Vocab& vocab,
+                                          const TokenMap& words);
   MergeTable read_merges(const Vocab& vocab, const std::vector<std::string>& merged,
                          const TokenMap& words);
   void read_bytes(const Vocab& vocab);
@@ -106,6 +130,7 @@ class SentencePiece final : public TokenizerBase {
   std::array<TokenId, 128> ascii_{};
   std::array<TokenId, 256> byte_ids_{};
   TokenId unknown_ = -1;
+  bool lines_ = false;
   std::vector<char32_t> before_space_;  // sorted: characters with a space behind them in a token
 };
 
@@ -113,14 +138,15 @@ class SentencePiece final : public TokenizerBase {
 MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std::string>& merged,
                                       const TokenMap& words) {
   std::vector<float> scores = vocab.scores;
+  if (scores.empty()) scores.push_back(0);
   std::sort(scores.begin(), scores.end(), std::greater<>());
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
   MergeTable table(merged.size() * 2);
   for (std::size_t i = 0; i < merged.size(); ++i) {
     const std::string_view text = merged[i];
     if (text.empty()) continue;
-    const auto place =
-        std::lower_bound(scores.begin(), scores.end(), vocab.scores[i], std::greater<>());
+    const float score = vocab.scores.empty() ? 0 : vocab.scores[i];
+    const auto place = std::lower_bound(scores.begin(), scores.end(), score, std::greater<>());
     const auto rank = static_cast<std::uint32_t>(place - scores.begin());
     const auto half = [&words](std::string_view part) -> std::pair<bool, TokenId> {
       const Char first = decode_char(part.data());
@@ -144,13 +170,18 @@ MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std:
   return table;
 }
 
-// A file from a tokenizer.json names its merges in order: exactly those, ranked
-// so.
-Result<MergeTable> SentencePiece::listed_merges(const gguf::File& file,
-                                                const TokenMap& words) const {
+// A file from a tokenizer.json, or of "gemma4", names its merges in order: exactly those, ranked
+// so. None makes a special token: plain text never becomes one.
+Result<MergeTable> SentencePiece::listed_merges(const gguf::File& file, const Vocab& vocab,
+                                                const TokenMap& words) {
   constexpr std::string_view kMerges = "tokenizer.ggml.merges";
   const auto merges = file.get_strings(kMerges);
   if (!merges) return vocab_error(file, kMerges, "expected an array of strings");
+  std::set<std::string_view> special;
+  for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
+    const TokenKind kind = vocab.kinds[i];
+    if (kind == TokenKind::kControl || kind == TokenKind::kUnknown) special.insert(vocab.texts[i]);
+  }
   MergeTable table(merges->size());
   for (std::size_t i = 0; i < merges->size(); ++i) {
     const std::size_t space = (*merges)[i].find(' ', 1);
@@ -162,6 +193,9 @@ Result<MergeTable> SentencePiece::listed_merges(const gguf::File& file,
     std::string right((*merges)[i].substr(space + 1));
     spaces_for_meta(left);
     spaces_for_meta(right);
+    if (special.contains(left) || special.contains(right) || special.contains(left + right)) {
+      continue;
+    }
     const TokenId ids[] = {words.find(left), words.find(right), words.find(left + right)};
     if (ids[0] < 0 || ids[1] < 0) return broken("names a token that is not in the vocabulary");
     if (ids[2] < 0) return broken("makes a token that is not in the vocabulary");

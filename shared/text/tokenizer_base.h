@@ -72,7 +72,7 @@ class TokenizerBase : public Tokenizer {
   bool space_prefix_ = false;
 };
 
-/// From a checked vocabulary with model "gpt2" or "llama".
+/// From a checked vocabulary with model "gpt2", and with "llama" or "gemma4".
 Result<std::shared_ptr<const Tokenizer>> make_bpe(const gguf::File& file, const Vocab& vocab);
 Result<std::shared_ptr<const Tokenizer>> make_sentence_piece(const gguf::File& file,
                                                              const Vocab& vocab);

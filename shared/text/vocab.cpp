@@ -190,7 +190,8 @@ Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
     HF_CHECKED(read_id(file, key, count, ignored));
   }
   if (vocab.eos >= 0) vocab.is_end[static_cast<std::size_t>(vocab.eos)] = true;
-  vocab.add_bos = sentence_piece && vocab.bos >= 0;
+  const bool gemma4 = vocab.model == "gemma4";
+  vocab.add_bos = (sentence_piece || gemma4) && vocab.bos >= 0;
   if (vocab.model == "bert") {
     vocab.add_bos = vocab.bos >= 0;
     vocab.add_eos = vocab.eos >= 0;
@@ -200,6 +201,7 @@ Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
   HF_CHECKED(read_flag(file, kAddBos, vocab.add_bos));
   HF_CHECKED(read_flag(file, kAddEos, vocab.add_eos));
   HF_CHECKED(read_flag(file, "tokenizer.ggml.add_space_prefix", vocab.add_space_prefix));
+  if (gemma4) vocab.add_bos = vocab.bos >= 0;  // which the first converted files deny
   if (vocab.add_bos && vocab.bos < 0) {
     return vocab_error(file, kAddBos, "is true; expected " + std::string(kBos) + " beside it");
   }
@@ -220,6 +222,7 @@ void mark_end_texts(Vocab& vocab) {
   for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
     const std::string_view text = vocab.texts[i];
     if (text.size() > 32 || !end_texts().contains(text)) continue;
+    if (vocab.model == "gemma4" && text == "</s>") continue;  // a tag of HTML there
     vocab.is_end[i] = true;
     if (is_plain(vocab.kinds[i])) vocab.kinds[i] = TokenKind::kControl;  // a slip of the converter
     returns = returns || text == "<|return|>" || text == "<|flush|>";
@@ -273,11 +276,12 @@ Result<Vocab> read_vocab(const gguf::File& file) {
   constexpr std::string_view kModel = "tokenizer.ggml.model";
   const auto model = file.get_string(kModel);
   if (!model) return vocab_error(file, kModel, "expected a string");
-  if (*model != "llama" && *model != "gpt2" && *model != "bert" && *model != "t5") {
-    return Error{Errc::kUnsupported, "load tokenizer " + std::string(file.name()) + ": " +
-                                         std::string(kModel) + " '" +
-                                         std::string(model->substr(0, 80)) +
-                                         "' is not known here; expected llama, gpt2, bert or t5"};
+  if (*model != "llama" && *model != "gpt2" && *model != "bert" && *model != "t5" &&
+      *model != "gemma4") {
+    return Error{Errc::kUnsupported,
+                 "load tokenizer " + std::string(file.name()) + ": " + std::string(kModel) + " '" +
+                     std::string(model->substr(0, 80)) +
+                     "' is not known here; expected llama, gpt2, bert, t5 or gemma4"};
   }
   vocab.model = *model;
   vocab.pre = file.get_string("tokenizer.ggml.pre").value_or("default");

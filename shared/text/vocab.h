@@ -24,7 +24,7 @@ enum class TokenKind : std::uint8_t {
 
 /// Every id in it is below texts.size() or -1. Views live as long as the file.
 struct Vocab {
-  std::string_view model;  // "llama", "gpt2", "bert", "t5"
+  std::string_view model;  // "llama", "gpt2", "bert", "t5", "gemma4"
   std::string_view pre;    // "default" if the file does not say
   std::string_view chat_template;
   std::vector<std::string_view> texts;  // as in the file; not empty

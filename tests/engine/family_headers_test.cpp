@@ -95,6 +95,9 @@ TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
       {"phi3", {"rope.scaling.attn_factor"}, {}, "longrope"},
       {"llama", {"rope.scaling.original_context_length"}, {}, "yarn"},
       {"gpt-oss", {"rope.scaling.original_context_length"}, {}, "yarn"},
+      {"gemma4", {"attention.sliding_window"}, {}},
+      {"gemma4", {"final_logit_softcapping"}, {}},
+      {"gemma4", {"rope.freq_base_swa"}, {}},
   };
   for (const Case& c : cases) EXPECT_TRUE(check(c, c.arch)) << c.arch << " " << *c.gone.begin();
   const Case same[] = {
@@ -106,6 +109,14 @@ TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
       {"gpt2", {"attention.head_count_kv"}, {}},
       {"glm4moe", {"expert_gating_func", "expert_shared_count"}, {}},
       {"qwen3vl", {"rope.dimension_sections"}, {}},
+      {"gemma4",
+       {"attention.value_length", "attention.value_length_swa", "rope.dimension_count",
+        "rope.dimension_count_swa"},
+       {}},
+      {"gemma4-moe",
+       {"attention.shared_kv_layers", "embedding_length_per_layer_input",
+        "expert_feed_forward_length"},
+       {}},
   };
   for (const Case& c : same) EXPECT_FALSE(check(c, c.arch)) << c.arch << " " << *c.gone.begin();
 }
@@ -182,6 +193,10 @@ TEST(Headers, KeysThatChangeWhatIsComputed) {
       {"llama", {}, set_f32("rope.scaling.yarn_beta_fast", 4.0f), "yarn"},
       {"llama", {}, set_f32("rope.scaling.attn_factor", 0.5f), "linear"},
       {"qwen2", {}, set_u32("rope.scaling.original_context_length", 33), "yarn"},
+      {"gemma4", {}, set_f32("attention.scale", 0.3f)},
+      {"gemma4", {}, set_u32("attention.sliding_window", 2)},
+      {"gemma4", {}, set_u32("rope.dimension_count_swa", 4)},
+      {"gemma4-moe", {}, set_u32("expert_used_count", 1)},
   };
   for (const Case& c : cases) EXPECT_TRUE(check(c, c.arch)) << c.arch << " " << &c - cases;
 }
@@ -219,6 +234,76 @@ TEST(Headers, LayersBehindTheOthersAreLeftOut) {
   EXPECT_EQ(run(without), run(with));
   // Without the key it is a layer like any other, and most of it is missing.
   EXPECT_FALSE(plan::read_shape(*changed(*with.file, {}, number(s.layers + 1, 0))).has_value());
+}
+
+/// Published checkpoints may hold keys and values of layers that read those of others.
+TEST(Headers, KeysAndValuesOfLayersThatReadOthersAreLeftOut) {
+  const FamilyModel m = make_family("gemma4", 0, kTokens);
+  const plan::ModelShape& s = m.program.shape;
+  ASSERT_EQ(s.layers, 6);
+  ASSERT_EQ(s.sharing_layers, 3);
+  std::set<std::string> gone;  // of layer 3, that reads layer 1's, are none
+  const auto more = [](std::uint32_t sharing) -> Change {
+    return [=](Writer& w, const std::string& prefix) {
+      w.set_u32(prefix + "attention.shared_kv_layers", sharing);
+    };
+  };
+  const FamilyModel four = make_family("gemma4", 6, kTokens);
+  const auto n = static_cast<std::uint32_t>(four.program.shape.sharing_layers);
+  const auto fewer = changed(*four.file, {}, more(n + 1));
+  const FamilyModel holds = family_of(fewer, kTokens);
+  const auto layer = four.program.shape.layers - n - 1;
+  for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
+    gone.insert("blk." + std::to_string(layer) + "." + name);
+  }
+  const FamilyModel bare = family_of(changed(*fewer, gone, {}), kTokens);
+  EXPECT_EQ(holds.program.shape.weights_bytes, bare.program.shape.weights_bytes);
+  EXPECT_EQ(holds.program.shape.parameters, bare.program.shape.parameters);
+  EXPECT_EQ(run(holds), run(bare));
+  EXPECT_NE(run(holds), run(four));
+  EXPECT_TRUE(check({"gemma4", {}, more(n + 1), "none", 6}, "more layers that read others"));
+}
+
+TEST(Headers, LayersOfSeveralKindsAreCheckedByTheKeysName) {
+  const FamilyModel m = make_family("gemma4", 2, 1);
+  const auto layers = static_cast<std::size_t>(m.program.shape.layers);
+  const auto refused = [&](const std::string& key, const std::string& why, const Change& change) {
+    const auto shape = plan::read_shape(*changed(*m.file, {}, change));
+    ASSERT_FALSE(shape.has_value()) << key;
+    EXPECT_NE(shape.error().what.find(key), std::string::npos) << shape.error().what;
+    EXPECT_NE(shape.error().what.find(why), std::string::npos) << shape.error().what;
+  };
+  const auto number = [&](const char* key, const char* why, std::int64_t v) {
+    refused(key, why, [&](Writer& w, const std::string& prefix) {
+      w.set_u32(prefix + key, static_cast<std::uint32_t>(v));
+    });
+  };
+  const auto array = [&](const char* key, const char* why, const std::vector<std::int32_t>& v) {
+    refused(key, why, [&](Writer& w, const std::string& prefix) { w.set_i32s(prefix + key, v); });
+  };
+  const std::vector<std::int32_t> shorter(layers - 1, 1), longer(layers + 1, 1);
+  for (const char* key :
+       {"feed_forward_length", "attention.head_count_kv", "attention.sliding_window_pattern"}) {
+    array(key, "one for each of", shorter);
+    array(key, "one for each of", longer);
+  }
+  array("feed_forward_length", "has 0", std::vector<std::int32_t>(layers, 0));
+  array("attention.head_count_kv", "has -1", std::vector<std::int32_t>(layers, -1));
+  array("attention.head_count", "multiple of the 4", std::vector<std::int32_t>(layers, 6));
+  std::vector<std::int32_t> uneven(layers, 1);
+  uneven[1] = 2;  // of two layers with windows
+  array("attention.head_count_kv", "differs between layers with a window", uneven);
+  const auto all = static_cast<std::int64_t>(layers);
+  number("attention.shared_kv_layers", "expected", all);
+  number("attention.shared_kv_layers", "no layer of its kind", all - 1);
+  number("rope.dimension_count", "even", 3);
+  number("rope.dimension_count_swa", "even", 3);
+  number("rope.dimension_count_swa", "even number up to", 512);
+  number("attention.key_length_swa", "expected", 2000);
+  number("attention.value_length_swa", "expected the key length", 2);
+  number("attention.value_length", "expected", 2);
+  number("embedding_length_per_layer_input", "expected", 1 << 30);
+  number("nextn_predict_layers", "", 1);
 }
 
 TEST(Headers, WhatIsNotComputedIsRefusedByName) {

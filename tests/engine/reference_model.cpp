@@ -12,9 +12,6 @@ namespace {
 double silu(double x) {
   return x / (1 + std::exp(-x));
 }
-double gelu_new(double x) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-}
 double gelu(double x) {
   return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
 }
@@ -26,7 +23,13 @@ double swiglu_oai(double gate, double up) {
   return gate / (1 + std::exp(-1.702 * gate)) * (up + 1);
 }
 
-void add(Row& y, const Row& b, double scale = 1) {
+}  // namespace
+
+double gelu_new(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+void add(Row& y, const Row& b, double scale) {
   CHECK(y.size() == b.size());
   for (std::size_t i = 0; i < y.size(); ++i) y[i] += scale * b[i];
 }
@@ -38,8 +41,6 @@ Row softmax(Row x) {
   for (double& v : x) v /= sum;
   return x;
 }
-
-}  // namespace
 
 double worst_error(const std::vector<float>& have, const Rows& want) {
   if (want.empty() || have.size() != want.size() * want[0].size()) return 1e9;
@@ -161,15 +162,17 @@ Row Model::norm(const std::string& name, const Row& x) {
 bool Model::in_window_layer(std::int64_t layer) const {
   const double window = number("attention.sliding_window", is("gemma2")    ? 4096
                                                            : is("gpt-oss") ? 128
+                                                           : is("gemma4")  ? 512
                                                                            : 0);
   if (window == 0) return false;
   const std::string key = arch_ + ".attention.sliding_window_pattern";
   if (const auto list = file_.get_ints(key)) return (*list)[static_cast<std::size_t>(layer)] != 0;
-  // Every n-th layer sees all: Gemma 2's and gpt-oss's second, Gemma 3's sixth, the fourth of
-  // OLMo 3, EXAONE 4 and Command R7B.
+  // Every n-th layer sees all: Gemma 2's and gpt-oss's second, the sixth of Gemma 3 and 4, the
+  // fourth of OLMo 3, EXAONE 4 and Command R7B.
   const auto n =
       static_cast<std::int64_t>(number("attention.sliding_window_pattern", is("gemma2")    ? 2
                                                                            : is("gemma3")  ? 6
+                                                                           : is("gemma4")  ? 6
                                                                            : is("olmo2")   ? 4
                                                                            : is("exaone4") ? 4
                                                                            : is("cohere2") ? 4
@@ -650,6 +653,7 @@ Rows Model::embed(const std::vector<std::int32_t>& tokens) {
 
 Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
   Rows x = embed(tokens);
+  if (is("gemma4")) return gemma4(tokens, std::move(x));
   const double residual = arch_.rfind("granite", 0) == 0 ? number("residual_scale", 1) : 1;
   const bool before = !is("olmo2") && !is("bert") && !is("exaone4");
   const bool behind = is("gemma2") || is("gemma3") || is("olmo2") || is("exaone4") || is("glm4");

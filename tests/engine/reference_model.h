@@ -16,6 +16,10 @@ namespace holdfast::reference {
 using Row = std::vector<double>;
 using Rows = std::vector<Row>;
 
+double gelu_new(double x);
+void add(Row& y, const Row& b, double scale = 1);
+Row softmax(Row x);
+
 /// Largest relative error of a row, each row by its own norm. `have`: the rows one behind the
 /// other.
 double worst_error(const std::vector<float>& have, const Rows& want);
@@ -56,6 +60,19 @@ class Model {
   void close_groups(Row& rank) const;
   Row experts(const std::string& block, const Row& x);
   Rows embed(const std::vector<std::int32_t>& tokens);
+
+  // reference_gemma4.cpp
+  double of_layer(const std::string& suffix, std::int64_t layer, double fallback) const;
+  Row unit(const Row& x) const;
+  Rows gemma4(const std::vector<std::int32_t>& tokens, Rows x);
+  Rows gemma4_inputs(const std::vector<std::int32_t>& tokens, const Rows& x);
+  Row gemma4_heads(const std::string& block, const char* matrix, const char* norms, const Row& x,
+                   std::size_t position, std::int64_t layer);
+  Rows gemma4_attention(std::int64_t layer, const Rows& x);
+  Row gemma4_gated(const std::string& block, const std::string& kind, const Row& x,
+                   std::int64_t expert);
+  Row gemma4_experts(const std::string& block, const Row& x);
+
   bool is(const char* arch) const { return arch_ == arch; }
 
   const gguf::File& file_;
@@ -64,6 +81,7 @@ class Model {
   std::int64_t layers_, width_, heads_, kv_heads_, head_, rotary_;
   std::map<std::string, Matrix> cache_;
   std::map<bool, std::vector<std::pair<double, double>>> turns_;  // frequency, magnitude
+  std::map<bool, std::pair<Rows, Rows>> last_;  // keys and values, of Gemma 4's kinds of layers
 };
 
 }  // namespace holdfast::reference

@@ -9,12 +9,13 @@
 
 namespace holdfast::gpu {
 
-/// All of `synth` but those with latent attention, which backend::load refuses.
+/// All of `synth` but those with latent attention or layers of several kinds, which backend::load
+/// refuses.
 inline std::vector<std::string> architectures() {
   std::vector<std::string> out = cli::synth_architectures();
   std::erase_if(out, [](const std::string& name) {
-    const plan::Family* family = plan::find_family(name);
-    return family != nullptr && family->latent;
+    const plan::Family* family = plan::find_family(name == "gemma4-moe" ? "gemma4" : name);
+    return family != nullptr && (family->latent || family->uneven);
   });
   return out;
 }

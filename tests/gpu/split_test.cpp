@@ -355,13 +355,17 @@ TEST(GpuSplits, LayersThatCarryStatesAreNotDivided) {
   }
 }
 
-TEST(GpuSplits, LatentAttentionIsRefused) {
+TEST(GpuSplits, WhatTheProcessorAloneRunsIsRefused) {
   HF_NEEDS_DEVICE();
-  const FamilyModel m = make_family("deepseek2", 0, 8);
-  const auto executor = backend::load("opencl:0", m.program, load_options(m, {}));
-  ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, Errc::kUnsupported);
-  EXPECT_NE(executor.error().what.find("latent"), std::string::npos) << executor.error().what;
+  for (const auto& [architecture, why] :
+       {std::pair{"deepseek2", "latent attention"}, std::pair{"gemma4", "layers of several kinds"},
+        std::pair{"gemma4-moe", "layers of several kinds"}}) {
+    const FamilyModel m = make_family(architecture, 0, 8);
+    const auto executor = backend::load("opencl:0", m.program, load_options(m, {}));
+    ASSERT_FALSE(executor.has_value());
+    EXPECT_EQ(executor.error().code, Errc::kUnsupported);
+    EXPECT_NE(executor.error().what.find(why), std::string::npos) << executor.error().what;
+  }
 }
 
 TEST(GpuSplits, MoreDevicesThanPartsAreRefused) {

@@ -12,9 +12,7 @@ namespace {
 class Builder {
  public:
   Builder(const gguf::File& file, const plan::ModelShape& shape, plan::Details details)
-      : take_(file),
-        s_(shape),
-        f_(*details.family) {
+      : take_(file), s_(shape), f_(*details.family) {
     p_.shape = shape;
     p_.details = std::move(details);
   }
@@ -336,9 +334,9 @@ class Builder {
   Result<void> experts_beside() {
     Op route = make(OpKind::kRoute);
     route.scale = 1 / std::sqrt(static_cast<double>(s_.width));
-    HF_CHECKED(norm(route, "pre_ffw_norm_2"));
+    HF_TRY(route.w[0], take_.vector(named("ffn_gate_inp") + ".scale", s_.width));
     HF_TRY(route.w[1], matrix("ffn_gate_inp", s_.experts, s_.width));
-    HF_TRY(route.w[4], take_.vector(named("ffn_gate_inp") + ".scale", s_.width));
+    HF_TRY(route.w[4], take_.vector(named("pre_ffw_norm_2") + ".weight", s_.width));
     HF_TRY(route.w[5], take_.vector(named("ffn_down_exps") + ".scale", s_.experts));
     p_.ops.push_back(route);
     Op up = make(OpKind::kExpertGateUp);

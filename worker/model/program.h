@@ -31,18 +31,18 @@ struct WeightRef {
 /// bias[0], x itself where w[0] is absent. bias[i] is added to the product with w[i], of experts to
 /// that of each. act(a) * b is one function of both for some activations (plan::Activation).
 enum class OpKind : std::uint8_t {
-  kEmbed,        // x = row of w[0] for the token
-  kEmbedMore,    // x = x * scale + row of w[0] for the position + row 0 of w[1]
+  kEmbed,      // x = row of w[0] for the token
+  kEmbedMore,  // x = x * scale + row of w[0] for the position + row 0 of w[1]
   kLayerInputs,  // p = (norm by w[0] of each layer's part of w[1] x / √width, + √n row of w[2] for
                  // the token) / √2, n numbers a layer
-  kNormQkv,      // q,k,v = w[1..3] norm(x); q,k norm by w[4],w[5] per head if present; rope(q,k);
-                 // k,v written to the KV pages of `layer`. Without w[3] v is k before its norm;
-                 // without w[2] there are neither, and attention reads another layer's
-  kQkNorm,       // after a kNormQkv whose q,k norm goes over all heads: that norm, rope, k written
-  kNormLatent,   // q = w[1] norm(x), or what kLatentQuery makes them of; l = w[2] norm(x)
-  kLatentQuery,  // q = w[1] norm(w[0], of kNormLatent's)
-  kLatentHeads,  // l normed by w[0], its rotated part, into the pages; of each head of q: w[1] of
-                 // the part that is not rotated, then the rotated one
+  kNormQkv,       // q,k,v = w[1..3] norm(x); q,k norm by w[4],w[5] per head if present; rope(q,k);
+                  // k,v written to the KV pages of `layer`. Without w[3] v is k before its norm;
+                  // without w[2] there are neither, and attention reads another layer's
+  kQkNorm,        // after a kNormQkv whose q,k norm goes over all heads: that norm, rope, k written
+  kNormLatent,    // q = w[1] norm(x), or what kLatentQuery makes them of; l = w[2] norm(x)
+  kLatentQuery,   // q = w[1] norm(w[0], of kNormLatent's)
+  kLatentHeads,   // l normed by w[0], its rotated part, into the pages; of each head of q: w[1] of
+                  // the part that is not rotated, then the rotated one
   kLatentValues,  // of each head of a: w[0] of its latent numbers
   kNormDelta,     // m = w[1] norm(x), z = w[2] norm(x), the gates' numbers by w[3] and w[4] (both
                   // by w[3] where w[4] is absent)
@@ -59,9 +59,9 @@ enum class OpKind : std::uint8_t {
   kNormAdd,       // x += scale * norm(h), of s + (norm by w[1] of h) in place of h where w[1] is
                   // present; then x *= w[2], one number, where that is
   kNorm,          // x = norm(x)
-  kRoute,         // h = norm(x); experts and their weights from w[1] h; gate = sigmoid(w[2] h); w[3]
-                  // is added where they are chosen; where w[4] is present, w[1] takes the norm of x
-                  // by scale * w[4] in place of h; weights times w[5] where present
+  kRoute,         // h = norm(x), by scale * w[0]; experts and their weights from w[1] h; gate =
+                  // sigmoid(w[2] h); w[3] is added where they are chosen; weights times w[5] where
+                  // that is; then h = the norm of x by w[4] where that is
   kExpertGateUp,  // for each chosen expert: f = act(w[1] h) * (w[2] h); without w[2]: w[1] holds
                   // both, of each expert one behind the other
   kExpertDownAdd,  // x += scale * the chosen experts' weight * (w[0] f), by rising expert
@@ -124,13 +124,14 @@ struct Op {
   bool gated = false;       // kNormQkv: rows of w[1] are [heads][q, then its gate]
   std::int32_t rope = -1;   // of Program::ropes
   std::int64_t window = 0;  // kAttention: the last tokens seen; 0 = all
-  double scale = 1;         // kAttention: of scores, 0 = 1/√head_dim; kNormLogits: of logits
+  double scale = 1;         // kAttention: of scores, 0 = 1/√head_dim; kNormLogits: of logits;
+                            // kRoute: of its norm
   std::int32_t pages_before = 0;  // kAttention: so many layers before are the pages that are read
-  double cap = 0;           // soft cap of scores or logits: cap * tanh(y / cap); 0 = none
+  double cap = 0;                 // soft cap of scores or logits: cap * tanh(y / cap); 0 = none
 };
 
-/// angle(position, i) = position * inv_freq[i], [elements that turn / 2], with all scaling applied (computed
-/// in float64); cos and sin are multiplied by `magnitude`.
+/// angle(position, i) = position * inv_freq[i], [elements that turn / 2], with all scaling applied
+/// (computed in float64); cos and sin are multiplied by `magnitude`.
 struct Rope {
   std::vector<double> inv_freq;
   std::vector<double> inv_freq_long;  // instead, where the loaded context is above long_from

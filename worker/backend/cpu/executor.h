@@ -38,17 +38,18 @@ struct PackedOp {
   const float* norm = nullptr;
   const float* norm_bias = nullptr;
   const float* bias[3] = {};  // q, k, v; of out and down; of gate and up; of experts each one's
-  const float* head_norm[2] = {};  // q, k
-  const float* gate = nullptr;     // kRoute: of the shared expert
-  const float* choice = nullptr;   // kRoute: [experts], added to scores where they are chosen
-  const float* router_norm = nullptr;   // kRoute
+  const float* head_norm[2] = {};       // q, k
+  const float* gate = nullptr;          // kRoute: of the shared expert
+  const float* choice = nullptr;        // kRoute: [experts], added to scores where they are chosen
   const float* expert_scale = nullptr;  // kRoute: [experts]
-  const float* inner_norm = nullptr;    // kNormAdd: of h alone
-  const float* factor = nullptr;        // kNormAdd: one number
-  const float* types = nullptr;    // kEmbedMore
-  const float* sinks = nullptr;    // kAttention: [heads]
-  const float* conv = nullptr;     // kDelta: [taps][columns to 16]
-  const float* rate = nullptr;     // kDelta: [state_heads]
+  /// kNormAdd: of h alone. kRoute: of what experts get, where that is not what the router gets.
+  /// kLayerInputs: of each layer's.
+  const float* inner_norm = nullptr;
+  const float* factor = nullptr;  // kNormAdd: one number
+  const float* types = nullptr;   // kEmbedMore
+  const float* sinks = nullptr;   // kAttention: [heads]
+  const float* conv = nullptr;    // kDelta: [taps][columns to 16]
+  const float* rate = nullptr;    // kDelta: [state_heads]
   const float* step_bias = nullptr;
   plan::NormKind norm_kind = plan::NormKind::kRms;
   Activate activate = Activate::kSilu;
@@ -58,13 +59,13 @@ struct PackedOp {
   std::int64_t input_at = 0;  // by_input: of a row of p
   std::int32_t heads = 0;     // of CpuExecutor::kinds_
   std::int64_t pages_at = 0;  // keys of its layer in the pages' memory, or of the layer it reads
-  bool gated = false;       // kNormQkv: behind each head of q its gate
-  bool neighbours = false;  // kDelta: plan::DeltaNet
-  RowForms form;            // that its products want rows in
-  bool coarse = false;      // of the forms that there are, the one with 8 bits (activations.h)
-  std::int64_t formed = 0;  // floats of a row, if they want any
-  RowForms hands_on;        // kNormGateUp: the next operation's, which f gets as it is made
-  bool handed = false;      // kDownAdd: its rows have their form, in the place of f
+  bool gated = false;         // kNormQkv: behind each head of q its gate
+  bool neighbours = false;    // kDelta: plan::DeltaNet
+  RowForms form;              // that its products want rows in
+  bool coarse = false;        // of the forms that there are, the one with 8 bits (activations.h)
+  std::int64_t formed = 0;    // floats of a row, if they want any
+  RowForms hands_on;          // kNormGateUp: the next operation's, which f gets as it is made
+  bool handed = false;        // kDownAdd: its rows have their form, in the place of f
   std::int32_t rope = -1, query_rope = -1;  // of keys, of queries
   std::int64_t window = 0;
   float scale = 1, cap = 0;
@@ -224,6 +225,7 @@ class CpuExecutor final : public backend::Executor {
   void layer_inputs(const PackedOp& op, int worker);
   void norm_keep(const PackedOp& op, int worker);
   void norm_row(const PackedOp& op, const float* x, float* out) const;
+  void norm_inner(const PackedOp& op, const float* x, float* out) const;
   void norm_qk(const PackedOp& op, int worker);
   void rotate(std::int32_t rope, float* head, std::int64_t position) const;
   void store(const PackedOp& op, int which, std::int64_t head, const Token& token,
@@ -271,6 +273,7 @@ class CpuExecutor final : public backend::Executor {
   void clear_h(std::int64_t p0, std::int64_t p1) const;
   void expert_down(const PackedOp& op, int worker);
   const HeadKind& kind_of(const PackedOp& op) const { return kinds_[op.heads]; }
+  bool of_two_kinds() const { return kinds_[1].kv_heads > 0; }
   std::uint8_t* page_of(const PackedOp& op, bool value, std::int64_t head) const;
   const std::uint8_t* first_keys(const PackedOp& op, std::int64_t at) const;
   MatmulArgs product(const PackedMatrix& w, const Operand& x, int worker) const;
@@ -310,7 +313,7 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t k_stride_ = 0, e_stride_ = 0, m_stride_ = 0, n_stride_ = 0;
   std::int64_t state_layers_ = 0, state_floats_ = 0;
   std::int64_t tile_cols_ = 0;
-  std::int64_t row_blocks_ = 0;                    // from row to row, of the largest form
+  std::int64_t row_blocks_ = 0;  // from row to row, of the largest form
   std::int64_t p_stride_ = 0;
   RopeTable rope_tables_[2];
   bool expert_norm_ = true;
@@ -343,7 +346,7 @@ class CpuExecutor final : public backend::Executor {
   const std::vector<backend::Segment>* segments_ = nullptr;
   std::vector<Token> tokens_;
   std::int64_t writing_ = 0;  // tokens_ before those of the segments that read
-  HeadKind kinds_[2];  // of all layers, or of those without a window and those with one
+  HeadKind kinds_[2];         // of all layers, or of those without a window and those with one
   std::vector<std::int64_t> segment_first_;  // token of the batch
   backend::StateBook state_book_;
   std::vector<backend::StateBook::Halves> halves_;  // of the batch's segments

@@ -41,9 +41,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   CHECK(op.norm != nullptr);  // h is made by it
   const auto row_bytes = static_cast<std::size_t>(x_stride_) * sizeof(float);
   const Share mine = few ? Share{0, worker == 0 ? rows : 0} : share_of(rows, worker, pool_.size());
-  PackedOp routes = op;
-  if (op.router_norm != nullptr) routes.norm = op.router_norm;
-  const Operand h = operand(routes, x_, x_stride_, rows, writing_, worker);
+  const Operand h = operand(op, x_, x_stride_, rows, writing_, worker);
   for (std::int64_t i = mine.first; i < mine.last; ++i) {
     const float* row = h.x + i * x_stride_;
     float* shared = h_ + i * x_stride_;  // for the experts
@@ -66,7 +64,7 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   });
   pool_.barrier();
   for (std::int64_t i = mine.first; i < mine.last; ++i) {
-    if (op.router_norm != nullptr) norm_row(op, x_ + i * x_stride_, h_ + i * x_stride_);
+    if (op.inner_norm != nullptr) norm_inner(op, x_ + i * x_stride_, h_ + i * x_stride_);
     choose(op, i, routing_.logits + i * routing_.stride);
   }
   if (!few) pool_.barrier();

@@ -441,8 +441,8 @@ void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, 
 void CpuExecutor::finish_value(const PackedOp& op, std::int64_t head, const Token& token,
                                const float* value, float* own) {
   if (op.value_norm) {
-    kernels_.rmsnorm(value, kOnes.data(), kind_of(op).head_dim,
-                     static_cast<float>(shape_.norm_eps), own);
+    kernels_.rmsnorm(value, kOnes.data(), kind_of(op).head_dim, static_cast<float>(shape_.norm_eps),
+                     own);
     value = own;
   }
   store(op, 2, head, token, value);
@@ -485,7 +485,9 @@ void CpuExecutor::attend(const PackedOp& op, int worker) {
     args.head_dim = static_cast<std::int32_t>(kind.head_dim);
     args.head_pad = static_cast<std::int32_t>(kind.pad);
     args.scale = op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(kind.head_dim));
-    if (head == 0) end_rows_of_a(run.first, run.count, shape_.heads * kind.head_dim);
+    if (of_two_kinds() && head == 0) {
+      end_rows_of_a(run.first, run.count, shape_.heads * kind.head_dim);
+    }
     args.scratch = workers_[static_cast<std::size_t>(worker)].attention;
     const std::int64_t next = at + pool_.size();  // likely
     args.then = first_keys(op, next < work ? next : at);

@@ -19,6 +19,10 @@ void CpuExecutor::norm_row(const PackedOp& op, const float* x, float* out) const
   }
 }
 
+void CpuExecutor::norm_inner(const PackedOp& op, const float* x, float* out) const {
+  kernels_.rmsnorm(x, op.inner_norm, shape_.width, static_cast<float>(shape_.norm_eps), out);
+}
+
 void CpuExecutor::embed_more(const PackedOp& op, int worker) {
   const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
   const std::int64_t n = round_up(shape_.width, kLanes);
@@ -58,13 +62,13 @@ void CpuExecutor::layer_inputs(const PackedOp& op, int worker) {
   const Share share = share_of(static_cast<std::int64_t>(tokens_.size()), worker, pool_.size());
   for (std::int64_t i = share.first; i < share.last; ++i) {
     const auto id = static_cast<std::size_t>(tokens_[static_cast<std::size_t>(i)].id);
-    const auto done = gguf::dequantize_row(
-        layer_inputs_.type, layer_inputs_.rows + id * layer_inputs_.row_bytes, own,
-        static_cast<std::uint64_t>(shape_.layers * n));
+    const auto done =
+        gguf::dequantize_row(layer_inputs_.type, layer_inputs_.rows + id * layer_inputs_.row_bytes,
+                             own, static_cast<std::uint64_t>(shape_.layers * n));
     CHECK(done.has_value());  // the loader has read every row
     for (std::int64_t l = 0; l < shape_.layers; ++l) {
       float* p = p_ + i * p_stride_ + l * pad;
-      kernels_.rmsnorm(p, op.norm, n, eps, p);
+      kernels_.rmsnorm(p, op.inner_norm, n, eps, p);
       for (std::int64_t j = 0; j < n; ++j) p[j] = (p[j] + own[l * n + j] * root) * half;
     }
   }
@@ -73,9 +77,9 @@ void CpuExecutor::layer_inputs(const PackedOp& op, int worker) {
 void CpuExecutor::rotate(std::int32_t rope, float* head, std::int64_t position) const {
   if (rope < 0) return;
   const RopeTable& table = rope_tables_[rope];
-  kernels_.rope(head,
-                {table.cos + position * table.pairs, table.sin + position * table.pairs,
-                 static_cast<std::int32_t>(table.pairs), shape_.rope_style == plan::RopeStyle::kNeox});
+  kernels_.rope(
+      head, {table.cos + position * table.pairs, table.sin + position * table.pairs,
+             static_cast<std::int32_t>(table.pairs), shape_.rope_style == plan::RopeStyle::kNeox});
 }
 
 /// A token's key (1) or value (2) of one head into its page.
@@ -156,7 +160,7 @@ void CpuExecutor::norm_add(const PackedOp& op, int worker) {
   for (std::int64_t i = share.first; i < share.last; ++i) {
     const float* h = h_ + i * x_stride_;
     if (op.inner_norm != nullptr) {
-      kernels_.rmsnorm(h, op.inner_norm, shape_.width, static_cast<float>(shape_.norm_eps), row);
+      norm_inner(op, h, row);
       kernels_.add(s_ + i * x_stride_, row, n);
       h = s_ + i * x_stride_;
     }

@@ -252,7 +252,7 @@ class Loader {
         return {};
       }
       case OpKind::kLayerInputs: {
-        HF_TRY(out.norm, vector(op.w[0], op.w[0].rows, carver));
+        HF_TRY(out.inner_norm, vector(op.w[0], op.w[0].rows, carver));
         HF_TRY(out.matrix[0], matrix(op.w[1], to_.shape_.layer_input, carver));
         return place_rows(op.w[2], to_.layer_inputs_, carver);
       }
@@ -289,7 +289,7 @@ class Loader {
       case OpKind::kRoute:
         HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.gate));
         HF_CHECKED(optional(op.w[3], op.w[3].rows, carver, out.choice));
-        HF_CHECKED(optional(op.w[4], op.w[4].rows, carver, out.router_norm, op.scale));
+        HF_CHECKED(optional(op.w[4], op.w[4].rows, carver, out.inner_norm));
         HF_CHECKED(optional(op.w[5], op.w[5].rows, carver, out.expert_scale));
         break;
       case OpKind::kNormGateUp:
@@ -317,7 +317,8 @@ class Loader {
   }
 
   Result<void> place_norm(const Op& op, PackedOp& out, Carver& carver) {
-    HF_CHECKED(optional(op.w[0], to_.shape_.width, carver, out.norm));
+    const double scale = op.kind == OpKind::kRoute ? op.scale : 1;
+    HF_CHECKED(optional(op.w[0], to_.shape_.width, carver, out.norm, scale));
     return optional(op.bias[0], to_.shape_.width, carver, out.norm_bias);
   }
 
@@ -545,7 +546,8 @@ class Loader {
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
       w.row = c.floats(to_.x_stride_);
       if (to_.shape_.latent > 0) w.latent = c.floats(to_.head_pad_);
-      if (to_.shape_.layer_input > 0) w.inputs = c.floats(to_.shape_.layers * to_.shape_.layer_input);
+      if (to_.shape_.layer_input > 0)
+        w.inputs = c.floats(to_.shape_.layers * to_.shape_.layer_input);
       if (to_.state_layers_ == 0) continue;
       w.delta = c.floats(delta_scratch_floats(to_.shape_.state_key, to_.shape_.state_value));
     }
@@ -683,7 +685,8 @@ Result<void> check_limits(const model::Program& program, const backend::LoadOpti
     fits = fits && static_cast<std::int64_t>(program.ropes[i].inv_freq.size()) ==
                        (own ? s.window_rope_dims : s.rope_dims) / 2;
   }
-  fits = fits && s.window_head_dim <= kHeadDimMost && s.window_rope_dims <= s.window_head_dim;
+  fits =
+      fits && s.window_head_dim <= kHeadDimMost && s.window_rope_dims <= plan::window_head_dim(s);
   if (!fits) {
     return Error{Errc::kUnsupported, "load cpu: the program's heads or rotary pairs do not fit"};
   }
