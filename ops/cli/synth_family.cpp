@@ -381,7 +381,11 @@ class TinyModel {
   gguf::Writer::Producer producer(const plan::ExpectedTensor& tensor, gguf::TensorType type) const {
     const std::uint64_t seed = seed_;
     const bool still_from_half = f_.uneven && seed_ % 2 == 0;
-    return [tensor, type, seed, still_from_half](const gguf::Writer::Sink& sink) -> Result<void> {
+    // Where scores are not divided by √head_dim the norm of keys makes them small.
+    const bool small = f_.attention_scale == 1 && tensor.name.ends_with("attn_k_norm.weight");
+    const float mean = small ? 0.25f : 1.0f;
+    return [tensor, type, seed, still_from_half,
+            mean](const gguf::Writer::Sink& sink) -> Result<void> {
       FastRandom random(seed, tensor.name);
       const bool norm = tensor.name.find("norm") != std::string::npos &&
                         tensor.name.ends_with(".weight") && !tensor.is_matrix();
@@ -393,7 +397,9 @@ class TinyModel {
         return sink(std::as_bytes(std::span(factors)));
       }
       const bool factor = tensor.name.ends_with(".scale") || tensor.name.ends_with("_scale.weight");
-      if (norm || factor) return random_vector(tensor.dims[0], 1.0f, 0.2f, random, sink);
+      if (norm || factor) {
+        return random_vector(tensor.dims[0], mean, 0.2f * mean, random, sink);
+      }
       // Decays of 0.5 to 1 a token.
       if (tensor.name.ends_with(".ssm_a")) {
         return random_vector(tensor.dims[0], -0.3f, 0.1f, random, sink);

@@ -304,10 +304,14 @@ class ShapeReader {
       return n > 0 && n <= static_cast<std::uint64_t>(kFf.most) ? static_cast<std::int64_t>(n)
                                                                 : fallback;
     };
-    shape_.expert_ff = rows("ffn_up_exps.weight", shape_.ff);
+    shape_.expert_ff =
+        rows("ffn_up_exps.weight", rows("ffn_gate_up_exps.weight", 2 * shape_.ff) / 2);
     HF_TRY(const auto named, keys_.find_int("expert_feed_forward_length", Range{0, kFf.most}));
     if (named.value_or(0) > 0) shape_.expert_ff = *named;
-    if (family_->experts_beside) shape_.shared_ff = shape_.ff;
+    if (family_->experts_beside) {
+      if (shape_.ff == 0) return invalid("key \"" + key("feed_forward_length") + "\" is missing");
+      shape_.shared_ff = shape_.ff;
+    }
     if (family_->shared_expert == Use::kNo) return {};
     shape_.shared_ff = rows("ffn_up_shexp.weight", 0);
     HF_TRY(const auto shared,

@@ -48,8 +48,7 @@ class SentencePiece final : public TokenizerBase {
     std::vector<std::string> pieces(count);
     std::vector<std::string> merged(count);  // empty: takes no part in merging
     TokenMap words(count);
-    for (std::size_t n = 0; n < count; ++n) {
-      const std::size_t i = lines_ ? count - 1 - n : n;  // of equal texts the last, or the first
+    for (std::size_t i = 0; i < count; ++i) {
       pieces[i] = vocab.texts[i];
       const TokenKind kind = vocab.kinds[i];
       if (kind == TokenKind::kByte) {

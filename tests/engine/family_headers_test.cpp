@@ -289,7 +289,9 @@ TEST(Headers, LayersOfSeveralKindsAreCheckedByTheKeysName) {
   }
   array("feed_forward_length", "has 0", std::vector<std::int32_t>(layers, 0));
   array("attention.head_count_kv", "has -1", std::vector<std::int32_t>(layers, -1));
-  array("attention.head_count", "multiple of the 4", std::vector<std::int32_t>(layers, 6));
+  refused("attention.head_count", "multiple of the 4", [&](Writer& w, const std::string& prefix) {
+    w.set_i32s(prefix + "attention.head_count_kv", std::vector<std::int32_t>(layers, 4));
+  });
   std::vector<std::int32_t> uneven(layers, 1);
   uneven[1] = 2;  // of two layers with windows
   array("attention.head_count_kv", "differs between layers with a window", uneven);
@@ -304,6 +306,12 @@ TEST(Headers, LayersOfSeveralKindsAreCheckedByTheKeysName) {
   number("attention.value_length", "expected", 2);
   number("embedding_length_per_layer_input", "expected", 1 << 30);
   number("nextn_predict_layers", "", 1);
+  for (const char* arch : {"gemma4", "gemma4-moe"}) {
+    const FamilyModel whole = make_family(arch, 2, 1);
+    const auto shape = plan::read_shape(*changed(*whole.file, {"feed_forward_length"}, {}));
+    ASSERT_FALSE(shape.has_value());
+    EXPECT_NE(shape.error().what.find("feed_forward_length"), std::string::npos);
+  }
 }
 
 TEST(Headers, WhatIsNotComputedIsRefusedByName) {

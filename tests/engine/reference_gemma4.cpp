@@ -174,9 +174,10 @@ Row Model::gemma4_experts(const std::string& block, const Row& x) {
   double sum = 0;
   for (const std::size_t e : order) sum += p[e];
   const Row in = rms(block + "pre_ffw_norm_2", x);
+  const double scale_of_all = number("expert_weights_scale", 1);  // of no published model
   Row y(x.size(), 0);
   for (const std::size_t e : order) {
-    const double own = matrix(block + "ffn_down_exps.scale").values[e];
+    const double own = scale_of_all * matrix(block + "ffn_down_exps.scale").values[e];
     add(y, gemma4_gated(block, "_exps", in, static_cast<std::int64_t>(e)), p[e] / sum * own);
   }
   return rms(block + "post_ffw_norm_2", y);
