@@ -39,8 +39,7 @@ std::optional<chat::OutputOptions> parse_options(const Shape& shape) {
   options.reasoning = kind.reasoning;
   options.starts_in_reasoning = kind.opens_reasoning;
   options.json_arguments = shape.json_arguments;
-  const bool parses =
-      options.tools || options.reasoning || kind.format == chat::ToolFormat::kHarmony;
+  const bool parses = options.tools || options.reasoning || chat::has_channels(kind.format);
   if (!is_chat(shape.api) || !parses) return std::nullopt;
   return options;
 }

@@ -12,10 +12,11 @@ constexpr std::string_view kThink = "<think>";
 constexpr std::string_view kThinkEnd = "</think>";
 constexpr std::array<std::string_view, kToolFormats> kNames = {
     "none", "hermes",     "llama3", "mistral", "deepseek", "harmony", "functionary",
-    "glm",  "qwen-coder", "seed",   "minimax", "cohere",   "granite"};
+    "glm",  "qwen-coder", "seed",   "minimax", "cohere",   "granite", "gemma"};
 
 std::unique_ptr<Family> make_family(const OutputOptions& o) {
   if (o.format == ToolFormat::kHarmony) return make_harmony();
+  if (o.format == ToolFormat::kGemma) return make_gemma(o.tools);
   if (!o.tools) return make_plain();
   switch (o.format) {
     case ToolFormat::kHermes:
@@ -55,6 +56,10 @@ ToolFormat tool_format_from_name(std::string_view name) {
   return ToolFormat::kNone;
 }
 
+bool has_channels(ToolFormat format) {
+  return format == ToolFormat::kHarmony || format == ToolFormat::kGemma;
+}
+
 bool has_plain_values(ToolFormat format) {
   return format >= ToolFormat::kGlm && format <= ToolFormat::kMinimax;
 }
@@ -71,6 +76,7 @@ ToolFormat detect_tool_format(std::string_view t) {
   if (has("<function=") && has("<parameter=")) return ToolFormat::kQwenCoder;
   if (has("<|START_ACTION|>")) return ToolFormat::kCohere;
   if (has("<|tool_call|>")) return ToolFormat::kGranite;
+  if (has("<|tool_call>") && has("<|channel>")) return ToolFormat::kGemma;
   if (has("<tool_call>")) return ToolFormat::kHermes;
   if (has("<|python_tag|>") || (has("\"parameters\"") && has("tool_calls")) || has("<function=")) {
     return ToolFormat::kLlama3;
@@ -173,7 +179,7 @@ struct OutputParser::State {
 
 OutputParser::OutputParser(const OutputOptions& options) : state_(std::make_unique<State>()) {
   state_->family = make_family(options);
-  const bool leads = options.reasoning && options.format != ToolFormat::kHarmony;
+  const bool leads = options.reasoning && !has_channels(options.format);
   if (leads) {
     state_->at = options.starts_in_reasoning ? State::At::kReasoning : State::At::kStart;
   }

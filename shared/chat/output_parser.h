@@ -29,13 +29,16 @@ enum class ToolFormat : std::uint8_t {
   kMinimax,  // <minimax:tool_call><invoke name="name"><parameter name="k">v</parameter></invoke>…
   kCohere,   // <|START_ACTION|>[{"tool_name": …, "parameters": …}]<|END_ACTION|>
   kGranite,  // <|tool_call|>[{…}]
+  kGemma,    // <|tool_call>call:name{k:<|"|>v<|"|>}<tool_call|>, channels: Gemma 4
 };
-inline constexpr int kToolFormats = 13;
+inline constexpr int kToolFormats = 14;
 /// "none", "hermes", "llama3", "mistral", "deepseek", "harmony", "functionary", "glm",
-/// "qwen-coder", "seed", "minimax", "cohere", "granite".
+/// "qwen-coder", "seed", "minimax", "cohere", "granite", "gemma".
 std::string_view tool_format_name(ToolFormat format);
 /// kNone for an unknown name.
 ToolFormat tool_format_from_name(std::string_view name);
+/// Whether its answers come in channels, which are taken apart whether there are tools or not.
+bool has_channels(ToolFormat format);
 /// Whether it writes the values of arguments as they are, so that their types come from the tool.
 bool has_plain_values(ToolFormat format);
 /// By the words that a chat template contains.
@@ -75,7 +78,7 @@ using JsonArguments = std::map<std::string, std::set<std::string>>;
 
 struct OutputOptions {
   ToolFormat format = ToolFormat::kNone;
-  bool tools = false;                // calls are looked for (harmony's channels always are)
+  bool tools = false;                // calls are looked for (channels always are)
   bool reasoning = false;            // <think> … </think> is taken out of the content
   bool starts_in_reasoning = false;  // the prompt has opened <think> already
   JsonArguments json_arguments;

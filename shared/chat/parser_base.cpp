@@ -4,6 +4,33 @@
 
 namespace holdfast::chat {
 
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \n\t\r");
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(" \n\t\r") + 1 - first));
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (byte < 0x20) {
+      constexpr char kHex[] = "0123456789abcdef";
+      out += "\\u00";
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 Family::Found Family::find(std::initializer_list<std::string_view> marks) const {
   Found best;
   int which = 0;

@@ -13,6 +13,11 @@
 
 namespace holdfast::chat {
 
+/// Without white space around it.
+std::string trimmed(std::string_view text);
+/// The inside of a JSON string, whatever the text is cut into.
+std::string escaped(std::string_view text);
+
 /// One family. step() takes from `buffer` what it can and writes to `out`; it returns false when it
 /// needs more text. With `last` set no more comes, and what is left must go somewhere.
 class Family {
@@ -86,6 +91,8 @@ std::unique_ptr<Family> make_harmony();
 std::unique_ptr<Family> make_functionary();
 std::unique_ptr<Family> make_cohere();
 std::unique_ptr<Family> make_granite();
+/// Without `tools` channels alone are taken out.
+std::unique_ptr<Family> make_gemma(bool tools);
 /// kGlm, kQwenCoder, kSeed, kMinimax.
 std::unique_ptr<Family> make_tagged(ToolFormat format, const JsonArguments& types);
 

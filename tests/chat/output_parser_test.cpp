@@ -164,6 +164,47 @@ TEST(OutputParser, CallsBehindMarks) {
   expect_parts(cases);
 }
 
+TEST(OutputParser, CallsAndChannelsOfGemma) {
+  const std::string open = "<|tool_call>call:", end = "}<tool_call|>", q = "<|\"|>";
+  const std::string city = "city:" + q + "Köln" + q;
+  const Parts one = {"", "", {{"weather", R"({"city":"Köln"})"}}};
+  const std::vector<Case> cases = {
+      {ToolFormat::kGemma, open + "weather{" + city + end, one},
+      {ToolFormat::kGemma, open + "weather { city : " + q + "Köln" + q + "} <tool_call|>\n", one},
+      {ToolFormat::kGemma, open + "weather{" + q + "city" + q + ":\"Köln\"" + end, one},
+      {ToolFormat::kGemma, open + "weather{" + city + "<tool_call|>", one},
+      {ToolFormat::kGemma,
+       "<|channel>thought\nHm {a}.\n\nYes.\n<channel|>\nLook:" + open + "weather{" + city + end +
+           open + "time{" + end,
+       {"Look:", "Hm {a}.\n\nYes.", {{"weather", R"({"city":"Köln"})"}, {"time", "{}"}}}},
+      {ToolFormat::kGemma,
+       open + "f{a:1,b:-2.5e3,c:true,d:None,e:[1,{k:false}," + q + "x, \"y\" \\ z" + q +
+           "],g:{h:{}},i:New York,j:" + q + "a:\n{b}<|" + q + end,
+       {"",
+        "",
+        {{"f", R"({"a":1,"b":-2.5e3,"c":true,"d":null,"e":[1,{"k":false},"x, \"y\" \\ z"],)"
+               R"("g":{"h":{}},"i":"New York","j":"a:\n{b}<|"})"}}}},
+      {ToolFormat::kGemma,
+       open + "f{a:\"x \\\"y\\\\\",b:1" + end,
+       {"", "", {{"f", R"({"a":"x \"y\\","b":1})"}}}},
+      {ToolFormat::kGemma, open + "f{a:" + q + "long", {"", "", {{"f", R"({"a":"long)"}}}},
+      {ToolFormat::kGemma, "<|channel>thought\n<channel|>Yes.\n", {"Yes.\n", "", {}}},
+      {ToolFormat::kGemma, "Say <|tool_call>now", {"Say <|tool_call>now", "", {}}},
+      {ToolFormat::kGemma, open + "two words{}", {open + "two words{}", "", {}}},
+      {ToolFormat::kGemma, "a <|tool_", {"a <|tool_", "", {}}}};
+  expect_parts(cases);
+}
+
+TEST(OutputParser, ChannelsOfGemmaAreTakenOutWithoutToolsToo) {
+  OutputOptions options;
+  options.format = ToolFormat::kGemma;
+  EXPECT_EQ(parse(options, "<|channel>thought\nHm.<channel|>Yes <|tool_call>call:f{}"),
+            (Parts{"Yes <|tool_call>call:f{}", "Hm.", {}}));
+  EXPECT_TRUE(has_channels(ToolFormat::kGemma));
+  EXPECT_EQ(detect_tool_format("{{ '<|channel>thought' }} <|tool_call>call: <tool_call|>"),
+            ToolFormat::kGemma);
+}
+
 TEST(OutputParser, CallsOfCohereAndGranite) {
   const std::string& a = kArguments;
   const std::string action =
@@ -404,6 +445,11 @@ TEST(OutputParser, NoiseIsBoundedAndIndependentOfItsCuts) {
                                           "</function>",
                                           "<|START_ACTION|>",
                                           "<|tool_call|>",
+                                          "<|tool_call>call:f{",
+                                          "<|\"|>",
+                                          "<tool_call|>",
+                                          "<|channel>",
+                                          "<channel|>",
                                           ";"};
   std::mt19937 random(5);
   for (int i = 0; i < 4000; ++i) {
@@ -418,7 +464,9 @@ TEST(OutputParser, NoiseIsBoundedAndIndependentOfItsCuts) {
     const Parts parts = parse(options, text);
     std::size_t bytes = parts.content.size() + parts.reasoning.size();
     for (const Call& call : parts.calls) bytes += call.name.size() + call.arguments.size();
-    EXPECT_LE(bytes, (has_plain_values(options.format) ? 2 : 1) * text.size()) << text;
+    const bool adds = options.format == ToolFormat::kGemma;  // quotes around what has none
+    const std::size_t most = adds ? 3 : has_plain_values(options.format) ? 2 : 1;
+    EXPECT_LE(bytes, most * text.size()) << text;
   }
 }
 

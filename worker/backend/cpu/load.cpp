@@ -287,11 +287,7 @@ class Loader {
       case OpKind::kNorm:
         return place_norm(op, out, carver);
       case OpKind::kRoute:
-        HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.gate));
-        HF_CHECKED(optional(op.w[3], op.w[3].rows, carver, out.choice));
-        HF_CHECKED(optional(op.w[4], op.w[4].rows, carver, out.inner_norm));
-        HF_CHECKED(optional(op.w[5], op.w[5].rows, carver, out.expert_scale));
-        break;
+        return place_route(op, out, carver);
       case OpKind::kNormGateUp:
       case OpKind::kExpertGateUp:
       case OpKind::kNormLogits:
@@ -300,7 +296,7 @@ class Loader {
     HF_CHECKED(place_norm(op, out, carver));
     for (int i = 0; i < 2; ++i) {
       const WeightRef& w = op.w[1 + i];
-      if (!w.present() || (i == 1 && op.kind == OpKind::kRoute)) continue;
+      if (!w.present()) continue;
       const bool both = op.kind == OpKind::kExpertGateUp && !op.w[2].present();
       const std::int64_t group = w.rows / w.matrices / (both ? 2 : 1);
       HF_TRY(out.matrix[i], matrix(w, group, carver));
@@ -316,8 +312,17 @@ class Loader {
     return {};
   }
 
-  Result<void> place_norm(const Op& op, PackedOp& out, Carver& carver) {
-    const double scale = op.kind == OpKind::kRoute ? op.scale : 1;
+  Result<void> place_route(const Op& op, PackedOp& out, Carver& carver) {
+    HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.gate));
+    HF_CHECKED(optional(op.w[3], op.w[3].rows, carver, out.choice));
+    HF_CHECKED(optional(op.w[4], op.w[4].rows, carver, out.inner_norm));
+    HF_CHECKED(optional(op.w[5], op.w[5].rows, carver, out.expert_scale));
+    HF_CHECKED(place_norm(op, out, carver, op.scale));
+    HF_TRY(out.matrix[0], matrix(op.w[1], op.w[1].rows, carver));
+    return optional(op.bias[1], op.w[1].rows, carver, out.bias[0]);
+  }
+
+  Result<void> place_norm(const Op& op, PackedOp& out, Carver& carver, double scale = 1) {
     HF_CHECKED(optional(op.w[0], to_.shape_.width, carver, out.norm, scale));
     return optional(op.bias[0], to_.shape_.width, carver, out.norm_bias);
   }
