@@ -16,6 +16,7 @@
 
 #include "ops/cli/inspect.h"
 #include "ops/cli/quant_mix.h"
+#include "ops/cli/synth_family.h"
 #include "shared/gguf/quants.h"
 #include "shared/plan/plan.h"
 
@@ -192,6 +193,19 @@ TEST(Inspect, ShowsWhatTheFileHolds) {
     EXPECT_NE(json->find(part), std::string::npos) << part;
   }
   EXPECT_EQ(inspect_text("/nonexistent.gguf", 0, 0).error().code, Errc::kIo);
+}
+
+TEST(Inspect, ShowsLayersOfSeveralKinds) {
+  const TempFile file("kinds");
+  const auto shows = [&](const char* architecture, std::initializer_list<const char*> parts) {
+    ASSERT_TRUE(synth_family(architecture, file.path(), "f32", 0).has_value());
+    const auto text = inspect_text(file.path(), 256, 4);
+    ASSERT_TRUE(text.has_value()) << text.error().what;
+    for (const char* part : parts) EXPECT_NE(text->find(part), std::string::npos) << *text;
+  };
+  shows("gemma4", {"heads 4 (kv 1) of 32", "windowed layers: heads 4 (kv 2) of 16; 2 of the 3",
+                   "layers that read the KV of others 3", "inputs of each layer 16"});
+  shows("gemma4-moe", {"windowed layers: heads 4 (kv 2) of 16; 4 of the 6", "experts 8"});
 }
 
 }  // namespace
