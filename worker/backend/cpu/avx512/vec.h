@@ -71,6 +71,7 @@ HF_INLINE V first_lanes(V v, int n, V other) {
 }
 
 #define HF_OWN_LANE_SUMS 1
+#define HF_OWN_EIGHT_SUMS 1
 /// As lanes.inc has them, without a way through memory.
 template <class F>
 HF_INLINE float fold_lanes(V v, F f) {
