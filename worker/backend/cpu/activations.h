@@ -29,7 +29,8 @@ struct ActivationBlock {
 static_assert(sizeof(ActivationBlock) == 96);
 
 /// 32 values of a coarse row: one line of the cache. Of kCoarseScales scales it has the one with
-/// the smallest sum of squared errors, the larger one of equals: that takes 8 % to 10 % off them.
+/// the smallest sum of squared errors, the larger one of equals: that takes 6 % to 7 % off
+/// their root.
 struct CoarseBlock {
   static constexpr bool kHasLow = false;
   std::int8_t high[kActivationBlock];
@@ -42,6 +43,6 @@ struct CoarseBlock {
 };
 static_assert(sizeof(CoarseBlock) == 64);
 inline constexpr int kCoarseMax = 127;
-inline constexpr int kCoarseScales = 8;
+inline constexpr int kCoarseScales = 4;
 
 }  // namespace holdfast::cpu

@@ -203,23 +203,20 @@ HF_INLINE bool finite_lanes(V v) {
   const __m256 hi = _mm256_cmp_ps(_mm256_andnot_ps(sign, v.hi), infinity, _CMP_NLT_UQ);
   return _mm256_movemask_ps(_mm256_or_ps(lo, hi)) == 0;
 }
-#define HF_OWN_EIGHT_SUMS 1
+#define HF_OWN_FOUR_SUMS 1
 /// As lanes.inc has them, each step of the tree for all of them at once.
-HF_INLINE void eight_lane_sums(const V (&v)[8], float (&sums)[8]) {
-  __m256 eight[8], four[4], two[2];
-  HF_UNROLL for (int i = 0; i < 8; ++i) eight[i] = _mm256_add_ps(v[i].lo, v[i].hi);
-  HF_UNROLL for (int i = 0; i < 4; ++i) {
+HF_INLINE void four_lane_sums(const V (&v)[4], float (&sums)[4]) {
+  __m256 eight[4], four[2];
+  HF_UNROLL for (int i = 0; i < 4; ++i) eight[i] = _mm256_add_ps(v[i].lo, v[i].hi);
+  HF_UNROLL for (int i = 0; i < 2; ++i) {
     four[i] = _mm256_add_ps(_mm256_permute2f128_ps(eight[2 * i], eight[2 * i + 1], 0x20),
                             _mm256_permute2f128_ps(eight[2 * i], eight[2 * i + 1], 0x31));
   }
-  HF_UNROLL for (int i = 0; i < 2; ++i) {
-    two[i] = _mm256_add_ps(_mm256_shuffle_ps(four[2 * i], four[2 * i + 1], 0x44),
-                           _mm256_shuffle_ps(four[2 * i], four[2 * i + 1], 0xee));
-  }
+  const __m256 two = _mm256_add_ps(_mm256_shuffle_ps(four[0], four[1], 0x44),
+                                   _mm256_shuffle_ps(four[0], four[1], 0xee));
   alignas(32) float all[8];
-  _mm256_store_ps(all, _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88),
-                                     _mm256_shuffle_ps(two[0], two[1], 0xdd)));
-  HF_UNROLL for (int i = 0; i < 4; ++i) sums[2 * i] = all[i], sums[2 * i + 1] = all[4 + i];
+  _mm256_store_ps(all, _mm256_add_ps(two, _mm256_movehdup_ps(two)));
+  sums[0] = all[0], sums[1] = all[4], sums[2] = all[2], sums[3] = all[6];
 }
 HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
   const __m256i two = _mm256_hadd_epi32(_mm256_add_epi32(a.lo, a.hi), _mm256_add_epi32(b.lo, b.hi));

@@ -71,7 +71,7 @@ HF_INLINE V first_lanes(V v, int n, V other) {
 }
 
 #define HF_OWN_LANE_SUMS 1
-#define HF_OWN_EIGHT_SUMS 1
+#define HF_OWN_FOUR_SUMS 1
 /// As lanes.inc has them, without a way through memory.
 template <class F>
 HF_INLINE float fold_lanes(V v, F f) {
@@ -94,22 +94,19 @@ HF_INLINE float lane_sum(V v) {
 HF_INLINE float lane_max(V v) {
   return fold_lanes(v, MaxLanes());
 }
-/// Each step of the tree for all of them at once: halves of two, quarters of four, and so on.
-HF_INLINE void eight_lane_sums(const V (&v)[8], float (&sums)[8]) {
-  V half[4], quarter[2];
-  HF_UNROLL for (int i = 0; i < 4; ++i) {
+/// Each step of the tree for all of them at once: halves of two, then quarters of four.
+HF_INLINE void four_lane_sums(const V (&v)[4], float (&sums)[4]) {
+  V half[2];
+  HF_UNROLL for (int i = 0; i < 2; ++i) {
     half[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44),
                             _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
   }
-  HF_UNROLL for (int i = 0; i < 2; ++i) {
-    quarter[i] = _mm512_add_ps(_mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0x88),
-                               _mm512_shuffle_f32x4(half[2 * i], half[2 * i + 1], 0xdd));
-  }
-  const V two = _mm512_add_ps(_mm512_shuffle_ps(quarter[0], quarter[1], 0x44),
-                              _mm512_shuffle_ps(quarter[0], quarter[1], 0xee));
+  const V quarter = _mm512_add_ps(_mm512_shuffle_f32x4(half[0], half[1], 0x88),
+                                  _mm512_shuffle_f32x4(half[0], half[1], 0xdd));
+  const V two = _mm512_add_ps(quarter, _mm512_shuffle_ps(quarter, quarter, 0xee));
   alignas(64) float all[16];
   _mm512_store_ps(all, _mm512_add_ps(two, _mm512_movehdup_ps(two)));
-  HF_UNROLL for (int i = 0; i < 4; ++i) sums[i] = all[4 * i], sums[4 + i] = all[4 * i + 2];
+  HF_UNROLL for (int i = 0; i < 4; ++i) sums[i] = all[4 * i];
 }
 
 #define HF_OWN_SCALE 1
