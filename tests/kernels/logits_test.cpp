@@ -155,7 +155,8 @@ TEST(Logits, AgreeWithOtherImplementationsForEveryTypeAndArchitecture) {
       ASSERT_NE(executor, nullptr) << name;
       const auto tokens = static_cast<std::int32_t>(c.tokens.size());
       const double error = relative_error(run_chunks(*executor, c, 64, tokens), c);
-      double allowed = quantised(c) ? 1e-2 : 2e-5;
+      // Below what it is where the first layers, too, have rows of 8 bits (0.012 and more).
+      double allowed = quantised(c) ? 8e-3 : 2e-5;
       if (bfloat_products(family)) allowed = plain_floats(c) ? 1e-4 : 1e-2;
       if (name.rfind("qwen3", 0) == 0) allowed = 2e-3;
       EXPECT_LT(error, allowed) << name << " with " << executor->class_prefix();
