@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "bench/kernels_run/cases.h"
 #include "tests/kernels/random_matrix.h"
@@ -26,7 +27,7 @@ const TestMatrix& matrix_of(gguf::TensorType type) {
 
 /// A product ready to be computed, its activations quantised where the family wants that.
 struct Product {
-  Product(const Kernels& kernels, const TestMatrix& m, std::int64_t rows)
+  Product(const Kernels& kernels, const TestMatrix& m, std::int64_t rows, bool coarse)
       : x(normal_values(rows * kIn, 9)),
         y(static_cast<std::size_t>(rows * m.packed.panels * kLanes)),
         scratch(Region::take(kUnpackFloats * sizeof(float), "bench").value()) {
@@ -34,7 +35,7 @@ struct Product {
     args.p1 = m.packed.panels;
     args.x = x.data();
     args.x_stride = kIn;
-    if (const RowForm* form = kernels.row_form(m.packed.format, false); form != nullptr) {
+    if (const RowForm* form = kernels.row_form(m.packed.format, coarse); form != nullptr) {
       args.q_stride = (kIn / kActivationBlock + 1) * form->block_bytes;
       q.resize(static_cast<std::size_t>(rows * args.q_stride));
       for (std::int64_t r = 0; r < rows; ++r) {
@@ -43,6 +44,7 @@ struct Product {
       args.q = q.data();
     }
     args.rows = rows;
+    args.coarse = coarse;
     args.y = y.data();
     args.y_stride = m.packed.panels * kLanes;
     args.scratch = scratch.floats();
@@ -54,23 +56,23 @@ struct Product {
 };
 
 /// The scalar family's, which takes seconds for many rows: a row's bits are the same among any.
-const std::vector<float>& expected_rows(gguf::TensorType type) {
-  static std::map<gguf::TensorType, std::vector<float>> made;
-  std::vector<float>& y = made[type];
+const std::vector<float>& expected_rows(gguf::TensorType type, bool coarse) {
+  static std::map<std::pair<gguf::TensorType, bool>, std::vector<float>> made;
+  std::vector<float>& y = made[{type, coarse}];
   if (y.empty()) {
-    Product p(scalar_kernels(), matrix_of(type), 4);
+    Product p(scalar_kernels(), matrix_of(type), 4, coarse);
     scalar_kernels().matmul(p.args);
     y = p.y;
   }
   return y;
 }
 
-void run(benchmark::State& state, const Kernels* kernels, gguf::TensorType type) {
+void run(benchmark::State& state, const Kernels* kernels, gguf::TensorType type, bool coarse) {
   const std::int64_t rows = state.range(0);
   const TestMatrix& m = matrix_of(type);
-  Product p(*kernels, m, rows);
+  Product p(*kernels, m, rows, coarse);
   kernels->matmul(p.args);
-  const std::vector<float>& expected = expected_rows(type);
+  const std::vector<float>& expected = expected_rows(type, coarse);
   const std::size_t known = std::min(expected.size(), p.y.size());
   const auto middle = static_cast<std::ptrdiff_t>(known);
   if (!agrees(*kernels, {p.y.begin(), p.y.begin() + middle},
@@ -89,20 +91,30 @@ void run(benchmark::State& state, const Kernels* kernels, gguf::TensorType type)
       Counter(static_cast<double>(m.packed.bytes()) * count, Counter::kIsRate);
 }
 
+void register_product(const Kernels* kernels, gguf::TensorType type, bool coarse) {
+  const std::string name = std::string(coarse ? "matmul_coarse/" : "matmul/") + kernels->name +
+                           "/" + std::string(gguf::type_traits(type)->name);
+  auto* one = benchmark::RegisterBenchmark(
+      name.c_str(), [=](benchmark::State& state) { run(state, kernels, type, coarse); });
+  for (const std::int64_t rows : {1, 4, 8, 16, 128, 512}) {
+    if (kernels == &scalar_kernels() && rows > 4) continue;  // seconds, of no interest
+    one->Arg(rows)->Unit(benchmark::kMicrosecond);
+  }
+}
+
+/// Whether rows of 8 bits are others than those of 15.
+bool has_coarse(const Kernels* kernels, cpu::Format format) {
+  return kernels->row_form(format, true) != kernels->row_form(format, false);
+}
+
 }  // namespace
 
 void register_products() {
   using T = gguf::TensorType;
   for (const Kernels* kernels : runnable_kernels()) {
     for (const T type : {T::kQ4_0, T::kQ4_K, T::kQ5_0, T::kQ6_K, T::kQ8_0, T::kF16, T::kBF16}) {
-      const std::string name =
-          std::string("matmul/") + kernels->name + "/" + std::string(gguf::type_traits(type)->name);
-      auto* one = benchmark::RegisterBenchmark(
-          name.c_str(), [=](benchmark::State& state) { run(state, kernels, type); });
-      for (const std::int64_t rows : {1, 4, 8, 16, 128, 512}) {
-        if (kernels == &scalar_kernels() && rows > 4) continue;  // seconds, of no interest
-        one->Arg(rows)->Unit(benchmark::kMicrosecond);
-      }
+      register_product(kernels, type, false);
+      if (has_coarse(kernels, *format_of(type))) register_product(kernels, type, true);
     }
   }
 }

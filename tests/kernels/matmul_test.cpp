@@ -191,7 +191,8 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
       if (all.y.empty()) {
         all = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels, coarse);
       }
-      for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 33, 64}) {
+      for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33,
+                                      64}) {
         if (slow && rows != 1 && rows != 9) continue;
         const std::int64_t panels = rows % 2 == 0 ? m.packed.panels : m.packed.panels - 3;
         const std::int64_t p0 = rows % 3;

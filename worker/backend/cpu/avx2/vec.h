@@ -225,7 +225,8 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
 }
 #define HF_DOTS_BY_WORDS 1
 inline constexpr int kDotPanels = 2;
-inline constexpr int kDotTogether = 2;  // of them in registers at once
+template <class Block, int rows>
+inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
 inline constexpr int kDotRows = 5;
 inline constexpr int kChainsAlone = 5;
 HF_INLINE I look_up_bytes(const std::uint8_t* table, I codes) {
@@ -257,7 +258,7 @@ inline constexpr int kSignedBias = 0;
 HF_INLINE I signed_codes(I a) {
   return a;
 }
-template <int bits>
+template <class Block, int bits>
 inline constexpr int kDotFewRows = bits <= 4 ? 4 : 2;  // most with weights in registers
 template <int bits>
 inline constexpr int kDotRun = bits <= 4   ? 8

@@ -212,9 +212,11 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 #define HF_DOTS_BY_WORDS 0
 inline constexpr int kDotPanels = 4;
-template <int bits>
-inline constexpr int kDotFewRows = 8;   // most that weights in registers are multiplied with
-inline constexpr int kDotTogether = 8;  // of them in registers at once
+template <class Block, int bits>
+inline constexpr int kDotFewRows = 16;  // most that weights in registers are multiplied with
+/// Of so many rows those whose sums are in registers at once, beside codes and floats of all.
+template <class Block, int rows>
+inline constexpr int kDotTogether = Block::kHasLow ? (rows > 8 ? 3 : 4) : (rows > 8 ? 6 : 8);
 inline constexpr int kDotRows = 6;
 inline constexpr int kDotWide = 2;
 inline constexpr int kChainsAlone = 12;
