@@ -228,6 +228,7 @@ inline constexpr int kDotPanels = 2;
 template <class Block, int rows>
 inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
 inline constexpr int kDotRows = 5;
+inline constexpr int kCoarseTogether = 1;  // blocks that are given 8 bits side by side
 inline constexpr int kChainsAlone = 5;
 HF_INLINE I look_up_bytes(const std::uint8_t* table, I codes) {
   const __m256i values = _mm256_load_si256(reinterpret_cast<const __m256i*>(table));

@@ -213,6 +213,7 @@ template <class Block, int rows>
 inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
 inline constexpr int kDotRows = 2;
 inline constexpr int kDotWide = 1;
+inline constexpr int kCoarseTogether = 1;  // blocks that are given 8 bits side by side
 inline constexpr int kChainsAlone = 1;
 template <int bits>
 inline constexpr int kDotRun = 8;
