@@ -9,6 +9,7 @@
 #include "shared/base/clock.h"
 #include "shared/hf/folder.h"
 #include "worker/backend/cpu/family.h"
+#include "worker/backend/cpu/load.h"
 #include "worker/model/work.h"
 
 namespace holdfast::cli {
@@ -49,22 +50,27 @@ Result<void> run_prompts(engine::Engine& engine, std::int64_t tokens) {
 
 /// What the processor could do in the moment of a sample.
 struct Yardsticks {
-  Yardsticks(int threads, const cpu::Kernels& kernels, gguf::TensorType type)
+  /// `reading_coarse`, `writing_coarse`: parts of their products with coarse rows.
+  Yardsticks(int threads, const cpu::Kernels& kernels, gguf::TensorType type,
+             double reading_coarse, double writing_coarse)
       : memory(threads),
-        reading(threads, kernels.reading != nullptr ? *kernels.reading : kernels, type),
-        writing(threads, kernels, type) {}
+        reading(threads, kernels.reading != nullptr ? *kernels.reading : kernels, type,
+                reading_coarse),
+        writing(threads, kernels, type, writing_coarse) {}
   MemoryRate memory;
   ProductRate reading;  // by the kernels of prompts
   ProductRate writing;
 };
 
 /// Of kernels of the processor; null for devices.
-Result<std::unique_ptr<Yardsticks>> make_yardsticks(const EngineChoice& choice,
-                                                    const std::string& family,
-                                                    gguf::TensorType type) {
+Result<std::unique_ptr<Yardsticks>> make_yardsticks(const EngineChoice& choice, const Bench& bench,
+                                                    const model::Work& work) {
   if (choice.device != "cpu") return std::unique_ptr<Yardsticks>();
-  HF_TRY(const cpu::Kernels* const kernels, cpu::select_family(family));
-  return std::make_unique<Yardsticks>(choice.threads, *kernels, type);
+  HF_TRY(const cpu::Kernels* const kernels, cpu::select_family(bench.kernels));
+  const double beside = work.token - work.marked;  // of a token's, those with other rows
+  return std::make_unique<Yardsticks>(choice.threads, *kernels, work.type,
+                                      1 - beside / bench.prefill_work,
+                                      1 - beside / bench.decode_work);
 }
 
 /// Behind one prompt that is not timed: a processor takes a while to run at its rate.
@@ -139,7 +145,9 @@ Result<model::Work> work_in(const std::string& path, std::int32_t streams) {
   HF_TRY(const auto file, hf::open_model(path));
   HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
   HF_TRY(const model::Program program, model::build_program(*file, shape));
-  return model::work_of(program, streams);
+  return model::work_of(program, streams, [](const model::Op& op) {
+    return cpu::is_coarse(op.kind, op.layer);
+  });
 }
 
 engine::EngineOptions bench_options(const BenchCall& call) {
@@ -179,7 +187,7 @@ Result<Bench> run_bench(const BenchCall& call) {
   out.numerics_class = model.numerics_class;
   out.kernels = out.numerics_class.substr(out.numerics_class.find('/') + 1);
   out.kernels = out.kernels.substr(0, out.kernels.find('/'));
-  HF_TRY(const auto yardsticks, make_yardsticks(call.engine, out.kernels, work.type));
+  HF_TRY(const auto yardsticks, make_yardsticks(call.engine, out, work));
   if (call.prompt_tokens > 0) HF_CHECKED(time_prefill(*engine, call, yardsticks.get(), out));
   if (call.decode_tokens > 0) HF_CHECKED(time_decode(*engine, call, yardsticks.get(), out));
   show_share("decode", 1);

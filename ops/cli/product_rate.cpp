@@ -23,17 +23,23 @@ Done compute(ThreadPool& team, const cpu::Kernels& kernels, cpu::Format format,
   team.run([&](int) {
     alignas(64) std::uint8_t lines[cpu::kAloneBytes];
     std::memset(lines, 0, sizeof lines);  // zeros are neither NaN nor subnormal
-    work += kernels.products_alone(format, rounds, lines);
+    work += kernels.products_alone(format, false, rounds, lines);
   });
   return {work, static_cast<double>(system_clock().monotonic_us() - start) / 1e6};
 }
 
 }  // namespace
 
-ProductRate::ProductRate(int threads, const cpu::Kernels& kernels, gguf::TensorType type)
+ProductRate::ProductRate(int threads, const cpu::Kernels& kernels, gguf::TensorType type,
+                         double coarse)
     : team_(std::max(threads, 1)),
       kernels_(kernels),
-      format_(cpu::format_of(type).value_or(cpu::Format::kF32)) {}
+      format_(cpu::format_of(type).value_or(cpu::Format::kF32)) {
+  alignas(64) std::uint8_t lines[cpu::kAloneBytes] = {};
+  const double gain = kernels.products_alone(format_, true, 1, lines) /
+                      kernels.products_alone(format_, false, 1, lines);
+  times_ = 1 / (1 - coarse + coarse / gain);
+}
 
 double ProductRate::tops() {
   Done done = compute(team_, kernels_, format_, rounds_);
@@ -41,7 +47,7 @@ double ProductRate::tops() {
     rounds_ *= 2;
     done = compute(team_, kernels_, format_, rounds_);
   }
-  return done.work / done.seconds / 1e12;
+  return times_ * done.work / done.seconds / 1e12;
 }
 
 }  // namespace holdfast::cli

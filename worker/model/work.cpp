@@ -18,7 +18,8 @@ double expert_share(const Program& program) {
 
 }  // namespace
 
-Work work_of(const Program& program, std::int32_t streams) {
+Work work_of(const Program& program, std::int32_t streams,
+             const std::function<bool(const Op&)>& mark) {
   Work work;
   std::map<gguf::TensorType, double> by_type;
   for_products(program, [&](const Op& op, const WeightRef& w) {
@@ -27,6 +28,7 @@ Work work_of(const Program& program, std::int32_t streams) {
     const double done = 2 * values * share;
     (op.kind == OpKind::kNormLogits ? work.logits : work.token) += done;
     if (op.kind != OpKind::kNormLogits) by_type[w.tensor->type] += done;
+    if (op.kind != OpKind::kNormLogits && mark && mark(op)) work.marked += done;
     const auto traits = gguf::type_traits(w.tensor->type);
     const double bytes = values * traits->block_bytes / traits->block_elements;
     work.step_bytes += bytes * (1 - std::pow(1 - share, streams));

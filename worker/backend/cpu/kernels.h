@@ -210,10 +210,10 @@ struct Kernels {
   void (*delta)(const DeltaArgs& args);
   /// y *= sigmoid(g) over n floats, n a multiple of 16.
   void (*sigmoid_mul)(float* y, const float* g, std::int64_t n);
-  /// Products of numbers that are in registers, as matmul has them with such weights: its
+  /// Products of numbers that are in registers, as matmul has them with such weights and rows: its
   /// yardstick. `lines` holds kAloneBytes of operands, 64-byte aligned, and has the sums at the
   /// end. Returns the multiplications and additions.
-  double (*products_alone)(Format format, std::int64_t rounds, std::uint8_t* lines);
+  double (*products_alone)(Format format, bool coarse, std::int64_t rounds, std::uint8_t* lines);
   std::int32_t attention_queries = 32;
   /// The family for segments that `read` (backend::Segment): of the same layout and the same
   /// functions but for products and attention. Null: this one.

@@ -60,6 +60,21 @@ bool needs_more(const Op& op, bool causal) {
 
 }  // namespace
 
+bool is_coarse(OpKind kind, std::int32_t layer) {
+  constexpr std::int32_t kFineLayers = 2;
+  switch (kind) {
+    case OpKind::kNormLogits:
+      return true;
+    case OpKind::kNormGateUp:
+    case OpKind::kDownAdd:
+    case OpKind::kExpertGateUp:
+    case OpKind::kExpertDownAdd:
+      return layer >= kFineLayers;
+    default:
+      return false;
+  }
+}
+
 /// Fills a fresh executor. Two passes over the program: the first with no memory learns the size.
 class Loader {
  public:
@@ -200,22 +215,6 @@ class Loader {
       if (form != nullptr) return form;
     }
     return nullptr;
-  }
-  /// Products whose rows have 8 bits where there is such a form: the large ones, but for those of
-  /// the first layers, whose errors all others pass on (docs/kernels.md).
-  static bool is_coarse(OpKind kind, std::int32_t layer) {
-    constexpr std::int32_t kFineLayers = 2;
-    switch (kind) {
-      case OpKind::kNormLogits:
-        return true;
-      case OpKind::kNormGateUp:
-      case OpKind::kDownAdd:
-      case OpKind::kExpertGateUp:
-      case OpKind::kExpertDownAdd:
-        return layer >= kFineLayers;
-      default:
-        return false;
-    }
   }
   void choose_form(PackedOp& op, std::int32_t layer) const {
     op.coarse = is_coarse(op.kind, layer);
