@@ -3,6 +3,7 @@
 // alike by daemon (through the ingress helper), worker and CLI, so that their numbers agree.
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -134,9 +135,11 @@ inline std::int64_t state_floats(const ModelShape& shape) {
          shape.state_heads * shape.state_key * whole(shape.state_value);
 }
 
-/// States beside each other: one a slot, and as many that beginnings of texts are known by.
+/// States beside each other: one a slot, and as many that beginnings of texts are known by. More
+/// than can be counted are as many as can be.
 constexpr std::int32_t states_of(std::int32_t slots) {
-  return 2 * slots;
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  return slots > kMost / 2 ? kMost : 2 * slots;
 }
 
 /// Whether a tensor is of a layer behind those that are computed, or of keys and values of one that

@@ -329,16 +329,8 @@ class Builder {
     return {};
   }
 
-  /// Experts, then the feed-forward beside them: both of the same x, each with its norm behind,
-  /// and another behind their sum.
-  Result<void> experts_beside() {
-    Op route = make(OpKind::kRoute);
-    route.scale = 1 / std::sqrt(static_cast<double>(s_.width));
-    HF_TRY(route.w[0], take_.vector(named("ffn_gate_inp") + ".scale", s_.width));
-    HF_TRY(route.w[1], matrix("ffn_gate_inp", s_.experts, s_.width));
-    HF_TRY(route.w[4], take_.vector(named("pre_ffw_norm_2") + ".weight", s_.width));
-    HF_TRY(route.w[5], take_.vector(named("ffn_down_exps") + ".scale", s_.experts));
-    p_.ops.push_back(route);
+  /// What a token's experts compute, behind the router.
+  Result<void> routed_experts() {
     Op up = make(OpKind::kExpertGateUp);
     if (p_.details.gate_up_experts) {
       HF_CHECKED(experts_of(up, 1, "ffn_gate_up_exps", 2 * s_.expert_ff, s_.width));
@@ -350,6 +342,20 @@ class Builder {
     Op down = ending(OpKind::kExpertDownAdd);
     HF_CHECKED(experts_of(down, 0, "ffn_down_exps", s_.width, s_.expert_ff));
     p_.ops.push_back(down);
+    return {};
+  }
+
+  /// Experts, then the feed-forward beside them: both of the same x, each with its norm behind,
+  /// and another behind their sum.
+  Result<void> experts_beside() {
+    Op route = make(OpKind::kRoute);
+    route.scale = 1 / std::sqrt(static_cast<double>(s_.width));
+    HF_TRY(route.w[0], take_.vector(named("ffn_gate_inp") + ".scale", s_.width));
+    HF_TRY(route.w[1], matrix("ffn_gate_inp", s_.experts, s_.width));
+    HF_TRY(route.w[4], take_.vector(named("pre_ffw_norm_2") + ".weight", s_.width));
+    HF_TRY(route.w[5], take_.vector(named("ffn_down_exps") + ".scale", s_.experts));
+    p_.ops.push_back(route);
+    HF_CHECKED(routed_experts());
     HF_CHECKED(own_norm(OpKind::kNormKeep, "post_ffw_norm_2"));
     HF_CHECKED(up_and_down());
     HF_CHECKED(own_norm(OpKind::kNormAdd, "post_ffw_norm"));
@@ -374,13 +380,7 @@ class Builder {
       HF_TRY(route.w[2], take_.vector(named("ffn_gate_inp_shexp") + ".weight", s_.width));
     }
     p_.ops.push_back(route);
-    Op up = make(OpKind::kExpertGateUp);
-    HF_CHECKED(experts_of(up, 1, "ffn_gate_exps", s_.expert_ff, s_.width));
-    HF_CHECKED(experts_of(up, 2, "ffn_up_exps", s_.expert_ff, s_.width));
-    p_.ops.push_back(up);
-    Op down = ending(OpKind::kExpertDownAdd);
-    HF_CHECKED(experts_of(down, 0, "ffn_down_exps", s_.width, s_.expert_ff));
-    p_.ops.push_back(down);
+    HF_CHECKED(routed_experts());
     if (s_.shared_ff > 0) HF_CHECKED(shared_expert(gate));
     return after("post_ffw_norm", "layer_output_norm");
   }
