@@ -417,6 +417,7 @@ TEST(Memory, AbsurdWishesSaturate) {
   EXPECT_EQ(e.kv, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(e.scratch, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(e.pages, std::numeric_limits<std::int32_t>::max());
+  EXPECT_EQ(states_of(wish.slots), std::numeric_limits<std::int32_t>::max());
   EXPECT_EQ(e.total(), std::numeric_limits<std::uint64_t>::max());
 }
 

@@ -259,7 +259,7 @@ inline constexpr int kSignedBias = 0;
 HF_INLINE I signed_codes(I a) {
   return a;
 }
-template <class Block, int bits>
+template <int bits>
 inline constexpr int kDotFewRows = bits <= 4 ? 4 : 2;  // most with weights in registers
 template <int bits>
 inline constexpr int kDotRun = bits <= 4   ? 8

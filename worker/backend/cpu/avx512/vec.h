@@ -212,7 +212,7 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 #define HF_DOTS_BY_WORDS 0
 inline constexpr int kDotPanels = 4;
-template <class Block, int bits>
+template <int bits>
 inline constexpr int kDotFewRows = 16;  // most that weights in registers are multiplied with
 /// Of so many rows those whose sums are in registers at once, beside codes and floats of all.
 template <class Block, int rows>

@@ -25,7 +25,7 @@ HF_INLINE I add_pairs(I t, I a, I b) {
   return settled(
       {_mm256_dpwssd_avx_epi32(t.lo, a.lo, b.lo), _mm256_dpwssd_avx_epi32(t.hi, a.hi, b.hi)});
 }
-template <class Block, int bits>
+template <int bits>
 inline constexpr int kDotFewRows = 8;  // most with weights in registers
 template <int bits>
 inline constexpr int kDotRun = 8;

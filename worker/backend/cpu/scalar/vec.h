@@ -207,7 +207,7 @@ HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
 inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
 #define HF_DOTS_BY_WORDS 0
 inline constexpr int kDotPanels = 1;
-template <class Block, int bits>
+template <int bits>
 inline constexpr int kDotFewRows = 2;   // most that weights in registers are multiplied with
 template <class Block, int rows>
 inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
