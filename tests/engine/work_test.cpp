@@ -63,5 +63,18 @@ TEST(Work, OfExpertsCountsThoseThatAreChosen) {
   EXPECT_NEAR(model::work_of(m.program, 100).step_bytes, sizes.dense + sizes.experts, 1);
 }
 
+TEST(Work, WhatIsMarkedIsOfATokenWithoutItsLogits) {
+  const FamilyModel m = made("test-qwen3moe", "q8_0");
+  EXPECT_EQ(model::work_of(m.program).marked, 0);
+  const auto all = [](const model::Op&) { return true; };
+  const auto experts = [](const model::Op& op) {
+    return op.kind == model::OpKind::kExpertGateUp || op.kind == model::OpKind::kExpertDownAdd;
+  };
+  const model::Work one = model::work_of(m.program, 1, all);
+  EXPECT_DOUBLE_EQ(one.marked, one.token);
+  EXPECT_DOUBLE_EQ(model::work_of(m.program, 1, experts).marked,
+                   2 * static_cast<double>(matrices(m).expert_values) / 4);
+}
+
 }  // namespace
 }  // namespace holdfast
