@@ -175,21 +175,6 @@ HF_INLINE void store_bytes(std::int8_t* p, I a) {
       _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
-/// 16 words 128 * high + low, the middle two of each four swapped.
-HF_INLINE void pair_words(const std::int8_t* high, const std::int8_t* low, std::int16_t* out) {
-  const __m256i h = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(high)));
-  const __m256i l = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low)));
-  const __m256i order = _mm256_broadcastsi128_si256(
-      _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
-  const __m256i words = _mm256_add_epi16(_mm256_slli_epi16(h, 7), l);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_shuffle_epi8(words, order));
-}
-HF_INLINE I two_words(const std::int16_t* p) {
-  int two = 0;
-  __builtin_memcpy(&two, p, 4);
-  const __m256i v = _mm256_set1_epi32(two);
-  return {v, v};
-}
 /// The value, made now: sums of integers would be turned into trees, whose leaves do not fit into
 /// the registers.
 HF_INLINE I settled(I a) {
@@ -223,11 +208,12 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
   const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(sums), _mm_hadd_epi32(four, four));
 }
-#define HF_DOTS_BY_WORDS 1
 inline constexpr int kDotPanels = 2;
 template <class Block, int rows>
 inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
 inline constexpr int kDotRows = 5;
+inline constexpr int kDotWide = 1;
+inline constexpr int kDotChainsFew = 3;
 inline constexpr int kCoarseTogether = 1;  // blocks that are given 8 bits side by side
 inline constexpr int kChainsAlone = 5;
 HF_INLINE I look_up_bytes(const std::uint8_t* table, I codes) {
@@ -241,6 +227,25 @@ HF_INLINE I four_bytes(const std::int8_t* p) {
   return {v, v};
 }
 #ifndef HF_OWN_SUMS
+#define HF_DOTS_BY_WORDS 1
+/// Products that take words where rows are many: those of which bytes would need more.
+template <int bits, class Block>
+inline constexpr bool kDotByWords = Block::kHasLow || bits == 8;
+/// 16 words 128 * high + low, the middle two of each four swapped.
+HF_INLINE void pair_words(const std::int8_t* high, const std::int8_t* low, std::int16_t* out) {
+  const __m256i h = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(high)));
+  const __m256i l = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low)));
+  const __m256i order = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+  const __m256i words = _mm256_add_epi16(_mm256_slli_epi16(h, 7), l);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_shuffle_epi8(words, order));
+}
+HF_INLINE I two_words(const std::int16_t* p) {
+  int two = 0;
+  __builtin_memcpy(&two, p, 4);
+  const __m256i v = _mm256_set1_epi32(two);
+  return {v, v};
+}
 /// The bytes 0 and 2, or 1 and 3, of each lane as signed words.
 HF_INLINE I even_words(I a) {
   return {_mm256_srai_epi16(_mm256_slli_epi16(a.lo, 8), 8),

@@ -219,6 +219,7 @@ template <class Block, int rows>
 inline constexpr int kDotTogether = Block::kHasLow ? (rows > 8 ? 3 : 4) : (rows > 8 ? 6 : 8);
 inline constexpr int kDotRows = 6;
 inline constexpr int kDotWide = 2;
+inline constexpr int kDotChainsFew = 8;
 inline constexpr int kCoarseTogether = 4;  // blocks that are given 8 bits side by side
 inline constexpr int kChainsAlone = 12;
 template <int bits>

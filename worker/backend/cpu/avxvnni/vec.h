@@ -9,21 +9,11 @@
 
 namespace holdfast::cpu::avxvnni {
 
+#define HF_DOTS_BY_WORDS 0
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 HF_INLINE I signed_codes(I a) {
   const __m256i bias = _mm256_set1_epi8(-128);
   return {_mm256_xor_si256(a.lo, bias), _mm256_xor_si256(a.hi, bias)};
-}
-/// The bytes 0 and 2, or 1 and 3, of each lane as words.
-HF_INLINE I even_words(I a) {
-  return and_int(a, 0x00ff00ff);
-}
-HF_INLINE I odd_words(I a) {
-  return {_mm256_srli_epi16(a.lo, 8), _mm256_srli_epi16(a.hi, 8)};
-}
-HF_INLINE I add_pairs(I t, I a, I b) {
-  return settled(
-      {_mm256_dpwssd_avx_epi32(t.lo, a.lo, b.lo), _mm256_dpwssd_avx_epi32(t.hi, a.hi, b.hi)});
 }
 template <int bits>
 inline constexpr int kDotFewRows = 8;  // most with weights in registers

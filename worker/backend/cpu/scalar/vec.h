@@ -202,8 +202,7 @@ HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
   }
 }
 // Dot products of bytes, four k in each lane. `t` is a sum in 32 bits, `part` what goes on from it
-// in whatever form the family adds up fastest, for at most kDotRun steps. Where HF_DOTS_BY_WORDS is
-// 0, that form is t itself.
+// in whatever form the family adds up fastest, for at most kDotRun steps.
 inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
 #define HF_DOTS_BY_WORDS 0
 inline constexpr int kDotPanels = 1;
@@ -213,6 +212,7 @@ template <class Block, int rows>
 inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
 inline constexpr int kDotRows = 2;
 inline constexpr int kDotWide = 1;
+inline constexpr int kDotChainsFew = 0;  // most sums of a tile whose planes go side by side
 inline constexpr int kCoarseTogether = 1;  // blocks that are given 8 bits side by side
 inline constexpr int kChainsAlone = 1;
 template <int bits>
