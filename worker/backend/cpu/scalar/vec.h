@@ -204,7 +204,7 @@ HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
 // Dot products of bytes, four k in each lane. `t` is a sum in 32 bits, `part` what goes on from it
 // in whatever form the family adds up fastest, for at most kDotRun steps.
 inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
-#define HF_DOTS_BY_WORDS 0
+#define HF_DOTS_BY_WORDS 0  // 1: for many rows of which kDotByWords says so, dots_words.inc
 inline constexpr int kDotPanels = 1;
 template <int bits>
 inline constexpr int kDotFewRows = 2;   // most that weights in registers are multiplied with
