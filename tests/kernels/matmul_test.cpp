@@ -298,18 +298,20 @@ TEST(Matmul, PairsAreOneChain) {
   }
 }
 
+void put_whole_scales(TestMatrix& m) {
+  const std::uint16_t one = gguf::float_to_half(1);
+  for (std::size_t at = 0; at < m.file.size(); at += gguf::type_traits(m.type)->block_bytes) {
+    for (const int offset : half_offsets(m.type)) std::memcpy(m.file.data() + at + offset, &one, 2);
+  }
+}
+
 // Activations and scales that are whole: nothing rounds, so the product is the exact sum.
 void expect_exact_products(bool coarse) {
   const float most = coarse ? kCoarseMax : kActivationMax;
   for (const gguf::TensorType type : {gguf::TensorType::kQ4_0, gguf::TensorType::kQ8_0,
                                       gguf::TensorType::kQ6_K, gguf::TensorType::kIQ4_NL}) {
     TestMatrix m = random_matrix(type, 32, 256, 32, 21);
-    for (std::size_t at = 0; at < m.file.size(); at += gguf::type_traits(type)->block_bytes) {
-      for (const int offset : half_offsets(type)) {
-        const std::uint16_t one = gguf::float_to_half(1);
-        std::memcpy(m.file.data() + at + offset, &one, 2);
-      }
-    }
+    put_whole_scales(m);
     for (std::int64_t r = 0; r < m.rows; ++r) {
       ASSERT_TRUE(gguf::dequantize_row(type,
                                        m.file.data() + static_cast<std::size_t>(r) * m.row_bytes,
@@ -356,12 +358,7 @@ TEST(Matmul, CodesAndRowsAtTheirEndsAreMultipliedExactly) {
     TestMatrix m = random_matrix(type, 32, 256, 32, 23);
     for (const int codes : {0xff, 0x00, 0x80}) {
       std::fill(m.file.begin(), m.file.end(), static_cast<std::uint8_t>(codes));
-      for (std::size_t at = 0; at < m.file.size(); at += gguf::type_traits(type)->block_bytes) {
-        for (const int offset : half_offsets(type)) {
-          const std::uint16_t one = gguf::float_to_half(1);
-          std::memcpy(m.file.data() + at + offset, &one, 2);
-        }
-      }
+      put_whole_scales(m);
       ASSERT_EQ(pack_panels(m.packed, type, m.file.data(), m.row_bytes, 0, m.packed.panels), -1);
       for (const bool coarse : {false, true}) {
         const float most = coarse ? kCoarseMax : kActivationMax;
