@@ -63,14 +63,15 @@ struct Yardsticks {
 };
 
 /// Of kernels of the processor; null for devices.
-Result<std::unique_ptr<Yardsticks>> make_yardsticks(const EngineChoice& choice, const Bench& bench,
+Result<std::unique_ptr<Yardsticks>> make_yardsticks(const BenchCall& call, const Bench& bench,
                                                     const model::Work& work) {
-  if (choice.device != "cpu") return std::unique_ptr<Yardsticks>();
+  if (call.engine.device != "cpu") return std::unique_ptr<Yardsticks>();
   HF_TRY(const cpu::Kernels* const kernels, cpu::select_family(bench.kernels));
-  const double beside = work.token - work.marked;  // of a token's, those with other rows
-  return std::make_unique<Yardsticks>(choice.threads, *kernels, work.type,
-                                      1 - beside / bench.prefill_work,
-                                      1 - beside / bench.decode_work);
+  const double rows = 1.0 / std::max(call.prompt_tokens, 1);
+  return std::make_unique<Yardsticks>(
+      call.engine.threads, *kernels, work.type,
+      (work.token.marked + work.row.marked * rows) / bench.prefill_work,
+      (work.token.marked + work.row.marked) / bench.decode_work);
 }
 
 /// Behind one prompt that is not timed: a processor takes a while to run at its rate.
@@ -182,12 +183,12 @@ Result<Bench> run_bench(const BenchCall& call) {
   const wire::LoadedModel model = engine->describe();
   HF_TRY(const model::Work work, work_in(call.engine.file, call.streams));
   out.bytes_per_token = work.step_bytes;
-  out.prefill_work = work.token + work.logits / std::max(call.prompt_tokens, 1);
-  out.decode_work = work.token + work.logits;
+  out.prefill_work = work.token.all + work.row.all / std::max(call.prompt_tokens, 1);
+  out.decode_work = work.token.all + work.row.all;
   out.numerics_class = model.numerics_class;
   out.kernels = out.numerics_class.substr(out.numerics_class.find('/') + 1);
   out.kernels = out.kernels.substr(0, out.kernels.find('/'));
-  HF_TRY(const auto yardsticks, make_yardsticks(call.engine, out, work));
+  HF_TRY(const auto yardsticks, make_yardsticks(call, out, work));
   if (call.prompt_tokens > 0) HF_CHECKED(time_prefill(*engine, call, yardsticks.get(), out));
   if (call.decode_tokens > 0) HF_CHECKED(time_decode(*engine, call, yardsticks.get(), out));
   show_share("decode", 1);

@@ -70,10 +70,26 @@ std::string test_name(std::string architecture) {
   return architecture;
 }
 
+namespace {
+
+std::int32_t chunk_of(const FamilyModel& m, const RunOptions& o) {
+  const auto n = static_cast<std::int32_t>(m.tokens.size());
+  return o.chunk > 0 && m.program.shape.causal ? o.chunk : n;
+}
+
+}  // namespace
+
+bool wants_row(const FamilyModel& m, const RunOptions& o, std::int32_t i) {
+  const auto n = static_cast<std::int32_t>(m.tokens.size());
+  const std::int32_t chunk = chunk_of(m, o);
+  const std::int32_t end = std::min(n, (i / chunk + 1) * chunk);
+  return !o.few || !m.program.shape.causal || end - i <= (end == n ? 1 : i / chunk % 3);
+}
+
 std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, const RunOptions& o) {
   const auto n = static_cast<std::int32_t>(m.tokens.size());
   const bool causal = m.program.shape.causal;
-  const std::int32_t chunk = o.chunk > 0 && causal ? o.chunk : n;
+  const std::int32_t chunk = chunk_of(m, o);
   std::vector<std::int32_t> mine, theirs;
   for (std::int32_t p = 0; p <= n / 64; ++p) {
     mine.push_back(3 * p + 1);
@@ -93,8 +109,11 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, con
     for (backend::Segment& s : segments) {
       s.reads = o.neighbour_reads;
       s.state = 1;
+      s.n_logits = causal && o.few ? 1 : 0;
     }
-    segments.push_back({m.tokens.data() + at, now, at, mine.data(), causal ? now : 0, false});
+    std::int32_t wanted = 0;
+    for (std::int32_t i = at; i < at + now && causal; ++i) wanted += wants_row(m, o, i) ? 1 : 0;
+    segments.push_back({m.tokens.data() + at, now, at, mine.data(), wanted, false});
     segments.back().reads = o.reads;
     const bool behind = o.neighbour && o.neighbour_reads && !o.reads;
     if (behind) std::swap(segments[0], segments[1]);
@@ -102,9 +121,14 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, con
     const auto rows = executor.forward(segments);
     EXPECT_TRUE(rows.has_value()) << rows.error().what;
     if (!rows.has_value()) return {};
-    if (causal) out.insert(out.end(), *rows, *rows + static_cast<std::size_t>(now) * m.columns());
+    const auto columns = static_cast<std::ptrdiff_t>(m.columns());
+    const float* row = *rows + (behind || !o.neighbour ? 0 : segments[0].n_logits) * columns;
+    if (causal) {
+      out.resize(out.size() + static_cast<std::size_t>((now - wanted) * columns));
+      out.insert(out.end(), row, row + wanted * columns);
+    }
     for (std::int32_t i = 0; i < now && !causal; ++i) {
-      const float* row = executor.hidden((o.neighbour && !behind ? before : 0) + i);
+      row = executor.hidden((o.neighbour && !behind ? before : 0) + i);
       out.insert(out.end(), row, row + m.width());
     }
   }

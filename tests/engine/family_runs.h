@@ -33,9 +33,13 @@ struct RunOptions {
   bool neighbour = false;    // another sequence in front of each chunk
   bool reads = false;        // backend::Segment
   bool neighbour_reads = false;
+  bool few = false;  // logits of few tokens alone (wants_row)
 };
 backend::LoadOptions load_options(const FamilyModel& m, const RunOptions& options);
-/// Logits of every token, or an encoder's vectors. The executor has load_options' limits.
+/// Whether token `i` of `m` is one of those whose logits are wanted where `few` are: in turn none,
+/// the last one and the last two of a chunk, and the last one of all. All of an encoder's.
+bool wants_row(const FamilyModel& m, const RunOptions& options, std::int32_t i);
+/// Logits of every token (zeros of those that are not wanted), or an encoder's vectors. The executor has load_options' limits.
 std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m,
                           const RunOptions& options);
 /// The same on an executor of its own.

@@ -49,7 +49,7 @@ TEST(Work, OfADenseModelIsAllItsMatricesButTheEmbedding) {
   for (const int streams : {1, 16}) {
     const model::Work work = model::work_of(m.program, streams);
     EXPECT_DOUBLE_EQ(work.step_bytes, sizes.dense);
-    EXPECT_DOUBLE_EQ(work.token + work.logits, 2 * sizes.values);
+    EXPECT_DOUBLE_EQ(work.token.all + work.row.all, 2 * sizes.values);
   }
 }
 
@@ -58,22 +58,41 @@ TEST(Work, OfExpertsCountsThoseThatAreChosen) {
   const Sizes sizes = matrices(m);
   const model::Work one = model::work_of(m.program);
   EXPECT_NEAR(one.step_bytes, sizes.dense + sizes.experts / 4, 1);
-  EXPECT_DOUBLE_EQ(one.token + one.logits, 2 * (sizes.values + sizes.expert_values / 4));
+  EXPECT_DOUBLE_EQ(one.token.all + one.row.all, 2 * (sizes.values + sizes.expert_values / 4));
   EXPECT_NEAR(model::work_of(m.program, 2).step_bytes, sizes.dense + sizes.experts * 7 / 16, 1);
   EXPECT_NEAR(model::work_of(m.program, 100).step_bytes, sizes.dense + sizes.experts, 1);
 }
 
-TEST(Work, WhatIsMarkedIsOfATokenWithoutItsLogits) {
+TEST(Work, WhatIsMarkedIsAPartOfIt) {
   const FamilyModel m = made("test-qwen3moe", "q8_0");
-  EXPECT_EQ(model::work_of(m.program).marked, 0);
+  EXPECT_EQ(model::work_of(m.program).token.marked, 0);
+  EXPECT_EQ(model::work_of(m.program).row.marked, 0);
   const auto all = [](const model::Op&) { return true; };
   const auto experts = [](const model::Op& op) {
     return op.kind == model::OpKind::kExpertGateUp || op.kind == model::OpKind::kExpertDownAdd;
   };
   const model::Work one = model::work_of(m.program, 1, all);
-  EXPECT_DOUBLE_EQ(one.marked, one.token);
-  EXPECT_DOUBLE_EQ(model::work_of(m.program, 1, experts).marked,
+  EXPECT_DOUBLE_EQ(one.token.marked, one.token.all);
+  EXPECT_DOUBLE_EQ(one.row.marked, one.row.all);
+  const model::Work some = model::work_of(m.program, 1, experts);
+  EXPECT_DOUBLE_EQ(some.token.marked + some.row.marked,
                    2 * static_cast<double>(matrices(m).expert_values) / 4);
+}
+
+// Of the last layer only queries, keys and values are made of a token without logits.
+TEST(Work, OfATokenWithoutLogitsHasNoMoreOfTheLastLayerThanItsKeys) {
+  const FamilyModel m = made("test-llama", "q8_0");
+  const std::string last = "blk." + std::to_string(m.program.shape.layers - 1) + ".";
+  double rest = 0;
+  for (const char* name : {"attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
+    const gguf::TensorInfo* tensor = m.file->tensor(last + name + ".weight");
+    ASSERT_NE(tensor, nullptr) << name;
+    rest += 2 * static_cast<double>(tensor->elements());
+  }
+  const gguf::TensorInfo* output = m.file->tensor("output.weight");
+  ASSERT_NE(output, nullptr);
+  EXPECT_DOUBLE_EQ(model::work_of(m.program).row.all,
+                   rest + 2 * static_cast<double>(output->elements()));
 }
 
 }  // namespace

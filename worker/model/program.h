@@ -157,6 +157,29 @@ struct Program {
   std::vector<Rope> ropes;
 };
 
+/// Whether an operation leaves something of a token for those behind it: keys and values in pages,
+/// or a state that has seen it.
+constexpr bool leaves_behind(const Op& op) {
+  switch (op.kind) {
+    case OpKind::kNormQkv:
+      return op.w[2].present();
+    case OpKind::kQkNorm:
+    case OpKind::kLatentHeads:
+    case OpKind::kDelta:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The number of operations up to the last that leaves_behind(): those behind them are computed for
+/// the sake of a token's own logits or row alone. 0 if none does.
+inline std::size_t operations_for_all(const Program& program) {
+  std::size_t n = program.ops.size();
+  while (n > 0 && !leaves_behind(program.ops[n - 1])) --n;
+  return n;
+}
+
 /// f(op, weights) for everything that is multiplied with; of experts all that there are.
 template <class F>
 void for_products(const Program& program, F f) {

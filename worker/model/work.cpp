@@ -22,13 +22,15 @@ Work work_of(const Program& program, std::int32_t streams,
              const std::function<bool(const Op&)>& mark) {
   Work work;
   std::map<gguf::TensorType, double> by_type;
+  const Op* const row_ops = program.ops.data() + operations_for_all(program);
   for_products(program, [&](const Op& op, const WeightRef& w) {
     const double share = of_experts(op) ? expert_share(program) : 1;
     const double values = static_cast<double>(w.rows) * static_cast<double>(w.cols);
     const double done = 2 * values * share;
-    (op.kind == OpKind::kNormLogits ? work.logits : work.token) += done;
+    Work::Part& part = &op < row_ops ? work.token : work.row;
+    part.all += done;
+    if (mark && mark(op)) part.marked += done;
     if (op.kind != OpKind::kNormLogits) by_type[w.tensor->type] += done;
-    if (op.kind != OpKind::kNormLogits && mark && mark(op)) work.marked += done;
     const auto traits = gguf::type_traits(w.tensor->type);
     const double bytes = values * traits->block_bytes / traits->block_elements;
     work.step_bytes += bytes * (1 - std::pow(1 - share, streams));

@@ -184,8 +184,12 @@ class CpuExecutor final : public backend::Executor {
               const Kernels& kernels);
   friend class Loader;
 
-  // forward.cpp: one method an operation, run by every worker.
+  // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
+  void plan_runs(std::int32_t s, std::int32_t first, std::int32_t n);
+  void keep_wanted();
+
+  // forward.cpp: one method an operation, run by every worker.
   Result<const float*> given_logits();
   void run_operations(std::size_t first, std::size_t end);
   void run_op(const PackedOp& op, int worker);
@@ -296,6 +300,7 @@ class CpuExecutor final : public backend::Executor {
 
   std::vector<PackedOp> ops_;
   std::size_t leading_ = 0;  // operations before the first layer
+  std::size_t for_all_ = 0;  // operations that every token needs (model::operations_for_all)
   Embedding embedding_;
   Embedding positions_;
   Embedding layer_inputs_;
@@ -353,6 +358,7 @@ class CpuExecutor final : public backend::Executor {
   std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
   std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
   bool hidden_wanted_ = false;
+  bool few_wanted_ = false;  // behind for_all_ operations tokens are left out (keep_wanted)
   std::atomic<std::int32_t> bad_token_{-1};  // of the batch: a number of its result is not finite
 };
 

@@ -56,56 +56,6 @@ std::string CpuExecutor::class_prefix() const {
   return std::string("cpu/") + kernels_.name + "/" + kKernelsRev + rule;
 }
 
-void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
-  CHECK(static_cast<std::int32_t>(segments.size()) <= limits_.batch_segments);
-  segments_ = &segments;
-  tokens_.clear();
-  for (HeadKind& kind : kinds_) kind.runs.clear();
-  segment_first_.clear();
-  halves_.clear();
-  state_book_.begin();
-  logit_tokens_.clear();
-  hidden_wanted_ = false;
-  writing_ = 0;
-  bad_token_.store(-1, std::memory_order_relaxed);
-  for (auto& ticket : tickets_) ticket.store(0, std::memory_order_relaxed);
-  for (std::int32_t s = 0; s < static_cast<std::int32_t>(segments.size()); ++s) {
-    const backend::Segment& segment = segments[static_cast<std::size_t>(s)];
-    CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
-    CHECK(segment.start + segment.n <= limits_.context);
-    CHECK(shape_.causal || (segment.start == 0 && segment.n_logits == 0));
-    hidden_wanted_ |= segment.hidden;
-    const auto first = static_cast<std::int32_t>(tokens_.size());
-    CHECK(first + segment.n <= limits_.batch_tokens);
-    segment_first_.push_back(first);
-    if (!state_book_.empty()) halves_.push_back(state_book_.plan(segment));
-    const bool apart = segment.reads && reads_apart();
-    if (!apart) {
-      CHECK(writing_ == first);  // those that read come last
-      writing_ += segment.n;
-    }
-    for (std::int32_t i = 0; i < segment.n; ++i) {
-      CHECK(segment.tokens[i] >= 0 && segment.tokens[i] < shape_.vocab);
-      tokens_.push_back({segment.tokens[i], s, segment.start + i});
-      if (i >= segment.n - segment.n_logits) logit_tokens_.push_back(first + i);
-    }
-    for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
-      CHECK(segment.pages[p] >= 0 && segment.pages[p] < limits_.pages);
-    }
-    for (HeadKind& kind : kinds_) {
-      if (kind.kv_heads == 0) continue;
-      const auto group = static_cast<std::int32_t>(shape_.heads / kind.kv_heads);
-      const std::int32_t per_run =
-          std::max(1, (apart ? reading_ : kernels_).attention_queries / group);
-      // Late runs see most tokens: handing them out first keeps the end of the pass short.
-      for (std::int32_t at = (segment.n - 1) / per_run * per_run; at >= 0; at -= per_run) {
-        kind.runs.push_back({first + at, std::min(per_run, segment.n - at), s});
-      }
-    }
-  }
-  CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.logit_rows);
-}
-
 Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& segments) {
   plan_batch(segments);
   if (tokens_.empty()) return static_cast<const float*>(logits_);
@@ -160,9 +110,14 @@ Result<const float*> CpuExecutor::given_logits() {
 
 void CpuExecutor::run_operations(std::size_t first, std::size_t end) {
   places_.enter(0);  // others than the thread that loaded may come
+  if (few_wanted_ && logit_tokens_.empty()) end = std::min(end, std::max(first, for_all_));
   pool_.run([this, first, end](int worker) {
     const FloatMode mode;
     for (std::size_t i = first; i < end; ++i) {
+      if (i == for_all_ && few_wanted_) {
+        if (worker == 0) keep_wanted();
+        pool_.barrier();
+      }
       run_op(ops_[i], worker);
       pool_.barrier();
       if (worker == 0) note_progress();

@@ -205,6 +205,7 @@ class Loader {
     const auto layer = [](const Op& op) { return op.layer >= 0; };
     to_.leading_ = static_cast<std::size_t>(
         std::find_if(program_.ops.begin(), program_.ops.end(), layer) - program_.ops.begin());
+    to_.for_all_ = model::operations_for_all(program_);
     return place_embedding(carver);
   }
 
