@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "ops/cli/synth_family.h"
@@ -83,53 +84,90 @@ bool wants_row(const FamilyModel& m, const RunOptions& o, std::int32_t i) {
   const auto n = static_cast<std::int32_t>(m.tokens.size());
   const std::int32_t chunk = chunk_of(m, o);
   const std::int32_t end = std::min(n, (i / chunk + 1) * chunk);
-  return !o.few || !m.program.shape.causal || end - i <= (end == n ? 1 : i / chunk % 3);
+  if (o.few && !m.program.shape.causal) return i == n / 2;
+  return !o.few || end - i <= (end == n ? 1 : i / chunk % 3);
 }
+
+bool same_wanted_rows(const FamilyModel& m, const RunOptions& o, const std::vector<float>& have,
+                      const std::vector<float>& want) {
+  if (have.size() != want.size() || have.size() != m.tokens.size() * m.columns()) return false;
+  for (std::size_t i = 0; i < m.tokens.size(); ++i) {
+    const std::size_t at = i * m.columns();
+    if (wants_row(m, o, static_cast<std::int32_t>(i)) &&
+        std::memcmp(&have[at], &want[at], m.columns() * sizeof(float)) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+namespace {
+
+/// A chunk of m's tokens from `at` on, in its pages, and the other sequence beside it.
+struct Step {
+  std::vector<backend::Segment> segments;
+  std::size_t mine = 0;     // of them
+  std::int32_t before = 0;  // tokens of the batch before it
+  std::int32_t rows = 0;    // of logits before its own
+};
+Step step_of(const FamilyModel& m, const RunOptions& o, std::int32_t at,
+             const std::vector<std::int32_t>& other, const std::vector<std::int32_t> (&pages)[2]) {
+  const auto n = static_cast<std::int32_t>(m.tokens.size());
+  const bool causal = m.program.shape.causal;
+  const std::int32_t now = std::min(chunk_of(m, o), n - at);
+  backend::Segment mine{m.tokens.data() + at, now, at, pages[0].data()};
+  for (std::int32_t i = at; i < at + now && causal; ++i) mine.n_logits += wants_row(m, o, i);
+  mine.hidden = !causal;
+  if (o.few && !causal) mine.hidden_at = n / 2;
+  mine.reads = o.reads;
+  Step step;
+  step.segments.push_back(mine);
+  if (!o.neighbour) return step;
+  // A state goes on where it ended; it begins anew with each chunk instead.
+  const std::int32_t there = causal && m.program.shape.attention_step == 0 ? at : 0;
+  const std::int32_t theirs = causal ? std::min(5, n - at) : n / 2 + 1;
+  backend::Segment beside{other.data() + there, theirs, there, pages[1].data()};
+  beside.n_logits = causal && o.few ? 1 : 0;
+  beside.hidden = !causal;
+  beside.reads = o.neighbour_reads;
+  beside.state = 1;
+  if (o.neighbour_reads && !o.reads) {
+    step.segments.push_back(beside);
+    return step;
+  }
+  step.segments.insert(step.segments.begin(), beside);
+  step.mine = 1;
+  step.before = beside.n;
+  step.rows = beside.n_logits;
+  return step;
+}
+
+}  // namespace
 
 std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, const RunOptions& o) {
   const auto n = static_cast<std::int32_t>(m.tokens.size());
-  const bool causal = m.program.shape.causal;
-  const std::int32_t chunk = chunk_of(m, o);
-  std::vector<std::int32_t> mine, theirs;
+  std::vector<std::int32_t> pages[2];
   for (std::int32_t p = 0; p <= n / 64; ++p) {
-    mine.push_back(3 * p + 1);
-    theirs.push_back(3 * p + 2);
+    for (int i = 0; i < 2; ++i) pages[i].push_back(3 * p + 1 + i);
   }
-  std::vector<std::int32_t> other(m.tokens.rbegin(), m.tokens.rend());
+  const std::vector<std::int32_t> other(m.tokens.rbegin(), m.tokens.rend());
   std::vector<float> out;
   const std::uint64_t taken = executor.allocations();
-  for (std::int32_t at = 0; at < n; at += chunk) {
-    const std::int32_t now = std::min(chunk, n - at);
-    std::vector<backend::Segment> segments;
-    const std::int32_t before = causal ? std::min(5, n - at) : n / 2 + 1;
-    // A state goes on where it ended; it begins anew with each chunk instead.
-    const std::int32_t there = causal && m.program.shape.attention_step == 0 ? at : 0;
-    if (o.neighbour)
-      segments.push_back({other.data() + there, before, there, theirs.data(), 0, false});
-    for (backend::Segment& s : segments) {
-      s.reads = o.neighbour_reads;
-      s.state = 1;
-      s.n_logits = causal && o.few ? 1 : 0;
-    }
-    std::int32_t wanted = 0;
-    for (std::int32_t i = at; i < at + now && causal; ++i) wanted += wants_row(m, o, i) ? 1 : 0;
-    segments.push_back({m.tokens.data() + at, now, at, mine.data(), wanted, false});
-    segments.back().reads = o.reads;
-    const bool behind = o.neighbour && o.neighbour_reads && !o.reads;
-    if (behind) std::swap(segments[0], segments[1]);
-    for (backend::Segment& s : segments) s.hidden = !causal;
-    const auto rows = executor.forward(segments);
+  for (std::int32_t at = 0; at < n; at += chunk_of(m, o)) {
+    const Step step = step_of(m, o, at, other, pages);
+    const auto rows = executor.forward(step.segments);
     EXPECT_TRUE(rows.has_value()) << rows.error().what;
     if (!rows.has_value()) return {};
-    const auto columns = static_cast<std::ptrdiff_t>(m.columns());
-    const float* row = *rows + (behind || !o.neighbour ? 0 : segments[0].n_logits) * columns;
-    if (causal) {
-      out.resize(out.size() + static_cast<std::size_t>((now - wanted) * columns));
-      out.insert(out.end(), row, row + wanted * columns);
-    }
-    for (std::int32_t i = 0; i < now && !causal; ++i) {
-      row = executor.hidden((o.neighbour && !behind ? before : 0) + i);
-      out.insert(out.end(), row, row + m.width());
+    const float* logits = *rows + static_cast<std::size_t>(step.rows) * m.columns();
+    for (std::int32_t i = 0; i < step.segments[step.mine].n; ++i) {
+      if (!wants_row(m, o, at + i)) {
+        out.resize(out.size() + m.columns());
+        continue;
+      }
+      const bool causal = m.program.shape.causal;
+      const float* row = causal ? logits : executor.hidden(step.before + i);
+      out.insert(out.end(), row, row + m.columns());
+      if (causal) logits += m.columns();
     }
   }
   EXPECT_EQ(executor.allocations(), taken);

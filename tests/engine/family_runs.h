@@ -37,9 +37,14 @@ struct RunOptions {
 };
 backend::LoadOptions load_options(const FamilyModel& m, const RunOptions& options);
 /// Whether token `i` of `m` is one of those whose logits are wanted where `few` are: in turn none,
-/// the last one and the last two of a chunk, and the last one of all. All of an encoder's.
+/// the last one and the last two of a chunk, and the last one of all; an encoder's one in the
+/// middle.
 bool wants_row(const FamilyModel& m, const RunOptions& options, std::int32_t i);
-/// Logits of every token (zeros of those that are not wanted), or an encoder's vectors. The executor has load_options' limits.
+/// Whether the rows that `options` want have the same bits in both.
+bool same_wanted_rows(const FamilyModel& m, const RunOptions& options,
+                      const std::vector<float>& have, const std::vector<float>& want);
+/// Logits of every token (zeros of those that are not wanted), or an encoder's vectors. The executor
+/// has load_options' limits.
 std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m,
                           const RunOptions& options);
 /// The same on an executor of its own.

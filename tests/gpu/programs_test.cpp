@@ -140,8 +140,10 @@ std::int64_t launches_of(backend::Executor& executor, const FamilyModel& m, std:
                          std::int64_t start) {
   std::vector<std::int32_t> pages(20);
   std::iota(pages.begin(), pages.end(), 0);
+  backend::Segment segment{m.tokens.data(), n, start, pages.data()};
+  segment.more = true;  // all layers, and no logits
   watch() = {};
-  EXPECT_TRUE(executor.forward({{m.tokens.data(), n, start, pages.data(), 0, false}}).has_value());
+  EXPECT_TRUE(executor.forward({segment}).has_value());
   return watch().launches - 2;  // the tokens are looked up and prepared for the first norm
 }
 

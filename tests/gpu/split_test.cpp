@@ -41,6 +41,11 @@ void expect_same_bits(const std::string& device, const FamilyModel& m, RunOption
       options.neighbour = chunk == 9;
       EXPECT_EQ(run_on(**executor, m, options), expected) << device << " chunk " << chunk;
     }
+    options.few = true;
+    options.neighbour = false;
+    options.chunk = 9;
+    EXPECT_TRUE(same_wanted_rows(m, options, run_on(**executor, m, options), expected)) << device;
+    options.few = false;
     options.chunk = 0;
     if (auto* layers = dynamic_cast<opencl::LayerSplit*>(executor->get())) {
       for (const std::int32_t rows : {17, 6, 1}) {

@@ -50,6 +50,9 @@ struct Segment {
   /// Above 0: behind its first `keep` tokens the state is kept as `keep_as`, which is nobody's.
   std::int32_t keep = 0;
   std::int32_t keep_as = -1;
+  /// Where it is `hidden` and this is not negative: hidden() is asked for that token of it alone,
+  /// counted from its first, and of what the others have there nothing is said.
+  std::int32_t hidden_at = -1;
   std::int32_t begins_at() const { return from >= 0 ? from : state; }
 };
 

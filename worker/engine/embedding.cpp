@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "shared/base/check.h"
 #include "worker/engine/model_engine.h"
 
 namespace holdfast::engine {
@@ -14,16 +15,32 @@ void Pooler::restart() {
   values_.clear();
 }
 
-void Pooler::take(const float* row) {
+void Pooler::want(backend::Segment& segment, bool last) const {
+  const bool cls = pooling_ == plan::Pooling::kCls, end = pooling_ == plan::Pooling::kLast;
+  segment.hidden = cls ? segment.start == 0 : !end || last;
+  if (segment.hidden && cls) segment.hidden_at = 0;
+  if (segment.hidden && end) segment.hidden_at = segment.n - 1;
+}
+
+void Pooler::take(const backend::Executor& executor, const backend::Segment& segment,
+                  std::int32_t first) {
+  if (segment.start == 0) restart();
+  if (!segment.hidden) return;
+  const bool all = segment.hidden_at < 0;
+  const std::int32_t end = all ? segment.n : segment.hidden_at + 1;
+  for (std::int32_t i = all ? 0 : segment.hidden_at; i < end; ++i) {
+    take_row(executor.hidden(first + i));
+  }
+}
+
+void Pooler::take_row(const float* row) {
   const auto width = static_cast<std::size_t>(width_);
-  const bool first = rows_++ == 0;
-  if (pooling_ == plan::Pooling::kCls && !first) return;
-  if (pooling_ == plan::Pooling::kMean && !first) {
-    for (std::size_t i = 0; i < width; ++i) values_[i] += static_cast<double>(row[i]);
+  if (rows_++ == 0 || pooling_ == plan::Pooling::kNone) {
+    values_.insert(values_.end(), row, row + width);
     return;
   }
-  if (pooling_ == plan::Pooling::kLast) values_.clear();
-  values_.insert(values_.end(), row, row + width);
+  CHECK(pooling_ == plan::Pooling::kMean);
+  for (std::size_t i = 0; i < width; ++i) values_[i] += static_cast<double>(row[i]);
 }
 
 void Pooler::append(const double* sum, double divisor, std::vector<float>& out) const {
@@ -101,8 +118,7 @@ Result<void> ModelEngine::add_vector(SequenceSpec spec, const sampling::Embeddin
 
 void ModelEngine::advance_embedding(Slot& slot, const backend::Segment& segment,
                                     std::int32_t first) {
-  if (segment.start == 0) slot.pooler->restart();
-  for (std::int32_t i = 0; i < segment.n; ++i) slot.pooler->take(executor_->hidden(first + i));
+  slot.pooler->take(*executor_, segment, first);
   if (slot.pending() > 0) return;
   Produced p;
   p.key = slot.key;

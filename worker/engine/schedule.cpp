@@ -338,7 +338,6 @@ std::int32_t ModelEngine::rows_wanted(const Slot& slot, std::int64_t& n) const {
 void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   const bool decode = slot.pending() == 1;
   backend::Segment s;
-  s.hidden = slot.pooler != nullptr;
   s.reads = slot.reads;
   s.state = config_.recurrent ? static_cast<std::int32_t>(&slot - slots_.data()) : 0;
   s.more = slot.scores != nullptr;
@@ -353,6 +352,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   s.n = static_cast<std::int32_t>(n);
   s.start = slot.computed;
   s.pages = slot.pages.data();
+  if (slot.pooler) slot.pooler->want(s, s.start + s.n == slot.length());
   bool trails = false;
   if (config_.recurrent) plan_keeping(slot, s, trails);
   planned_.push_back({&slot, s, slot.scores != nullptr});

@@ -173,9 +173,11 @@ constexpr bool leaves_behind(const Op& op) {
 }
 
 /// The number of operations up to the last that leaves_behind(): those behind them are computed for
-/// the sake of a token's own logits or row alone. 0 if none does.
+/// the sake of a token's own logits or row alone. All of them where the program is the first part
+/// of another, 0 where none leaves anything.
 inline std::size_t operations_for_all(const Program& program) {
   std::size_t n = program.ops.size();
+  if (n == 0 || program.ops.back().kind != OpKind::kNormLogits) return n;
   while (n > 0 && !leaves_behind(program.ops[n - 1])) --n;
   return n;
 }

@@ -7,6 +7,13 @@
 #include "worker/backend/cpu/executor.h"
 
 namespace holdfast::cpu {
+namespace {
+
+bool follows(const Token& token, const Token& before) {
+  return token.segment == before.segment && token.position == before.position + 1;
+}
+
+}  // namespace
 
 void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   CHECK(static_cast<std::int32_t>(segments.size()) <= limits_.batch_segments);
@@ -17,8 +24,8 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   halves_.clear();
   state_book_.begin();
   logit_tokens_.clear();
+  kept_.clear();
   hidden_wanted_ = false;
-  bool more = false;
   writing_ = 0;
   bad_token_.store(-1, std::memory_order_relaxed);
   for (auto& ticket : tickets_) ticket.store(0, std::memory_order_relaxed);
@@ -27,8 +34,8 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
     CHECK(segment.start + segment.n <= limits_.context);
     CHECK(shape_.causal || (segment.start == 0 && segment.n_logits == 0));
+    CHECK(!segment.hidden || segment.hidden_at < segment.n);
     hidden_wanted_ |= segment.hidden;
-    more |= segment.more;
     const auto first = static_cast<std::int32_t>(tokens_.size());
     CHECK(first + segment.n <= limits_.batch_tokens);
     segment_first_.push_back(first);
@@ -41,7 +48,10 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     for (std::int32_t i = 0; i < segment.n; ++i) {
       CHECK(segment.tokens[i] >= 0 && segment.tokens[i] < shape_.vocab);
       tokens_.push_back({segment.tokens[i], s, segment.start + i});
-      if (i >= segment.n - segment.n_logits) logit_tokens_.push_back(first + i);
+      const bool logits = i >= segment.n - segment.n_logits;
+      const bool row = segment.hidden && (segment.hidden_at < 0 || segment.hidden_at == i);
+      if (logits) logit_tokens_.push_back(first + i);
+      if (logits || row || segment.more) kept_.push_back(first + i);
     }
     for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
       CHECK(segment.pages[p] >= 0 && segment.pages[p] < limits_.pages);
@@ -49,7 +59,7 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     plan_runs(s, first, segment.n);
   }
   CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.logit_rows);
-  few_wanted_ = for_all_ > 0 && !hidden_wanted_ && !more && logit_tokens_.size() < tokens_.size();
+  few_wanted_ = for_all_ > 0 && for_all_ < ops_.size() && kept_.size() < tokens_.size();
 }
 
 /// Attention's work for `n` tokens of segment `s`, the first being the batch's `first`.
@@ -67,35 +77,42 @@ void CpuExecutor::plan_runs(std::int32_t s, std::int32_t first, std::int32_t n) 
   }
 }
 
-/// From here on the batch is the tokens that logits are wanted of: every token's keys, values and
+/// From here on the batch is the tokens that something is wanted of: every token's keys, values and
 /// states are where they belong. The others' last layer would be thrown away (and all of the layers
 /// at the end that make no keys, where a model has such). By one thread, the others wait.
 void CpuExecutor::keep_wanted() {
   const FloatRows live[] = {
       {x_, x_stride_}, {q_, q_stride_}, {a_, a_stride_}, {z_, a_stride_}, {p_, p_stride_}};
-  const auto bytes = [](const FloatRows& rows) {
-    return static_cast<std::size_t>(rows.stride) * sizeof(float);
-  };
-  writing_ = std::lower_bound(logit_tokens_.begin(), logit_tokens_.end(), writing_) -
-             logit_tokens_.begin();
-  for (HeadKind& kind : kinds_) kind.runs.clear();
+  writing_ = std::lower_bound(kept_.begin(), kept_.end(), writing_) - kept_.begin();
+  for (std::int32_t& token : logit_tokens_) token = row_of(token);
   std::int32_t n = 0;
-  for (std::int32_t& wanted : logit_tokens_) {
-    const Token token = tokens_[static_cast<std::size_t>(wanted)];
+  for (const std::int32_t from : kept_) {
+    const std::int32_t to = n++;
+    if (to == from) continue;
     for (const FloatRows& rows : live) {
-      if (rows.at == nullptr || n == wanted) continue;
-      std::memcpy(rows.at + n * rows.stride, rows.at + wanted * rows.stride, bytes(rows));
+      if (rows.at == nullptr) continue;
+      std::memcpy(rows.at + to * rows.stride, rows.at + from * rows.stride,
+                  static_cast<std::size_t>(rows.stride) * sizeof(float));
     }
-    tokens_[static_cast<std::size_t>(n)] = token;
-    wanted = n++;
+    tokens_[static_cast<std::size_t>(to)] = tokens_[static_cast<std::size_t>(from)];
   }
   tokens_.erase(tokens_.begin() + n, tokens_.end());
-  for (std::int32_t first = 0; first < n;) {
-    const std::int32_t s = tokens_[static_cast<std::size_t>(first)].segment;
-    const std::int32_t rows = (*segments_)[static_cast<std::size_t>(s)].n_logits;
-    plan_runs(s, first, rows);
-    first += rows;
+  for (HeadKind& kind : kinds_) kind.runs.clear();
+  for (std::int32_t first = 0, end = 0; first < n; first = end) {
+    for (end = first + 1; end < n && follows(tokens_[static_cast<std::size_t>(end)],
+                                             tokens_[static_cast<std::size_t>(end - 1)]);) {
+      ++end;
+    }
+    plan_runs(tokens_[static_cast<std::size_t>(first)].segment, first, end - first);
   }
+}
+
+/// Where token `i` of the batch is behind its last layer.
+std::int32_t CpuExecutor::row_of(std::int32_t i) const {
+  if (!few_wanted_) return i;
+  const auto at = std::lower_bound(kept_.begin(), kept_.end(), i);
+  CHECK(at != kept_.end() && *at == i);  // something of it was wanted
+  return static_cast<std::int32_t>(at - kept_.begin());
 }
 
 }  // namespace holdfast::cpu

@@ -188,6 +188,7 @@ class CpuExecutor final : public backend::Executor {
   void plan_batch(const std::vector<backend::Segment>& segments);
   void plan_runs(std::int32_t s, std::int32_t first, std::int32_t n);
   void keep_wanted();
+  std::int32_t row_of(std::int32_t i) const;
 
   // forward.cpp: one method an operation, run by every worker.
   Result<const float*> given_logits();
@@ -358,7 +359,8 @@ class CpuExecutor final : public backend::Executor {
   std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
   std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
   bool hidden_wanted_ = false;
-  bool few_wanted_ = false;  // behind for_all_ operations tokens are left out (keep_wanted)
+  std::vector<std::int32_t> kept_;  // tokens of the batch that something is wanted of, rising
+  bool few_wanted_ = false;         // behind for_all_ operations they are all that is left
   std::atomic<std::int32_t> bad_token_{-1};  // of the batch: a number of its result is not finite
 };
 

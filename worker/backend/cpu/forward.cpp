@@ -41,8 +41,9 @@ class FloatMode {
 }  // namespace
 
 const float* CpuExecutor::hidden(std::int32_t i) const {
-  CHECK(i >= 0 && i < static_cast<std::int32_t>(tokens_.size()));
-  return x_ + i * x_stride_;
+  const std::int32_t row = row_of(i);
+  CHECK(row >= 0 && row < static_cast<std::int32_t>(tokens_.size()));
+  return x_ + row * x_stride_;
 }
 
 backend::Memory CpuExecutor::memory() const {
@@ -75,6 +76,7 @@ Result<const float*> CpuExecutor::forward_rest() {
 
 Result<const float*> CpuExecutor::more_logits(std::int32_t first, std::int32_t n) {
   CHECK(n > 0 && n <= limits_.logit_rows);
+  first = row_of(first);
   CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
   hidden_wanted_ = false;  // those rows are finished
   logit_tokens_.clear();
@@ -110,7 +112,7 @@ Result<const float*> CpuExecutor::given_logits() {
 
 void CpuExecutor::run_operations(std::size_t first, std::size_t end) {
   places_.enter(0);  // others than the thread that loaded may come
-  if (few_wanted_ && logit_tokens_.empty()) end = std::min(end, std::max(first, for_all_));
+  if (few_wanted_ && kept_.empty()) end = std::min(end, std::max(first, for_all_));
   pool_.run([this, first, end](int worker) {
     const FloatMode mode;
     for (std::size_t i = first; i < end; ++i) {

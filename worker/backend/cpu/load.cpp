@@ -612,6 +612,7 @@ class Loader {
     carve_scratch(carver);
     const auto batch = static_cast<std::size_t>(to_.limits_.batch_tokens);
     to_.tokens_.reserve(batch);
+    to_.kept_.reserve(batch);
     for (HeadKind& kind : to_.kinds_) kind.runs.reserve(batch);
     to_.segment_first_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.halves_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));

@@ -66,7 +66,7 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   segments_ = &segments;
   tokens_.clear();
   tables_.clear();
-  hidden_wanted_ = false;
+  hidden_wanted_ = more_wanted_ = false;
   few_each_ = shape_.causal;
   for (const backend::Segment& s : segments) {
     CHECK(s.n > 0 && s.start >= 0 && s.n_logits <= s.n);
@@ -74,6 +74,7 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     CHECK(shape_.causal || (s.start == 0 && s.n_logits == 0));
     CHECK(static_cast<std::int32_t>(tokens_.size()) + s.n <= limits_.batch_tokens);
     hidden_wanted_ |= s.hidden;
+    more_wanted_ |= s.more;
     few_each_ &= s.n <= kFewTokens;
     const auto table = static_cast<std::int32_t>(tables_.size());
     for (std::int64_t p = 0; p <= (s.start + s.n - 1) / cpu::kPageTokens; ++p) {
@@ -116,7 +117,16 @@ void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
   queue_.write(scratch_.runs.get(), 0, runs_.data(), runs_.size() * sizeof(StateRun));
 }
 
+/// Where the operations end that the batch needs: of a part of a prompt whose logits nobody wants,
+/// with the last keys and values (which attention writes where it finishes heads).
+std::size_t OpenclExecutor::last_needed() const {
+  if (for_all_ == 0 || for_all_ == ops_.size()) return ops_.size();
+  if (wanted_n_ > 0 || hidden_wanted_ || more_wanted_) return ops_.size();
+  return for_all_ + (few_each_ && ops_[for_all_].may_finish ? 1 : 0);
+}
+
 void OpenclExecutor::run(std::size_t first, std::size_t end) {
+  end = std::min(end, last_needed());
   for (std::size_t i = first; i < end; ++i) {
     const DeviceOp& op = ops_[i];
     if (op.layer != layer_) queue_.mark();

@@ -227,6 +227,7 @@ class OpenclExecutor final : public backend::Executor {
 
   // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
+  std::size_t last_needed() const;
   Error bad_row(std::int32_t token) const;
   Result<const float*> checked();
   void read_logits(std::int32_t first);
@@ -303,6 +304,7 @@ class OpenclExecutor final : public backend::Executor {
   Scratch scratch_;
   KernelSet kernels_;
   std::vector<DeviceOp> ops_;
+  std::size_t for_all_ = 0;  // model::operations_for_all
   backend::Memory memory_;
   std::uint64_t bytes_wanted_ = 0;
   bool saved_ = false;  // the kernels have run once and are in the cache
@@ -314,6 +316,7 @@ class OpenclExecutor final : public backend::Executor {
   std::int32_t wanted_at_ = 0, wanted_n_ = 0;
   const std::vector<backend::Segment>* segments_ = nullptr;
   bool hidden_wanted_ = false;
+  bool more_wanted_ = false;  // backend::Segment::more
   std::int32_t spread_for_ = -1;  // the norm that the rows of x are spread for, in h and squares
   // Whether rows lie there as records (kernels/records.cl): Scratch::h, a, f and e.
   bool h_records_ = false, a_records_ = false, f_records_ = false, e_records_ = false;

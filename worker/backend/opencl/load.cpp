@@ -319,6 +319,7 @@ void Loader::count_layers() {
   }
   layers_ = last < 0 ? 1 : last - first_layer_ + 1;
   to_.ends_ = program_.ops.back().kind == OpKind::kNormLogits;
+  to_.for_all_ = model::operations_for_all(program_);
   to_.all_heads_ = part_ != nullptr ? part_->all_heads : shape_.heads;
   to_.vocab_ = static_cast<std::int32_t>(part_ != nullptr ? part_->columns.back().n : shape_.vocab);
 }
