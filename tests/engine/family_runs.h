@@ -43,8 +43,8 @@ bool wants_row(const FamilyModel& m, const RunOptions& options, std::int32_t i);
 /// Whether the rows that `options` want have the same bits in both.
 bool same_wanted_rows(const FamilyModel& m, const RunOptions& options,
                       const std::vector<float>& have, const std::vector<float>& want);
-/// Logits of every token (zeros of those that are not wanted), or an encoder's vectors. The executor
-/// has load_options' limits.
+/// Logits of every token (zeros of those that are not wanted), or an encoder's vectors. The
+/// executor has load_options' limits.
 std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m,
                           const RunOptions& options);
 /// The same on an executor of its own.
