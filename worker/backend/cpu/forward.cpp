@@ -296,11 +296,12 @@ MatmulArgs CpuExecutor::product(const PackedMatrix& w, const Operand& x, int wor
 /// The first `writing` rows by the family's own kernels, the others by those for segments that
 /// read.
 void CpuExecutor::multiply(const MatmulArgs& args, std::int64_t writing) const {
+  // Not by a copy: it would wait for what the caller has just stored into args.
+  if (args.rows <= writing) return kernels_.matmul(args);
   MatmulArgs some = args;
-  some.rows = std::min(writing, args.rows);
-  if (args.rows > writing) some.next = nullptr;  // the others come first
-  if (some.rows > 0) kernels_.matmul(some);
-  if (args.rows <= writing) return;
+  some.rows = writing;
+  some.next = nullptr;  // the others come first
+  if (writing > 0) kernels_.matmul(some);
   some.next = args.next;
   some.rows = args.rows - writing;
   some.x += writing * args.x_stride;
