@@ -16,15 +16,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// How many threads of this process may use just these processors, by the kernel's list of them.
+/// The processors that a thread may use, as the kernel lists them.
+std::string cpus_of(const fs::path& thread) {
+  std::ifstream status(thread / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("Cpus_allowed_list:\t")) return line.substr(19);
+  }
+  return "";
+}
+
+/// How many threads of this process may use just these processors.
 std::map<std::string, int> threads_by_cpus() {
   std::map<std::string, int> out;
-  for (const auto& thread : fs::directory_iterator("/proc/self/task")) {
-    std::ifstream status(thread.path() / "status");
-    for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("Cpus_allowed_list:\t")) ++out[line.substr(19)];
-    }
-  }
+  for (const auto& thread : fs::directory_iterator("/proc/self/task")) ++out[cpus_of(thread)];
   return out;
 }
 
@@ -48,14 +52,18 @@ TEST(Nodes, EachThreadStaysOnItsOwn) {
     fs::create_directories(node);
     std::ofstream(node / "cpulist") << cpus[i] << "\n";
   }
+  // A sanitizer may have a thread of its own; this one is among those that are given places.
+  std::map<std::string, int> expected = threads_by_cpus();
+  const std::string own = cpus_of("/proc/thread-self");
+  if (--expected[own] == 0) expected.erase(own);
+  for (const std::string& cpu : cpus) ++expected[cpu];
   setenv("HOLDFAST_TEST_NODES", folder.c_str(), 1);
   auto executor = backend::load(options.device, m.program, load_options(m, options));
   unsetenv("HOLDFAST_TEST_NODES");
   fs::remove_all(folder);
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   EXPECT_EQ(run_on(**executor, m, options), plain);
-  const auto threads = threads_by_cpus();
-  EXPECT_EQ(threads, (std::map<std::string, int>{{cpus[0], 1}, {cpus[1], 1}}));
+  EXPECT_EQ(threads_by_cpus(), expected);
 }
 
 }  // namespace
