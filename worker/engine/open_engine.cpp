@@ -28,6 +28,7 @@ Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
   segment.n = std::max(1, static_cast<std::int32_t>(tokens.size()) - 1);
   segment.pages = &page;
   segment.n_logits = shape.causal ? 1 : 0;
+  segment.hidden = !shape.causal;  // who wants nothing has no last layer
   segment.top = shape.causal ? std::min(executor.top_most(), vocab) : 0;
   HF_CHECKED(executor.rehearse({segment}));
   if (tokens.size() < 2 || !shape.causal) return {};
