@@ -62,16 +62,20 @@ struct Yardsticks {
   ProductRate writing;
 };
 
+/// Tokens of the prompt, of which one's logits are wanted; 1 where there is none.
+std::int32_t prompt_rows(const BenchCall& call) {
+  return std::max(call.prompt_tokens, 1);
+}
+
 /// Of kernels of the processor; null for devices.
 Result<std::unique_ptr<Yardsticks>> make_yardsticks(const BenchCall& call, const Bench& bench,
                                                     const model::Work& work) {
+  const auto coarse = [](const model::Work::Part& part) { return part.marked / part.all; };
   if (call.engine.device != "cpu") return std::unique_ptr<Yardsticks>();
   HF_TRY(const cpu::Kernels* const kernels, cpu::select_family(bench.kernels));
-  const double rows = 1.0 / std::max(call.prompt_tokens, 1);
-  return std::make_unique<Yardsticks>(
-      call.engine.threads, *kernels, work.type,
-      (work.token.marked + work.row.marked * rows) / bench.prefill_work,
-      (work.token.marked + work.row.marked) / bench.decode_work);
+  return std::make_unique<Yardsticks>(call.engine.threads, *kernels, work.type,
+                                      coarse(work.of_one_in(prompt_rows(call))),
+                                      coarse(work.of_one_in(1)));
 }
 
 /// Behind one prompt that is not timed: a processor takes a while to run at its rate.
@@ -183,8 +187,8 @@ Result<Bench> run_bench(const BenchCall& call) {
   const wire::LoadedModel model = engine->describe();
   HF_TRY(const model::Work work, work_in(call.engine.file, call.streams));
   out.bytes_per_token = work.step_bytes;
-  out.prefill_work = work.token.all + work.row.all / std::max(call.prompt_tokens, 1);
-  out.decode_work = work.token.all + work.row.all;
+  out.prefill_work = work.of_one_in(prompt_rows(call)).all;
+  out.decode_work = work.of_one_in(1).all;
   out.numerics_class = model.numerics_class;
   out.kernels = out.numerics_class.substr(out.numerics_class.find('/') + 1);
   out.kernels = out.kernels.substr(0, out.kernels.find('/'));

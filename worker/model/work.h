@@ -15,6 +15,10 @@ struct Work {
   };
   Part token;  // of each token: what those behind it need of it (operations_for_all)
   Part row;    // more, of a token whose logits are wanted
+  /// Of each of `n` tokens, where the logits of one of them are wanted: a prompt; 1: that decodes.
+  Part of_one_in(std::int32_t n) const {
+    return {token.all + row.all / n, token.marked + row.marked / n};
+  }
   gguf::TensorType type = gguf::TensorType::kF32;  // of the weights of most of a token's layers
   // Bytes of weights that a step reads in which each stream has a token and its logits: of experts
   // those that are chosen, on average if all are chosen alike.
