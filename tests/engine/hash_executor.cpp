@@ -115,7 +115,7 @@ class HashExecutor final : public backend::Executor {
   void add_hidden(const backend::Segment& s, std::int64_t p) {
     std::int64_t sum = 0;
     for (std::int64_t i = 0; i <= p; ++i) sum = (sum * 31 + cell(s, i)) % 1009;
-    const bool wanted = s.hidden && (s.hidden_at < 0 || s.start + s.hidden_at == p);
+    const bool wanted = s.wants_hidden(static_cast<std::int32_t>(p - s.start));
     for (const std::int64_t v : {std::int64_t{cell(s, p)}, p, sum}) {
       hidden_.push_back(wanted ? static_cast<float>(v) / 7 : -777.0f);
     }

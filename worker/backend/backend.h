@@ -53,6 +53,7 @@ struct Segment {
   /// Where it is `hidden` and this is not negative: hidden() is asked for that token of it alone,
   /// counted from its first, and of what the others have there nothing is said.
   std::int32_t hidden_at = -1;
+  bool wants_hidden(std::int32_t i) const { return hidden && (hidden_at < 0 || hidden_at == i); }
   std::int32_t begins_at() const { return from >= 0 ? from : state; }
 };
 

@@ -16,20 +16,21 @@ void Pooler::restart() {
 }
 
 void Pooler::want(backend::Segment& segment, bool last) const {
-  const bool cls = pooling_ == plan::Pooling::kCls, end = pooling_ == plan::Pooling::kLast;
-  segment.hidden = cls ? segment.start == 0 : !end || last;
-  if (segment.hidden && cls) segment.hidden_at = 0;
-  if (segment.hidden && end) segment.hidden_at = segment.n - 1;
+  segment.hidden = true;
+  if (pooling_ == plan::Pooling::kCls) {
+    segment.hidden = segment.start == 0;
+    segment.hidden_at = 0;
+  } else if (pooling_ == plan::Pooling::kLast) {
+    segment.hidden = last;
+    segment.hidden_at = segment.n - 1;
+  }
 }
 
 void Pooler::take(const backend::Executor& executor, const backend::Segment& segment,
                   std::int32_t first) {
   if (segment.start == 0) restart();
-  if (!segment.hidden) return;
-  const bool all = segment.hidden_at < 0;
-  const std::int32_t end = all ? segment.n : segment.hidden_at + 1;
-  for (std::int32_t i = all ? 0 : segment.hidden_at; i < end; ++i) {
-    take_row(executor.hidden(first + i));
+  for (std::int32_t i = 0; i < segment.n; ++i) {
+    if (segment.wants_hidden(i)) take_row(executor.hidden(first + i));
   }
 }
 

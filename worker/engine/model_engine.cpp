@@ -386,7 +386,6 @@ Result<void> ModelEngine::restore_state(const Planned& planned) {
   backend::Segment before = planned.segment;
   before.n_logits = before.top = 0;
   before.best = before.more = before.hidden = false;
-  before.hidden_at = -1;
   before.from = before.keep_as = -1;
   before.keep = 0;
   for (std::int64_t at = 0; at < planned.segment.start; at += before.n) {

@@ -49,9 +49,8 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
       CHECK(segment.tokens[i] >= 0 && segment.tokens[i] < shape_.vocab);
       tokens_.push_back({segment.tokens[i], s, segment.start + i});
       const bool logits = i >= segment.n - segment.n_logits;
-      const bool row = segment.hidden && (segment.hidden_at < 0 || segment.hidden_at == i);
       if (logits) logit_tokens_.push_back(first + i);
-      if (logits || row || segment.more) kept_.push_back(first + i);
+      if (logits || segment.wants_hidden(i) || segment.more) kept_.push_back(first + i);
     }
     for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
       CHECK(segment.pages[p] >= 0 && segment.pages[p] < limits_.pages);
