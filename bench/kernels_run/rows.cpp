@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/kernels_run/cases.h"
+#include "worker/engine/row_passes.h"
 #include "worker/engine/sampler.h"
 
 namespace holdfast::bench {
@@ -125,6 +126,8 @@ constexpr std::int32_t kVocab = 151'936;
 
 void run_sampling(benchmark::State& state, float temperature, std::int32_t top_k, float top_p) {
   const std::vector<float> logits = normal_values(kVocab, 8);
+  std::vector<float> maxima(static_cast<std::size_t>(backend::logit_blocks(kVocab)));
+  engine::block_maxima(logits.data(), kVocab, maxima.data());  // as an executor gives them
   engine::Sampler sampler(kVocab, {});
   wire::Sampling sampling;
   sampling.temperature = temperature;
@@ -136,7 +139,7 @@ void run_sampling(benchmark::State& state, float temperature, std::int32_t top_k
   input.tokens = tokens.data();
   input.prompt_n = 3;
   for ([[maybe_unused]] auto _ : state) {
-    benchmark::DoNotOptimize(sampler.pick(logits.data(), input));
+    benchmark::DoNotOptimize(sampler.pick({logits.data(), maxima.data()}, input));
   }
 }
 

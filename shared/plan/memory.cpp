@@ -56,6 +56,7 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes q = shape.heads * head_pad + 16;
   const Bytes batch = Bytes(load.prefill_chunk) + load.slots;
   const Bytes rows = Bytes(load.slots) + kDraftRows;
+  const std::int64_t maxima = to_multiple((shape.vocab + 127) / 128, 16);  // backend::LogitRow
   const auto group_of = [&](std::int64_t n) { return n > 0 ? shape.heads / n : 1; };
   const std::int64_t group = std::max(group_of(shape.kv_heads), group_of(shape.window_kv_heads));
   const std::int64_t queries = std::max<std::int64_t>(256, group);
@@ -76,7 +77,8 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
                                   : shape.rope_dims * (shape.rope_tables - 1);
   const Bytes tables = Bytes(load.context) * (shape.rope_dims + second);
   Bytes floats = batch * (x * 2 + q + a + f + blocks * slots_of_row) +
-                 rows * (x + to_multiple(shape.vocab, 16)) + thread * std::max(threads, 1) + tables;
+                 rows * (x + to_multiple(shape.vocab, 16) + maxima) +
+                 thread * std::max(threads, 1) + tables;
   if (shape.latent > 0) {
     const std::int64_t m =
         to_multiple(std::max(shape.q_latent, shape.heads * shape.head_value), 32) + 16;

@@ -516,6 +516,36 @@ TEST(Engine, SequencesOfFewCandidatesNeedNoRows) {
   }
 }
 
+// Where an executor tells the maxima of its rows, all sequences give the same tokens and say the
+// same of them: sampled in any way, with guesses, with scores of their prompts.
+TEST(Engine, RowsWhoseMaximaAreKnownGiveTheSameTokens) {
+  auto specs = varied(12, 40);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    wire::Sampling& s = specs[i].sampling;
+    if (i % 3 == 0) s.temperature = 0;
+    if (i % 4 == 1) s.logprobs = 3;
+    if (i % 5 == 2) s.repetition_penalty = 1.5f;
+    if (i % 6 == 3) s.prompt_logprobs = 2;
+    if (i % 7 == 4) s.top_p = 0.9f;
+  }
+  ModelEngineConfig config = test_config();
+  config.vocab = 700;
+  config.vocabulary.tokenizer = make_letter_tokenizer(config.vocab, kTestEnd);
+  for (const std::int64_t period : {0, 5}) {
+    TestEngine plain(config), known(config);
+    plain.log->period = known.log->period = period;
+    known.log->tells_maxima = true;
+    const auto expected = run_together(plain, specs);
+    const auto out = run_together(known, specs);
+    EXPECT_EQ(plain.log->maxima_asked, 0);
+    EXPECT_GT(known.log->maxima_asked, 200);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      EXPECT_EQ(out[i], expected[i]) << i;
+      EXPECT_EQ(out[i].extra, expected[i].extra) << i;
+    }
+  }
+}
+
 TEST(Engine, AThousandRequestsLeaveNoMemoryBehind) {
   ModelEngineConfig config = test_config();
   config.pages = 6;

@@ -142,6 +142,17 @@ Step step_of(const FamilyModel& m, const RunOptions& o, std::int32_t at,
   return step;
 }
 
+/// What an executor says beside a row of logits is so.
+void expect_maxima(const backend::Executor& executor, std::int32_t row, const float* logits,
+                   std::int64_t vocab) {
+  const float* maxima = executor.maxima(row);
+  for (std::int64_t id = 0; id < vocab && maxima != nullptr; id += backend::kBlockIds) {
+    const float* end = logits + std::min<std::int64_t>(vocab, id + backend::kBlockIds);
+    EXPECT_EQ(maxima[id / backend::kBlockIds], *std::max_element(logits + id, end))
+        << "row " << row << ", from id " << id;
+  }
+}
+
 }  // namespace
 
 std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, const RunOptions& o) {
@@ -167,7 +178,10 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, con
       const bool causal = m.program.shape.causal;
       const float* row = causal ? logits : executor.hidden(step.before + i);
       out.insert(out.end(), row, row + m.columns());
-      if (causal) logits += m.columns();
+      if (!causal) continue;
+      const auto at = (logits - *rows) / static_cast<std::ptrdiff_t>(m.columns());
+      expect_maxima(executor, static_cast<std::int32_t>(at), row, m.program.shape.vocab);
+      logits += m.columns();
     }
   }
   EXPECT_EQ(executor.allocations(), taken);

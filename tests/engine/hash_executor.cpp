@@ -66,6 +66,7 @@ class HashExecutor final : public backend::Executor {
         out += static_cast<std::size_t>(vocab_);
       }
     }
+    find_maxima();
     return logits_.data();
   }
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override {
@@ -83,7 +84,13 @@ class HashExecutor final : public backend::Executor {
       }
     }
     CHECK(given == n);
+    find_maxima();
     return logits_.data();
+  }
+  const float* maxima(std::int32_t row) const override {
+    if (!log_->tells_maxima) return nullptr;
+    ++log_->maxima_asked;
+    return maxima_.data() + row * backend::logit_blocks(static_cast<std::int32_t>(vocab_));
   }
   const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
   backend::Memory memory() const override { return {1, 2, 3}; }
@@ -118,6 +125,17 @@ class HashExecutor final : public backend::Executor {
     const bool wanted = s.wants_hidden(static_cast<std::int32_t>(p - s.start));
     for (const std::int64_t v : {std::int64_t{cell(s, p)}, p, sum}) {
       hidden_.push_back(wanted ? static_cast<float>(v) / 7 : -777.0f);
+    }
+  }
+
+  void find_maxima() {
+    if (!log_->tells_maxima) return;
+    maxima_.clear();
+    for (auto row = logits_.begin(); row != logits_.end(); row += vocab_) {
+      for (std::int64_t id = 0; id < vocab_; id += backend::kBlockIds) {
+        const auto end = row + std::min<std::int64_t>(vocab_, id + backend::kBlockIds);
+        maxima_.push_back(*std::max_element(row + id, end));
+      }
     }
   }
 
@@ -231,6 +249,7 @@ class HashExecutor final : public backend::Executor {
   std::vector<State> states_;                                  // empty: layers carry none
   std::map<std::int32_t, std::vector<std::uint64_t>> passed_;  // by state, of the last forward
   std::vector<float> logits_;
+  std::vector<float> maxima_;                      // of its rows
   std::vector<TokenId> best_;                      // by row; -1: all of it was wanted
   std::vector<std::vector<backend::Ranked>> top_;  // by row; empty: it was not wanted
   std::vector<backend::Segment> last_;  // of the last forward; the engine keeps what they point to

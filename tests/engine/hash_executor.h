@@ -25,6 +25,8 @@ struct HashLog {
   Errc error = Errc::kNumericsNan;  // so
   bool gives_best = false;
   std::int32_t top_most = 0;
+  bool tells_maxima = false;
+  std::int64_t maxima_asked = 0;
   int workers = 3;
   std::int64_t spread = 0;                    // times that something was done on all of them
   std::int64_t best_rows = 0, top_rows = 0;   // of which nothing else was wanted

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <vector>
 
+#include "worker/backend/logit_row.h"
 #include "worker/model/exact_math.h"
 
 namespace holdfast::engine {
@@ -38,7 +40,20 @@ TEST(RowPasses, AreThePlainLoops) {
     EXPECT_EQ(max_of(x.data(), n), n == 0 ? none : *std::max_element(x.begin(), x.end()));
     double sum = 0;  // exact here: multiples of 0.75
     for (const float v : x) sum += static_cast<double>(v);
-    EXPECT_EQ(sum_of(x.data(), n), sum);
+    const auto blocks = static_cast<std::size_t>(backend::logit_blocks(n));
+    std::vector<float> maxima(blocks);
+    Sum parts;
+    for (std::int32_t i = 0; i < n; i += 48) {
+      const auto first = x.begin() + i, end = x.begin() + std::min(n, i + 48);
+      EXPECT_EQ(parts.add(x.data() + i, std::min(48, n - i)), std::accumulate(first, end, 0.0));
+    }
+    EXPECT_EQ(parts.total(), sum);
+    block_maxima(x.data(), n, maxima.data());
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const auto first = x.begin() + static_cast<std::ptrdiff_t>(b) * backend::kBlockIds;
+      const auto end = x.end() - first > backend::kBlockIds ? first + backend::kBlockIds : x.end();
+      EXPECT_EQ(maxima[b], *std::max_element(first, end)) << n << " " << b;
+    }
     for (std::int32_t id = 0; id < n; id += 7) {
       const auto before = [&](std::int32_t i) {
         const auto at = static_cast<std::size_t>(i), own = static_cast<std::size_t>(id);
@@ -47,11 +62,7 @@ TEST(RowPasses, AreThePlainLoops) {
       std::int32_t rank = 1;
       for (std::int32_t i = 0; i < n; ++i) rank += before(i) ? 1 : 0;
       EXPECT_EQ(rank_of(x.data(), n, id), rank) << n << " " << id;
-      std::int32_t next = id;
-      while (next < n && !(x[static_cast<std::size_t>(next)] > 10)) ++next;
-      EXPECT_EQ(next_above(x.data(), id, n, 10), next) << n << " " << id;
     }
-    EXPECT_EQ(next_above(x.data(), 0, n, 1e9f), n);
   }
 }
 
@@ -68,7 +79,6 @@ TEST(RowPasses, EveryPlaceIsLookedAt) {
       }
       x[i] = 100;
       EXPECT_EQ(max_of(x.data(), n), 100.0f);
-      EXPECT_EQ(next_above(x.data(), 0, n, 99), static_cast<std::int32_t>(i));
       x[i] = kept;
     }
   }

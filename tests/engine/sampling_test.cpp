@@ -186,7 +186,7 @@ TEST(Sampling, EachStepDoesWhatItsDefinitionSays) {
     const TokenId wanted =
         greedy ? static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin())
                : reference_pick(row, s, extra, chance, xtc, nullptr);
-    different += sampler.pick(row.data(), in) != wanted;
+    different += sampler.pick({row.data()}, in) != wanted;
   }
   EXPECT_LE(different, kTries / 500);  // floats at the edge of a cut
 }
@@ -214,7 +214,7 @@ TEST(Sampling, MirostatKeepsItsSurprise) {
       const float before = mu;
       const double chance = random_unit(s.seed, 0, i, RandomPurpose::kSample);
       const TokenId wanted = reference_pick(row, s, extra, chance, 1, &reference_mu);
-      const TokenId picked = *sampler.pick(row.data(), in);
+      const TokenId picked = *sampler.pick({row.data()}, in);
       different += picked != wanted;
       surprise += (static_cast<double>(before) - static_cast<double>(mu)) / 0.1 + tau;
       if (picked != wanted) reference_mu = static_cast<double>(mu);
@@ -222,7 +222,7 @@ TEST(Sampling, MirostatKeepsItsSurprise) {
       in.mirostat_mu = &again;
       in.forced = picked;
       in.generated_n = 12345;
-      EXPECT_EQ(*sampler.pick(row.data(), in), picked);
+      EXPECT_EQ(*sampler.pick({row.data()}, in), picked);
       EXPECT_EQ(again, mu);
     }
     EXPECT_LE(different, kTokens / 200);

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -252,6 +253,11 @@ TEST(Executor, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
                               static_cast<std::size_t>(rows) * vocab * sizeof(float)),
                   0)
             << name << " " << executor->class_prefix() << " at " << at;
+        const float* last = *more + static_cast<std::size_t>(rows - 1) * vocab;
+        for (std::size_t id = 0; id < vocab; id += backend::kBlockIds) {
+          EXPECT_EQ(executor->maxima(rows - 1)[id / backend::kBlockIds],
+                    *std::max_element(last + id, last + std::min(vocab, id + backend::kBlockIds)));
+        }
       }
       EXPECT_EQ(executor->allocations(), before);
     }

@@ -12,6 +12,7 @@
 #include "shared/base/check.h"
 #include "shared/base/result.h"
 #include "shared/images/client.h"
+#include "worker/backend/logit_row.h"
 #include "worker/model/program.h"
 
 namespace holdfast::backend {
@@ -104,6 +105,9 @@ class Executor {
   /// batches with a segment that says `more`, and not for segments that want `hidden`. Errors as
   /// forward's.
   virtual Result<const float*> more_logits(std::int32_t first, std::int32_t n) = 0;
+  /// Of row `row` of what forward() or more_logits() gave last: LogitRow::maxima. Null: who makes
+  /// them does not know.
+  virtual const float* maxima(std::int32_t /*row*/) const { return nullptr; }
   /// What the last layer gave for token `i` of the batch (segments in order), behind the output
   /// norm if there is one: [width], valid until the next forward. Only of segments that want it.
   virtual const float* hidden(std::int32_t i) const = 0;

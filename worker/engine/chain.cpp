@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "worker/model/exact_math.h"
 
@@ -26,16 +27,6 @@ bool cuts_by_probability(Step step) {
 }
 
 }  // namespace
-
-void Chain::begin(std::span<const float> logits, float temperature) {
-  const float max = *std::max_element(logits.begin(), logits.end());
-  const float least = max - kReach * std::max(1.0F, temperature);
-  list_.clear();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] >= least) list_.push_back({logits[i], static_cast<TokenId>(i)});
-  }
-  std::sort(list_.begin(), list_.end(), before);
-}
 
 void Chain::weigh() {
   weights_.resize(list_.size());
@@ -182,9 +173,9 @@ std::size_t Chain::draw(double chance) const {
   return weights_.size() - 1;
 }
 
-TokenId Chain::pick(std::span<const float> logits, const wire::Sampling& s,
+TokenId Chain::pick(const LogitRow& row, float max, const wire::Sampling& s,
                     const SamplingExtra& extra, const Chance& chance, float* mu, TokenId forced) {
-  begin(logits, s.temperature);
+  ranking_.at_least(row, max - kReach * std::max(1.0F, s.temperature), list_);
   const std::span<const Step> order = extra.order.empty() ? std::span<const Step>(kDefaultOrder)
                                                           : std::span<const Step>(extra.order);
   const bool mirostat = extra.mirostat == 2 && mu != nullptr;

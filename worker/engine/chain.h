@@ -20,24 +20,13 @@
 //                2 tau (Basu et al. 2021, "Mirostat", algorithm 2)
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "shared/sampling/extra.h"
 #include "shared/wire/messages.h"
+#include "worker/engine/ranking.h"
 
 namespace holdfast::engine {
-
-using TokenId = std::int32_t;
-
-struct Candidate {
-  float logit;
-  TokenId id;
-};
-/// The total order.
-inline bool before(const Candidate& a, const Candidate& b) {
-  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
-}
 
 /// Not thread-safe; keeps its memory between calls.
 class Chain {
@@ -47,15 +36,15 @@ class Chain {
     double pick = 0;
     double xtc = 0;
   };
-  /// `logits`: a row, -infinity for what is excluded; at least one is finite. `mu` is read and
-  /// changed where mirostat is on. With `forced` >= 0 that id is taken whatever chance says, which
-  /// moves `mu` as the pick of it did.
-  TokenId pick(std::span<const float> logits, const wire::Sampling& sampling,
+  explicit Chain(std::int32_t vocab) : ranking_(vocab) {}
+  /// `row`: with its maxima, -infinity for what is excluded; `max`, its greatest logit, is finite.
+  /// `mu` is read and changed where mirostat is on. With `forced` >= 0 that id is taken whatever
+  /// chance says, which moves `mu` as the pick of it did.
+  TokenId pick(const LogitRow& row, float max, const wire::Sampling& sampling,
                const sampling::SamplingExtra& extra, const Chance& chance, float* mu,
                TokenId forced = -1);
 
  private:
-  void begin(std::span<const float> logits, float temperature);
   void apply(sampling::Step step, const wire::Sampling& sampling,
              const sampling::SamplingExtra& extra, double chance);
   void weigh();
@@ -68,6 +57,7 @@ class Chain {
   void cut_surprise(float mu);
   std::size_t draw(double chance) const;
 
+  Ranking ranking_;
   std::vector<Candidate> list_;
   std::vector<float> weights_;  // of list_, the first is 1; made by weigh()
   double sum_ = 0;              // of weights_

@@ -145,7 +145,7 @@ Result<std::vector<std::vector<float>>> compute_logits(Engine& engine,
 double row_log_sum_exp(Engine& engine, const float* row) {
   auto* model = dynamic_cast<ModelEngine*>(&engine);
   CHECK(model != nullptr);
-  return model->sampler().log_sum_exp(row);
+  return model->sampler().log_sum_exp({row});
 }
 
 }  // namespace holdfast::engine

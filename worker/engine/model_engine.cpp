@@ -438,7 +438,7 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
   slot.computed += segment.n - planned.drafts;
   if (slot.from >= 0) cache_.unpin(std::exchange(slot.from, -1));
   if (slot.pooler) return advance_embedding(slot, segment, first);
-  if (slot.probe) return advance_probe(slot, segment, row_at(rows, row));
+  if (slot.probe) return advance_probe(slot, segment, row_at(rows, row).at);
   keep_prefix(slot);
   if (segment.keep > 0) keep_state(planned);
   if (config_.recurrent) forget_marks(slot);
@@ -464,8 +464,8 @@ void ModelEngine::take_guessed(const Planned& planned, const float* rows, std::i
   if (slot.state == State::kRunning && slot.key == key) slot.drafter.learn(planned.drafts, right);
 }
 
-const float* ModelEngine::row_at(const float* rows, std::int32_t row) const {
-  return rows + static_cast<std::int64_t>(row) * config_.vocab;
+LogitRow ModelEngine::row_at(const float* rows, std::int32_t row) const {
+  return {rows + static_cast<std::int64_t>(row) * config_.vocab, executor_->maxima(row)};
 }
 
 void ModelEngine::sample_row(const Planned& planned, const float* rows, std::int32_t row) {
@@ -532,7 +532,7 @@ bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
 /// `picked` if behind it enough tokens are left to complete the text. Else one of those of a single
 /// byte for which that holds: where it held so far there is one, as a byte of the shortest way
 /// leaves one byte less to go and costs one token. `picked` again where it never held.
-std::optional<TokenId> ModelEngine::in_time(Slot& slot, const float* row, SampleInput& in,
+std::optional<TokenId> ModelEngine::in_time(Slot& slot, const LogitRow& row, SampleInput& in,
                                             TokenId picked) {
   const std::int64_t left = slot.generated_max - slot.generated() - 1;
   if (slot.matcher->ends_within(picked, left)) return picked;
@@ -559,17 +559,17 @@ std::optional<TokenId> ModelEngine::in_time(Slot& slot, const float* row, Sample
 }
 
 /// `picked`: who may have picked ahead from this row.
-void ModelEngine::sample(Slot& slot, const float* row, const Planned* picked) {
+void ModelEngine::sample(Slot& slot, const LogitRow& row, const Planned* picked) {
   SampleInput in;
   if (!fill_input(slot, in)) return fail(slot, grammar_error(slot.generated()));
   const bool replays = slot.replayed_n < slot.replayed.size();
   if (replays) in.forced = slot.replayed[slot.replayed_n];
-  std::optional<TokenId> id =
-      picked != nullptr && picked->picked_from == row ? picked->picked : sampler_.pick(row, in);
+  const bool is_picked = picked != nullptr && picked->picked_from.at == row.at;
+  std::optional<TokenId> id = is_picked ? picked->picked : sampler_.pick(row, in);
   if (id.has_value() && slot.finishes) id = in_time(slot, row, in, *id);
   if (!id.has_value()) {
     const std::string at = "sample token " + std::to_string(slot.generated());
-    return fail(slot, all_finite(row, config_.vocab)
+    return fail(slot, all_finite(row.at, config_.vocab)
                           ? Error{Errc::kUnsupported,
                                   at + ": the banned strings leave no token that may come"}
                           : Error{Errc::kNumericsNan, at + ": a logit is not finite"});
@@ -584,17 +584,17 @@ void ModelEngine::sample(Slot& slot, const float* row, const Planned* picked) {
     ++slot.replayed_n;
     return;
   }
-  produce(slot, *id, row);
+  produce(slot, *id, &row);
 }
 
 /// The next token of a sequence. `row`: its logits, or null where nothing of them is told.
-void ModelEngine::produce(Slot& slot, TokenId id, const float* row) {
+void ModelEngine::produce(Slot& slot, TokenId id, const LogitRow* row) {
   Produced p;
   p.key = slot.key;
   p.start = slot.generated();
   p.ids.push_back(id);
   if (slot.sampling.logprobs >= 0) {
-    p.extra.push_back(sampler_.logprobs_json(row, id, slot.sampling.logprobs));
+    p.extra.push_back(sampler_.logprobs_json(*row, id, slot.sampling.logprobs));
   }
   if (slot.scores) p.extra = {scores_into(slot, p.extra.empty() ? "" : std::move(p.extra[0]))};
   p.finish = slot.rule.feed(id);

@@ -161,10 +161,10 @@ class ModelEngine final : public Engine {
   struct Planned {
     Slot* slot;
     backend::Segment segment;
-    bool scores = false;                 // its prompt is being scored
-    std::int32_t drafts = 0;             // last tokens of the segment that are guesses
-    bool trails = false;                 // the state that is kept is behind generated tokens
-    const float* picked_from = nullptr;  // the row behind which `picked` was picked ahead
+    bool scores = false;        // its prompt is being scored
+    std::int32_t drafts = 0;    // last tokens of the segment that are guesses
+    bool trails = false;        // the state that is kept is behind generated tokens
+    LogitRow picked_from = {};  // the row behind which `picked` was picked ahead
     std::optional<TokenId> picked = std::nullopt;
   };
 
@@ -222,19 +222,19 @@ class ModelEngine final : public Engine {
   void collect(const Planned& planned, const float* rows, std::int32_t row, std::int32_t first);
   void fail(Slot& slot, const Error& error);
   void lose_device(const Error& error);
-  const float* row_at(const float* rows, std::int32_t row) const;
+  LogitRow row_at(const float* rows, std::int32_t row) const;
   void want_scores(Slot& slot);
   void advance_scores(Slot& slot, const backend::Segment& segment, std::int32_t first);
-  bool take_row(Slot& slot, std::int64_t position, const float* row);
+  bool take_row(Slot& slot, std::int64_t position, const LogitRow& row);
   std::string scores_into(Slot& slot, std::string extra);
   void give_scores(Slot& slot);
   bool fill_input(Slot& slot, SampleInput& in);
   static void plain_input(Slot& slot, SampleInput& in);
   void sample_row(const Planned& planned, const float* rows, std::int32_t row);
   void sample_few(Slot& slot, std::int32_t n, std::int32_t row);
-  void sample(Slot& slot, const float* row, const Planned* picked = nullptr);
-  void produce(Slot& slot, TokenId id, const float* row);
-  std::optional<TokenId> in_time(Slot& slot, const float* row, SampleInput& in, TokenId picked);
+  void sample(Slot& slot, const LogitRow& row, const Planned* picked = nullptr);
+  void produce(Slot& slot, TokenId id, const LogitRow* row);
+  std::optional<TokenId> in_time(Slot& slot, const LogitRow& row, SampleInput& in, TokenId picked);
   plan::Pooling usual_pooling() const;
   Result<void> add_vector(SequenceSpec spec, const sampling::EmbeddingWish& wish);
   void advance_embedding(Slot& slot, const backend::Segment& segment, std::int32_t first);

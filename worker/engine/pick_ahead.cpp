@@ -22,12 +22,13 @@ bool ModelEngine::picks_plainly(const Planned& planned) {
 void ModelEngine::pick_ahead(const float* rows) {
   if (more_samplers_.empty()) return;
   ahead_.clear();
+  std::int32_t row = 0;
   for (Planned& planned : planned_) {
     if (picks_plainly(planned)) {
-      planned.picked_from = rows;
+      planned.picked_from = row_at(rows, row);
       ahead_.push_back(&planned);
     }
-    rows += static_cast<std::int64_t>(planned.segment.n_logits) * config_.vocab;
+    row += planned.segment.n_logits;
   }
   std::atomic<std::size_t> next{0};
   const auto pick = [&](int worker) {

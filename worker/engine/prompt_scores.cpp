@@ -32,19 +32,19 @@ void ModelEngine::advance_scores(Slot& slot, const backend::Segment& segment, st
                                                      : fail(slot, rows.error());
     }
     for (const std::int64_t from = p; p < from + n; ++p) {
-      if (!take_row(slot, p, *rows + (p - from) * config_.vocab)) return;
+      if (!take_row(slot, p, row_at(*rows, static_cast<std::int32_t>(p - from)))) return;
     }
   }
   if (slot.pending() == 0 && !samples) give_scores(slot);
 }
 
 /// The row behind the token at `position`. False: the sequence has ended, or failed.
-bool ModelEngine::take_row(Slot& slot, std::int64_t position, const float* row) {
+bool ModelEngine::take_row(Slot& slot, std::int64_t position, const LogitRow& row) {
   if (position == slot.prompt_n - 1) {
     sample(slot, row);
     return false;
   }
-  if (!all_finite(row, config_.vocab)) {
+  if (row.maxima == nullptr && !all_finite(row.at, config_.vocab)) {
     fail(slot, {Errc::kNumericsNan, "score the prompt: a logit behind its token " +
                                         std::to_string(position) + " is not finite"});
     return false;

@@ -1,9 +1,11 @@
 #include "worker/engine/row_passes.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
 #include "shared/base/wide.h"
+#include "worker/backend/logit_row.h"
 
 namespace holdfast::engine {
 namespace {
@@ -36,16 +38,29 @@ HF_WIDE_BODY float max_body(const float* x, std::int32_t n) {
   return lanes[0];
 }
 
-HF_WIDE_BODY double sum_body(const float* x, std::int32_t n) {
-  double lanes[kLanes] = {};
+HF_WIDE_BODY void maxima_body(const float* x, std::int32_t n, float* maxima) {
+  for (std::int32_t i = 0; i < n; i += backend::kBlockIds) {
+    *maxima++ = max_body(x + i, std::min(backend::kBlockIds, n - i));
+  }
+}
+
+HF_WIDE_BODY double sum_body(const float* x, std::int32_t n, double* all) {
+  double lanes[kLanes], own[kLanes] = {};
+  for (int j = 0; j < kLanes; ++j) lanes[j] = all[j];
   std::int32_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lanes[j] += static_cast<double>(x[i + j]);
+    for (int j = 0; j < kLanes; ++j) {
+      lanes[j] += static_cast<double>(x[i + j]);
+      own[j] += static_cast<double>(x[i + j]);
+    }
   }
-  for (; i < n; ++i) lanes[0] += static_cast<double>(x[i]);
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
+  for (; i < n; ++i) {
+    lanes[0] += static_cast<double>(x[i]);
+    own[0] += static_cast<double>(x[i]);
+  }
+  for (int j = 0; j < kLanes; ++j) all[j] = lanes[j];
+  for (int j = 1; j < kLanes; ++j) own[0] += own[j];
+  return own[0];
 }
 
 HF_WIDE_BODY std::int32_t count_body(const float* x, std::int32_t n, float value, bool equal) {
@@ -61,24 +76,12 @@ HF_WIDE_BODY std::int32_t count_body(const float* x, std::int32_t n, float value
   return lanes[0];
 }
 
-HF_WIDE_BODY std::int32_t above_body(const float* x, std::int32_t from, std::int32_t n,
-                                     float least) {
-  for (; from + kLanes <= n; from += kLanes) {
-    int any = 0;
-    for (int j = 0; j < kLanes; ++j) any |= x[from + j] > least ? 1 : 0;
-    if (any != 0) break;
-  }
-  while (from < n && !(x[from] > least)) ++from;
-  return from;
-}
-
 HF_WIDE(finite_body, bool, (const float* x, std::int64_t n), (x, n))
 HF_WIDE(max_body, float, (const float* x, std::int32_t n), (x, n))
-HF_WIDE(sum_body, double, (const float* x, std::int32_t n), (x, n))
+HF_WIDE(maxima_body, void, (const float* x, std::int32_t n, float* maxima), (x, n, maxima))
+HF_WIDE(sum_body, double, (const float* x, std::int32_t n, double* all), (x, n, all))
 HF_WIDE(count_body, std::int32_t, (const float* x, std::int32_t n, float value, bool equal),
         (x, n, value, equal))
-HF_WIDE(above_body, std::int32_t, (const float* x, std::int32_t from, std::int32_t n, float least),
-        (x, from, n, least))
 
 std::int32_t count(const float* x, std::int32_t n, float value, bool equal) {
   HF_WIDE_CALL(count_body, x, n, value, equal);
@@ -94,16 +97,22 @@ float max_of(const float* x, std::int32_t n) {
   HF_WIDE_CALL(max_body, x, n);
 }
 
-double sum_of(const float* x, std::int32_t n) {
-  HF_WIDE_CALL(sum_body, x, n);
+void block_maxima(const float* x, std::int32_t n, float* maxima) {
+  HF_WIDE_CALL(maxima_body, x, n, maxima);
+}
+
+double Sum::add(const float* x, std::int32_t n) {
+  HF_WIDE_CALL(sum_body, x, n, lanes_);
+}
+
+double Sum::total() const {
+  double sum = 0;
+  for (const double lane : lanes_) sum += lane;
+  return sum;
 }
 
 std::int32_t rank_of(const float* x, std::int32_t n, std::int32_t id) {
   return count(x, id, x[id], true) + count(x + id + 1, n - id - 1, x[id], false) + 1;
-}
-
-std::int32_t next_above(const float* x, std::int32_t from, std::int32_t n, float least) {
-  HF_WIDE_CALL(above_body, x, from, n, least);
 }
 
 }  // namespace holdfast::engine

@@ -47,11 +47,24 @@ void append_number(std::string& out, double v) {
 
 Sampler::Sampler(std::int32_t vocab, std::vector<TokenId> end_ids)
     : vocab_(vocab),
+      blocks_(backend::logit_blocks(vocab)),
       end_ids_(std::move(end_ids)),
+      maxima_(static_cast<std::size_t>(blocks_)),
       adjusted_(static_cast<std::size_t>(vocab)),
+      adjusted_maxima_(static_cast<std::size_t>(blocks_)),
+      stale_(static_cast<std::size_t>(blocks_)),
       weights_(static_cast<std::size_t>(vocab)),
-      counts_(static_cast<std::size_t>(vocab)) {
+      weight_sums_(static_cast<std::size_t>((vocab + kSumIds - 1) / kSumIds)),
+      counts_(static_cast<std::size_t>(vocab)),
+      ranking_(vocab),
+      chain_(vocab) {
   candidates_.reserve(static_cast<std::size_t>(vocab));
+  ranked_weights_.reserve(static_cast<std::size_t>(vocab));
+}
+
+float& Sampler::adjusted(TokenId id) {
+  stale_[static_cast<std::size_t>(id / backend::kBlockIds)] = 1;
+  return adjusted_[static_cast<std::size_t>(id)];
 }
 
 void Sampler::penalise(const SampleInput& in) {
@@ -63,7 +76,7 @@ void Sampler::penalise(const SampleInput& in) {
     for (std::int64_t i = first; i < n; ++i) {
       const auto id = static_cast<std::size_t>(in.tokens[i]);
       if (counts_[id]++ > 0) continue;
-      float& l = adjusted_[id];
+      float& l = adjusted(in.tokens[i]);
       l = l > 0 ? l / s.repetition_penalty : l * s.repetition_penalty;
     }
     for (std::int64_t i = first; i < n; ++i) counts_[static_cast<std::size_t>(in.tokens[i])] = 0;
@@ -75,7 +88,8 @@ void Sampler::penalise(const SampleInput& in) {
   for (std::int64_t i = 0; i < in.generated_n; ++i) {
     const auto id = static_cast<std::size_t>(generated[i]);
     if (counts_[id] == 0) continue;  // done at its first occurrence
-    adjusted_[id] -= s.presence_penalty + static_cast<float>(counts_[id]) * s.frequency_penalty;
+    adjusted(generated[i]) -=
+        s.presence_penalty + static_cast<float>(counts_[id]) * s.frequency_penalty;
     counts_[id] = 0;
   }
 }
@@ -85,6 +99,7 @@ void Sampler::exclude(std::span<const std::uint64_t> mask) {
   for (std::size_t at = 0; at < vocab; at += 64) {
     const std::uint64_t word = at / 64 < mask.size() ? mask[at / 64] : 0;
     if (word == ~std::uint64_t{0}) continue;
+    stale_[at / backend::kBlockIds] = 1;
     const std::size_t n = std::min<std::size_t>(64, vocab - at);
     if (word == 0) {
       std::fill_n(adjusted_.begin() + static_cast<std::ptrdiff_t>(at), n, kExcluded);
@@ -114,65 +129,90 @@ std::int32_t Sampler::candidates_wanted(const wire::Sampling& s, const SamplingE
   return few && !chain && !is_greedy(s, extra) && takes_as_is(s, extra, generated_n) ? s.top_k : 0;
 }
 
+/// The row with its maxima, which are found here where nobody told them.
+LogitRow Sampler::with_maxima(const LogitRow& row) {
+  if (row.maxima != nullptr) return row;
+  block_maxima(row.at, vocab_, maxima_.data());
+  return {row.at, maxima_.data()};
+}
+
 /// The row itself when nothing changes it (most requests), else a changed copy.
-const float* Sampler::adjust(const float* logits, const SampleInput& in) {
+LogitRow Sampler::adjust(const LogitRow& row, const SampleInput& in) {
   const wire::Sampling& s = *in.sampling;
   const bool biased = has_bias(in.extra), penalised = has_penalties(s, in.extra);
   const bool dry = has_dry(in.extra);
   const bool no_end = in.generated_n < s.min_tokens && !end_ids_.empty() && !in.only_end;
   if (!biased && !penalised && !dry && !no_end && in.mask.empty() && in.excluded.empty()) {
-    return logits;
+    return row;
   }
-  std::copy(logits, logits + vocab_, adjusted_.begin());
+  std::copy_n(row.at, vocab_, adjusted_.begin());
+  std::copy_n(row.maxima, blocks_, adjusted_maxima_.begin());
   if (!in.mask.empty()) exclude(in.mask);
-  for (const TokenId id : in.excluded) adjusted_[static_cast<std::size_t>(id)] = kExcluded;
+  for (const TokenId id : in.excluded) adjusted(id) = kExcluded;
   if (biased) {
-    for (const auto& [id, bias] : in.extra->logit_bias)
-      adjusted_[static_cast<std::size_t>(id)] += bias;
+    for (const auto& [id, bias] : in.extra->logit_bias) adjusted(id) += bias;
   }
   if (penalised) penalise(in);
   if (dry) {
     const auto n = static_cast<std::size_t>(in.prompt_n + in.generated_n);
     dry_.penalise({in.tokens, n}, *in.extra, in.breakers, adjusted_);
+    std::fill(stale_.begin(), stale_.end(), std::uint8_t{1});
   }
   if (no_end) {
-    for (const TokenId id : end_ids_) adjusted_[static_cast<std::size_t>(id)] = kExcluded;
+    for (const TokenId id : end_ids_) adjusted(id) = kExcluded;
   }
-  return adjusted_.data();
+  renew_maxima();
+  return {adjusted_.data(), adjusted_maxima_.data()};
 }
 
-/// candidates_ = the first k ids of the total order, sorted.
-void Sampler::select(const float* logits, std::int32_t k) {
-  candidates_.clear();
-  constexpr std::int32_t kHeapMax = 1024;
-  if (k > kHeapMax) {
-    for (TokenId id = 0; id < vocab_; ++id) candidates_.push_back({logits[id], id});
-    if (k < vocab_) {
-      std::nth_element(candidates_.begin(), candidates_.begin() + k, candidates_.end(), before);
-      candidates_.resize(static_cast<std::size_t>(k), {0, 0});
+void Sampler::renew_maxima() {
+  for (std::int32_t block = 0; block < blocks_; ++block) {
+    const auto at = static_cast<std::size_t>(block);
+    if (stale_[at] == 0) continue;
+    stale_[at] = 0;
+    const std::int32_t first = block * backend::kBlockIds;
+    adjusted_maxima_[at] =
+        max_of(adjusted_.data() + first, std::min(backend::kBlockIds, vocab_ - first));
+  }
+}
+
+/// weights_ and their sum. A part at a time, whose weights are added from the nearest cache.
+double Sampler::weigh_all(const LogitRow& row, float max, float temperature) {
+  Sum sum;
+  TokenId id = 0;
+  for (double& part : weight_sums_) {
+    const std::int32_t n = std::min(kSumIds, vocab_ - id);
+    float* weights = weights_.data() + id;
+    model::exact_exp_array(row.at + id, max, temperature, weights, n);
+    part = sum.add(weights, n);
+    id += kSumIds;
+  }
+  return sum.total();
+}
+
+/// Where the running sum of weights_ exceeds `target`. From sums of parts, which are rounded in
+/// another way than a sum from the first id on would be: nullopt where that might matter.
+std::optional<TokenId> Sampler::draw_near(double target, double all) const {
+  const double unsure = 1e-9 * all;  // 2^18 additions are off by 2^-35 of all, at most
+  double sum = 0;
+  auto part = weight_sums_.begin();
+  while (part != weight_sums_.end() && sum + *part <= target) sum += *part++;
+  auto id = static_cast<TokenId>(part - weight_sums_.begin()) * kSumIds;
+  for (const TokenId end = std::min(vocab_, id + kSumIds); id < end; ++id) {
+    const double with = sum + static_cast<double>(weights_[static_cast<std::size_t>(id)]);
+    if (with > target) {
+      const bool sure = sum < target - unsure && with > target + unsure;
+      return sure ? std::optional(id) : std::nullopt;
     }
-    std::sort(candidates_.begin(), candidates_.end(), before);
-    return;
+    sum = with;
   }
-  for (TokenId id = 0; id < k; ++id) candidates_.push_back({logits[id], id});
-  std::make_heap(candidates_.begin(), candidates_.end(), before);  // the worst one on top
-  for (TokenId id = k;; ++id) {
-    id = next_above(logits, id, vocab_, candidates_.front().logit);  // a later id loses a tie
-    if (id == vocab_) break;
-    std::pop_heap(candidates_.begin(), candidates_.end(), before);
-    candidates_.back() = {logits[id], id};
-    std::push_heap(candidates_.begin(), candidates_.end(), before);
-  }
-  std::sort_heap(candidates_.begin(), candidates_.end(), before);
+  return std::nullopt;
 }
 
-double Sampler::weigh_all(const float* logits, float max, float temperature) {
-  model::exact_exp_array(logits, max, temperature, weights_.data(), vocab_);
-  return sum_of(weights_.data(), vocab_);
-}
-
-TokenId Sampler::draw_all(const float* logits, float max, float temperature, double unit) {
-  const double target = unit * weigh_all(logits, max, temperature);
+TokenId Sampler::draw_all(const LogitRow& row, float max, float temperature, double unit) {
+  const double all = weigh_all(row, max, temperature);
+  const double target = unit * all;
+  if (const auto id = draw_near(target, all)) return *id;
   double cumulated = 0;
   TokenId last = 0;
   for (TokenId id = 0; id < vocab_; ++id) {
@@ -187,48 +227,59 @@ TokenId Sampler::draw_all(const float* logits, float max, float temperature, dou
 
 TokenId Sampler::draw_candidates(std::size_t n, double unit) const {
   double sum = 0;
-  for (std::size_t i = 0; i < n; ++i) sum += static_cast<double>(weights_[i]);
+  for (std::size_t i = 0; i < n; ++i) sum += static_cast<double>(ranked_weights_[i]);
   const double target = unit * sum;
   double cumulated = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    cumulated += static_cast<double>(weights_[i]);
+    cumulated += static_cast<double>(ranked_weights_[i]);
     if (cumulated > target) return candidates_[i].id;
   }
   return candidates_[n - 1].id;
 }
 
-/// Sets candidates_ and weights_ (by rank) for top_k and top_p; returns how many remain.
-std::size_t Sampler::cut_top_p(const float* logits, float max, const wire::Sampling& s) {
-  const bool has_k = s.top_k > 0 && s.top_k < vocab_;
-  // Without top_k the prefix that top_p wants is found by trying longer and longer ones; with
-  // min_p alone the prefix is cut afterwards, so it is tried the same way.
-  const bool has_p = s.top_p < 1.0f;
-  const double all = has_k || !has_p ? 0 : weigh_all(logits, max, s.temperature);
-  for (std::int32_t k = has_k ? s.top_k : std::min(128, vocab_);;) {
-    select(logits, k);
-    const auto remain = cut_candidates(max, s, all);
-    if (remain) return *remain;
-    if (has_k || k == vocab_) return static_cast<std::size_t>(k);
-    k = k > vocab_ / 16 ? vocab_ : k * 16;
+/// Sets candidates_ and their weights for top_k, top_p and min_p; returns how many remain.
+std::size_t Sampler::cut(const LogitRow& row, float max, const wire::Sampling& s) {
+  if (s.top_k > 0 && s.top_k < vocab_) {
+    ranking_.first(row, s.top_k, candidates_);
+    return cut_candidates(max, s, 0).value_or(candidates_.size());
   }
+  const double all = s.top_p < 1.0f ? weigh_all(row, max, s.temperature) : 0;
+  constexpr std::int32_t kUsuallyEnough = 128;
+  ranking_.first(row, kUsuallyEnough, candidates_);
+  if (const auto remain = cut_candidates(max, s, all)) return *remain;
+  float least = kExcluded;
+  if (s.top_p < 1.0f) {
+    const double wanted = all * static_cast<double>(s.top_p);
+    least = ranking_.least_for(row, weights_.data(), max, s.temperature, wanted);
+  }
+  if (s.min_p > 0) {
+    const auto far = static_cast<float>(-model::exact_log(static_cast<double>(s.min_p)));
+    least = std::max(least, max - s.temperature * (far * 1.01f + 0.01f));
+  }
+  ranking_.at_least(row, least, candidates_);
+  if (const auto remain = cut_candidates(max, s, all)) return *remain;
+  // None is cut off: these are all that have a weight, or what is rounded off was too much.
+  ranking_.at_least(row, kExcluded, candidates_);
+  return cut_candidates(max, s, all).value_or(candidates_.size());
 }
 
-/// Sets weights_ (by rank) of candidates_. How many remain; nullopt: all, and others might too.
+/// Sets ranked_weights_ of candidates_. How many remain; nullopt: all, and others might too.
 /// `all`: the weight of all ids, where top_k has not chosen the candidates.
 std::optional<std::size_t> Sampler::cut_candidates(float max, const wire::Sampling& s, double all) {
   const std::size_t k = candidates_.size();
-  for (std::size_t i = 0; i < k; ++i) weights_[i] = candidates_[i].logit;
-  model::exact_exp_array(weights_.data(), max, s.temperature, weights_.data(),
-                         static_cast<std::int64_t>(k));
+  ranked_weights_.clear();
+  for (const Candidate& c : candidates_) ranked_weights_.push_back(c.logit);
+  model::exact_exp_array(ranked_weights_.data(), max, s.temperature, ranked_weights_.data(),
+                         static_cast<int>(k));
   double total = all;
   if (s.top_k > 0 && s.top_k < vocab_) {
-    for (std::size_t i = 0; i < k; ++i) total += static_cast<double>(weights_[i]);
+    for (std::size_t i = 0; i < k; ++i) total += static_cast<double>(ranked_weights_[i]);
   }
   const double wanted = s.top_p < 1.0f ? total * static_cast<double>(s.top_p)
                                        : std::numeric_limits<double>::infinity();
   double cumulated = 0;
   for (std::size_t i = 0; i < k; ++i) {
-    const float w = weights_[i];
+    const float w = ranked_weights_[i];
     if (w == 0 || w < s.min_p) return i;  // all later ones too
     cumulated += static_cast<double>(w);
     if (cumulated >= wanted) return i + 1;
@@ -244,38 +295,37 @@ TokenId Sampler::pick_of(std::span<const Candidate> first, const SampleInput& in
                          random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample));
 }
 
-std::optional<TokenId> Sampler::pick(const float* raw, const SampleInput& in) {
-  if (!all_finite(raw, vocab_)) return std::nullopt;
+std::optional<TokenId> Sampler::pick(const LogitRow& raw, const SampleInput& in) {
+  if (raw.maxima == nullptr && !all_finite(raw.at, vocab_)) return std::nullopt;
   const wire::Sampling& s = *in.sampling;
-  const float* logits = adjust(raw, in);
-  const float max = max_of(logits, vocab_);
+  const LogitRow row = adjust(with_maxima(raw), in);
+  const float max = max_of(row.maxima, blocks_);
   if (max == kExcluded) return end_ids_.empty() ? std::nullopt : std::optional(end_ids_.front());
-  if (is_greedy(s, in.extra)) {
-    return static_cast<TokenId>(std::find(logits, logits + vocab_, max) - logits);
-  }
+  if (is_greedy(s, in.extra)) return ranking_.first_with(row, max);
   const double unit = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample);
   if (in.extra != nullptr && in.extra->needs_chain()) {
     const double xtc = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kXtc);
-    return chain_.pick({logits, static_cast<std::size_t>(vocab_)}, s, *in.extra, {unit, xtc},
-                       in.mirostat_mu, in.forced);
+    return chain_.pick(row, max, s, *in.extra, {unit, xtc}, in.mirostat_mu, in.forced);
   }
-  const bool cut = (s.top_k > 0 && s.top_k < vocab_) || s.top_p < 1.0f || s.min_p > 0.0f;
-  if (!cut) return draw_all(logits, max, s.temperature, unit);
-  return draw_candidates(cut_top_p(logits, max, s), unit);
+  const bool cuts = (s.top_k > 0 && s.top_k < vocab_) || s.top_p < 1.0f || s.min_p > 0.0f;
+  if (!cuts) return draw_all(row, max, s.temperature, unit);
+  return draw_candidates(cut(row, max, s), unit);
 }
 
-double Sampler::log_sum_exp(const float* logits) {
-  const float max = max_of(logits, vocab_);
-  return static_cast<double>(max) + model::exact_log(weigh_all(logits, max, 1.0f));
+double Sampler::log_sum_exp(const LogitRow& raw) {
+  const LogitRow row = with_maxima(raw);
+  const float max = max_of(row.maxima, blocks_);
+  return static_cast<double>(max) + model::exact_log(weigh_all(row, max, 1.0f));
 }
 
-std::string Sampler::logprobs_json(const float* logits, TokenId id, std::int32_t top) {
-  const double lse = log_sum_exp(logits);
+std::string Sampler::logprobs_json(const LogitRow& raw, TokenId id, std::int32_t top) {
+  const LogitRow row = with_maxima(raw);
+  const double lse = log_sum_exp(row);
   std::string out = "{\"logprob\":";
-  append_number(out, static_cast<double>(logits[id]) - lse);
+  append_number(out, static_cast<double>(row.at[id]) - lse);
   out += ",\"top\":[";
   if (top > 0) {
-    select(logits, std::min(top, vocab_));
+    ranking_.first(row, std::min(top, vocab_), candidates_);
     for (std::size_t i = 0; i < candidates_.size(); ++i) {
       if (i > 0) out += ',';
       out += '[' + std::to_string(candidates_[i].id) + ',';
@@ -286,14 +336,15 @@ std::string Sampler::logprobs_json(const float* logits, TokenId id, std::int32_t
   return out + "]}";
 }
 
-void Sampler::score(const float* logits, TokenId id, wire::PromptScores& scores) {
-  const double lse = log_sum_exp(logits);
+void Sampler::score(const LogitRow& raw, TokenId id, wire::PromptScores& scores) {
+  const LogitRow row = with_maxima(raw);
+  const double lse = log_sum_exp(row);
   const auto logprob = [&](float logit) {
     return static_cast<float>(static_cast<double>(logit) - lse);
   };
-  scores.scores.push_back({logprob(logits[id]), rank_of(logits, vocab_, id)});
+  scores.scores.push_back({logprob(row.at[id]), rank_of(row.at, vocab_, id)});
   if (scores.top == 0) return;
-  select(logits, scores.top);
+  ranking_.first(row, scores.top, candidates_);
   for (const Candidate& c : candidates_) scores.alternatives.push_back({c.id, logprob(c.logit)});
 }
 

@@ -33,6 +33,7 @@
 #include "worker/engine/chain.h"
 #include "worker/engine/dry.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/ranking.h"
 
 namespace holdfast::engine {
 
@@ -63,8 +64,9 @@ class Sampler {
  public:
   Sampler(std::int32_t vocab, std::vector<TokenId> end_ids);
   /// nullopt if a logit is NaN or infinite. If all is excluded: an end token where the model has
-  /// one (a text that may not go on), else nullopt.
-  std::optional<TokenId> pick(const float* logits, const SampleInput& input);
+  /// one (a text that may not go on), else nullopt. Where the row's maxima are known few of its
+  /// logits are looked at, unless all of them have a share in the token.
+  std::optional<TokenId> pick(const LogitRow& row, const SampleInput& input);
   /// Whether pick() would take the lowest id with the greatest logit of the row as it is, whatever
   /// the row, from the token of index `generated_n` on; nothing of it is masked or excluded.
   bool takes_greatest(const wire::Sampling& sampling, const SamplingExtra* extra,
@@ -77,32 +79,43 @@ class Sampler {
   TokenId pick_of(std::span<const Candidate> first, const SampleInput& input);
   /// {"logprob":x,"top":[[id,lp],…]} of the unmodified logits (natural logarithm), `top` in the
   /// total order. Wants finite logits.
-  std::string logprobs_json(const float* logits, TokenId id, std::int32_t top);
+  std::string logprobs_json(const LogitRow& row, TokenId id, std::int32_t top);
   /// Adds what a row of finite logits says of the token that came next: as logprobs_json, with its
   /// rank in the total order and the first scores.top of that.
-  void score(const float* logits, TokenId id, wire::PromptScores& scores);
+  void score(const LogitRow& row, TokenId id, wire::PromptScores& scores);
   /// log sum e^logit of a row of finite logits.
-  double log_sum_exp(const float* logits);
+  double log_sum_exp(const LogitRow& row);
 
  private:
   bool takes_as_is(const wire::Sampling& sampling, const SamplingExtra* extra,
                    std::int64_t generated_n) const;
-  const float* adjust(const float* logits, const SampleInput& input);
+  LogitRow with_maxima(const LogitRow& row);
+  LogitRow adjust(const LogitRow& row, const SampleInput& input);
+  float& adjusted(TokenId id);
+  void renew_maxima();
   void exclude(std::span<const std::uint64_t> mask);
   void penalise(const SampleInput& input);
-  void select(const float* logits, std::int32_t k);
-  std::size_t cut_top_p(const float* logits, float max, const wire::Sampling& s);
+  std::size_t cut(const LogitRow& row, float max, const wire::Sampling& s);
   std::optional<std::size_t> cut_candidates(float max, const wire::Sampling& s, double all);
-  TokenId draw_all(const float* logits, float max, float temperature, double unit);
+  TokenId draw_all(const LogitRow& row, float max, float temperature, double unit);
+  std::optional<TokenId> draw_near(double target, double all) const;
   TokenId draw_candidates(std::size_t n, double unit) const;
-  double weigh_all(const float* logits, float max, float temperature);
+  static constexpr std::int32_t kSumIds = 1024;
+  double weigh_all(const LogitRow& row, float max, float temperature);
 
   std::int32_t vocab_;
+  std::int32_t blocks_;  // of a LogitRow
   std::vector<TokenId> end_ids_;
-  std::vector<float> adjusted_;        // [vocab]
-  std::vector<float> weights_;         // [vocab] by id, or by rank for candidates_
-  std::vector<Candidate> candidates_;  // capacity vocab
-  std::vector<std::int32_t> counts_;   // [vocab], zero between calls
+  std::vector<float> maxima_;           // [blocks], of a row that came without
+  std::vector<float> adjusted_;         // [vocab]
+  std::vector<float> adjusted_maxima_;  // [blocks]
+  std::vector<std::uint8_t> stale_;     // [blocks]: of adjusted_maxima_; zero between calls
+  std::vector<float> weights_;          // [vocab] by id
+  std::vector<double> weight_sums_;     // of weights_, kSumIds each
+  std::vector<Candidate> candidates_;   // capacity vocab
+  std::vector<float> ranked_weights_;   // of candidates_; capacity vocab
+  std::vector<std::int32_t> counts_;    // [vocab], zero between calls
+  Ranking ranking_;
   Chain chain_;
   Dry dry_;
 };

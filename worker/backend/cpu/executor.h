@@ -163,6 +163,7 @@ class CpuExecutor final : public backend::Executor {
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
+  const float* maxima(std::int32_t row) const override { return maxima_ + row * maxima_stride_; }
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
   std::int64_t read_for_written() const override { return kernels_.read_for_written; }
@@ -224,6 +225,7 @@ class CpuExecutor final : public backend::Executor {
   void add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker);
   void gate_up(const PackedOp& op, int worker);
   void logits(const PackedOp& op, int worker);
+  bool finish_logits(const PackedOp& op, std::int64_t row, std::int64_t p0, std::int64_t p1) const;
 
   // forward_more.cpp: what only some architectures have.
   void embed_more(const PackedOp& op, int worker);
@@ -283,7 +285,8 @@ class CpuExecutor final : public backend::Executor {
   const std::uint8_t* first_keys(const PackedOp& op, std::int64_t at) const;
   MatmulArgs product(const PackedMatrix& w, const Operand& x, int worker) const;
   template <class F>
-  void for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker, F f);
+  void for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker, F f,
+                 std::int64_t unit = 2);
   template <class F>
   void product_pieces(const PackedOp& op, const float* x, std::int64_t stride, int worker,
                       F finish);
@@ -316,7 +319,7 @@ class CpuExecutor final : public backend::Executor {
 
   std::int64_t head_pad_ = 0;
   std::int64_t x_stride_ = 0, a_stride_ = 0, f_stride_ = 0, q_stride_ = 0, logit_stride_ = 0;
-  std::int64_t k_stride_ = 0, e_stride_ = 0, m_stride_ = 0, n_stride_ = 0;
+  std::int64_t maxima_stride_ = 0, k_stride_ = 0, e_stride_ = 0, m_stride_ = 0, n_stride_ = 0;
   std::int64_t state_layers_ = 0, state_floats_ = 0;
   std::int64_t tile_cols_ = 0;
   std::int64_t row_blocks_ = 0;  // from row to row, of the largest form
@@ -346,6 +349,7 @@ class CpuExecutor final : public backend::Executor {
   std::uint8_t* blocks_ = nullptr;  // [batch, or batch * used][row_blocks]
   float* wanted_ = nullptr;         // [logit_rows][x_stride]: rows of x that want logits
   float* logits_ = nullptr;         // [logit_rows][logit_stride], compacted to vocab at the end
+  float* maxima_ = nullptr;         // [logit_rows][maxima_stride]: backend::LogitRow
   std::vector<WorkerScratch> workers_;
 
   // The running batch; capacity is reserved at load.

@@ -521,20 +521,38 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
       operand(op, wanted_, x_stride_, rows, first_reading - logit_tokens_.begin(), worker);
   MatmulArgs args = product(op.matrix[0], h, worker);
   args.y_stride = logit_stride_;
-  constexpr std::int64_t kPer = 8 * kTilePanels;
-  for_tiles(op.matrix[0].panels, kPer, op, worker, [&](std::int64_t p0, std::int64_t p1) {
-    args.p0 = p0;
-    args.p1 = p1;
-    args.y = logits_ + p0 * kLanes;
-    expect(args, op.matrix[0], likely_next(p0, kPer), kTilePanels);
-    multiply(args, h.writing);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      float* y = args.y + i * logit_stride_;
-      if (op.more) kernels_.scale_cap(y, op.scale, op.cap, (p1 - p0) * kLanes);
-      if (kernels_.all_finite(y, (p1 - p0) * kLanes)) continue;
-      bad_token_.store(logit_tokens_[static_cast<std::size_t>(i)], std::memory_order_relaxed);
-    }
-  });
+  constexpr std::int64_t kPer = 8 * kTilePanels, kBlockPanels = backend::kBlockIds / kLanes;
+  static_assert(kPer % kBlockPanels == 0);
+  for_tiles(
+      op.matrix[0].panels, kPer, op, worker,
+      [&](std::int64_t p0, std::int64_t p1) {
+        args.p0 = p0;
+        args.p1 = p1;
+        args.y = logits_ + p0 * kLanes;
+        expect(args, op.matrix[0], likely_next(p0, kPer), kTilePanels);
+        multiply(args, h.writing);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          if (finish_logits(op, i, p0, p1)) continue;
+          bad_token_.store(logit_tokens_[static_cast<std::size_t>(i)], std::memory_order_relaxed);
+        }
+      },
+      kBlockPanels);
+}
+
+/// Panels [p0, p1) of a row of logits behind their product, while they are in the cache: whole
+/// blocks of a LogitRow, or the last ones. False: one is not finite.
+bool CpuExecutor::finish_logits(const PackedOp& op, std::int64_t row, std::int64_t p0,
+                                std::int64_t p1) const {
+  float* y = logits_ + row * logit_stride_;
+  const std::int64_t first = p0 * kLanes, end = std::min(p1 * kLanes, shape_.vocab);
+  CHECK(first % backend::kBlockIds == 0);
+  if (op.more) kernels_.scale_cap(y + first, op.scale, op.cap, (p1 - p0) * kLanes);
+  float* maxima = maxima_ + row * maxima_stride_;
+  for (std::int64_t i = first; i < end; i += backend::kBlockIds) {
+    maxima[i / backend::kBlockIds] =
+        kernels_.max_of(y + i, std::min<std::int64_t>(backend::kBlockIds, end - i));
+  }
+  return kernels_.all_finite(y + first, end - first);
 }
 
 }  // namespace holdfast::cpu

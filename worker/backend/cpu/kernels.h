@@ -188,6 +188,8 @@ struct Kernels {
   void (*attention)(const AttentionArgs& args);
   /// e^x, the only one that attention and silu use; in place of tests' eyes.
   void (*exp)(const float* x, float* out, std::int64_t n);
+  /// The greatest of n values that are numbers.
+  float (*max_of)(const float* x, std::int64_t n);
   /// False if a value is NaN or infinite.
   bool (*all_finite)(const float* x, std::int64_t n);
   /// Attention with a window, without a causal mask, with capped scores, or with sinks.

@@ -141,6 +141,8 @@ class Loader {
     to_.expert_groups_used_ = program_.details.expert_groups_used;
     to_.q_stride_ = s.heads * to_.head_pad_ + kLanes;
     to_.logit_stride_ = round_up(s.vocab, kLanes);
+    to_.maxima_stride_ =
+        round_up(backend::logit_blocks(static_cast<std::int32_t>(s.vocab)), kLanes);
     to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);
     const std::int64_t widest =
         std::max({s.width, plan::attention_width(s), s.q_latent, s.heads * s.head_value,
@@ -538,6 +540,7 @@ class Loader {
     to_.blocks_ = blocks(c, std::max(slots, logit_rows));
     to_.wanted_ = c.floats(logit_rows * to_.x_stride_);
     to_.logits_ = c.floats(logit_rows * to_.logit_stride_);
+    to_.maxima_ = c.floats(logit_rows * to_.maxima_stride_);
     std::int64_t queries = kAttentionQueriesMost;
     for (const HeadKind& kind : to_.kinds_) {
       if (kind.kv_heads > 0) queries = std::max(queries, to_.shape_.heads / kind.kv_heads);

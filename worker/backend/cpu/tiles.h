@@ -15,12 +15,13 @@ inline std::int64_t piece_panels(std::int64_t panels, int threads) {
   return per;
 }
 
-/// f(p0, p1) over pieces of at most `per` panels. A wide batch draws pieces as it goes, so that a
-/// thread that was held up does less; a small one keeps to its own, whose pages it touched first.
-/// Which thread computes a panel changes no bits.
+/// f(p0, p1) over pieces of at most `per` panels, which begin at multiples of `unit`, of which
+/// `per` is one or less than it; 2 are whole blocks of 32 (hand_on). A wide batch draws pieces as
+/// it goes, so that a thread that was held up does less; a small one keeps to its own, whose pages
+/// it touched first. Which thread computes a panel changes no bits.
 template <class F>
 void CpuExecutor::for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker,
-                            F f) {
+                            F f, std::int64_t unit) {
   if (static_cast<std::int64_t>(tokens_.size()) > kPrivateRows) {
     std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
     for (;;) {
@@ -29,7 +30,7 @@ void CpuExecutor::for_tiles(std::int64_t panels, std::int64_t per, const PackedO
       f(p, std::min(p + per, panels));
     }
   }
-  const std::int64_t unit = std::min<std::int64_t>(per, 2);  // whole blocks of 32 (hand_on)
+  unit = std::min(per, unit);
   const Share share = share_of((panels + unit - 1) / unit, worker, pool_.size());
   const std::int64_t last = std::min(share.last * unit, panels);
   for (std::int64_t p = share.first * unit; p < last; p += per) f(p, std::min(p + per, last));

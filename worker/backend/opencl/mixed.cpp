@@ -22,6 +22,7 @@ class MixedExecutor final : public backend::Executor {
   Result<const float*> more_logits(std::int32_t first, std::int32_t n) override {
     return rest_->more_logits(first, n);
   }
+  const float* maxima(std::int32_t row) const override { return rest_->maxima(row); }
   const float* hidden(std::int32_t i) const override { return rest_->hidden(i); }
   backend::Memory memory() const override {
     backend::Memory all = first_->memory();
