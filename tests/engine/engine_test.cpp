@@ -37,6 +37,15 @@ std::vector<Outcome> run_together(TestEngine& t, const std::vector<SequenceSpec>
   return out;
 }
 
+/// The same tokens, and the same said of them.
+void expect_same(const std::vector<Outcome>& out, const std::vector<Outcome>& expected) {
+  ASSERT_EQ(out.size(), expected.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    EXPECT_EQ(out[i], expected[i]) << i;
+    EXPECT_EQ(out[i].extra, expected[i].extra) << i;
+  }
+}
+
 std::vector<SequenceSpec> varied(std::size_t n, std::uint64_t seed = 0) {
   std::vector<SequenceSpec> specs;
   for (std::size_t i = 0; i < n; ++i) specs.push_back(varied_spec(100 + i, seed + i));
@@ -477,10 +486,7 @@ TEST(Engine, GreedySequencesNeedNoRows) {
     const auto out = run_together(best, specs);
     EXPECT_EQ(all.log->best_rows, 0);
     EXPECT_GT(best.log->best_rows, 20);
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      EXPECT_EQ(out[i], expected[i]) << i;
-      EXPECT_EQ(out[i].extra, expected[i].extra) << i;
-    }
+    expect_same(out, expected);
     EXPECT_EQ(best.engine->usage().drafts_right > 0, period > 0);
   }
 }
@@ -509,10 +515,7 @@ TEST(Engine, SequencesOfFewCandidatesNeedNoRows) {
     const auto out = run_together(few, specs);
     EXPECT_EQ(all.log->top_rows, 0);
     EXPECT_GT(few.log->top_rows, 40);
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      EXPECT_EQ(out[i], expected[i]) << i;
-      EXPECT_EQ(out[i].extra, expected[i].extra) << i;
-    }
+    expect_same(out, expected);
   }
 }
 
@@ -539,10 +542,7 @@ TEST(Engine, RowsWhoseMaximaAreKnownGiveTheSameTokens) {
     const auto out = run_together(known, specs);
     EXPECT_EQ(plain.log->maxima_asked, 0);
     EXPECT_GT(known.log->maxima_asked, 200);
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      EXPECT_EQ(out[i], expected[i]) << i;
-      EXPECT_EQ(out[i].extra, expected[i].extra) << i;
-    }
+    expect_same(out, expected);
   }
 }
 

@@ -156,5 +156,35 @@ TEST(Picks, AreThoseOfLookingAtEveryLogit) {
   }
 }
 
+// What is looked at and sorted where thousands of ids are within top_p: enough, and hardly more.
+TEST(Picks, OfALargeNucleusLookAtLittleMore) {
+  std::mt19937 random(8);
+  std::uniform_real_distribution<float> real(0.05F, 1);
+  for (int round = 0; round < 60; ++round) {
+    const std::vector<float> row = drawn_row(random, 20'000);
+    const auto vocab = static_cast<std::int32_t>(row.size());
+    std::vector<float> maxima(static_cast<std::size_t>(backend::logit_blocks(vocab)));
+    block_maxima(row.data(), vocab, maxima.data());
+    const LogitRow known = {row.data(), maxima.data()};
+    const float max = *std::max_element(row.begin(), row.end()), temperature = 2 * real(random);
+    const std::vector<float> weights = weights_of(row, max, temperature);
+    const double wanted = sum_of(weights) * static_cast<double>(real(random));
+    Ranking ranking(vocab);
+    std::vector<Candidate> list;
+    const auto weight_from = [&](float least) {
+      ranking.at_least(known, least, list);
+      double sum = 0;
+      for (const Candidate& c : list) {
+        sum += static_cast<double>(weights[static_cast<std::size_t>(c.id)]);
+      }
+      return sum;
+    };
+    const float least = ranking.least_for(known, weights.data(), max, temperature, wanted);
+    EXPECT_GE(weight_from(least), wanted) << round;
+    EXPECT_TRUE(std::is_sorted(list.begin(), list.end(), before)) << round;
+    EXPECT_LT(weight_from(least + 0.4F * temperature), wanted) << round;  // steps are T / 8
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::engine

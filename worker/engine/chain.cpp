@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
 
 #include "worker/model/exact_math.h"
 
@@ -173,9 +172,13 @@ std::size_t Chain::draw(double chance) const {
   return weights_.size() - 1;
 }
 
-TokenId Chain::pick(const LogitRow& row, float max, const wire::Sampling& s,
+float Chain::least(float max, float temperature) {
+  return max - kReach * std::max(1.0F, temperature);
+}
+
+TokenId Chain::pick(std::span<const Candidate> list, const wire::Sampling& s,
                     const SamplingExtra& extra, const Chance& chance, float* mu, TokenId forced) {
-  ranking_.at_least(row, max - kReach * std::max(1.0F, s.temperature), list_);
+  list_.assign(list.begin(), list.end());
   const std::span<const Step> order = extra.order.empty() ? std::span<const Step>(kDefaultOrder)
                                                           : std::span<const Step>(extra.order);
   const bool mirostat = extra.mirostat == 2 && mu != nullptr;

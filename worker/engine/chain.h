@@ -20,6 +20,7 @@
 //                2 tau (Basu et al. 2021, "Mirostat", algorithm 2)
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "shared/sampling/extra.h"
@@ -36,11 +37,12 @@ class Chain {
     double pick = 0;
     double xtc = 0;
   };
-  explicit Chain(std::int32_t vocab) : ranking_(vocab) {}
-  /// `row`: with its maxima, -infinity for what is excluded; `max`, its greatest logit, is finite.
-  /// `mu` is read and changed where mirostat is on. With `forced` >= 0 that id is taken whatever
-  /// chance says, which moves `mu` as the pick of it did.
-  TokenId pick(const LogitRow& row, float max, const wire::Sampling& sampling,
+  /// The least logit on the list of a row whose greatest one is `max`.
+  static float least(float max, float temperature);
+  /// `list`: the ids with a logit of least() or more, in the total order; not empty. `mu` is read
+  /// and changed where mirostat is on. With `forced` >= 0 that id is taken whatever chance says,
+  /// which moves `mu` as the pick of it did.
+  TokenId pick(std::span<const Candidate> list, const wire::Sampling& sampling,
                const sampling::SamplingExtra& extra, const Chance& chance, float* mu,
                TokenId forced = -1);
 
@@ -57,7 +59,6 @@ class Chain {
   void cut_surprise(float mu);
   std::size_t draw(double chance) const;
 
-  Ranking ranking_;
   std::vector<Candidate> list_;
   std::vector<float> weights_;  // of list_, the first is 1; made by weigh()
   double sum_ = 0;              // of weights_

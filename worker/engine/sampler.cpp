@@ -56,8 +56,7 @@ Sampler::Sampler(std::int32_t vocab, std::vector<TokenId> end_ids)
       weights_(static_cast<std::size_t>(vocab)),
       weight_sums_(static_cast<std::size_t>((vocab + kSumIds - 1) / kSumIds)),
       counts_(static_cast<std::size_t>(vocab)),
-      ranking_(vocab),
-      chain_(vocab) {
+      ranking_(vocab) {
   candidates_.reserve(static_cast<std::size_t>(vocab));
   ranked_weights_.reserve(static_cast<std::size_t>(vocab));
 }
@@ -305,7 +304,8 @@ std::optional<TokenId> Sampler::pick(const LogitRow& raw, const SampleInput& in)
   const double unit = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample);
   if (in.extra != nullptr && in.extra->needs_chain()) {
     const double xtc = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kXtc);
-    return chain_.pick(row, max, s, *in.extra, {unit, xtc}, in.mirostat_mu, in.forced);
+    ranking_.at_least(row, Chain::least(max, s.temperature), candidates_);
+    return chain_.pick(candidates_, s, *in.extra, {unit, xtc}, in.mirostat_mu, in.forced);
   }
   const bool cuts = (s.top_k > 0 && s.top_k < vocab_) || s.top_p < 1.0f || s.min_p > 0.0f;
   if (!cuts) return draw_all(row, max, s.temperature, unit);
