@@ -135,11 +135,16 @@ inline std::int64_t state_floats(const ModelShape& shape) {
          shape.state_heads * shape.state_key * whole(shape.state_value);
 }
 
-/// States beside each other: one a slot, and as many that beginnings of texts are known by. More
+/// States that beginnings of texts are known by.
+constexpr std::int32_t kept_states_of(std::int32_t slots) {
+  return slots;
+}
+
+/// States beside each other: one a slot, those that are kept, and two for a step with guesses. More
 /// than can be counted are as many as can be.
 constexpr std::int32_t states_of(std::int32_t slots) {
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
-  return slots > kMost / 2 ? kMost : 2 * slots;
+  return slots > kMost / 2 - 1 ? kMost : slots + kept_states_of(slots) + 2;
 }
 
 /// Whether a tensor is of a layer behind those that are computed, or of keys and values of one that

@@ -127,7 +127,6 @@ TEST(Engine, StatesGoOnWithTheirSequences) {
       config.prefill_chunk = config.prefill_chunk_busy = chunk;
       TestEngine t(config);
       EXPECT_EQ(run_together(t, specs), expected) << chunk << " " << pages;
-      EXPECT_EQ(t.engine->usage().drafts, 0u);
       preemptions += t.engine->usage().preemptions;
     }
   }

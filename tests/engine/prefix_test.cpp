@@ -83,8 +83,9 @@ TEST(Prefix, IsComputedOnceByThoseWhoComeTogetherOrLater) {
 
 /// Three turns of a conversation: each computes what was not there, but for whole pages of prompt
 /// and answer but the answer's last token.
-void expect_conversation_goes_on(const ModelEngineConfig& config) {
+void expect_conversation_goes_on(const ModelEngineConfig& config, std::int64_t period = 0) {
   TestEngine t(config);
+  t.log->period = period;
   SequenceSpec spec;
   spec.key = 1;
   spec.max_tokens = 60;
@@ -95,7 +96,7 @@ void expect_conversation_goes_on(const ModelEngineConfig& config) {
     std::vector<Outcome> out(1);
     ASSERT_TRUE(t.engine->add(spec).has_value());
     while (!t.engine->idle()) gather(t.engine->step(), 1, out);
-    EXPECT_EQ(out[0], run_alone(spec, plain_config())) << turn;
+    EXPECT_EQ(out[0], run(plain_config(), {spec}, period).outcomes[0]) << turn;
     const std::uint64_t computed = t.engine->usage().prefill_tokens - before;
     before += computed;
     const std::size_t known = turn == 0 ? 0 : (spec.prompt.size() - 12) / 64 * 64;
@@ -315,8 +316,11 @@ TEST(States, AreKeptWhereTextsGoApart) {
   }
 }
 
+// Also where guesses could pass the end of a page, behind which the state is wanted.
 TEST(States, OfAConversationGoOnWhereItEnded) {
-  expect_conversation_goes_on(recurrent_config());
+  for (const std::int64_t period : {0, 3, 5}) {
+    expect_conversation_goes_on(recurrent_config(), period);
+  }
 }
 
 TEST(States, OfAPreemptedSequenceGoOnFromItsLastPage) {
@@ -341,7 +345,7 @@ TEST(States, OfAPreemptedSequenceGoOnFromItsLastPage) {
   EXPECT_LE(t.engine->usage().prefill_tokens, 120 + 64 * t.engine->usage().preemptions);
 }
 
-TEST(States, ChangeNothingUnderPressureCancelsAndErrors) {
+void expect_nothing_changes(std::int64_t period) {
   std::vector<SequenceSpec> specs;
   for (std::size_t common : {70, 130, 200}) {
     for (SequenceSpec& spec : alike(12, common)) {
@@ -350,22 +354,25 @@ TEST(States, ChangeNothingUnderPressureCancelsAndErrors) {
       specs.push_back(std::move(spec));
     }
   }
-  const Ran expected = run(plain_config(), specs);
+  const Ran expected = run(plain_config(), specs, period);
   for (const std::int32_t pages : {6, 7, 9, 14, 60}) {
     for (const std::int32_t slots : {2, 6}) {
       ModelEngineConfig config = recurrent_config();
       config.pages = pages;
       config.slots = slots;
       config.prefill_chunk = config.prefill_chunk_busy = pages == 9 ? 50 : 1'000;
-      const Ran ran = run(config, specs);
+      const Ran ran = run(config, specs, period);
       EXPECT_EQ(ran.outcomes, expected.outcomes) << pages << " " << slots;
-      TestEngine t(config);  // the same, with some that go away or go wrong
+      EXPECT_GE(ran.usage.drafts_right, period > 0 ? 10u : 0u) << pages << " " << slots;
+      TestEngine t(config);  // the same, with some that go away, go wrong or stand still
       t.log->error_after = 60;
+      t.log->period = period;
       std::vector<Outcome> out(specs.size());
       std::size_t next = 0;
       for (int step = 0; next < specs.size() || !t.engine->idle(); ++step) {
         while (next < specs.size() && t.engine->add(specs[next]).has_value()) ++next;
         if (step % 7 == 3) t.engine->cancel(100 + static_cast<SequenceKey>(step * 5) % next);
+        for (std::size_t i = 0; i < next; ++i) t.engine->pause(100 + i, (step / 5 + i) % 4 == 0);
         gather(t.engine->step(), 100, out);
       }
       for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -377,21 +384,56 @@ TEST(States, ChangeNothingUnderPressureCancelsAndErrors) {
   }
 }
 
+TEST(States, ChangeNothingUnderPressureCancelsAndErrors) {
+  expect_nothing_changes(0);
+}
+
+TEST(States, AreBehindWhatWasRightOfTheGuesses) {
+  for (const std::int64_t period : {2, 4, 9}) expect_nothing_changes(period);
+}
+
+// A sequence whose state is behind its text as far as no step's budget goes.
+TEST(States, ThatAreFarBehindAreMadeInParts) {
+  SequenceSpec spec = varied_spec(100, 3);
+  spec.prompt.resize(5);
+  spec.max_tokens = 200;
+  spec.sampling.ignore_eos = true;
+  spec.stops.clear();
+  const Ran expected = run(plain_config(), {spec}, 5);
+  TestEngine t(recurrent_config());
+  t.log->period = 5;
+  std::vector<Outcome> out(1);
+  ASSERT_TRUE(t.engine->add(spec).has_value());
+  std::uint64_t parts = 0;
+  for (int step = 0; !t.engine->idle(); ++step) {
+    t.engine->set_prefill_chunk(step % 2 == 0 ? 1'000 : 1, step % 2 == 0 ? 1'000 : 1);
+    const std::uint64_t before = t.engine->usage().tokens;
+    gather(t.engine->step(), 100, out);
+    parts += t.engine->usage().tokens == before && !out[0].ids.empty() ? 1 : 0;
+  }
+  EXPECT_EQ(out[0], expected.outcomes[0]);
+  EXPECT_GT(t.engine->usage().drafts_right, 20u);
+  EXPECT_GT(parts, 3u);
+}
+
 TEST(Drafts, ChangeNoTokenAndSaveSteps) {
   std::vector<SequenceSpec> specs;
   for (std::size_t i = 0; i < 24; ++i) specs.push_back(varied_spec(100 + i, i));
   for (const std::int64_t period : {0, 4, 9}) {
     for (const bool one_by_one : {false, true}) {
       const Ran expected = run(plain_config(), specs, period, one_by_one);
-      ModelEngineConfig config = plain_config();
-      config.drafts = kDraftsMax;
-      const Ran ran = run(config, specs, period, one_by_one);
-      EXPECT_EQ(ran.outcomes, expected.outcomes) << period;
-      EXPECT_EQ(ran.usage.tokens, expected.usage.tokens);
-      EXPECT_LE(ran.usage.drafts_right, ran.usage.drafts);
-      if (period == 0) continue;
-      EXPECT_GT(ran.usage.drafts_right, 50u) << one_by_one;
-      EXPECT_LT(ran.usage.steps, expected.usage.steps);
+      for (const bool recurrent : {false, true}) {
+        ModelEngineConfig config = plain_config();
+        config.drafts = kDraftsMax;
+        config.recurrent = recurrent;
+        const Ran ran = run(config, specs, period, one_by_one);
+        EXPECT_EQ(ran.outcomes, expected.outcomes) << period;
+        EXPECT_EQ(ran.usage.tokens, expected.usage.tokens);
+        EXPECT_LE(ran.usage.drafts_right, ran.usage.drafts);
+        if (period == 0) continue;
+        EXPECT_GT(ran.usage.drafts_right, 50u) << one_by_one << recurrent;
+        EXPECT_LT(ran.usage.steps, expected.usage.steps);
+      }
     }
   }
 }
@@ -411,19 +453,63 @@ TEST(Drafts, AreLeftOutWhereTheirNumbersAreNotFinite) {
     specs.push_back(std::move(spec));
   }
   for (const TokenId bad : {40, 42, 44}) {
-    ModelEngineConfig config = plain_config();
-    const auto ran_with = [&](std::int32_t drafts) {
+    const auto ran_with = [&](std::int32_t drafts, bool recurrent, bool together) {
+      ModelEngineConfig config = plain_config();
       config.drafts = drafts;
+      config.recurrent = recurrent;
       TestEngine t(config);
       t.log->period = 5;
       t.log->error_after = bad;
       std::vector<Outcome> out(specs.size());
-      for (const SequenceSpec& spec : specs) EXPECT_TRUE(t.engine->add(spec).has_value());
+      for (const SequenceSpec& spec : specs) {
+        EXPECT_TRUE(t.engine->add(spec).has_value());
+        while (!together && !t.engine->idle()) gather(t.engine->step(), specs[0].key, out);
+      }
       while (!t.engine->idle()) gather(t.engine->step(), specs[0].key, out);
       return out;
     };
-    EXPECT_EQ(ran_with(kDraftsMax), ran_with(0)) << bad;
+    const auto expected = ran_with(0, false, true);
+    for (const bool recurrent : {false, true}) {
+      for (const bool together : {false, true}) {
+        EXPECT_EQ(ran_with(kDraftsMax, recurrent, together), expected) << bad << recurrent;
+      }
+    }
   }
+}
+
+// More rows than a weight is read for at once are not nearly free. Tokens that a state goes over once
+// more are rows, too.
+TEST(Drafts, MakeNoMoreRowsThanAreNearlyFree) {
+  for (const bool recurrent : {false, true}) {
+    ModelEngineConfig config = plain_config();
+    config.drafts = kDraftsMax;
+    config.recurrent = recurrent;
+    TestEngine t(config);
+    std::vector<Outcome> out(20);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      SequenceSpec spec = varied_spec(100 + i, i);
+      spec.prompt.resize(5);
+      spec.max_tokens = 300;
+      spec.sampling.ignore_eos = true;
+      spec.stops.clear();
+      spec.sampling.extra = R"({"logit_bias": {"7": 60, "8": 50}})";  // some guesses are right
+      ASSERT_TRUE(t.engine->add(spec).has_value());
+      while (!t.engine->idle()) gather(t.engine->step(), 100, out);
+      EXPECT_EQ(out[i], run(plain_config(), {spec}).outcomes[0]) << i;
+    }
+    std::int32_t most = 0;
+    for (const HashCall& call : t.log->calls) most = std::max(most, call.prefill);
+    EXPECT_EQ(most, 1 + kDraftsMax) << recurrent;
+  }
+}
+
+TEST(Drafts, StandBehindAsManyTokensAsAreAskedFor) {
+  std::vector<TokenId> tokens;
+  for (int i = 0; i < 23; ++i) tokens.push_back(i % 5);
+  Drafter drafter;
+  const auto guessed = drafter.guess(tokens, 4, 3);
+  EXPECT_EQ(std::vector<TokenId>(guessed.begin(), guessed.end()),
+            (std::vector<TokenId>{4, 0, 1, 2, 3, 4, 0}));
 }
 
 TEST(ModelOptions, AreReadOrRefused) {
@@ -453,7 +539,7 @@ TEST(Drafts, GetRarerWhileTheyAreWrong) {
   Drafter drafter;
   int guesses = 0;
   for (int i = 0; i < 300; ++i) {
-    const auto guessed = drafter.guess(tokens, 7);
+    const auto guessed = drafter.guess(tokens, 1, 7);
     if (guessed.empty()) continue;
     ++guesses;
     drafter.learn(static_cast<std::int32_t>(guessed.size()) - 1, 0);
@@ -461,7 +547,7 @@ TEST(Drafts, GetRarerWhileTheyAreWrong) {
   EXPECT_LT(guesses, 15);
   drafter.restart();
   for (int i = 0; i < 3; ++i) {
-    const auto guessed = drafter.guess(tokens, 7);
+    const auto guessed = drafter.guess(tokens, 1, 7);
     ASSERT_EQ(guessed.size(), i == 0 ? 4u : 8u);
     for (std::size_t k = 1; k < guessed.size(); ++k) EXPECT_EQ(guessed[k], (399 + k) % 5);
     drafter.learn(static_cast<std::int32_t>(guessed.size()) - 1,

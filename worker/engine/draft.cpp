@@ -23,7 +23,7 @@ std::size_t earlier_place(std::span<const std::int32_t> tokens) {
 }  // namespace
 
 std::span<const Drafter::TokenId> Drafter::guess(std::span<const TokenId> tokens,
-                                                 std::int64_t most) {
+                                                 std::size_t lead, std::int64_t most) {
   if (quiet_ > 0) {
     --quiet_;
     return {};
@@ -31,11 +31,12 @@ std::span<const Drafter::TokenId> Drafter::guess(std::span<const TokenId> tokens
   const std::size_t from = earlier_place(tokens);
   if (from == 0 || most <= 0) return {};
   const auto n = static_cast<std::size_t>(std::min<std::int64_t>(most, length_));
-  buffer_.assign(1, tokens.back());
+  const auto last = tokens.last(lead);
+  buffer_.assign(last.begin(), last.end());
   for (std::size_t i = 0; i < n; ++i) {
     // Behind the end the guesses themselves go on: a text may turn in a circle.
     const std::size_t at = from + i;
-    buffer_.push_back(at < tokens.size() ? tokens[at] : buffer_[at - tokens.size() + 1]);
+    buffer_.push_back(at < tokens.size() ? tokens[at] : buffer_[at - tokens.size() + lead]);
   }
   return buffer_;
 }

@@ -15,9 +15,10 @@ class Drafter {
  public:
   using TokenId = std::int32_t;
 
-  /// The last of `tokens` and at most `most` guesses behind it; empty if there is no guess now.
-  /// Valid until the next call.
-  std::span<const TokenId> guess(std::span<const TokenId> tokens, std::int64_t most);
+  /// The last `lead` (at least one) of `tokens` and at most `most` guesses behind them; empty if
+  /// there is no guess now. Valid until the next call.
+  std::span<const TokenId> guess(std::span<const TokenId> tokens, std::size_t lead,
+                                 std::int64_t most);
   /// Of `guessed` tokens the first `right` were picked.
   void learn(std::int32_t guessed, std::int32_t right);
   /// For another sequence.

@@ -55,7 +55,7 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
       executor_(std::move(executor)),
       pool_(config_.pages),
       cache_(pool_, config_.slots,
-             config_.recurrent ? plan::states_of(config_.slots) - config_.slots : 0),
+             config_.recurrent ? plan::kept_states_of(config_.slots) : 0),
       sampler_(config_.vocab, end_ids(config_.vocabulary, config_.vocab)),
       slots_(static_cast<std::size_t>(config_.slots)),
       pace_(config_.gap_us) {
@@ -66,6 +66,11 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   if (config_.recurrent) config_.assume_prompts = false;
   config_.logit_rows = std::max(config_.logit_rows, config_.slots + config_.drafts);
   const std::size_t pages = static_cast<std::size_t>(pages_for(config_.context));
+  if (config_.recurrent) {
+    for (Slot& slot : slots_) slot.at = static_cast<std::int32_t>(&slot - slots_.data());
+    spare_before_ = config_.slots + plan::kept_states_of(config_.slots);
+    spare_behind_ = spare_before_ + 1;
+  }
   for (Slot& slot : slots_) {
     slot.tokens.reserve(static_cast<std::size_t>(config_.context));
     slot.pages.reserve(pages);
@@ -363,8 +368,10 @@ const std::vector<Produced>& ModelEngine::step() {
 void ModelEngine::run() {
   ++usage_.steps;
   auto all = executor_->forward(segments_);
-  // A guess may lead where the text never goes, and where numbers are no longer finite.
-  if (!all.has_value() && all.error().code != Errc::kModelFailed && drop_drafts()) {
+  // A guess may lead where the text never goes, and where numbers are no longer finite. The states
+  // of the others have moved on; that of who guesses has not.
+  if (!all.has_value() && all.error().code != Errc::kModelFailed && drop_drafts() &&
+      (!config_.recurrent || planned_.size() == 1)) {
     all = executor_->forward(segments_);
   }
   if (all.has_value()) {
@@ -435,12 +442,14 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
   if (slot.pending() > 1 || slot.generated() == 0) {
     usage_.prefill_tokens += static_cast<std::uint64_t>(segment.n);
   }
-  slot.computed += segment.n - planned.drafts;
+  slot.computed = segment.start + segment.n - planned.drafts;
+  slot.behind = 0;
+  if (config_.recurrent && planned.drafts > 0) std::swap(slot.at, spare_before_);
   if (slot.from >= 0) cache_.unpin(std::exchange(slot.from, -1));
   if (slot.pooler) return advance_embedding(slot, segment, first);
   if (slot.probe) return advance_probe(slot, segment, row_at(rows, row).at);
   keep_prefix(slot);
-  if (segment.keep > 0) keep_state(planned);
+  if (planned.keeps) keep_state(planned);
   if (config_.recurrent) forget_marks(slot);
   if (slot.scores) return advance_scores(slot, segment, first);
   if (slot.pending() == 0) sample_row(planned, rows, row);
@@ -451,9 +460,10 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
 void ModelEngine::take_guessed(const Planned& planned, const float* rows, std::int32_t row) {
   Slot& slot = *planned.slot;
   const SequenceKey key = slot.key;
+  const TokenId* guesses = planned.segment.tokens + planned.segment.n - planned.drafts;
   std::int32_t right = 0;
   while (right < planned.drafts && slot.state == State::kRunning && slot.key == key &&
-         slot.tokens.back() == planned.segment.tokens[right + 1]) {
+         slot.tokens.back() == guesses[right]) {
     ++right;
     ++slot.computed;
     keep_prefix(slot);
@@ -461,7 +471,14 @@ void ModelEngine::take_guessed(const Planned& planned, const float* rows, std::i
   }
   usage_.drafts += static_cast<std::uint64_t>(planned.drafts);
   usage_.drafts_right += static_cast<std::uint64_t>(right);
-  if (slot.state == State::kRunning && slot.key == key) slot.drafter.learn(planned.drafts, right);
+  if (slot.state != State::kRunning || slot.key != key) return;
+  slot.drafter.learn(planned.drafts, right);
+  if (!config_.recurrent) return;
+  if (right == planned.drafts) {
+    std::swap(slot.at, spare_behind_);
+  } else {
+    slot.behind = right;
+  }
 }
 
 LogitRow ModelEngine::row_at(const float* rows, std::int32_t row) const {

@@ -22,9 +22,12 @@
 // token.
 //
 // Where layers carry a state, each slot has one, which goes on from token to token and is made anew
-// with the first. So nothing is guessed, and a beginning that others computed is of use as far as
-// its state was kept: behind the last full page of each prompt, behind the last one of what was
-// generated, and where another sequence turns out to go on differently (Slot::marks).
+// with the first. So a beginning that others computed is of use as far as its state was kept: behind
+// the last full page of each prompt, behind the last one of what was generated, and where another
+// sequence turns out to go on differently (Slot::marks). A state that went over wrong guesses does
+// not come back, so a step with guesses leaves two in spare places: the one before the guesses and
+// the one behind them. Where some are right and some wrong the sequence has the first of them, and
+// the next step goes over the right ones once more (Slot::behind).
 //
 // Some executors have other kernels, with other bits, for sequences that read much and write
 // little. Whether one does follows from its request alone (reads_mostly), never from what runs
@@ -143,6 +146,8 @@ class ModelEngine final : public Engine {
     std::vector<TokenId> tokens;  // prompt, then generated; capacity context
     std::int64_t prompt_n = 0;
     std::int64_t computed = 0;        // positions [0, computed) are in the pages
+    std::int32_t behind = 0;          // of these, the last ones that its state has not gone over
+    std::int32_t at = 0;              // which of the states is its own
     std::vector<std::int32_t> pages;  // capacity of a whole context
     std::int32_t kept = 0;            // of these, how many the cache knows
     std::int32_t from = -1;           // the cache's state that it goes on from; pinned
@@ -163,6 +168,7 @@ class ModelEngine final : public Engine {
     backend::Segment segment;
     bool scores = false;        // its prompt is being scored
     std::int32_t drafts = 0;    // last tokens of the segment that are guesses
+    bool keeps = false;         // a state is kept for the cache
     bool trails = false;        // the state that is kept is behind generated tokens
     LogitRow picked_from = {};  // the row behind which `picked` was picked ahead
     std::optional<TokenId> picked = std::nullopt;
@@ -201,9 +207,10 @@ class ModelEngine final : public Engine {
   static void forget_marks(Slot& slot);
   void mark_branches();
   std::int64_t to_second_mark(const Slot& slot, std::int64_t n) const;
-  void plan_keeping(Slot& slot, backend::Segment& segment, bool& trails);
+  void plan_keeping(Planned& planned);
   void drop_keeping(const Planned& planned);
   void keep_state(const Planned& planned);
+  std::int64_t drafts_most(const Planned& planned) const;
   void add_drafts(Slot& slot);
   bool drop_drafts();
   void want_few(const Slot& slot, backend::Segment& segment) const;
@@ -262,6 +269,8 @@ class ModelEngine final : public Engine {
   std::vector<Planned> planned_;
   std::vector<backend::Segment> segments_;
   std::vector<backend::Segment> single_;
+  std::int32_t spare_before_ = 0;  // states that nobody has: for a step with guesses
+  std::int32_t spare_behind_ = 0;
   std::vector<Produced> produced_;
   std::optional<Error> device_error_;  // it failed: there is nothing left to run on
   Pace pace_;

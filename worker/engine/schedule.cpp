@@ -30,8 +30,7 @@ void ModelEngine::plan() {
   rows_left_ = config_.logit_rows - static_cast<std::int32_t>(order_.size());
   drafts_left_ =
       std::min({config_.drafts, plan::kDraftRows + 1 - work_.all_decoding(), rows_left_});
-  if (config_.recurrent) drafts_left_ = 0;  // a state does not go back
-  bool may_admit = true;                    // a sequence that waits for pages is not overtaken
+  bool may_admit = true;  // a sequence that waits for pages is not overtaken
   if (keeps_states()) mark_branches();
   for (Slot* slot : order_) {
     if (slot->paused) continue;
@@ -57,6 +56,8 @@ void ModelEngine::put_readers_last() {
 
 /// False if the sequence needs a page and there is none, even from those who rank after it.
 bool ModelEngine::plan_running(Slot& slot) {
+  // Too many beside what others compute: they are as good as not computed.
+  if (slot.behind > budget_) slot.computed -= std::exchange(slot.behind, 0);
   if (slot.pending() == 1) {
     if (!grow(slot, slot.length())) return false;
     add_segment(slot, 1);
@@ -181,24 +182,26 @@ std::int64_t ModelEngine::to_second_mark(const Slot& slot, std::int64_t n) const
 
 /// Which state of this segment will be kept, and as what. Of generated text the last one alone
 /// stays: it moves on with the text.
-void ModelEngine::plan_keeping(Slot& slot, backend::Segment& s, bool& trails) {
-  s.from = slot.from;
+void ModelEngine::plan_keeping(Planned& planned) {
+  Slot& slot = *planned.slot;
+  backend::Segment& s = planned.segment;
   if (!keeps_states() || !shares_prefix(slot)) return;
-  const std::int64_t end = slot.computed + s.n;
+  const std::int64_t end = s.start + s.n;
   std::int64_t at = 0;
   if (!slot.marks.empty()) at = slot.marks[0] * plan::kPageTokens;
-  trails = slot.marks.empty() && end > slot.prompt_n && end % plan::kPageTokens == 0;
-  if (trails) at = end;
-  if (at <= slot.computed || at > end) return;
-  if (trails && slot.trail >= 0) s.keep_as = cache_.take_state_of(slot.trail);
-  if (trails) slot.trail = -1;
+  planned.trails = slot.marks.empty() && end > slot.prompt_n && end % plan::kPageTokens == 0;
+  if (planned.trails) at = end;
+  if (at <= s.start || at > end) return;
+  if (planned.trails && slot.trail >= 0) s.keep_as = cache_.take_state_of(slot.trail);
+  if (planned.trails) slot.trail = -1;
   if (s.keep_as < 0) s.keep_as = cache_.take_state();
-  if (s.keep_as >= 0) s.keep = static_cast<std::int32_t>(at - slot.computed);
+  planned.keeps = s.keep_as >= 0;
+  if (planned.keeps) s.keep = static_cast<std::int32_t>(at - s.start);
 }
 
 /// Of a segment that came to nothing.
 void ModelEngine::drop_keeping(const Planned& planned) {
-  if (planned.segment.keep > 0) cache_.drop_state(planned.segment.keep_as);
+  if (planned.keeps) cache_.drop_state(planned.segment.keep_as);
 }
 
 /// Behind its segment: the state that was kept is that behind a page, which the cache knows by now.
@@ -289,6 +292,7 @@ void ModelEngine::give_pages(Slot& slot) {
   slot.trail = -1;
   slot.kept = 0;
   slot.computed = 0;
+  slot.behind = 0;
 }
 
 std::int32_t ModelEngine::take_page(const Slot& slot) {
@@ -339,7 +343,8 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   const bool decode = slot.pending() == 1;
   backend::Segment s;
   s.reads = slot.reads;
-  s.state = config_.recurrent ? static_cast<std::int32_t>(&slot - slots_.data()) : 0;
+  s.state = slot.at;
+  s.from = slot.from;
   s.more = slot.scores != nullptr;
   s.n_logits = rows_wanted(slot, n);
   if (s.n_logits > 0) want_few(slot, s);
@@ -348,16 +353,16 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
     budget_ -= n;
     work_.prompt[slot.reads ? 1 : 0] += n;
   }
-  s.tokens = slot.tokens.data() + slot.computed;
-  s.n = static_cast<std::int32_t>(n);
-  s.start = slot.computed;
+  budget_ -= slot.behind;
+  drafts_left_ -= slot.behind;
+  s.start = slot.computed - slot.behind;
+  s.tokens = slot.tokens.data() + s.start;
+  s.n = slot.behind + static_cast<std::int32_t>(n);
   s.pages = slot.pages.data();
   if (slot.pooler) slot.pooler->want(s, s.start + s.n == slot.length());
-  bool trails = false;
-  if (config_.recurrent) plan_keeping(slot, s, trails);
   planned_.push_back({&slot, s, slot.scores != nullptr});
-  planned_.back().trails = trails;
-  segments_.push_back(s);
+  plan_keeping(planned_.back());
+  segments_.push_back(planned_.back().segment);
 }
 
 /// Says which of a row's logits its next tokens follow from, where they are few.
@@ -372,38 +377,67 @@ void ModelEngine::want_few(const Slot& slot, backend::Segment& s) const {
   if (top <= executor_->top_most()) s.top = top;
 }
 
-/// Guesses behind the last token of a sequence that decodes, in pages that it has.
-void ModelEngine::add_drafts(Slot& slot) {
+/// How many guesses may follow what is planned for a sequence that decodes, in pages that it has.
+std::int64_t ModelEngine::drafts_most(const Planned& planned) const {
+  const Slot& slot = *planned.slot;
   const bool plain =
       !slot.probe && !slot.pooler && !slot.scores && slot.replayed_n == slot.replayed.size();
+  if (!plain) return 0;
   const std::int64_t room =
       std::min<std::int64_t>(static_cast<std::int64_t>(slot.pages.size()) * plan::kPageTokens,
                              slot.prompt_n + slot.generated_max) -
       slot.length();
   const std::int64_t most = std::min<std::int64_t>({drafts_left_, rows_left_, budget_, room});
-  if (!plain || most <= 0) return;
-  const std::span<const TokenId> guessed = slot.drafter.guess(slot.tokens, most);
-  if (guessed.size() < 2) return;  // the last token alone
-  const auto drafts = static_cast<std::int32_t>(guessed.size()) - 1;
+  if (!config_.recurrent) return most;
+  // The state behind a page is one that the cache may want, so none is passed by guessing.
+  return std::min(most, plan::kPageTokens - 1 - slot.length() % plan::kPageTokens);
+}
+
+/// Guesses behind the last token of a sequence that decodes.
+void ModelEngine::add_drafts(Slot& slot) {
+  Planned& planned = planned_.back();
+  backend::Segment& s = planned.segment;
+  const std::int64_t most = drafts_most(planned);
+  if (most <= 0) return;
+  const std::span<const TokenId> guessed =
+      slot.drafter.guess(slot.tokens, static_cast<std::size_t>(s.n), most);
+  const auto drafts = static_cast<std::int32_t>(guessed.size()) - s.n;
+  if (drafts <= 0) return;
   drafts_left_ -= drafts;
   budget_ -= drafts;
   rows_left_ -= drafts;
-  Planned& planned = planned_.back();
   planned.drafts = drafts;
-  planned.segment.tokens = guessed.data();
-  planned.segment.n = planned.segment.n_logits = 1 + drafts;
-  segments_.back() = planned.segment;
+  if (config_.recurrent) {
+    CHECK(s.keep == 0);  // a page that is full has no room for guesses
+    s.from = s.begins_at();
+    s.state = spare_behind_;
+    s.keep = s.n;
+    s.keep_as = spare_before_;
+    drafts_left_ = 0;  // as there are no more spare ones
+  }
+  s.tokens = guessed.data();
+  s.n += drafts;
+  s.n_logits = 1 + drafts;
+  segments_.back() = s;
 }
 
 /// Takes the guesses out of what is planned. False if there were none.
 bool ModelEngine::drop_drafts() {
   bool any = false;
   for (std::size_t i = 0; i < planned_.size(); ++i) {
-    any |= planned_[i].drafts > 0;
-    if (planned_[i].drafts == 0) continue;
-    planned_[i].drafts = 0;
-    planned_[i].segment.n = planned_[i].segment.n_logits = 1;
-    segments_[i] = planned_[i].segment;
+    Planned& planned = planned_[i];
+    if (planned.drafts == 0) continue;
+    any = true;
+    backend::Segment& s = planned.segment;
+    s.n -= std::exchange(planned.drafts, 0);
+    s.n_logits = 1;
+    if (config_.recurrent) {
+      s.state = planned.slot->at;
+      s.from = planned.slot->from;
+      s.keep = 0;
+      s.keep_as = -1;
+    }
+    segments_[i] = s;
   }
   return any;
 }
