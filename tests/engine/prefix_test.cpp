@@ -477,8 +477,8 @@ TEST(Drafts, AreLeftOutWhereTheirNumbersAreNotFinite) {
   }
 }
 
-// More rows than a weight is read for at once are not nearly free. Tokens that a state goes over once
-// more are rows, too.
+// More rows than a weight is read for at once are not nearly free. Tokens that a state goes over
+// once more are rows, too.
 TEST(Drafts, MakeNoMoreRowsThanAreNearlyFree) {
   for (const bool recurrent : {false, true}) {
     ModelEngineConfig config = plain_config();
@@ -523,10 +523,9 @@ TEST(ModelOptions, AreReadOrRefused) {
   EXPECT_EQ(options.kernels, "");
   EXPECT_TRUE(read_options(R"({"kernels":"scalar"})", options).has_value());
   EXPECT_EQ(options.kernels, "scalar");
-  for (const char* bad :
-       {"[]", "{", R"({"drafts":8})", R"({"drafts":-1})", R"({"drafts":1.5})",
-        R"({"prefix_cache":1})", R"({"gap_ms":-1})", R"({"gap_ms":60001})", R"({"gap_ms":"5"})",
-        R"({"kernels":1})"}) {
+  for (const char* bad : {"[]", "{", R"({"drafts":8})", R"({"drafts":-1})", R"({"drafts":1.5})",
+                          R"({"prefix_cache":1})", R"({"gap_ms":-1})", R"({"gap_ms":60001})",
+                          R"({"gap_ms":"5"})", R"({"kernels":1})"}) {
     const auto refused = read_options(bad, options);
     ASSERT_FALSE(refused.has_value()) << bad;
     EXPECT_EQ(refused.error().code, Errc::kInvalidRequest);

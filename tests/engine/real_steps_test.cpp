@@ -59,8 +59,7 @@ SequenceSpec spec_of(SequenceKey key, TokenId words, bool few) {
 }
 
 std::map<SequenceKey, std::vector<TokenId>> generate(Engine& engine, bool together,
-                                                     TokenId words = kDemoWords,
-                                                     bool few = false) {
+                                                     TokenId words = kDemoWords, bool few = false) {
   std::map<SequenceKey, std::vector<TokenId>> out;
   for (SequenceKey key = 1; key <= kSequences; ++key) {
     EXPECT_TRUE(engine.add(spec_of(key, words, few)).has_value());
@@ -120,7 +119,8 @@ TEST(RealSteps, StatesThatWereKeptAndGuessesChangeNoToken) {
         ASSERT_EQ(expected.size(), static_cast<std::size_t>(kSequences));
         const auto shared = open(kernels, "f16", true, path);
         for (const bool together : {false, true}) {
-          EXPECT_EQ(generate(*shared, together, kWords, true), expected) << kernels << seed << together;
+          EXPECT_EQ(generate(*shared, together, kWords, true), expected)
+              << kernels << seed << together;
         }
         EXPECT_LT(shared->usage().prefill_tokens, plain->usage().prefill_tokens * 3 / 4);
         rights += shared->usage().drafts_right;

@@ -22,8 +22,8 @@ std::size_t earlier_place(std::span<const std::int32_t> tokens) {
 
 }  // namespace
 
-std::span<const Drafter::TokenId> Drafter::guess(std::span<const TokenId> tokens,
-                                                 std::size_t lead, std::int64_t most) {
+std::span<const Drafter::TokenId> Drafter::guess(std::span<const TokenId> tokens, std::size_t lead,
+                                                 std::int64_t most) {
   if (quiet_ > 0) {
     --quiet_;
     return {};

@@ -54,8 +54,7 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
       chunk_max_(std::max(config_.prefill_chunk, config_.prefill_chunk_busy)),
       executor_(std::move(executor)),
       pool_(config_.pages),
-      cache_(pool_, config_.slots,
-             config_.recurrent ? plan::kept_states_of(config_.slots) : 0),
+      cache_(pool_, config_.slots, config_.recurrent ? plan::kept_states_of(config_.slots) : 0),
       sampler_(config_.vocab, end_ids(config_.vocabulary, config_.vocab)),
       slots_(static_cast<std::size_t>(config_.slots)),
       pace_(config_.gap_us) {

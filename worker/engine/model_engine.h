@@ -22,12 +22,12 @@
 // token.
 //
 // Where layers carry a state, each slot has one, which goes on from token to token and is made anew
-// with the first. So a beginning that others computed is of use as far as its state was kept: behind
-// the last full page of each prompt, behind the last one of what was generated, and where another
-// sequence turns out to go on differently (Slot::marks). A state that went over wrong guesses does
-// not come back, so a step with guesses leaves two in spare places: the one before the guesses and
-// the one behind them. Where some are right and some wrong the sequence has the first of them, and
-// the next step goes over the right ones once more (Slot::behind).
+// with the first. So a beginning that others computed is of use as far as its state was kept:
+// behind the last full page of each prompt, behind the last one of what was generated, and where
+// another sequence turns out to go on differently (Slot::marks). A state that went over wrong
+// guesses does not come back, so a step with guesses leaves two in spare places: the one before the
+// guesses and the one behind them. Where some are right and some wrong the sequence has the first
+// of them, and the next step goes over the right ones once more (Slot::behind).
 //
 // Some executors have other kernels, with other bits, for sequences that read much and write
 // little. Whether one does follows from its request alone (reads_mostly), never from what runs
