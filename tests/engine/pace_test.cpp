@@ -66,6 +66,43 @@ TEST(Pace, KindsDecodeAtTheirOwnCost) {
   EXPECT_EQ(pace.allow({{0, 1}, {0, 0}}, false, 500), 80);
 }
 
+Pace::Work decoding_with(std::int32_t n, std::int32_t more) {
+  return {{n, 0}, {0, 0}, 0, {more, 0}};
+}
+
+TEST(Pace, ARowMoreCostsWhatItDid) {
+  Pace pace(100'000);
+  EXPECT_DOUBLE_EQ(pace.row_share(false), Pace::kRowAtFirst);
+  pace.learn(decoding(2), 20'000);
+  for (int i = 0; i < 60; ++i) pace.learn(decoding_with(2, 3), 23'000);
+  EXPECT_NEAR(pace.row_share(false), 0.05, 0.01);
+  EXPECT_DOUBLE_EQ(pace.row_share(true), Pace::kRowAtFirst) << "the other kind has its own";
+  pace.learn({{2, 1}, {0, 0}, 0, {3, 0}}, 90'000);  // both kinds: says nothing
+  EXPECT_NEAR(pace.row_share(false), 0.05, 0.01);
+  pace.learn(decoding_with(2, 1), 9'000'000);  // something else held it up
+  EXPECT_LT(pace.row_share(false), 0.08);
+  for (int i = 0; i < 60; ++i) pace.learn(decoding_with(2, 3), 200'000);
+  EXPECT_NEAR(pace.row_share(false), Pace::kRowMost, 0.05);
+  for (int i = 0; i < 200; ++i) pace.learn(decoding_with(2, 7), 19'000);
+  EXPECT_DOUBLE_EQ(pace.row_share(false), Pace::kRowLeast);
+}
+
+TEST(Pace, RowsMoreAreNotTakenForTheStepItself) {
+  Pace pace(100'000);
+  pace.learn({{0, 0}, {100, 0}}, 100 * 1'000);
+  pace.learn(decoding(2), 20'000);
+  for (int i = 0; i < 60; ++i) pace.learn(decoding_with(2, 4), 40'000);
+  EXPECT_EQ(pace.allow(decoding(2), false, 500), 80);
+  EXPECT_EQ(pace.allow(decoding_with(2, 4), false, 500), 48) << "60 in whole sixteens";
+  // Beside a prompt they are not taken for its cost either.
+  for (int i = 0; i < 60; ++i) pace.learn({{2, 0}, {100, 0}, 0, {4, 0}}, 138'000);
+  EXPECT_EQ(pace.allow(decoding(2), false, 500), 80);
+  Pace always(100'000);  // no step without them
+  always.learn({{0, 0}, {100, 0}}, 100 * 1'000);
+  for (int i = 0; i < 60; ++i) always.learn(decoding_with(1, 5), 30'000);
+  EXPECT_EQ(always.allow(decoding(1), false, 500), 80) << "as a row is taken to cost at first";
+}
+
 TEST(Pace, EveryStepReadsALittle) {
   Pace pace(1'000);
   pace.learn({{2, 0}, {64, 0}}, 64 * 900);

@@ -503,15 +503,6 @@ TEST(Drafts, MakeNoMoreRowsThanAreNearlyFree) {
   }
 }
 
-TEST(Drafts, StandBehindAsManyTokensAsAreAskedFor) {
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < 23; ++i) tokens.push_back(i % 5);
-  Drafter drafter;
-  const auto guessed = drafter.guess(tokens, 4, 3);
-  EXPECT_EQ(std::vector<TokenId>(guessed.begin(), guessed.end()),
-            (std::vector<TokenId>{4, 0, 1, 2, 3, 4, 0}));
-}
-
 TEST(ModelOptions, AreReadOrRefused) {
   EngineOptions options;
   EXPECT_TRUE(read_options("", options).has_value());
@@ -529,28 +520,6 @@ TEST(ModelOptions, AreReadOrRefused) {
     const auto refused = read_options(bad, options);
     ASSERT_FALSE(refused.has_value()) << bad;
     EXPECT_EQ(refused.error().code, Errc::kInvalidRequest);
-  }
-}
-
-TEST(Drafts, GetRarerWhileTheyAreWrong) {
-  std::vector<TokenId> tokens;
-  for (int i = 0; i < 400; ++i) tokens.push_back(i % 5);
-  Drafter drafter;
-  int guesses = 0;
-  for (int i = 0; i < 300; ++i) {
-    const auto guessed = drafter.guess(tokens, 1, 7);
-    if (guessed.empty()) continue;
-    ++guesses;
-    drafter.learn(static_cast<std::int32_t>(guessed.size()) - 1, 0);
-  }
-  EXPECT_LT(guesses, 15);
-  drafter.restart();
-  for (int i = 0; i < 3; ++i) {
-    const auto guessed = drafter.guess(tokens, 1, 7);
-    ASSERT_EQ(guessed.size(), i == 0 ? 4u : 8u);
-    for (std::size_t k = 1; k < guessed.size(); ++k) EXPECT_EQ(guessed[k], (399 + k) % 5);
-    drafter.learn(static_cast<std::int32_t>(guessed.size()) - 1,
-                  static_cast<std::int32_t>(guessed.size()) - 1);
   }
 }
 

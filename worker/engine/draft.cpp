@@ -6,55 +6,96 @@ namespace holdfast::engine {
 
 namespace {
 
-constexpr std::size_t kMatch = 3;  // tokens that must have come before
-constexpr std::int32_t kQuietMax = 64;
+constexpr std::size_t kSameMost = 32;  // more of them make a place no better
+/// How often a guess is right where nothing is known yet, and for how many it counts then.
+constexpr std::array<double, 7> kAtFirst = {0.25, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92};
+constexpr double kAtFirstTried = 2;
+constexpr double kOlder = 0.97;    // what a record is worth after the next one
+constexpr double kUnused = 0.995;  // and after a step in which it was too bad to be used
+constexpr double kGain = 1.005;    // a guess that promises less is none
+/// As many rows with the last token's as kernels take in whole tiles.
+constexpr std::array<std::int64_t, 3> kLengths = {1, 3, 7};
 
-/// Where the latest earlier place of the last kMatch tokens ends; 0 if there is none.
-std::size_t earlier_place(std::span<const std::int32_t> tokens) {
-  if (tokens.size() <= kMatch) return 0;
-  const auto last = tokens.last(kMatch);
-  for (std::size_t end = tokens.size() - 1; end >= kMatch; --end) {
-    if (tokens[end - 1] != last[kMatch - 1]) continue;
-    if (std::ranges::equal(tokens.subspan(end - kMatch, kMatch), last)) return end;
+struct Place {
+  std::size_t end = 0;   // of the tokens that are the same
+  std::size_t same = 0;  // how many; 0: there is no place
+};
+
+/// The earlier place before whose end most tokens are the same as the last ones; the latest of
+/// these.
+Place earlier_place(std::span<const std::int32_t> tokens) {
+  Place best;
+  const std::size_t n = tokens.size();
+  for (std::size_t end = n - 1; end > best.same && best.same < kSameMost; --end) {
+    if (tokens[end - 1] != tokens[n - 1]) continue;
+    if (tokens[end - 1 - best.same] != tokens[n - 1 - best.same]) continue;  // no more than before
+    std::size_t same = 1;
+    while (same < kSameMost && same < end && tokens[end - 1 - same] == tokens[n - 1 - same]) ++same;
+    if (same > best.same) best = {end, same};
   }
-  return 0;
+  return best;
 }
 
 }  // namespace
 
+std::size_t Drafter::grade_of(std::size_t same) {
+  constexpr std::array<std::size_t, kGrades> kFrom = {1, 2, 3, 4, 6, 10, 20};
+  const auto above = std::upper_bound(kFrom.begin(), kFrom.end(), same);
+  return static_cast<std::size_t>(above - kFrom.begin()) - 1;
+}
+
+/// That a token is right behind right ones.
+double Drafter::likelihood() const {
+  const Record& record = records_[grade_];
+  return (record.right + kAtFirstTried * kAtFirst[grade_]) / (record.tried + kAtFirstTried);
+}
+
+/// The number of guesses that makes most tokens of all sequences in the time of a step; 0: none.
+std::int64_t Drafter::length_for(std::int64_t most, Price price) const {
+  const double likely = likelihood();
+  double tokens = price.sequences, all_right = 1;
+  double best = tokens * kGain;
+  std::int64_t length = 0, n = 0;
+  for (const std::int64_t next : kLengths) {
+    for (; n < std::min(next, most); ++n) {
+      all_right *= likely;
+      tokens += all_right;
+    }
+    const double rate = tokens / (1 + price.row * static_cast<double>(n));
+    if (rate > best) best = rate, length = n;
+  }
+  return length;
+}
+
 std::span<const Drafter::TokenId> Drafter::guess(std::span<const TokenId> tokens, std::size_t lead,
-                                                 std::int64_t most) {
-  if (quiet_ > 0) {
-    --quiet_;
+                                                 std::int64_t most, Price price) {
+  const Place place = earlier_place(tokens);
+  if (place.same == 0 || most <= 0) return {};
+  grade_ = grade_of(place.same);
+  const auto n = static_cast<std::size_t>(length_for(most, price));
+  if (n == 0) {
+    records_[grade_].right *= kUnused;
+    records_[grade_].tried *= kUnused;
     return {};
   }
-  const std::size_t from = earlier_place(tokens);
-  if (from == 0 || most <= 0) return {};
-  const auto n = static_cast<std::size_t>(std::min<std::int64_t>(most, length_));
   const auto last = tokens.last(lead);
   buffer_.assign(last.begin(), last.end());
   for (std::size_t i = 0; i < n; ++i) {
     // Behind the end the guesses themselves go on: a text may turn in a circle.
-    const std::size_t at = from + i;
+    const std::size_t at = place.end + i;
     buffer_.push_back(at < tokens.size() ? tokens[at] : buffer_[at - tokens.size() + lead]);
   }
   return buffer_;
 }
 
 void Drafter::learn(std::int32_t guessed, std::int32_t right) {
-  if (right == 0) {
-    length_ = kShort;
-    quiet_ = std::min(kQuietMax, 1 << std::min(misses_++, 6));
-    return;
-  }
-  misses_ = 0;
-  // 1, 3 and 7 guesses are 2, 4 and 8 rows, which the kernels take in whole tiles.
-  length_ = right == guessed ? std::min(kLong, 2 * length_ + 1) : std::max(kShort, length_ / 2);
+  Record& record = records_[grade_];
+  record.right = record.right * kOlder + right;
+  record.tried = record.tried * kOlder + std::min(right + 1, guessed);
 }
 
 void Drafter::restart() {
-  length_ = 3;
-  misses_ = quiet_ = 0;
+  records_ = {};
 }
 
 }  // namespace holdfast::engine

@@ -2,33 +2,49 @@
 // Guesses of the next tokens of a sequence from what it has said before (prompt lookup): where its
 // last tokens came before, what followed them there is likely to follow again. No model is asked.
 // After https://github.com/apoorvumang/prompt-lookup-decoding.
+//
+// The place is the one before which most tokens are the same. How often guesses were right behind
+// so many is kept of each sequence, and a guess is as long as makes most tokens a second. What is
+// guessed changes how long a token takes and nothing else.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 namespace holdfast::engine {
 
-/// One sequence's. Guesses more while it is right, fewer and more seldom while it is wrong. What it
-/// guesses changes how long a token takes and nothing else. Not thread-safe.
+/// One sequence's. Not thread-safe.
 class Drafter {
  public:
   using TokenId = std::int32_t;
 
+  /// What a guess costs.
+  struct Price {
+    double row = 0;              // of one token, as a share of a step without any
+    std::int32_t sequences = 1;  // whose next tokens that step makes
+  };
+
   /// The last `lead` (at least one) of `tokens` and at most `most` guesses behind them; empty if
-  /// there is no guess now. Valid until the next call.
+  /// there is no guess that is likely to pay. Valid until the next call.
   std::span<const TokenId> guess(std::span<const TokenId> tokens, std::size_t lead,
-                                 std::int64_t most);
+                                 std::int64_t most, Price price);
   /// Of `guessed` tokens the first `right` were picked.
   void learn(std::int32_t guessed, std::int32_t right);
   /// For another sequence.
   void restart();
 
  private:
-  static constexpr std::int32_t kShort = 1, kLong = 7;
-  std::int32_t length_ = 3;  // of the next guess
-  std::int32_t misses_ = 0;  // guesses in a row of which nothing was right
-  std::int32_t quiet_ = 0;   // calls that still go without a guess
+  static constexpr std::size_t kGrades = 7;  // of places, by how many tokens are the same
+  struct Record {
+    double right = 0, tried = 0;  // the latest count most
+  };
+  static std::size_t grade_of(std::size_t same);
+  double likelihood() const;
+  std::int64_t length_for(std::int64_t most, Price price) const;
+
+  std::array<Record, kGrades> records_;
+  std::size_t grade_ = 0;  // of the last place
   std::vector<TokenId> buffer_;
 };
 

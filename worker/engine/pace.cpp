@@ -10,6 +10,8 @@ constexpr std::int64_t kSampleFrom = 8;  // prompt tokens that say something of 
 constexpr std::int64_t kStep = 16;       // rows that kernels like together
 constexpr double kUneven = 1.4;          // what each waiting prompt allows, in steps without any
 constexpr std::int32_t kBehindMost = 2;  // of those that count
+constexpr double kOlder = 0.95;          // what a sample of more rows is worth after the next one
+constexpr double kAtFirstRows = 8;       // for how many what is taken at first counts
 
 void blend(double& known, double sample) {
   known = known < 0 ? sample : known + kNewest * (sample - known);
@@ -29,7 +31,11 @@ double Pace::decode_us(std::size_t kind, std::int32_t rows) const {
 }
 
 double Pace::decode_us(const Work& work) const {
-  return decode_us(0, work.decoding[0]) + decode_us(1, work.decoding[1]);
+  double us = 0;
+  for (const std::size_t kind : {0u, 1u}) {
+    us += decode_us(kind, work.decoding[kind]) * (1 + work.more[kind] * row_share(kind == 1));
+  }
+  return us;
 }
 
 void Pace::learn_decoding(std::size_t kind, std::int32_t rows, double took_us) {
@@ -40,7 +46,7 @@ void Pace::learn_decoding(std::size_t kind, std::int32_t rows, double took_us) {
 
 double Pace::bound_us(const Work& planned) const {
   if (gap_us_ != kEven) return static_cast<double>(gap_us_);
-  const double alone = decode_us(planned);
+  const double alone = decode_us(0, planned.decoding[0]) + decode_us(1, planned.decoding[1]);
   if (alone <= 0) return static_cast<double>(kEvenUnknownUs);
   const double steps = 1 + kUneven * std::clamp(planned.behind, 1, kBehindMost);
   return std::max(steps * alone, static_cast<double>(kEvenLeastUs));
@@ -63,6 +69,7 @@ std::array<double, 2> Pace::shares_of(const Work& work, double took_us) const {
 void Pace::learn(const Work& work, std::int64_t took_us) {
   const std::int64_t tokens = work.prompt[0] + work.prompt[1];
   const auto took = static_cast<double>(took_us);
+  if (tokens == 0 && work.more[0] + work.more[1] > 0) return learn_more(work, took);
   if (tokens == 0) {
     const std::array<double, 2> shares = shares_of(work, took);
     for (const std::size_t kind : {0u, 1u}) {
@@ -74,6 +81,27 @@ void Pace::learn(const Work& work, std::int64_t took_us) {
   if (tokens < kSampleFrom || (work.prompt[0] > 0 && work.prompt[1] > 0)) return;
   const double each = std::max(took - decode_us(work), 0.0) / static_cast<double>(tokens);
   blend(token_us_[work.prompt[1] > 0 ? 1 : 0], each);
+}
+
+/// From a step of one kind.
+void Pace::learn_more(const Work& work, double took_us) {
+  const std::size_t kind = work.more[1] > 0 ? 1 : 0;
+  if (work.decoding[1 - kind] > 0) return;
+  const double rows = work.more[kind];
+  const double without = decode_us(kind, work.decoding[kind]);
+  if (without <= 0) {  // guesses in every step: as it is taken to be
+    return learn_decoding(kind, work.decoding[kind], took_us / (1 + rows * row_share(kind == 1)));
+  }
+  More& more = more_[kind];
+  more.rows = kOlder * more.rows + rows;
+  // One step that something else held up shall not count for hundreds.
+  more.steps = kOlder * more.steps + std::clamp(took_us / without - 1, 0.0, kRowMost * rows);
+}
+
+double Pace::row_share(bool reads) const {
+  const More& more = more_[reads ? 1 : 0];
+  const double share = (more.steps + kAtFirstRows * kRowAtFirst) / (more.rows + kAtFirstRows);
+  return std::clamp(share, kRowLeast, kRowMost);
 }
 
 std::int64_t Pace::allow(const Work& planned, bool reads, std::int64_t wanted) const {

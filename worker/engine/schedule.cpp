@@ -355,6 +355,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
   }
   budget_ -= slot.behind;
   drafts_left_ -= slot.behind;
+  work_.more[slot.reads ? 1 : 0] += slot.behind;
   s.start = slot.computed - slot.behind;
   s.tokens = slot.tokens.data() + s.start;
   s.n = slot.behind + static_cast<std::int32_t>(n);
@@ -399,13 +400,15 @@ void ModelEngine::add_drafts(Slot& slot) {
   backend::Segment& s = planned.segment;
   const std::int64_t most = drafts_most(planned);
   if (most <= 0) return;
+  const Drafter::Price price = {pace_.row_share(slot.reads), work_.all_decoding()};
   const std::span<const TokenId> guessed =
-      slot.drafter.guess(slot.tokens, static_cast<std::size_t>(s.n), most);
+      slot.drafter.guess(slot.tokens, static_cast<std::size_t>(s.n), most, price);
   const auto drafts = static_cast<std::int32_t>(guessed.size()) - s.n;
   if (drafts <= 0) return;
   drafts_left_ -= drafts;
   budget_ -= drafts;
   rows_left_ -= drafts;
+  work_.more[slot.reads ? 1 : 0] += drafts;
   planned.drafts = drafts;
   if (config_.recurrent) {
     CHECK(s.keep == 0);  // a page that is full has no room for guesses

@@ -1,0 +1,141 @@
+// Goal: guesses are what followed where most of the last tokens came before, as long as pays, and
+// get rare where they are wrong.
+// Method: texts made for each rule, and random ones of few tokens beside the rule written down once
+// more.
+#include "worker/engine/draft.h"
+
+#include <gtest/gtest.h>
+
+#include "worker/engine/philox.h"
+
+namespace holdfast::engine {
+namespace {
+
+using Tokens = std::vector<Drafter::TokenId>;
+
+constexpr Drafter::Price kCheap = {0.01, 1};
+
+Tokens guess_of(Drafter& drafter, const Tokens& tokens, std::int64_t most = 7,
+                Drafter::Price price = kCheap, std::size_t lead = 1) {
+  const auto guessed = drafter.guess(tokens, lead, most, price);
+  return {guessed.begin(), guessed.end()};
+}
+
+TEST(Drafter, GuessesWhatFollowedTheLongestLikeness) {
+  Drafter drafter;
+  // "3 4 5" came twice, once behind a 2 as now.
+  EXPECT_EQ(guess_of(drafter, {2, 3, 4, 5, 60, 61, 62, 9, 3, 4, 5, 70, 71, 72, 2, 3, 4, 5}, 3),
+            (Tokens{5, 60, 61, 62}));
+  // Of two places that are equally like, the later one.
+  EXPECT_EQ(guess_of(drafter, {8, 3, 4, 5, 60, 61, 62, 9, 3, 4, 5, 70, 71, 72, 2, 3, 4, 5}, 3),
+            (Tokens{5, 70, 71, 72}));
+  EXPECT_EQ(guess_of(drafter, {1, 2, 3, 4}), Tokens{}) << "nothing came before";
+  EXPECT_EQ(guess_of(drafter, {5}), Tokens{});
+  EXPECT_EQ(guess_of(drafter, {2, 3, 4, 2, 3, 4}, 0), Tokens{}) << "nothing is asked for";
+}
+
+TEST(Drafter, GoesOnInACircle) {
+  Tokens tokens;
+  for (int i = 0; i < 23; ++i) tokens.push_back(i % 5);
+  Drafter drafter;
+  EXPECT_EQ(guess_of(drafter, tokens, 3, kCheap, 4), (Tokens{4, 0, 1, 2, 3, 4, 0})) << "lead";
+  const Tokens one = guess_of(drafter, {7, 7}, 7);
+  EXPECT_GT(one.size(), 1u);
+  for (const Drafter::TokenId id : one) EXPECT_EQ(id, 7);
+}
+
+/// By looking at every place.
+Tokens slow_guess(const Tokens& tokens, std::size_t n) {
+  std::size_t best_end = 0, best = 0;
+  for (std::size_t end = 1; end < tokens.size(); ++end) {
+    std::size_t same = 0;
+    while (same < end && same < 32 && tokens[end - 1 - same] == tokens[tokens.size() - 1 - same]) {
+      ++same;
+    }
+    if (same > 0 && same >= best) best = same, best_end = end;
+  }
+  if (best == 0) return {};
+  Tokens text = tokens;
+  for (std::size_t i = 0; i < n; ++i) text.push_back(text[best_end + i]);
+  return {text.end() - static_cast<std::ptrdiff_t>(n) - 1, text.end()};
+}
+
+TEST(Drafter, FindsThePlaceThatLookingAtEachFinds) {
+  std::int64_t drawn = 0;
+  const auto draw = [&](std::uint64_t below) {
+    return random_bits(1, 0, drawn++, RandomPurpose::kNeighbour) % below;
+  };
+  int found = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Tokens tokens;
+    const std::uint64_t letters = 1 + draw(6), n = 1 + draw(150);
+    for (std::uint64_t i = 0; i < n; ++i) {
+      const bool repeats = i > 8 && draw(4) != 0;
+      tokens.push_back(repeats ? tokens[i - 1 - draw(8)]
+                               : static_cast<Drafter::TokenId>(draw(letters)));
+    }
+    Drafter drafter;
+    const Tokens guessed = guess_of(drafter, tokens);
+    if (guessed.empty()) {
+      EXPECT_EQ(slow_guess(tokens, 0), Tokens{});
+      continue;
+    }
+    ++found;
+    ASSERT_EQ(guessed, slow_guess(tokens, guessed.size() - 1)) << round;
+  }
+  EXPECT_GT(found, 2000);
+}
+
+Tokens circle() {
+  Tokens tokens;
+  for (int i = 0; i < 400; ++i) tokens.push_back(i % 50);
+  return tokens;
+}
+
+TEST(Drafter, IsLongWhileItIsRightAndRareWhileItIsWrong) {
+  const Tokens tokens = circle();
+  constexpr Drafter::Price kUsual = {0.1, 1};
+  Drafter drafter;
+  std::vector<int> guesses(6);
+  for (std::size_t hundred = 0; hundred < guesses.size(); ++hundred) {
+    for (int i = 0; i < 100; ++i) {
+      const Tokens guessed = guess_of(drafter, tokens, 7, kUsual);
+      if (guessed.empty()) continue;
+      ++guesses[hundred];
+      drafter.learn(static_cast<std::int32_t>(guessed.size()) - 1, 0);
+    }
+  }
+  EXPECT_LT(guesses[0], 40);
+  EXPECT_LT(guesses[5], 25);
+  EXPECT_GT(guesses[5], 0) << "it is tried again";
+  for (int i = 0; i < 60; ++i) {
+    const auto n = static_cast<std::int32_t>(guess_of(drafter, tokens, 7, {0.01, 1}).size());
+    if (n > 0) drafter.learn(n - 1, n - 1);
+  }
+  EXPECT_EQ(guess_of(drafter, tokens, 7, kUsual).size(), 8u);
+  drafter.learn(7, 0);
+  drafter.restart();
+  EXPECT_EQ(guess_of(drafter, tokens, 7, kUsual).size(), 8u) << "what is taken of a long likeness";
+}
+
+TEST(Drafter, IsAsLongAsPays) {
+  Drafter drafter;
+  const Tokens likely = circle();
+  const Tokens doubtful = {5, 60, 61, 62, 63, 64, 65, 66, 9, 5};  // one token is the same
+  const auto length = [&](const Tokens& tokens, Drafter::Price price, std::int64_t most = 7) {
+    return std::max<std::size_t>(guess_of(drafter, tokens, most, price).size(), 1) - 1;
+  };
+  EXPECT_EQ(length(likely, {0.01, 1}), 7u);
+  EXPECT_EQ(length(likely, {0.35, 1}), 7u);
+  EXPECT_EQ(length(likely, {0.35, 4}), 0u) << "four others wait for one";
+  EXPECT_EQ(length(likely, {0.1, 4}), 7u);
+  EXPECT_EQ(length(likely, {0.01, 1}, 5), 5u);
+  EXPECT_EQ(length(likely, {0.01, 1}, 2), 2u);
+  EXPECT_EQ(length(doubtful, {0.01, 1}), 3u);
+  EXPECT_EQ(length(doubtful, {0.1, 1}), 1u);
+  EXPECT_EQ(length(doubtful, {0.3, 1}), 0u);
+  EXPECT_EQ(length(doubtful, {0.1, 4}), 0u);
+}
+
+}  // namespace
+}  // namespace holdfast::engine
