@@ -38,7 +38,7 @@ TEST(Drafter, GoesOnInACircle) {
   Tokens tokens;
   for (int i = 0; i < 23; ++i) tokens.push_back(i % 5);
   Drafter drafter;
-  EXPECT_EQ(guess_of(drafter, tokens, 3, kCheap, 4), (Tokens{4, 0, 1, 2, 3, 4, 0})) << "lead";
+  EXPECT_EQ(guess_of(drafter, tokens, 7, kCheap, 4), (Tokens{4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
   const Tokens one = guess_of(drafter, {7, 7}, 7);
   EXPECT_GT(one.size(), 1u);
   for (const Drafter::TokenId id : one) EXPECT_EQ(id, 7);
@@ -113,9 +113,21 @@ TEST(Drafter, IsLongWhileItIsRightAndRareWhileItIsWrong) {
     if (n > 0) drafter.learn(n - 1, n - 1);
   }
   EXPECT_EQ(guess_of(drafter, tokens, 7, kUsual).size(), 8u);
-  drafter.learn(7, 0);
+  for (int i = 0; i < 60; ++i) drafter.learn(1, 0);
+  EXPECT_LT(guess_of(drafter, tokens, 7, kUsual).size(), 8u);
   drafter.restart();
   EXPECT_EQ(guess_of(drafter, tokens, 7, kUsual).size(), 8u) << "what is taken of a long likeness";
+}
+
+// Of seven guesses the first three: three of four were right, and of the others nothing is known.
+TEST(Drafter, CountsWhatWasTried) {
+  const Tokens tokens = circle();
+  Drafter drafter;
+  EXPECT_EQ(guess_of(drafter, tokens).size(), 8u);
+  for (int i = 0; i < 60; ++i) drafter.learn(7, 3);
+  EXPECT_EQ(guess_of(drafter, tokens, 7, {0.02, 1}).size(), 8u);
+  for (int i = 0; i < 200; ++i) drafter.learn(7, 1);
+  EXPECT_EQ(guess_of(drafter, tokens, 7, {0.02, 1}).size(), 4u);
 }
 
 TEST(Drafter, IsAsLongAsPays) {
