@@ -153,9 +153,12 @@ class Flattener {
         g.next.push_back(to == Dfa::kDead ? kDead : ids_[r][to]);
         state.has_bytes = state.has_bytes || g.next.back() != kDead;
       }
-      for (int byte = 0; byte < 256; ++byte) {
+      int bytes = 0;
+      for (std::int16_t byte = 0; byte < 256; ++byte) {
         const std::size_t at = state.row + dfa.class_of[static_cast<std::size_t>(byte)];
-        if (g.next[at] != kDead) g.bytes_used.set(static_cast<std::size_t>(byte));
+        if (g.next[at] == kDead) continue;
+        g.bytes_used.set(static_cast<std::size_t>(byte));
+        state.only = ++bytes == 1 ? byte : std::int16_t{-1};
       }
       state.call_begin = static_cast<std::uint32_t>(g.calls.size());
       for (const Dfa::Call& call : dfa.calls[s]) {

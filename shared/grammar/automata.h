@@ -38,6 +38,7 @@ struct Grammar {
     std::uint32_t call_end = 0;
     bool accepting = false;
     bool has_bytes = false;  // any byte leads on
+    std::int16_t only = -1;  // the one byte that does; -1: none, or more than one
   };
   std::vector<Rule> rules;
   std::vector<State> states;

@@ -63,6 +63,36 @@ bool Matcher::ends_within(TokenId id, std::int64_t n) {
   return bytes + 1 <= n;
 }
 
+/// The byte that every place reads and no other; -1: there is none.
+int Matcher::only_byte(const Places& places) const {
+  const Grammar& grammar = masks_->grammar();
+  int only = -1;
+  for (const Place& place : places) {
+    const int byte = grammar.states[place.state].only;
+    if (byte < 0 || (only >= 0 && only != byte)) return -1;
+    only = byte;
+  }
+  return only;
+}
+
+std::string Matcher::forced(std::size_t most) {
+  std::string bytes;
+  if (ended_) return bytes;
+  const Pushdown::Mark before = machine_.mark();
+  now_ = places_;
+  bool may_end = may_end_;
+  while (bytes.size() < most && !may_end) {
+    const int byte = only_byte(now_);
+    const auto position = position_ + static_cast<std::uint32_t>(bytes.size());
+    if (byte < 0 || !machine_.step(now_, static_cast<std::uint8_t>(byte), position, then_)) break;
+    bytes.push_back(static_cast<char>(byte));
+    may_end = machine_.ended();
+    std::swap(now_, then_);
+  }
+  machine_.rewind(before);
+  return bytes;
+}
+
 bool Matcher::fill_mask(std::span<std::uint64_t> bits) {
   CHECK(bits.size() == masks_->table().mask_words());
   std::fill(bits.begin(), bits.end(), 0);

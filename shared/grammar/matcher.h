@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "shared/grammar/pushdown.h"
 #include "shared/grammar/token_masks.h"
@@ -31,12 +32,15 @@ class Matcher {
   /// Whether behind `id`, which may come next, the text can be complete and ended with at most `n`
   /// tokens. True is sure: each byte of the shortest way is a token of its own.
   bool ends_within(TokenId id, std::int64_t n);
+  /// What comes next whichever text it becomes, at most `most` bytes of it.
+  std::string forced(std::size_t most);
   /// An end token was accepted.
   bool ended() const { return ended_; }
   const TokenTable& table() const { return masks_->table(); }
 
  private:
   bool read(std::string_view bytes, bool& may_end);
+  int only_byte(const Places& places) const;
 
   std::shared_ptr<TokenMasks> masks_;
   Pushdown machine_;

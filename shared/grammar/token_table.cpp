@@ -108,6 +108,31 @@ int byte_kind(std::uint8_t byte) {
   return byte < 0xF5 ? 14 : 15;
 }
 
+std::uint32_t TokenTrie::longest(std::string_view bytes) const {
+  std::uint32_t at = 0, found = 0;
+  for (const char c : bytes) {
+    std::uint32_t child = at + 1;
+    while (child < nodes[at].end && nodes[child].byte != static_cast<std::uint8_t>(c)) {
+      child = nodes[child].end;
+    }
+    if (child >= nodes[at].end) break;
+    at = child;
+    if (nodes[at].token_count > 0) found = at;
+  }
+  return found;
+}
+
+void TokenTable::split(std::string_view bytes, std::vector<TokenId>& out) const {
+  while (!bytes.empty()) {
+    const TokenTrie* trie = &tries_[1];
+    std::uint32_t node = trie->longest(bytes);
+    if (node == 0) node = (trie = &tries_[0])->longest(bytes);
+    if (node == 0) return;
+    out.push_back(trie->ids[trie->nodes[node].token_begin]);
+    bytes.remove_prefix(trie->nodes[node].depth);
+  }
+}
+
 std::shared_ptr<const TokenTable> TokenTable::make(std::span<const Token> tokens) {
   auto table = std::make_shared<TokenTable>();
   table->size_ = static_cast<std::int32_t>(tokens.size());

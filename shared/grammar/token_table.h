@@ -32,6 +32,8 @@ struct TokenTrie {
   std::vector<TokenId> ids;
   std::uint32_t depth_max = 0;
 
+  /// The node of the longest token that `bytes` begin with; 0 if there is none.
+  std::uint32_t longest(std::string_view bytes) const;
   /// Where in `ids` the tokens of a subtree end.
   std::uint32_t tokens_end(const Node& node) const {
     return node.end < nodes.size() ? nodes[node.end].token_begin
@@ -64,6 +66,8 @@ class TokenTable {
   bool is_end(TokenId id) const;
   /// Empty for tokens that are never part of a text.
   std::string_view bytes(TokenId id) const;
+  /// Appends the tokens of `bytes`, the longest that fits first, as far as there are any.
+  void split(std::string_view bytes, std::vector<TokenId>& out) const;
   /// Bytes that are a token of their own: a text of these alone is always possible.
   const std::bitset<256>& single_bytes() const { return single_bytes_; }
   /// Tokens of at most kHorizonBytes, and longer ones.

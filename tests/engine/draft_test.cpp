@@ -130,6 +130,23 @@ TEST(Drafter, CountsWhatWasTried) {
   EXPECT_EQ(guess_of(drafter, tokens, 7, {0.02, 1}).size(), 4u);
 }
 
+// What a grammar says comes before what the text says, and has a record of its own.
+TEST(Drafter, GuessesWhatIsForced) {
+  const Tokens tokens = circle(), forced = {91, 92, 93, 94};
+  Drafter drafter;
+  const auto guess = [&](std::int64_t most, Drafter::Price price) {
+    const auto guessed = drafter.guess(tokens, 2, most, price, forced);
+    return Tokens(guessed.begin(), guessed.end());
+  };
+  EXPECT_EQ(guess(7, kCheap), (Tokens{48, 49, 91, 92, 93, 94}));
+  EXPECT_EQ(guess(2, kCheap), (Tokens{48, 49, 91, 92}));
+  EXPECT_EQ(guess(0, kCheap), Tokens{});
+  for (int i = 0; i < 60; ++i) drafter.learn(1, 0);
+  EXPECT_EQ(guess(7, {0.1, 1}), Tokens{}) << "the model writes it otherwise";
+  EXPECT_EQ(guess_of(drafter, tokens, 7, {0.1, 1}).size(), 8u);
+  EXPECT_EQ(guess_of(drafter, {1, 2, 3}), Tokens{});
+}
+
 TEST(Drafter, IsAsLongAsPays) {
   Drafter drafter;
   const Tokens likely = circle();

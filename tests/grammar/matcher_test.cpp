@@ -2,7 +2,8 @@
 // may end, and a state is what its tokens make of it. Method: random walks over the demo model's
 // vocabulary (and large ones where the conformance data is there) through grammars of all kinds; at
 // many states the mask is compared with every token tried byte by byte on a copy, with another
-// matcher that replayed the ids over empty masks, and with the two sides of each byte.
+// matcher that replayed the ids over empty masks, and with the two sides of each byte; and what is
+// forced with every byte tried, one after the other.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +49,31 @@ std::vector<std::pair<std::string, GrammarPtr>> grammars() {
   return out;
 }
 
+/// At most `most` bytes, each of which was the only one of 256 that fits.
+std::string brute_force_forced(const Matcher& matcher, std::size_t most) {
+  std::string bytes;
+  Matcher at = matcher;
+  while (bytes.size() < most && !at.may_end() && !at.ended()) {
+    std::string fits;
+    for (int byte = 0; byte < 256; ++byte) {
+      const char c = static_cast<char>(byte);
+      if (Matcher(at).accept_bytes({&c, 1})) fits.push_back(c);
+    }
+    if (fits.size() != 1) break;
+    CHECK(at.accept_bytes(fits));
+    bytes += fits;
+  }
+  return bytes;
+}
+
+std::size_t forced_bytes = 0;
+
 void check_state(Matcher& matcher, const std::string& name, const std::vector<TokenId>& ids) {
+  for (const std::size_t most : {std::size_t{0}, std::size_t{3}, std::size_t{64}}) {
+    const std::string forced = matcher.forced(most);
+    ASSERT_EQ(forced, brute_force_forced(matcher, most)) << name;
+    forced_bytes += forced.size();
+  }
   std::vector<std::uint64_t> bits(matcher.table().mask_words(), ~std::uint64_t{0});
   ASSERT_TRUE(matcher.fill_mask(bits));
   const auto wanted = brute_force_mask(matcher);
@@ -87,6 +112,59 @@ TEST(Matcher, MasksEqualBruteForceOverTheDemoVocabulary) {
     const auto masks = masks_of(grammar, demo_table());
     for (int i = 0; i < 6; ++i) walk(name, masks, random, 60, 3);
   }
+  EXPECT_GT(forced_bytes, 100u);
+}
+
+TEST(Matcher, SaysWhatComesNextInAnyCase) {
+  const auto grammar = compile_regex("ab(cde|cdf){2}(x|yz)?").value();
+  Matcher matcher(masks_of(grammar, byte_table()));
+  EXPECT_EQ(matcher.forced(64), "abcd");
+  EXPECT_EQ(matcher.forced(1), "a");
+  ASSERT_TRUE(matcher.accept_bytes("abcde"));
+  EXPECT_EQ(matcher.forced(64), "cd");
+  ASSERT_TRUE(matcher.accept_bytes("cdf"));
+  EXPECT_EQ(matcher.forced(64), "") << "it may end";
+  ASSERT_TRUE(matcher.accept_bytes("y"));
+  EXPECT_EQ(matcher.forced(64), "z");
+  ASSERT_TRUE(matcher.accept_bytes("z"));
+  EXPECT_EQ(matcher.forced(64), "");
+  ASSERT_TRUE(matcher.accept(kByteEnd));
+  EXPECT_EQ(matcher.forced(64), "");
+  Matcher may_stop(masks_of(compile_regex("ab(cd)?").value(), byte_table()));
+  EXPECT_EQ(may_stop.forced(64), "ab");
+  Matcher two_ways(masks_of(
+      compile_gbnf("root ::= a | b\na ::= \"xyz\"\nb ::= \"xy\" [0-9]").value(), byte_table()));
+  EXPECT_EQ(two_ways.forced(64), "xy");
+}
+
+TEST(TokenTable, SplitsIntoTheLongestTokens) {
+  const auto split = [](const TokenTable& table, std::string_view bytes) {
+    std::vector<TokenId> ids;
+    table.split(bytes, ids);
+    return ids;
+  };
+  const std::string over(20, 'b');
+  const std::vector<TokenTable::Token> tokens = {{"a"}, {"abc"}, {"b"}, {over}, {"ab"}, {"", true}};
+  const auto few = TokenTable::make(tokens);
+  EXPECT_EQ(split(*few, "abcab"), (std::vector<TokenId>{1, 4}));
+  EXPECT_EQ(split(*few, "aab" + over + "b"), (std::vector<TokenId>{0, 4, 3, 2}));
+  EXPECT_EQ(split(*few, "abxab"), (std::vector<TokenId>{4})) << "x is no token";
+  EXPECT_EQ(split(*few, ""), (std::vector<TokenId>{}));
+  const auto table = demo_table();
+  const std::string text = "the king's \"daughter\",\n  and:{he} \xc3\xa9";
+  std::vector<TokenId> wanted;
+  for (std::size_t at = 0; at < text.size();) {
+    TokenId best = -1;
+    for (TokenId id = 0; id < table->size(); ++id) {
+      const std::string_view bytes = table->bytes(id);
+      if (bytes.empty() || text.compare(at, bytes.size(), bytes) != 0) continue;
+      if (best < 0 || bytes.size() > table->bytes(best).size()) best = id;
+    }
+    ASSERT_GE(best, 0);
+    wanted.push_back(best);
+    at += table->bytes(best).size();
+  }
+  EXPECT_EQ(split(*table, text), wanted);
 }
 
 TEST(Matcher, MasksEqualBruteForceOverLargeVocabularies) {

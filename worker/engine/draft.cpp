@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kSameMost = 32;  // more of them make a place no better
 /// How often a guess is right where nothing is known yet, and for how many it counts then.
-constexpr std::array<double, 7> kAtFirst = {0.25, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92};
+constexpr std::array<double, 8> kAtFirst = {0.25, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92, 0.75};
 constexpr double kAtFirstTried = 2;
 constexpr double kOlder = 0.97;    // what a record is worth after the next one
 constexpr double kUnused = 0.995;  // and after a step in which it was too bad to be used
@@ -39,7 +39,7 @@ Place earlier_place(std::span<const std::int32_t> tokens) {
 }  // namespace
 
 std::size_t Drafter::grade_of(std::size_t same) {
-  constexpr std::array<std::size_t, kGrades> kFrom = {1, 2, 3, 4, 6, 10, 20};
+  constexpr std::array<std::size_t, kGrades - 1> kFrom = {1, 2, 3, 4, 6, 10, 20};
   const auto above = std::upper_bound(kFrom.begin(), kFrom.end(), same);
   return static_cast<std::size_t>(above - kFrom.begin()) - 1;
 }
@@ -68,10 +68,12 @@ std::int64_t Drafter::length_for(std::int64_t most, Price price) const {
 }
 
 std::span<const Drafter::TokenId> Drafter::guess(std::span<const TokenId> tokens, std::size_t lead,
-                                                 std::int64_t most, Price price) {
-  const Place place = earlier_place(tokens);
-  if (place.same == 0 || most <= 0) return {};
-  grade_ = grade_of(place.same);
+                                                 std::int64_t most, Price price,
+                                                 std::span<const TokenId> forced) {
+  const Place place = forced.empty() ? earlier_place(tokens) : Place{};
+  if (!forced.empty()) most = std::min(most, static_cast<std::int64_t>(forced.size()));
+  if ((place.same == 0 && forced.empty()) || most <= 0) return {};
+  grade_ = forced.empty() ? grade_of(place.same) : kGrades - 1;
   const auto n = static_cast<std::size_t>(length_for(most, price));
   if (n == 0) {
     records_[grade_].right *= kUnused;
@@ -80,6 +82,10 @@ std::span<const Drafter::TokenId> Drafter::guess(std::span<const TokenId> tokens
   }
   const auto last = tokens.last(lead);
   buffer_.assign(last.begin(), last.end());
+  if (!forced.empty()) {
+    buffer_.insert(buffer_.end(), forced.begin(), forced.begin() + static_cast<std::ptrdiff_t>(n));
+    return buffer_;
+  }
   for (std::size_t i = 0; i < n; ++i) {
     // Behind the end the guesses themselves go on: a text may turn in a circle.
     const std::size_t at = place.end + i;

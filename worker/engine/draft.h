@@ -3,7 +3,8 @@
 // last tokens came before, what followed them there is likely to follow again. No model is asked.
 // After https://github.com/apoorvumang/prompt-lookup-decoding.
 //
-// The place is the one before which most tokens are the same. How often guesses were right behind
+// The place is the one before which most tokens are the same. Where a grammar says what comes next,
+// that is guessed. How often guesses were right behind
 // so many is kept of each sequence, and a guess is as long as makes most tokens a second. What is
 // guessed changes how long a token takes and nothing else.
 
@@ -26,16 +27,19 @@ class Drafter {
   };
 
   /// The last `lead` (at least one) of `tokens` and at most `most` guesses behind them; empty if
-  /// there is no guess that is likely to pay. Valid until the next call.
+  /// there is no guess that is likely to pay. `forced`, if there are any, are what they are.
+  /// Valid until the next call.
   std::span<const TokenId> guess(std::span<const TokenId> tokens, std::size_t lead,
-                                 std::int64_t most, Price price);
+                                 std::int64_t most, Price price,
+                                 std::span<const TokenId> forced = {});
   /// Of `guessed` tokens the first `right` were picked.
   void learn(std::int32_t guessed, std::int32_t right);
   /// For another sequence.
   void restart();
 
  private:
-  static constexpr std::size_t kGrades = 7;  // of places, by how many tokens are the same
+  /// Of places, by how many tokens are the same; the last one is that of forced tokens.
+  static constexpr std::size_t kGrades = 8;
   struct Record {
     double right = 0, tried = 0;  // the latest count most
   };

@@ -211,6 +211,7 @@ class ModelEngine final : public Engine {
   void drop_keeping(const Planned& planned);
   void keep_state(const Planned& planned);
   std::int64_t drafts_most(const Planned& planned) const;
+  void find_forced(const Slot& slot);
   void add_drafts(Slot& slot);
   bool drop_drafts();
   void want_few(const Slot& slot, backend::Segment& segment) const;
@@ -262,6 +263,7 @@ class ModelEngine final : public Engine {
   std::vector<std::string> last_breakers_text_;
   std::shared_ptr<const std::vector<TokenId>> last_breakers_;
   std::vector<TokenId> excluded_;
+  std::vector<TokenId> forced_;
   std::vector<std::uint64_t> mask_;
   std::vector<std::uint64_t> short_mask_;  // of it, what in_time() leaves
   std::vector<Slot> slots_;
