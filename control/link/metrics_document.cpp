@@ -329,6 +329,10 @@ void Writer::worker_states() {
   Family& prefill =
       sheet.counter("holdfast_worker_prefill_tokens_total",
                     "Tokens that a worker has read: prompts, and what it resumed.", {"worker"});
+  Family& drafts = sheet.counter("holdfast_worker_draft_tokens_total",
+                                 "Tokens that a worker has guessed and computed.", {"worker"});
+  Family& accepted = sheet.counter("holdfast_worker_accepted_draft_tokens_total",
+                                   "Of these, those that were right.", {"worker"});
   Family& preemptions =
       sheet.counter("holdfast_num_preemptions_total",
                     "Sequences that gave their KV pages back and were computed again.", {"worker"});
@@ -351,6 +355,8 @@ void Writer::worker_states() {
     steps.row({name}, number(worker.stats.steps));
     tokens.row({name}, number(worker.stats.tokens));
     prefill.row({name}, number(worker.stats.prefill_tokens));
+    drafts.row({name}, number(worker.stats.draft_tokens));
+    accepted.row({name}, number(worker.stats.accepted_draft_tokens));
     preemptions.row({name}, number(worker.stats.preemptions));
     allocations.row({name}, number(worker.stats.allocations));
   }

@@ -461,6 +461,8 @@ void fields(V& v, Like<WorkerStats> auto& m) {
   v("step_ms", m.step_ms);
   v("prefill_tokens", m.prefill_tokens);
   v("preemptions", m.preemptions);
+  v("draft_tokens", m.draft_tokens);
+  v("accepted_draft_tokens", m.accepted_draft_tokens);
 }
 template <class V>
 void fields(V& v, Like<IngressHello> auto& m) {

@@ -421,10 +421,12 @@ struct WorkerStats {
   std::int32_t pages_used = 0;
   std::uint64_t steps = 0;
   std::uint64_t tokens = 0;
-  std::uint64_t prefill_tokens = 0;  // of prompts, and of what was committed before
-  std::uint64_t preemptions = 0;     // a sequence gave its pages back and begins again
-  std::uint64_t allocations = 0;     // device + engine allocations since start
-  double step_ms = 0;                // recent mean
+  std::uint64_t prefill_tokens = 0;         // of prompts, and of what was committed before
+  std::uint64_t preemptions = 0;            // a sequence gave its pages back and begins again
+  std::uint64_t draft_tokens = 0;           // guessed and computed
+  std::uint64_t accepted_draft_tokens = 0;  // and right
+  std::uint64_t allocations = 0;            // device + engine allocations since start
+  double step_ms = 0;                       // recent mean
 };
 
 // ---------------------------------------------------------------- ingress <-> daemon

@@ -199,6 +199,25 @@ TEST_F(Metrics, AreTrueAndAgreeWithStatus) {
                          "part=\"reserved\"}"));
 }
 
+// A text of one token all over: once it is seen, nearly every guess is right.
+TEST_F(Metrics, GuessesAreCounted) {
+  json body = completion(60);
+  body["logit_bias"] = {{"40", 100}};
+  ASSERT_EQ(post(house, body).status, 200);
+  const auto value = [](const Scrape& scrape, const char* name) {
+    return scrape.value("holdfast_worker_" + std::string(name) + "_total{worker=\"worker-0\"}");
+  };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  Scrape scrape = scrape_of(house);
+  while (value(scrape, "generated_tokens") < 60 && std::chrono::steady_clock::now() < until) {
+    scrape = scrape_of(house);
+  }
+  EXPECT_GT(value(scrape, "accepted_draft_tokens"), 30);
+  EXPECT_LT(value(scrape, "accepted_draft_tokens"), 60);
+  EXPECT_GE(value(scrape, "draft_tokens"), value(scrape, "accepted_draft_tokens"));
+  EXPECT_LT(value(scrape, "steps"), 40);
+}
+
 TEST_F(Metrics, HistogramsAreWellFormed) {
   some_load(house);
   const Scrape scrape = scrape_of(house);

@@ -35,6 +35,8 @@ void add_counts(engine::Usage& sum, const engine::Usage& u) {
   sum.tokens += u.tokens;
   sum.prefill_tokens += u.prefill_tokens;
   sum.preemptions += u.preemptions;
+  sum.drafts += u.drafts;
+  sum.drafts_right += u.drafts_right;
 }
 
 }  // namespace

@@ -325,6 +325,8 @@ void Link::send_stats() {
   stats.tokens = status.usage.tokens;
   stats.prefill_tokens = status.usage.prefill_tokens;
   stats.preemptions = status.usage.preemptions;
+  stats.draft_tokens = status.usage.drafts;
+  stats.accepted_draft_tokens = status.usage.drafts_right;
   stats.allocations = status.usage.allocations;
   stats.step_ms = status.step_ms;
   send(stats);
