@@ -11,7 +11,8 @@ constexpr std::int64_t kStep = 16;       // rows that kernels like together
 constexpr double kUneven = 1.4;          // what each waiting prompt allows, in steps without any
 constexpr std::int32_t kBehindMost = 2;  // of those that count
 constexpr double kOlder = 0.95;          // what a sample of more rows is worth after the next one
-constexpr double kAtFirstRows = 8;       // for how many what is taken at first counts
+constexpr double kUnused = 0.998;   // and after a step without: what was too dear is tried again
+constexpr double kAtFirstRows = 8;  // for how many what is taken at first counts
 
 void blend(double& known, double sample) {
   known = known < 0 ? sample : known + kNewest * (sample - known);
@@ -73,7 +74,9 @@ void Pace::learn(const Work& work, std::int64_t took_us) {
   if (tokens == 0) {
     const std::array<double, 2> shares = shares_of(work, took);
     for (const std::size_t kind : {0u, 1u}) {
-      if (work.decoding[kind] > 0) learn_decoding(kind, work.decoding[kind], shares[kind]);
+      if (work.decoding[kind] == 0) continue;
+      learn_decoding(kind, work.decoding[kind], shares[kind]);
+      more_[kind].fade(kUnused);
     }
     return;
   }
@@ -93,9 +96,10 @@ void Pace::learn_more(const Work& work, double took_us) {
     return learn_decoding(kind, work.decoding[kind], took_us / (1 + rows * row_share(kind == 1)));
   }
   More& more = more_[kind];
-  more.rows = kOlder * more.rows + rows;
+  more.fade(kOlder);
+  more.rows += rows;
   // One step that something else held up shall not count for hundreds.
-  more.steps = kOlder * more.steps + std::clamp(took_us / without - 1, 0.0, kRowMost * rows);
+  more.steps += std::clamp(took_us / without - 1, 0.0, kRowMost * rows);
 }
 
 double Pace::row_share(bool reads) const {

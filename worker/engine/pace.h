@@ -45,7 +45,7 @@ class Pace {
   static constexpr std::int64_t kLeast = 32;
   static constexpr std::int64_t kUnknown = 128;  // while nothing has been learned
   static constexpr double kRowAtFirst = 0.1;     // row_share(), of many rows a tenth of a step each
-  static constexpr double kRowLeast = 0.01, kRowMost = 0.35;
+  static constexpr double kRowLeast = 0.01, kRowMost = 1;  // computing alone costs as much
 
  private:
   double decode_us(std::size_t kind, std::int32_t rows) const;
@@ -60,6 +60,7 @@ class Pace {
   std::array<double, 2> token_us_ = {-1, -1};     // of a prompt; below 0: not known
   struct More {
     double rows = 0, steps = 0;  // so many cost so many steps; the latest count most
+    void fade(double left) { rows *= left, steps *= left; }
   };
   std::array<More, 2> more_;
 };
