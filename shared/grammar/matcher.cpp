@@ -63,10 +63,12 @@ bool Matcher::ends_within(TokenId id, std::int64_t n) {
   return bytes + 1 <= n;
 }
 
-/// The byte that every place reads and no other; -1: there is none.
+/// The byte that every place reads and no other; -1: there is none, or too much to look at.
 int Matcher::only_byte(const Places& places) const {
+  constexpr std::size_t kPlacesFew = 16;  // a step costs their square
   const Grammar& grammar = masks_->grammar();
   int only = -1;
+  if (places.size() > kPlacesFew) return only;
   for (const Place& place : places) {
     const int byte = grammar.states[place.state].only;
     if (byte < 0 || (only >= 0 && only != byte)) return -1;

@@ -32,7 +32,8 @@ class Matcher {
   /// Whether behind `id`, which may come next, the text can be complete and ended with at most `n`
   /// tokens. True is sure: each byte of the shortest way is a token of its own.
   bool ends_within(TokenId id, std::int64_t n);
-  /// What comes next whichever text it becomes, at most `most` bytes of it.
+  /// What comes next whichever text it becomes, at most `most` bytes of it; where the text may be
+  /// read in more than a few ways, perhaps less.
   std::string forced(std::size_t most);
   /// An end token was accepted.
   bool ended() const { return ended_; }
