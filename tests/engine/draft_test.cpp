@@ -141,6 +141,16 @@ TEST(Drafter, GuessesWhatIsForced) {
   EXPECT_EQ(guess(7, kCheap), (Tokens{48, 49, 91, 92, 93, 94}));
   EXPECT_EQ(guess(2, kCheap), (Tokens{48, 49, 91, 92}));
   EXPECT_EQ(guess(0, kCheap), Tokens{});
+  // Behind them goes on what did so before, if two tokens are the same there.
+  const Tokens again = {91, 92, 70, 71, 93, 72, 5};
+  const auto go_on = [&](const Tokens& known, std::int64_t most) {
+    const auto guessed = drafter.guess(again, 1, most, kCheap, known);
+    return Tokens(guessed.begin(), guessed.end());
+  };
+  EXPECT_EQ(go_on({91, 92}, 7), (Tokens{5, 91, 92, 70, 71, 93, 72, 5}));
+  EXPECT_EQ(go_on({91, 92}, 3), (Tokens{5, 91, 92, 70}));
+  EXPECT_EQ(go_on({93}, 7), (Tokens{5, 93}));
+  EXPECT_EQ(go_on({72, 5, 72}, 7), (Tokens{5, 72, 5, 72, 5, 72, 5, 72}));  // a circle
   for (int i = 0; i < 60; ++i) drafter.learn(1, 0);
   EXPECT_EQ(guess(7, {0.1, 1}), Tokens{}) << "the model writes it otherwise";
   EXPECT_EQ(guess_of(drafter, tokens, 7, {0.1, 1}).size(), 8u);

@@ -6,7 +6,8 @@ namespace holdfast::engine {
 
 namespace {
 
-constexpr std::size_t kSameMost = 32;  // more of them make a place no better
+constexpr std::size_t kSameMost = 32;         // more of them make a place no better
+constexpr std::size_t kSameBehindForced = 2;  // fewer say too little to go on behind forced ones
 /// How often a guess is right where nothing is known yet, and for how many it counts then.
 constexpr std::array<double, 8> kAtFirst = {0.25, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92, 0.75};
 constexpr double kAtFirstTried = 2;
@@ -70,26 +71,31 @@ std::int64_t Drafter::length_for(std::int64_t most, Price price) const {
 std::span<const Drafter::TokenId> Drafter::guess(std::span<const TokenId> tokens, std::size_t lead,
                                                  std::int64_t most, Price price,
                                                  std::span<const TokenId> forced) {
-  const Place place = forced.empty() ? earlier_place(tokens) : Place{};
-  if (!forced.empty()) most = std::min(most, static_cast<std::int64_t>(forced.size()));
-  if ((place.same == 0 && forced.empty()) || most <= 0) return {};
-  grade_ = forced.empty() ? grade_of(place.same) : kGrades - 1;
+  std::span<const TokenId> text = tokens;
+  if (!forced.empty()) {
+    text_.assign(tokens.begin(), tokens.end());
+    text_.insert(text_.end(), forced.begin(), forced.end());
+    text = text_;
+  }
+  const Place place = earlier_place(text);
+  const std::size_t known = forced.size();
+  if (place.same < (known > 0 ? kSameBehindForced : 1)) {
+    most = std::min(most, static_cast<std::int64_t>(known));
+  }
+  if (most <= 0) return {};
+  grade_ = known > 0 ? kGrades - 1 : grade_of(place.same);
   const auto n = static_cast<std::size_t>(length_for(most, price));
   if (n == 0) {
     records_[grade_].right *= kUnused;
     records_[grade_].tried *= kUnused;
     return {};
   }
-  const auto last = tokens.last(lead);
+  const auto last = tokens.last(lead), first = forced.first(std::min(n, known));
   buffer_.assign(last.begin(), last.end());
-  if (!forced.empty()) {
-    buffer_.insert(buffer_.end(), forced.begin(), forced.begin() + static_cast<std::ptrdiff_t>(n));
-    return buffer_;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
+  buffer_.insert(buffer_.end(), first.begin(), first.end());
+  for (std::size_t at = place.end; buffer_.size() < lead + n; ++at) {
     // Behind the end the guesses themselves go on: a text may turn in a circle.
-    const std::size_t at = place.end + i;
-    buffer_.push_back(at < tokens.size() ? tokens[at] : buffer_[at - tokens.size() + lead]);
+    buffer_.push_back(at < text.size() ? text[at] : buffer_[at - text.size() + lead + known]);
   }
   return buffer_;
 }

@@ -27,7 +27,7 @@ class Drafter {
   };
 
   /// The last `lead` (at least one) of `tokens` and at most `most` guesses behind them; empty if
-  /// there is no guess that is likely to pay. `forced`, if there are any, are what they are.
+  /// there is no guess that is likely to pay. `forced`, if there are any, are the first of them.
   /// Valid until the next call.
   std::span<const TokenId> guess(std::span<const TokenId> tokens, std::size_t lead,
                                  std::int64_t most, Price price,
@@ -50,6 +50,7 @@ class Drafter {
   std::array<Record, kGrades> records_;
   std::size_t grade_ = 0;  // of the last place
   std::vector<TokenId> buffer_;
+  std::vector<TokenId> text_;  // tokens and forced ones
 };
 
 }  // namespace holdfast::engine
