@@ -199,7 +199,7 @@ TEST_F(Metrics, AreTrueAndAgreeWithStatus) {
                          "part=\"reserved\"}"));
 }
 
-// A text of one token all over: once it is seen, nearly every guess is right.
+// A text of one token all over: guesses are right. How many there are depends on what they cost.
 TEST_F(Metrics, GuessesAreCounted) {
   json body = completion(60);
   body["logit_bias"] = {{"40", 100}};
@@ -212,10 +212,9 @@ TEST_F(Metrics, GuessesAreCounted) {
   while (value(scrape, "generated_tokens") < 60 && std::chrono::steady_clock::now() < until) {
     scrape = scrape_of(house);
   }
-  EXPECT_GT(value(scrape, "accepted_draft_tokens"), 30);
+  EXPECT_GT(value(scrape, "accepted_draft_tokens"), 0);
   EXPECT_LT(value(scrape, "accepted_draft_tokens"), 60);
   EXPECT_GE(value(scrape, "draft_tokens"), value(scrape, "accepted_draft_tokens"));
-  EXPECT_LT(value(scrape, "steps"), 40);
 }
 
 TEST_F(Metrics, HistogramsAreWellFormed) {

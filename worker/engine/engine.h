@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/clock.h"
 #include "shared/base/result.h"
 #include "shared/images/client.h"
 #include "shared/plan/family.h"
@@ -118,6 +119,7 @@ struct EngineOptions {
   std::function<void(double)> progress;
   images::Client* images = nullptr;  // keeps packed weights, outlives the engine; null: nobody
   std::string cache_dir;             // folder of kernels that were built for devices; empty: none
+  const Clock* clock = nullptr;      // that steps are timed by; null: the system's
 };
 
 /// The model's own options, as `models add --options JSON` gave them: {"prefix_cache": bool,

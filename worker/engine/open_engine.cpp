@@ -87,6 +87,7 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   c.prefix_cache = o.prefix_cache;
   c.assume_prompts = o.assume_prompts;
   if (o.drafts >= 0) c.drafts = o.drafts;
+  if (o.clock != nullptr) c.clock = o.clock;
   c.logit_rows = std::max(o.logit_rows, c.slots);
   c.width = shape.width;
   c.causal = shape.causal;
