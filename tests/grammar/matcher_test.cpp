@@ -6,6 +6,7 @@
 // forced with every byte tried, one after the other.
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <random>
 
@@ -139,6 +140,17 @@ TEST(Matcher, SaysWhatComesNextInAnyCase) {
   Matcher two_ways(masks_of(
       compile_gbnf("root ::= a | b\na ::= \"xyz\"\nb ::= \"xy\" [0-9]").value(), byte_table()));
   EXPECT_EQ(two_ways.forced(64), "xy");
+}
+
+// Each look comes to a call, which opens a frame.
+TEST(Matcher, LooksForWhatIsForcedWithoutLeavingAnything) {
+  const auto grammar =
+      compile_gbnf("root ::= \"ab\" r \"cd\"\nr ::= \"(\" r \")\" | \"x\"").value();
+  Matcher matcher(masks_of(grammar, byte_table()));
+  EXPECT_EQ(matcher.forced(64), "ab");
+  const std::size_t heap = mallinfo2().uordblks;
+  for (int i = 0; i < 10'000; ++i) EXPECT_EQ(matcher.forced(64), "ab");
+  EXPECT_LT(mallinfo2().uordblks, heap + 10'000);
 }
 
 TEST(TokenTable, SplitsIntoTheLongestTokens) {

@@ -8,12 +8,9 @@ namespace {
 
 constexpr std::size_t kSameMost = 32;         // more of them make a place no better
 constexpr std::size_t kSameBehindForced = 2;  // fewer say too little to go on behind forced ones
-/// How often a guess is right where nothing is known yet, and for how many it counts then.
-constexpr std::array<double, 8> kAtFirst = {0.25, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92, 0.75};
-constexpr double kAtFirstTried = 2;
-constexpr double kOlder = 0.97;    // what a record is worth after the next one
-constexpr double kUnused = 0.995;  // and after a step in which it was too bad to be used
-constexpr double kGain = 1.005;    // a guess that promises less is none
+constexpr double kOlder = 0.97;               // what a record is worth after the next one
+constexpr double kUnused = 0.995;             // and after a step in which it was too bad to be used
+constexpr double kGain = 1.005;               // a guess that promises less is none
 /// As many rows with the last token's as kernels take in whole tiles.
 constexpr std::array<std::int64_t, 3> kLengths = {1, 3, 7};
 
@@ -47,6 +44,9 @@ std::size_t Drafter::grade_of(std::size_t same) {
 
 /// That a token is right behind right ones.
 double Drafter::likelihood() const {
+  // Where nothing is known yet, and for how many tokens that counts.
+  constexpr std::array<double, kGrades> kAtFirst = {0.25, 0.40, 0.55, 0.65, 0.75, 0.85, 0.92, 0.75};
+  constexpr double kAtFirstTried = 2;
   const Record& record = records_[grade_];
   return (record.right + kAtFirstTried * kAtFirst[grade_]) / (record.tried + kAtFirstTried);
 }

@@ -448,7 +448,7 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
   if (slot.pooler) return advance_embedding(slot, segment, first);
   if (slot.probe) return advance_probe(slot, segment, row_at(rows, row).at);
   keep_prefix(slot);
-  if (planned.keeps) keep_state(planned);
+  if (planned.keeps()) keep_state(planned);
   if (config_.recurrent) forget_marks(slot);
   if (slot.scores) return advance_scores(slot, segment, first);
   if (slot.pending() == 0) sample_row(planned, rows, row);

@@ -168,10 +168,11 @@ class ModelEngine final : public Engine {
     backend::Segment segment;
     bool scores = false;        // its prompt is being scored
     std::int32_t drafts = 0;    // last tokens of the segment that are guesses
-    bool keeps = false;         // a state is kept for the cache
     bool trails = false;        // the state that is kept is behind generated tokens
     LogitRow picked_from = {};  // the row behind which `picked` was picked ahead
     std::optional<TokenId> picked = std::nullopt;
+
+    bool keeps() const { return segment.keep > 0 && drafts == 0; }  // a state, for the cache
   };
 
   Slot* find(SequenceKey key);

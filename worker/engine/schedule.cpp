@@ -195,13 +195,12 @@ void ModelEngine::plan_keeping(Planned& planned) {
   if (planned.trails && slot.trail >= 0) s.keep_as = cache_.take_state_of(slot.trail);
   if (planned.trails) slot.trail = -1;
   if (s.keep_as < 0) s.keep_as = cache_.take_state();
-  planned.keeps = s.keep_as >= 0;
-  if (planned.keeps) s.keep = static_cast<std::int32_t>(at - s.start);
+  if (s.keep_as >= 0) s.keep = static_cast<std::int32_t>(at - s.start);
 }
 
 /// Of a segment that came to nothing.
 void ModelEngine::drop_keeping(const Planned& planned) {
-  if (planned.keeps) cache_.drop_state(planned.segment.keep_as);
+  if (planned.keeps()) cache_.drop_state(planned.segment.keep_as);
 }
 
 /// Behind its segment: the state that was kept is that behind a page, which the cache knows by now.
