@@ -578,12 +578,13 @@ TEST(Engine, AThousandRequestsLeaveNoMemoryBehind) {
   EXPECT_EQ(left, 0);
 }
 
-// What the library keeps for threads that come and go changes by a kilobyte. The least piece of
-// heap is 32 bytes.
+// What the library keeps for threads that come and go changes by a kilobyte, up and down. Whatever
+// leaves something does so every time, and the least piece of heap is 32 bytes.
 TEST(Engine, AThousandRequestsSampledByThreadsLeaveNoMemoryBehind) {
   Requests requests(3);
-  requests.left_by_a_thousand();
-  EXPECT_LT(requests.left_by_a_thousand(), 8'000);
+  std::int64_t left = requests.left_by_a_thousand();
+  for (int i = 0; i < 5 && left >= 1'000; ++i) left = requests.left_by_a_thousand();
+  EXPECT_LT(left, 1'000);
 }
 
 TEST(Engine, LogprobsComeWithEachToken) {
