@@ -140,7 +140,8 @@ std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::Prom
   };
   for (const wire::TokenId id : scores.ids) {
     const auto piece = scores.pieces.find(id);
-    std::string_view bytes = piece == scores.pieces.end() ? "" : piece->second.bytes;
+    std::string_view bytes;
+    if (piece != scores.pieces.end()) bytes = piece->second.bytes;
     // SentencePiece puts a space in front of a text.
     if (bytes.starts_with(' ') && !text.substr(at).starts_with(bytes)) bytes.remove_prefix(1);
     const bool whole = text.substr(at).starts_with(bytes);
