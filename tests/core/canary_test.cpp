@@ -12,7 +12,6 @@ namespace holdfast::core {
 namespace {
 
 constexpr PeerId kW1 = 101;
-constexpr PeerId kW2 = 102;
 
 // ---- verdicts
 

@@ -10,8 +10,6 @@
 namespace holdfast::core {
 namespace {
 
-constexpr PeerId kW1 = 101;
-
 struct GoldenTest : testing::Test {
   Bench bench;
   void SetUp() override {
