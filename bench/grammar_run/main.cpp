@@ -1,4 +1,4 @@
-// What structured output costs: bench_grammar_masks VOCAB.gguf. Compiles some schemas, walks one
+// bench/grammar: what structured output costs. Compiles some schemas, walks one
 // fixed document through each, and prints the time of a mask and of accepting a token: first with
 // no masks known, then with all of them, as every later request with the same schema has it.
 
@@ -116,6 +116,6 @@ int run(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return std::printf("usage: bench_grammar_masks VOCAB.gguf\n"), 2;
+  if (argc != 2) return std::printf("usage: holdfast-bench-grammar VOCAB.gguf\n"), 2;
   return run(argv[1]);
 }
