@@ -228,6 +228,17 @@ TEST(Embedding, EncodersMakeNoTextAndOthersRefuseWhatCannotFit) {
   EXPECT_EQ(open_fake_engine("{}", {}).value()->add_embedding({}).error().code, Errc::kUnsupported);
 }
 
+TEST(Embedding, ATextThatNeedsMorePagesThanThereAreIsRefused) {
+  ModelEngineConfig config = test_config();
+  config.pages = 2;
+  TestEngine t(config);
+  const auto refused = t.engine->add_embedding(spec_of(1, tokens_of(129), Pooling::kMean));
+  EXPECT_EQ(refused.error().code, Errc::kMemoryExhausted);
+  EXPECT_NE(refused.error().what.find("needs 3 KV pages, the pool has 2"), std::string::npos);
+  ASSERT_TRUE(t.engine->add_embedding(spec_of(1, tokens_of(128), Pooling::kMean)).has_value());
+  EXPECT_EQ(result_of(*t.engine, 1).finish, wire::FinishReason::kStop);
+}
+
 TEST(Embedding, APreemptedTextBeginsAgain) {
   ModelEngineConfig config = test_config();
   config.pages = 5;

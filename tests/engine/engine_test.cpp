@@ -8,6 +8,8 @@
 
 #include <malloc.h>
 
+#include <cmath>
+
 #include "tests/engine/hash_executor.h"
 
 namespace holdfast::engine {
@@ -390,6 +392,38 @@ TEST(Engine, EndsAreTyped) {
   config.pages = 2;
   TestEngine small(config);
   EXPECT_EQ(small.engine->add(spec).error().code, Errc::kMemoryExhausted);
+}
+
+TEST(Engine, WhatIsOutOfRangeIsNamed) {
+  using Change = void (*)(SequenceSpec&);
+  const std::pair<const char*, Change> changes[] = {
+      {"temperature", [](SequenceSpec& s) { s.sampling.temperature = -1; }},
+      {"temperature", [](SequenceSpec& s) { s.sampling.temperature = std::nanf(""); }},
+      {"top_k", [](SequenceSpec& s) { s.sampling.top_k = -1; }},
+      {"top_p", [](SequenceSpec& s) { s.sampling.top_p = -0.1F; }},
+      {"min_p", [](SequenceSpec& s) { s.sampling.min_p = 1.1F; }},
+      {"min_tokens", [](SequenceSpec& s) { s.sampling.min_tokens = -1; }},
+      {"logprobs", [](SequenceSpec& s) { s.sampling.logprobs = -2; }},
+      {"logprobs", [](SequenceSpec& s) { s.sampling.logprobs = 1001; }},
+      {"prompt_logprobs", [](SequenceSpec& s) { s.sampling.prompt_logprobs = -2; }},
+      {"prompt_logprobs", [](SequenceSpec& s) { s.sampling.prompt_logprobs = 1001; }},
+      {"repetition_penalty", [](SequenceSpec& s) { s.sampling.repetition_penalty = 0; }},
+      {"presence_penalty", [](SequenceSpec& s) { s.sampling.presence_penalty = 101; }},
+      {"frequency_penalty", [](SequenceSpec& s) { s.sampling.frequency_penalty = -101; }},
+      {"max_tokens", [](SequenceSpec& s) { s.max_tokens = -1; }},
+      {"choice", [](SequenceSpec& s) { s.choice = -1; }},
+      {"committed", [](SequenceSpec& s) { s.max_tokens = 3, s.committed = {4, 5, 6, 7}; }},
+      {"committed", [](SequenceSpec& s) { s.committed = {97}; }}};
+  TestEngine t;
+  for (const auto& [name, change] : changes) {
+    SequenceSpec spec = varied_spec(1, 1);
+    change(spec);
+    const auto refused = t.engine->add(spec);
+    ASSERT_FALSE(refused.has_value()) << name;
+    EXPECT_EQ(refused.error().code, Errc::kInvalidRequest) << name;
+    EXPECT_NE(refused.error().what.find(name), std::string::npos) << refused.error().what;
+  }
+  EXPECT_TRUE(t.engine->idle());
 }
 
 TEST(Engine, StopsWithoutTokenizerAreRefused) {

@@ -57,6 +57,26 @@ void expect_of_grammar(const SequenceSpec& spec, const Outcome& out) {
   EXPECT_EQ(matcher.ended(), out.finish == FinishReason::kStop) << text_of(out.ids);
 }
 
+// Each letter may be read in more ways than the one before.
+TEST(EngineGrammar, ATextOfTooManyWaysEndsItsSequenceAlone) {
+  SequenceSpec spec = make_spec(1, 0);
+  spec.sampling.extra = grammar::extra_of(
+      grammar::GrammarRequest{"gbnf", "root ::= \"a\" root? root? root? root? root? root? root?"});
+  spec.sampling.min_tokens = spec.max_tokens = 300;
+  const SequenceSpec beside = make_spec(2, 1);
+  const Outcome alone = run_alone(beside);
+  TestEngine t;
+  ASSERT_TRUE(t.engine->add(spec).has_value());
+  ASSERT_TRUE(t.engine->add(beside).has_value());
+  std::vector<Outcome> out(2);
+  while (!t.engine->idle()) gather(t.engine->step(), 1, out);
+  EXPECT_EQ(out[0].finish, FinishReason::kError);
+  EXPECT_EQ(out[0].error, Errc::kUnsupported);
+  EXPECT_GT(out[0].ids.size(), 20u);
+  EXPECT_EQ(text_of(out[0].ids), std::string(out[0].ids.size(), 'a'));
+  EXPECT_EQ(out[1], alone);
+}
+
 TEST(EngineGrammar, TextsAreOfTheirGrammar) {
   int stopped = 0;
   for (std::size_t n = 0; n < 40; ++n) {

@@ -73,6 +73,12 @@ TEST(Logits, Refusals) {
   EXPECT_EQ(compute_logits(*t.engine, tokens, {1}, {65, 0, false}).error().code,
             Errc::kInvalidRequest);
   EXPECT_TRUE(t.engine->idle());
+  ModelEngineConfig few = test_config();
+  few.pages = 2;
+  TestEngine small(few);
+  const auto refused = compute_logits(*small.engine, tokens_of(129), {1}, {});
+  EXPECT_EQ(refused.error().code, Errc::kMemoryExhausted);
+  EXPECT_NE(refused.error().what.find("needs 3 KV pages, the pool has 2"), std::string::npos);
   auto fake = open_fake_engine("{}", {}).value();
   EXPECT_EQ(compute_logits(*fake, tokens, {1}, {}).error().code, Errc::kUnsupported);
 }

@@ -11,6 +11,7 @@
 #include "tests/engine/hash_executor.h"
 #include "worker/engine/banned.h"
 #include "worker/engine/philox.h"
+#include "worker/model/exact_math.h"
 
 namespace holdfast::engine {
 namespace {
@@ -189,6 +190,90 @@ TEST(Sampling, EachStepDoesWhatItsDefinitionSays) {
     different += sampler.pick({row.data()}, in) != wanted;
   }
   EXPECT_LE(different, kTries / 500);  // floats at the edge of a cut
+}
+
+/// A row of which the ids up to 1501 have `edge` of the weight 1 / (1 - edge) that 2500 completes,
+/// but for `off`. Of all others the weight is 0.
+std::vector<float> row_with_edge(double edge, double off) {
+  std::vector<float> row(3000, -1e4F);
+  const double wanted = edge / (1 - edge);
+  row[2500] = 0;
+  row[1500] = static_cast<float>(std::log(wanted * (1 - 2e-6)));
+  float have = 0;
+  model::exact_exp_array(&row[1500], 0, 1, &have, 1);
+  row[1501] = static_cast<float>(std::log(wanted - static_cast<double>(have) + off));
+  return row;
+}
+
+// Sums of parts do not tell what is picked this close to the edge of a token's share.
+TEST(Sampling, ADrawBesideAnEdgeFallsOnItsSide) {
+  Sampler sampler(3000, {});
+  wire::Sampling s;
+  SampleInput in;
+  in.sampling = &s;
+  int edges = 0;
+  for (s.seed = 1; s.seed < 60; ++s.seed) {
+    const double unit = random_unit(s.seed, 0, 0, RandomPurpose::kSample);
+    if (unit > 0.45 || unit < 0.05) continue;
+    for (const double off : {1e-9, 1e-11, 1e-12}) {
+      EXPECT_EQ(sampler.pick({row_with_edge(unit, off).data()}, in), 1501) << s.seed << " " << off;
+      EXPECT_EQ(sampler.pick({row_with_edge(unit, -off).data()}, in), 2500) << s.seed << " " << off;
+    }
+    ++edges;
+  }
+  EXPECT_GT(edges, 15);
+}
+
+TEST(Sampling, WhereAMaskLeavesNothingTheTextEndsIfItCan) {
+  const std::vector<float> row(97, 1.0F);
+  const std::vector<std::uint64_t> nothing(2, 0);
+  wire::Sampling s;
+  SampleInput in;
+  in.sampling = &s;
+  in.mask = nothing;
+  EXPECT_EQ(Sampler(97, {3}).pick({row.data()}, in), 3);
+  EXPECT_EQ(Sampler(97, {}).pick({row.data()}, in), std::nullopt);
+}
+
+TEST(Sampling, PenaltiesNeedNoOtherSettings) {
+  std::vector<float> row(97, 0.0F);
+  row[7] = 4, row[8] = 3, row[9] = 2;
+  const std::vector<TokenId> tokens = {8, 7, 7};
+  wire::Sampling s;
+  s.temperature = 0;
+  SampleInput in;
+  in.sampling = &s;
+  in.tokens = tokens.data();
+  in.prompt_n = 1, in.generated_n = 2;
+  Sampler sampler(97, {});
+  EXPECT_EQ(sampler.pick({row.data()}, in), 7);
+  s.frequency_penalty = 0.9F;  // twice for 7
+  EXPECT_EQ(sampler.pick({row.data()}, in), 8);
+  s.frequency_penalty = 0, s.presence_penalty = 1.5F;  // once
+  EXPECT_EQ(sampler.pick({row.data()}, in), 8);
+  s.presence_penalty = 0.9F;
+  EXPECT_EQ(sampler.pick({row.data()}, in), 7);
+  s.presence_penalty = 0, s.repetition_penalty = 1.6F;  // of the prompt's 8 too
+  EXPECT_EQ(sampler.pick({row.data()}, in), 7);
+  s.repetition_penalty = 2.5F;
+  EXPECT_EQ(sampler.pick({row.data()}, in), 9);
+}
+
+TEST(Sampling, ATemperatureOfNearlyNothingIsNone) {
+  std::mt19937 random(4);
+  Sampler sampler(97, {});
+  const SamplingExtra extra = extra_of("{\"typical_p\":0.9}");
+  for (int i = 0; i < 50; ++i) {
+    const std::vector<float> row = drawn_row(random);
+    wire::Sampling s = drawn_sampling(random);
+    s.temperature = 1e-7F;
+    SampleInput in;
+    in.sampling = &s;
+    in.extra = &extra;
+    in.generated_n = i;
+    EXPECT_EQ(sampler.pick({row.data()}, in),
+              std::max_element(row.begin(), row.end()) - row.begin());
+  }
 }
 
 TEST(Sampling, MirostatKeepsItsSurprise) {
