@@ -485,6 +485,27 @@ TEST(Engine, ALostDeviceEndsAllAtOnceAndIsNotAskedAgain) {
   EXPECT_EQ(t.log->calls.size(), calls + 1);
 }
 
+// A forward of all failed for its numbers; then each goes alone, or its state is made again for that.
+TEST(Engine, ADeviceIsLostWhileSequencesGoAlone) {
+  for (const bool recurrent : {false, true}) {
+    auto specs = varied(4, 300);
+    TestEngine t(recurrent ? recurrent_config() : test_config());
+    t.log->then = Errc::kModelFailed;
+    for (const auto& s : specs) ASSERT_TRUE(t.engine->add(s).has_value());
+    for (int step = 0; step < 3; ++step) t.engine->step();
+    std::ptrdiff_t ended = 0;
+    std::size_t calls = 0;
+    for (TokenId id = 0; id < 97 && ended == 0; ++id) {
+      t.log->error_after = id;
+      calls = t.log->calls.size();
+      ended = lost(t.engine->step());
+    }
+    EXPECT_EQ(ended, 4) << recurrent;
+    EXPECT_EQ(t.log->calls.size(), calls + 2) << "all, and the first alone";
+    EXPECT_TRUE(t.engine->idle()) << recurrent;
+  }
+}
+
 // The same, where the rows of a prompt's scores are what fails.
 TEST(Engine, ALostDeviceEndsAllInTheMiddleOfScores) {
   TestEngine t;

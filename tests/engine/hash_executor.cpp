@@ -36,6 +36,7 @@ class HashExecutor final : public backend::Executor {
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
     check(segments);
+    if (failed_ && log_->then) return Error{*log_->then, "forward: and again"};
     last_ = segments;
     for (const backend::Segment& s : segments) {
       for (std::int32_t i = 0; i < s.n; ++i) {
@@ -53,6 +54,7 @@ class HashExecutor final : public backend::Executor {
     for (const backend::Segment& s : segments) {
       const TokenId* wanted = s.tokens + s.n - s.n_logits;
       if (std::find(wanted, s.tokens + s.n, log_->error_after) != s.tokens + s.n) {
+        failed_ = true;
         return Error{log_->error, "forward: segment is not finite"};
       }
       for (std::int64_t p = s.start + s.n - s.n_logits; p < s.start + s.n; ++p) {
@@ -249,6 +251,7 @@ class HashExecutor final : public backend::Executor {
   std::vector<State> states_;                                  // empty: layers carry none
   std::map<std::int32_t, std::vector<std::uint64_t>> passed_;  // by state, of the last forward
   std::vector<float> logits_;
+  bool failed_ = false;
   std::vector<float> maxima_;                      // of its rows
   std::vector<TokenId> best_;                      // by row; -1: all of it was wanted
   std::vector<std::vector<backend::Ranked>> top_;  // by row; empty: it was not wanted

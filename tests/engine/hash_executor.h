@@ -3,6 +3,7 @@
 // through the page table that the engine hands it, and a tokenizer of single letters.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct HashLog {
   std::int64_t period = 0;          // > 0: mostly the token so many places back comes again
   TokenId error_after = -1;         // forward fails where the logits behind this one are wanted
   Errc error = Errc::kNumericsNan;  // so
+  std::optional<Errc> then;         // and so does every forward behind one that failed
   bool gives_best = false;
   std::int32_t top_most = 0;
   bool tells_maxima = false;
