@@ -18,14 +18,15 @@ namespace holdfast::bench {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: holdfast-bench-drafts [--half FILE]… [--edit OLD:NEW]… [--schema FILE --answer FILE…]\n"
-    "                             [--costs C,C,C,C,C,C,C] [--model GGUF] [--json] [--record FILE]\n"
-    "Replays texts as if a model wrote them, with the engine's own guesses, and says how many times\n"
-    "as fast that is as without guesses. No model runs: of --model (the demo model) the vocabulary\n"
-    "is taken. --half: the second half of a file behind its first. --edit: a file behind its old\n"
-    "version. --answer: an answer that follows the JSON schema, behind nothing. --costs: what a step\n"
-    "with 1 to 7 guesses takes, as multiples of one without (those of the 0.5B shape, Q4_K_M, on two\n"
-    "cores of a Zen 4).\n";
+    "usage: holdfast-bench-drafts [--half FILE]… [--edit OLD:NEW]…\n"
+    "                             [--schema FILE --answer FILE…] [--costs C,C,C,C,C,C,C]\n"
+    "                             [--model GGUF] [--json] [--record FILE]\n"
+    "Replays texts as if a model wrote them, with the engine's own guesses, and says how many\n"
+    "times as fast that is as without guesses. No model runs: of --model (the demo model) the\n"
+    "vocabulary is taken. --half: the second half of a file behind its first. --edit: a file\n"
+    "behind its old version. --answer: an answer that follows the JSON schema, behind nothing.\n"
+    "--costs: what a step with 1 to 7 guesses takes, as multiples of one without (those of the\n"
+    "0.5B shape, Q4_K_M, on two cores of a Zen 4).\n";
 
 struct Wish {
   std::vector<std::string> halves, edits, answers;

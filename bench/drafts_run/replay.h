@@ -17,8 +17,8 @@ constexpr std::size_t kGuessesMost = 7;  // of a step; as the engine's default
 using StepCosts = std::array<double, kGuessesMost + 1>;
 
 struct ReplayText {
-  std::vector<std::int32_t> before;  // the prompt
-  std::vector<std::int32_t> tokens;  // what was written, at least two
+  std::vector<std::int32_t> before;            // the prompt
+  std::vector<std::int32_t> tokens;            // what was written, at least two
   std::shared_ptr<grammar::TokenMasks> masks;  // of the grammar that it follows; may be null
 };
 

@@ -46,6 +46,10 @@ struct Writer {
     for (const auto& [name, stats] : machine.stats().models) models.add(name);
     for (const auto& [name, model] : machine.models()) models.add(name);
     for (const auto& [name, own] : machine.config().tenants) tenants.add(name);
+    // A child keeps its name while it is dead, or its counts would begin anew.
+    for (const ProcessFacts::Child& child : facts.children) {
+      if (child.role == "worker") workers.add(child.name);
+    }
     for (const auto& [peer, worker] : machine.workers()) workers.add(worker.hello.worker_key);
   }
 
