@@ -92,11 +92,8 @@ void CborWriter::put_double(double v) {
 }
 
 void CborWriter::put_text(std::string_view v) {
-  if (is_ascii(v) || is_valid_utf8(v)) {
-    put_key(v);
-  } else {
-    put_key(replace_invalid(v));
-  }
+  if (!is_ascii(v) && !is_valid_utf8(v)) return put_key(replace_invalid(v));
+  put_key(v);
 }
 
 bool CborReader::take(std::uint64_t n, std::string_view& v) {
@@ -125,7 +122,8 @@ bool CborReader::read_head(unsigned& major, unsigned& info, std::uint64_t& v) {
 bool CborReader::read_uint(std::uint64_t& v) {
   unsigned major = 0, info = 0;
   if (!read_head(major, info, v)) return false;
-  return major == 0 || fail("expected an unsigned integer");
+  if (major != 0) return fail("expected an unsigned integer");
+  return true;
 }
 
 bool CborReader::read_int(std::int64_t& v) {
@@ -164,7 +162,8 @@ bool CborReader::read_double(double& v) {
   } else {
     return fail("expected a number");
   }
-  return std::isfinite(v) || fail("a number that is not finite");
+  if (!std::isfinite(v)) return fail("a number that is not finite");
+  return true;
 }
 
 bool CborReader::read_blob(std::string_view& v) {
@@ -185,21 +184,24 @@ bool CborReader::read_key(std::string_view& v) {
 
 bool CborReader::read_text(std::string_view& v) {
   if (!read_key(v)) return false;
-  return is_ascii(v) || is_valid_utf8(v) || fail("text that is not UTF-8");
+  if (!is_ascii(v) && !is_valid_utf8(v)) return fail("text that is not UTF-8");
+  return true;
 }
 
 bool CborReader::read_array(std::uint64_t& n) {
   unsigned major = 0, info = 0;
   if (!read_head(major, info, n)) return false;
   if (major != 4) return fail("expected an array");
-  return n <= remaining() || fail("an array longer than the message");
+  if (n > remaining()) return fail("an array longer than the message");
+  return true;
 }
 
 bool CborReader::read_map(std::uint64_t& n) {
   unsigned major = 0, info = 0;
   if (!read_head(major, info, n)) return false;
   if (major != 5) return fail("expected a map");
-  return n <= remaining() / 2 || fail("a map longer than the message");
+  if (n > remaining() / 2) return fail("a map longer than the message");
+  return true;
 }
 
 bool CborReader::take_null() {
@@ -231,7 +233,8 @@ bool CborReader::skip(int depth) {
       }
       return true;
     case 7:
-      return (info >= 20 && info <= 23) || info >= 25 || fail("an unknown simple value");
+      if (info < 20 || info == 24) return fail("an unknown simple value");
+      return true;
     default:
       return fail("a CBOR tag");
   }

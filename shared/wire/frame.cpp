@@ -28,6 +28,10 @@ template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 template <class T>
 constexpr bool kIsNumber = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+template <class T>
+constexpr bool kCanBeEmpty = IsVector<T>::value || std::is_same_v<T, std::string>;
+template <class T>
+constexpr bool kIsText = std::is_same_v<T, Errc> || std::is_same_v<T, std::string>;
 
 // ---------------------------------------------------------------- writing
 
@@ -37,7 +41,7 @@ template <class T>
 bool is_written(const T& value) {
   if constexpr (IsOptional<T>::value) {
     return value.has_value();
-  } else if constexpr (IsVector<T>::value || std::is_same_v<T, std::string>) {
+  } else if constexpr (kCanBeEmpty<T>) {
     return !value.empty();
   } else {
     return true;
@@ -174,15 +178,17 @@ bool read_integer(CborReader& in, T& value) {
   if constexpr (std::is_unsigned_v<T>) {
     std::uint64_t wide = 0;
     if (!in.read_uint(wide)) return false;
+    if (wide > std::numeric_limits<T>::max()) return in.fail("an integer out of range");
     value = static_cast<T>(wide);
-    return wide <= std::numeric_limits<T>::max() || in.fail("an integer out of range");
   } else {
     std::int64_t wide = 0;
     if (!in.read_int(wide)) return false;
+    if (wide < std::numeric_limits<T>::min() || wide > std::numeric_limits<T>::max()) {
+      return in.fail("an integer out of range");
+    }
     value = static_cast<T>(wide);
-    return (wide >= std::numeric_limits<T>::min() && wide <= std::numeric_limits<T>::max()) ||
-           in.fail("an integer out of range");
   }
+  return true;
 }
 
 template <class T>
@@ -247,14 +253,14 @@ struct TypeEntry {
   bool (*read)(CborReader&, Message&);
 };
 
-template <std::size_t... I>
-constexpr auto make_type_table(std::index_sequence<I...>) {
-  return std::array<TypeEntry, sizeof...(I)>{
-      TypeEntry{MessageType<std::variant_alternative_t<I, Message>>::kNumber,
-                MessageType<std::variant_alternative_t<I, Message>>::kName,
-                &read_message<std::variant_alternative_t<I, Message>>}...};
-}
-constexpr auto kTypes = make_type_table(std::make_index_sequence<std::variant_size_v<Message>>());
+template <class T>
+struct TypeTable;
+template <class... T>
+struct TypeTable<std::variant<T...>> {
+  static constexpr std::array<TypeEntry, sizeof...(T)> kEntries{
+      TypeEntry{MessageType<T>::kNumber, MessageType<T>::kName, &read_message<T>}...};
+};
+constexpr const auto& kTypes = TypeTable<Message>::kEntries;
 
 void put_little_endian(char* at, std::uint64_t v, int bytes) {
   for (int i = 0; i < bytes; ++i) at[i] = static_cast<char>(v >> (8 * i));
@@ -308,7 +314,7 @@ struct CheckFields {
   }
   template <class T>
   void operator()(std::string_view name, const T& value) {
-    if constexpr (std::is_same_v<T, Errc> || std::is_same_v<T, std::string>) {
+    if constexpr (kIsText<T>) {
       return;
     } else if constexpr (std::is_enum_v<T>) {
       if (value > EnumMax<T>::value) fail_at(name);

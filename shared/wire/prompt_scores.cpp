@@ -59,11 +59,11 @@ bool decode_scores(std::string_view in, PromptScores& s) {
   s.ids.resize(tokens);
   s.scores.resize(tokens - 1);
   s.alternatives.resize((tokens - 1) * top);
-  bool whole = take(in, s.ids.data(), tokens);
-  for (std::size_t i = 0; whole && i + 1 < tokens; ++i) {
-    whole = take(in, &s.scores[i], 1) && take(in, s.alternatives.data() + i * top, top);
+  CHECK(take(in, s.ids.data(), tokens));  // the counts fit what is there
+  for (std::size_t i = 0; i + 1 < tokens; ++i) {
+    CHECK(take(in, &s.scores[i], 1) && take(in, s.alternatives.data() + i * top, top));
   }
-  return whole;
+  return true;
 }
 
 std::string encode_pieces(const std::map<TokenId, PromptScores::Piece>& pieces) {

@@ -77,6 +77,85 @@ TEST(Codec, ValuesArriveAsTheyWere) {
   EXPECT_EQ(got.state, d.state);
 }
 
+TEST(Codec, ASubmitIsTheSameBytesWithAndWithoutAMessageAroundIt) {
+  Random random(5);
+  for (int i = 0; i < 200; ++i) {
+    const Message message = random_message(0, random);
+    const auto& submit = std::get<Submit>(message);
+    ASSERT_EQ(encode(submit), encode(message));
+  }
+  Submit submit;  // of the three ways to give a prompt each at least once, and none
+  submit.prompts.resize(4);
+  submit.prompts[0].text = "once";
+  submit.prompts[1].ids = {1, 2, 70'000};
+  submit.prompts[2].messages_json = "{}";
+  const Result<Message> back = decode(encode(submit));
+  ASSERT_TRUE(back.has_value()) << back.error().what;
+  const auto& got = std::get<Submit>(back.value()).prompts;
+  ASSERT_EQ(got.size(), 4u);
+  EXPECT_EQ(got[0].text, "once");
+  EXPECT_EQ(got[1].ids, (std::vector<TokenId>{1, 2, 70'000}));
+  EXPECT_EQ(got[1].text, std::nullopt);
+  EXPECT_EQ(got[2].messages_json, "{}");
+  EXPECT_EQ(got[3].ids, std::nullopt);
+}
+
+// What the sender is told before it sends must be what the receiver would say.
+TEST(Codec, WhatAReaderWouldRefuseIsFoundBeforeItIsSent) {
+  Random random(6);
+  for (int i = 0; i < 200; ++i) {
+    const Message message = random_message(0, random);
+    const auto checked = check_encodable(std::get<Submit>(message));
+    ASSERT_TRUE(checked.has_value()) << checked.error().what;
+  }
+  const auto expect_found = [](const Submit& submit, const std::string& field) {
+    const auto checked = check_encodable(submit);
+    ASSERT_FALSE(checked.has_value()) << field;
+    EXPECT_EQ(checked.error().code, Errc::kInvalidRequest);
+    EXPECT_EQ(checked.error().what.find("message: " + field + ": "), 0u) << checked.error().what;
+    EXPECT_FALSE(decode(encode(submit)).has_value()) << field;
+  };
+  Submit limits;
+  limits.max_tokens = INT64_MIN;
+  limits.stops.resize(65'536);
+  limits.priority = PriorityClass::kBatch;
+  EXPECT_TRUE(check_encodable(limits).has_value());
+  EXPECT_TRUE(decode(encode(limits)).has_value());
+  Submit wrong = limits;
+  wrong.stops.emplace_back();
+  expect_found(wrong, "stops");
+  wrong = limits;
+  wrong.priority = static_cast<PriorityClass>(3);
+  expect_found(wrong, "priority");
+  wrong = limits;
+  wrong.sampling.top_p = HUGE_VALF;
+  expect_found(wrong, "top_p");
+  wrong.sampling.temperature = NAN;  // of several the first is named
+  expect_found(wrong, "temperature");
+}
+
+TEST(Codec, StatesAndReasonsHaveNames) {
+  using enum RequestState;
+  const std::pair<RequestState, std::string_view> kStates[] = {
+      {kQueued, "queued"},          {kRunning, "running"},     {kSucceeded, "succeeded"},
+      {kFailed, "failed"},          {kCancelled, "cancelled"}, {kExpired, "expired"},
+      {kQuarantined, "quarantined"}};
+  for (const auto& [state, name] : kStates) {
+    EXPECT_EQ(state_name(state), name);
+    EXPECT_EQ(is_terminal(state), state != kQueued && state != kRunning && state != kQuarantined)
+        << name;
+  }
+  const std::pair<FinishReason, std::string_view> kReasons[] = {
+      {FinishReason::kNone, "none"},     {FinishReason::kStop, "stop"},
+      {FinishReason::kLength, "length"}, {FinishReason::kCancelled, "cancelled"},
+      {FinishReason::kError, "error"},   {FinishReason::kExpired, "expired"}};
+  for (const auto& [reason, name] : kReasons) EXPECT_EQ(finish_name(reason), name);
+  // Of a newer program's file or of damaged memory: text that says so, and nothing that ends.
+  EXPECT_EQ(state_name(static_cast<RequestState>(7)), "unknown");
+  EXPECT_FALSE(is_terminal(static_cast<RequestState>(7)));
+  EXPECT_EQ(finish_name(static_cast<FinishReason>(6)), "unknown");
+}
+
 // A member that fields.h forgets would be lost in silence and no round trip of the codec with
 // itself would show it, so the two headers are compared as text.
 TEST(Codec, EveryMemberIsAField) {
@@ -134,6 +213,79 @@ TEST(Codec, UnknownKeysAreSteppedOverAndAbsentOnesKeepTheirDefaults) {
   EXPECT_EQ(std::get<Submit>(back.value()).n, 1);
 }
 
+TEST(Codec, NullIsAbsent) {
+  const auto cbor = nlohmann::json::to_cbor(
+      {{"prompts", {{{"text", nullptr}, {"ids", nullptr}, {"messages_json", "{}"}}}},
+       {"max_tokens", nullptr},
+       {"n", 2}});
+  const Result<Message> back = decode(frame_of(1, std::string(cbor.begin(), cbor.end())));
+  ASSERT_TRUE(back.has_value()) << back.error().what;
+  const auto& submit = std::get<Submit>(back.value());
+  ASSERT_EQ(submit.prompts.size(), 1u);
+  EXPECT_EQ(submit.prompts[0].text, std::nullopt);
+  EXPECT_EQ(submit.prompts[0].ids, std::nullopt);
+  EXPECT_EQ(submit.prompts[0].messages_json, "{}");
+  EXPECT_EQ(submit.max_tokens, std::nullopt);
+  EXPECT_EQ(submit.n, 2);
+}
+
+// Other libraries write a number as a half where it fits.
+TEST(Codec, HalvesHaveTheirValues) {
+  const std::pair<std::uint16_t, double> kHalves[] = {
+      {0x0000, 0.0},  {0x0001, 0x1p-24},   {0x83ff, -0x3ffp-24}, {0x0400, 0x1p-14}, {0x3c00, 1.0},
+      {0xbc00, -1.0}, {0x3555, 0x555p-12}, {0x7bff, 65504.0},    {0xfbff, -65504.0}};
+  const auto bytes_of = [](std::uint16_t half) {
+    return std::string{'\xf9', static_cast<char>(half >> 8), static_cast<char>(half)};
+  };
+  for (const auto& [half, value] : kHalves) {
+    const std::string bytes = bytes_of(half);
+    CborReader reader(bytes);
+    double read = NAN;
+    EXPECT_TRUE(reader.read_double(read)) << half;
+    EXPECT_EQ(read, value) << half;
+    EXPECT_EQ(reader.remaining(), 0u);
+  }
+  for (const std::uint16_t half : {0x7c00, 0xfc00, 0x7e00, 0xfc01}) {
+    const std::string bytes = bytes_of(half);
+    CborReader reader(bytes);
+    double read = 0;
+    EXPECT_FALSE(reader.read_double(read)) << half;
+    EXPECT_STREQ(reader.error(), "a number that is not finite");
+  }
+}
+
+// Whoever reads on after a failure must not get values from behind it, nor lose its cause.
+TEST(Codec, TheFirstFailureStays) {
+  const std::string bytes = "\x61x\x01\xf6\xf5\x80";
+  CborReader reader(bytes);
+  std::uint64_t number = 0;
+  EXPECT_FALSE(reader.read_uint(number));
+  EXPECT_STREQ(reader.error(), "expected an unsigned integer");
+  const std::size_t at = reader.offset();
+  bool truth = false;
+  double real = 0;
+  std::int64_t integer = 0;
+  std::string_view view;
+  EXPECT_FALSE(reader.read_uint(number) || reader.read_int(integer) || reader.read_bool(truth) ||
+               reader.read_double(real) || reader.read_blob(view) || reader.read_text(view) ||
+               reader.read_key(view) || reader.read_array(number) || reader.read_map(number) ||
+               reader.take_null() || reader.skip());
+  EXPECT_FALSE(reader.fail("another"));
+  EXPECT_STREQ(reader.error(), "expected an unsigned integer");
+  EXPECT_EQ(reader.offset(), at);
+}
+
+TEST(Codec, OnlyANullIsTakenForOne) {
+  CborReader reader("\xf6\xf5");
+  EXPECT_TRUE(reader.take_null());
+  EXPECT_FALSE(reader.take_null());  // stays where it is
+  bool truth = false;
+  EXPECT_TRUE(reader.read_bool(truth));
+  EXPECT_TRUE(truth);
+  EXPECT_FALSE(reader.take_null());  // at the end that is no failure
+  EXPECT_TRUE(reader.ok());
+}
+
 void expect_refused(const std::string& frame, const std::string& part) {
   const Result<Message> back = decode(frame);
   ASSERT_FALSE(back.has_value()) << "expected: " << part;
@@ -167,8 +319,16 @@ TEST(Codec, ContentFaultsAreNamed) {
   expect_refused(submit({{"tag", -1}}), "unsigned");
   expect_refused(submit({{"tag", "x"}}), "unsigned");
   expect_refused(submit({{"n", 1LL << 40}}), "out of range");
+  expect_refused(submit({{"n", -(1LL << 40)}}), "out of range");
+  expect_refused(frame_of(8,
+                          "\xa1\x64"
+                          "ends\x81\x1b" +
+                              std::string("\0\0\0\1\0\0\0\0", 8)),
+                 "EVENT at byte 32: an integer out of range");
   expect_refused(submit({{"priority", 3}}), "unknown number");
   expect_refused(submit({{"model", 3}}), "text");
+  expect_refused(submit({{"model", 1.5}}), "text");
+  expect_refused(submit({{"stops", 1}}), "expected an array");
   expect_refused(submit({{"echo", 1}}), "true or false");
   expect_refused(submit({{"prompts", {1}}}), "map");
   expect_refused(submit({{"sampling", {{"temperature", 1e300}}}}), "out of range");
@@ -183,6 +343,13 @@ TEST(Codec, ContentFaultsAreNamed) {
   expect_refused(frame_of(1, "\xa1\x65model\x62\xc3\x28"), "UTF-8");
   expect_refused(frame_of(1, std::string("\xa1\x65stops\x9b\x7f\xff\xff\xff\xff\xff\xff\xff", 16)),
                  "longer than the message");
+  expect_refused(frame_of(1, "\xa3\x63tag"), "a map longer than the message");
+  // Behind keys that nobody knows too: a tag, simple values without a meaning, lengths.
+  expect_refused(frame_of(15, "\xa1\x61x\xc1\x01"), "a CBOR tag");
+  expect_refused(frame_of(15, "\xa1\x61x\xf3"), "an unknown simple value");
+  expect_refused(frame_of(15, "\xa1\x61x\xf8\x20"), "an unknown simple value");
+  expect_refused(frame_of(15, "\xa1\x61x\x85"), "an array or map longer than the message");
+  ASSERT_TRUE(decode(frame_of(15, "\xa1\x61x\xf7")).has_value()) << "undefined is a value";
 }
 
 // A frame of one-byte elements must not grow into gigabytes of structs.

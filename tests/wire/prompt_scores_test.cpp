@@ -50,6 +50,16 @@ TEST(PromptScores, EveryBitComesBackBesideTheRest) {
   }
 }
 
+TEST(PromptScores, AlternativesOfAToken) {
+  std::mt19937 random(6);
+  const PromptScores scores = random_scores(random, 4, 3);
+  for (std::size_t at = 1; at < scores.ids.size(); ++at) {
+    for (std::size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(scores.top_of(at)[k], scores.alternatives[(at - 1) * 3 + k]) << at;
+    }
+  }
+}
+
 TEST(PromptScores, AreAsLongAsTheyAreCountedFor) {
   std::mt19937 random(4);
   for (const std::int32_t top : {0, 1, 5, 20}) {
@@ -86,10 +96,35 @@ TEST(PromptScores, NothingElseIsTakenForThem) {
   EXPECT_FALSE(counted(0, 0, 0));
   EXPECT_FALSE(counted(3, 1, 12 + 2 * 16 + 8));
   EXPECT_FALSE(counted(3, 2, 12 + 2 * 16));
+  EXPECT_FALSE(counted(3, 1, 12 + 2 * 16 + 4));  // half an entry
+  EXPECT_FALSE(counted(3, 1, 8));                // not even the tokens
   EXPECT_FALSE(counted(0x40000000, 0xFFFFFFFF, 64));
   for (const char* text : {"", "{}", R"({"prompt":""})", R"({"embedding":"AAAA"})"}) {
     EXPECT_FALSE(read_prompt_scores(text).has_value()) << text;
+    std::string kept = text;
+    EXPECT_FALSE(take_prompt_scores(kept).has_value()) << text;
+    EXPECT_EQ(kept, text);
   }
+}
+
+TEST(PromptScores, PiecesThatEndTooEarlyAreDamage) {
+  std::mt19937 random(7);
+  const std::string scores = with_prompt_scores("", random_scores(random, 2, 0));
+  const std::string head = scores.substr(0, scores.size() - 2) + R"(","pieces":")";
+  const std::string pieces("\1\0\0\0\5\0\0\0ab\2\0\0\0\2\0\0\0c", 19);
+  for (std::size_t n = 0; n <= pieces.size(); ++n) {
+    const auto read = read_prompt_scores(head + to_base64(pieces.substr(0, n)) + "\"}");
+    if (n != 0 && n != 10 && n != 19) {  // not between two pieces
+      EXPECT_FALSE(read.has_value()) << n;
+      continue;
+    }
+    ASSERT_TRUE(read.has_value()) << n;
+    std::map<TokenId, PromptScores::Piece> expected;
+    if (n >= 10) expected[1] = {"ab", true};
+    if (n >= 19) expected[2] = {"c", false};
+    EXPECT_EQ(read->pieces, expected) << n;
+  }
+  EXPECT_FALSE(read_prompt_scores(head + "!!!!\"}").has_value());
 }
 
 }  // namespace
