@@ -153,7 +153,7 @@ LineFit try_line(int hi, const float* x, const float* w, int n, Line from, bool 
   }
   if (positive && out.line.minimum < 0) {
     out.line.minimum = 0;
-    if (qq > 0) out.line.scale = xq / qq;
+    out.line.scale = xq / qq;  // not 0 / 0: codes of 0 alone have no determinant
   }
   if (!(out.line.scale > 0)) out.line = from;
   const float a = out.line.scale, b = out.line.minimum;
@@ -167,7 +167,7 @@ void importance(const float* x, int n, float* w) {
   F4 sum = splat(0);
   for (int i = 0; i < n; i += 4) sum += load4(x + i) * load4(x + i);
   const float rms = std::sqrt(sum_of(sum) / static_cast<float>(n));
-  const float inverse = rms > 0 && std::isfinite(1 / rms) ? 1 / rms : 0;
+  const float inverse = rms > 0 ? 1 / rms : 0;
   for (int i = 0; i < n; ++i) w[i] = 1 + std::fabs(x[i]) * inverse;
 }
 
@@ -235,9 +235,7 @@ float fit_scale(const CodeRange& range, const float* x, const float* w, int n) {
     }
   }
   for (int round = 0; round < 3 && best.scale != 0; ++round) {
-    const float inverse = 1 / best.scale;
-    if (!std::isfinite(inverse)) break;
-    const Fit fit = try_scale(nearest, x, w, n, inverse);
+    const Fit fit = try_scale(nearest, x, w, n, 1 / best.scale);
     if (!(fit.gain > best.gain)) break;
     best = fit;
   }
@@ -245,8 +243,7 @@ float fit_scale(const CodeRange& range, const float* x, const float* w, int n) {
 }
 
 float line_error(int hi, const float* x, const float* w, int n, Line line) {
-  const float inverse = line.scale > 0 ? 1 / line.scale : 0;
-  const F4 by = splat(std::isfinite(inverse) ? inverse : 0);
+  const F4 by = splat(line.scale > 0 ? 1 / line.scale : 0);
   const F4 top = splat(static_cast<float>(hi));
   F4 error = splat(0);
   for (int i = 0; i < n; i += 4) {
@@ -259,8 +256,7 @@ float line_error(int hi, const float* x, const float* w, int n, Line line) {
 
 void assign_line_codes(int hi, const float* x, int n, Line line, std::int8_t* q) {
   CHECK(n % 4 == 0);
-  const float inverse = line.scale > 0 ? 1 / line.scale : 0;
-  const F4 by = splat(std::isfinite(inverse) ? inverse : 0);
+  const F4 by = splat(line.scale > 0 ? 1 / line.scale : 0);
   const F4 top = splat(static_cast<float>(hi));
   for (int i = 0; i < n; i += 4) {
     float values[4];
@@ -270,7 +266,7 @@ void assign_line_codes(int hi, const float* x, int n, Line line, std::int8_t* q)
 }
 
 Line fit_line(int hi, const float* x, const float* w, int n, bool positive) {
-  CHECK(n % 4 == 0 && n <= kMostInGroup);
+  CHECK(n % 4 == 0 && n <= kMostInGroup && hi > 1);
   float low = x[0];
   float high = x[0];
   for (int i = 1; i < n; ++i) {
@@ -285,7 +281,6 @@ Line fit_line(int hi, const float* x, const float* w, int n, bool positive) {
   bool first = true;
   for (int i = -kSteps; i <= kSteps; ++i) {
     const float codes = static_cast<float>(hi) + 0.2f * static_cast<float>(i);
-    if (codes < 0.5f) continue;
     // More codes than there are: the range is cut at both ends alike.
     Line from{width / codes, -low};
     if (!positive) from.minimum -= (static_cast<float>(hi) - codes) * from.scale / -2;

@@ -34,12 +34,13 @@ struct Line {
   float scale = 0;
   float minimum = 0;
 };
-/// q[n] = the codes nearest to (x + minimum) / scale.
+/// q[n] = the codes nearest to (x + minimum) / scale. A scale above 0 is at least the least half
+/// here, so that its inverse is finite.
 void assign_line_codes(int hi, const float* x, int n, Line line, std::int8_t* q);
 /// The squared error that they leave.
 float line_error(int hi, const float* x, const float* w, int n, Line line);
 
-/// The best line that the search finds; `positive`: its minimum must not be below 0.
+/// The best line that the search finds, hi > 1; `positive`: its minimum must not be below 0.
 Line fit_line(int hi, const float* x, const float* w, int n, bool positive);
 
 }  // namespace holdfast::gguf

@@ -54,10 +54,6 @@ class Held {
     if (made_ != nullptr) made_->release();
   }
   Held(Held&& other) noexcept : made_(std::exchange(other.made_, nullptr)) {}
-  Held& operator=(Held&& other) noexcept {
-    std::swap(made_, other.made_);
-    return *this;
-  }
 
  private:
   explicit Held(const MadeBytes* made) : made_(made) {}

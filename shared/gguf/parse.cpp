@@ -73,7 +73,7 @@ class Parser {
     const std::string where = "version at offset 4: ";
     if (version == 0) return invalid(where + "0, expected 2 or 3; the file is damaged");
     const std::uint32_t swapped = __builtin_bswap32(version);
-    if (swapped >= 1 && swapped <= 255) {
+    if (swapped <= 255) {
       return fail(Errc::kUnsupported, where + std::to_string(swapped) +
                                           " in big-endian order, expected a little-endian file; "
                                           "convert it");

@@ -198,9 +198,11 @@ Result<void> quantize_row(TensorType type, const float* x, std::uint64_t n, void
   auto* bytes = static_cast<std::uint8_t*>(out);
   if (!can_quantize(type)) {
     const auto traits = type_traits(type);
-    return Error{Errc::kUnsupported, "quantize: tensor type " +
-                                         (traits ? std::string(traits->name) : "?") +
-                                         " can be read but not written"};
+    return Error{Errc::kUnsupported,
+                 "quantize: tensor type " +
+                     (traits ? std::string(traits->name)
+                             : std::to_string(static_cast<std::uint32_t>(type))) +
+                     " cannot be written"};
   }
   HF_CHECKED(check_values(type, x, n));
   if (type == TensorType::kF32) {

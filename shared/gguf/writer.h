@@ -35,7 +35,8 @@ class Writer {
                   Producer produce);
 
   /// Header and data to `path`, atomically. progress(done_bytes, total_bytes) may be empty.
-  /// kDiskFull, kIo, or what a producer returns; the target is then as it was.
+  /// kDiskFull, kIo, or what a producer returns; the target is then as it was (the whole new one
+  /// where its folder alone could not be synced).
   Result<void> write(const std::string& path,
                      const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
   /// The file as bytes; for blobs without (large) tensors.

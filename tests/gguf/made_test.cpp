@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
 namespace holdfast::gguf {
@@ -59,6 +60,38 @@ TEST(MadeBytes, AReadOutsideOfAHoldEndsTheProcess) {
   EXPECT_EQ(static_cast<int>(at[0]), 0);
   bytes->release();
   EXPECT_DEATH((void)at[0], "");
+}
+
+// The system refuses where it has no memory for its own tables too. Here the pages are not there.
+TEST(MadeBytes, WhatCannotBeMadeIsAnError) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto take_last_page = [&](const MadeBytes& bytes) {
+    auto* at = const_cast<std::byte*>(bytes.span().data());
+    EXPECT_EQ(::munmap(at + kBytes / page * page, page), 0);
+  };
+  int made = 0;
+  const auto never = MadeBytes::create(kBytes, [&](std::byte*) { ++made; }).value();
+  take_last_page(*never);
+  TensorInfo tensor;
+  tensor.made = never.get();
+  const auto held = Held::of(tensor);
+  ASSERT_FALSE(held.has_value());
+  EXPECT_EQ(held.error().code, Errc::kMemoryExhausted);
+  EXPECT_EQ(held.error().what, "put a tensor of 100000 bytes together: mprotect: " +
+                                   std::string(std::strerror(ENOMEM)));
+  EXPECT_EQ(made, 0);
+
+  const MadeBytes* late = nullptr;
+  const auto bytes = MadeBytes::create(kBytes, [&](std::byte*) {
+                       ++made;
+                       take_last_page(*late);
+                     }).value();
+  late = bytes.get();
+  const auto hold = bytes->hold();
+  ASSERT_FALSE(hold.has_value());
+  EXPECT_EQ(hold.error().code, Errc::kMemoryExhausted);
+  EXPECT_EQ(made, 1);
+  EXPECT_DEATH(bytes->release(), "holds_ > 0");  // nothing is held
 }
 
 TEST(MadeBytes, NoAddressesLeft) {

@@ -11,8 +11,10 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 
 #include "ops/cli/synth.h"
@@ -135,6 +137,53 @@ TEST(QuantizeRow, OddRows) {
     EXPECT_LT(row_error(type, normal_row(256, 4, 0.05f, 5.0f)), coarse ? 0.21 : 0.08) << name;
     EXPECT_LE(row_error(type, normal_row(256, 5, 1e-7f)), 1) << name;   // below a half's reach
     EXPECT_LE(row_error(type, normal_row(256, 6, 1e-42f)), 1) << name;  // subnormal
+    // Their squares are 0: none of the scales looks better than nothing.
+    EXPECT_LE(row_error(type, normal_row(256, 7, 1e-30f)), 1) << name;
+  }
+}
+
+// One offset and hardly any width: as stored the minimum is off by more than the width, and the
+// next best lines would have a scale or a minimum below 0. Only the halves' rounding may be lost.
+TEST(QuantizeRow, NarrowRowsFarFromZero) {
+  std::mt19937 random(10);
+  std::uniform_real_distribution<float> share(0, 1);
+  for (int i = 0; i < 200; ++i) {
+    const float offset = -std::pow(10.0f, 3 * share(random) - 1);
+    const float width = -offset * std::pow(10.0f, -3 - 2 * share(random));
+    std::vector<float> x(256);
+    for (const int period : {2, 16, 256}) {
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        x[k] = offset + width * (k < static_cast<std::size_t>(period) ? share(random) : 0);
+        if (k >= static_cast<std::size_t>(period)) x[k] = x[k - static_cast<std::size_t>(period)];
+      }
+      for (const TensorType type : {TensorType::kQ2_K, TensorType::kQ4_K, TensorType::kQ5_K}) {
+        EXPECT_LT(row_error(type, x), 6e-4) << offset << " " << width << " " << period;
+      }
+    }
+  }
+}
+
+// Groups whose sizes differ by powers of ten, none of them below 0: the lines of the small ones
+// are rounded to what the largest leaves them, and the best minimum for that can be below 0. No
+// worse than normal weights.
+TEST(QuantizeRow, GroupsOfDifferentSizes) {
+  std::mt19937 random(11);
+  std::uniform_real_distribution<float> share(0, 1);
+  std::normal_distribution<float> normal;
+  const std::pair<TensorType, double> kBounds[] = {
+      {TensorType::kQ2_K, 0.2740}, {TensorType::kQ4_K, 0.0709}, {TensorType::kQ5_K, 0.0350}};
+  for (int i = 0; i < 200; ++i) {
+    std::vector<float> x(256);
+    for (std::size_t g = 0; g < 16; ++g) {
+      const float mean = normal(random) * std::pow(10.0f, -4 * share(random));
+      const float width = share(random) < 0.3f ? std::pow(10.0f, -5 * share(random)) : 0;
+      for (std::size_t k = 0; k < 16; ++k) {
+        x[16 * g + k] = std::fabs(mean + width * normal(random));
+      }
+    }
+    for (const auto& [type, bound] : kBounds) {
+      EXPECT_LT(row_error(type, x), bound) << gguf::type_traits(type)->name;
+    }
   }
 }
 
@@ -158,6 +207,21 @@ TEST(QuantizeRow, RefusesWhatItCannotHold) {
   EXPECT_EQ(gguf::quantize_row(TensorType::kIQ1_S, large.data(), 256, out.data()).error().code,
             Errc::kUnsupported);
   EXPECT_FALSE(gguf::can_quantize(TensorType::kIQ1_S));
+  const auto unknown =
+      gguf::quantize_row(static_cast<TensorType>(99), large.data(), 256, out.data());
+  EXPECT_EQ(unknown.error().code, Errc::kUnsupported);
+  EXPECT_EQ(unknown.error().what, "quantize: tensor type 99 cannot be written");
+}
+
+TEST(QuantizeRow, FloatsStayAsTheyAre) {
+  std::vector<float> x = normal_row(100, 8);
+  x[3] = -0.0f;
+  x[4] = 1e-42f;
+  x[5] = std::numeric_limits<float>::max();
+  std::vector<float> y(x.size());
+  ASSERT_TRUE(gguf::quantize_row(TensorType::kF32, x.data(), x.size(), y.data()));
+  EXPECT_EQ(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)), 0);
+  EXPECT_TRUE(gguf::quantize_row(TensorType::kF32, nullptr, 0, nullptr));
 }
 
 Result<Quantized> quantize(const std::string& in, const std::string& out, const std::string& type,

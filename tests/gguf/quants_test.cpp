@@ -283,6 +283,22 @@ TEST(Quants, PlainTypesAndUnalignedSources) {
   EXPECT_NE(error.error().what.find("Q8_K"), std::string::npos);
 }
 
+TEST(Dequantize, TypesWithoutAMeaningAreNamed) {
+  const Bytes bytes(1024);
+  float out[256];
+  const std::pair<TensorType, std::string> kTypes[] = {{TensorType::kI8, "I8"},
+                                                       {TensorType::kF64, "F64"},
+                                                       {TensorType::kQ8_1, "Q8_1"},
+                                                       {static_cast<TensorType>(99), "99"}};
+  for (const auto& [type, name] : kTypes) {
+    EXPECT_FALSE(can_dequantize(type)) << name;
+    const auto done = dequantize_row(type, bytes.data(), out, 64);
+    ASSERT_FALSE(done.has_value()) << name;
+    EXPECT_EQ(done.error().code, Errc::kUnsupported);
+    EXPECT_EQ(done.error().what, "dequantize: tensor type " + name + " is not supported");
+  }
+}
+
 TEST(Quants, RowBytesAndNames) {
   EXPECT_EQ(row_bytes(TensorType::kQ4_K, 512), 288u);
   EXPECT_EQ(row_bytes(TensorType::kQ4_K, 500), std::nullopt);

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "shared/gguf/gguf.h"
+#include "shared/gguf/parse.h"
 #include "shared/gguf/writer.h"
 #include "tests/gguf/blob.h"
 
@@ -191,6 +192,83 @@ TEST(Gguf, ZeroLengthArraysStringsAndScalarsAreRead) {
   EXPECT_EQ((*file)->get_ints("a"), std::vector<std::int64_t>{});
   EXPECT_EQ((*file)->get_string("s"), "");
   EXPECT_EQ((*file)->tensors()[0].elements(), 1u);
+}
+
+TEST(Gguf, AScalarTensorIsWrittenAndReadBack) {
+  Writer writer;
+  writer.add_tensor("scalar", TensorType::kF32, {}, [](const Writer::Sink& sink) {
+    static const float value[] = {2.5f};
+    return sink(std::as_bytes(std::span(value)));
+  });
+  const auto file = File::from_bytes(writer.to_bytes().value(), "m");
+  ASSERT_TRUE(file.has_value()) << file.error().what;
+  const TensorInfo& tensor = (*file)->tensors()[0];
+  EXPECT_EQ(tensor.n_dims, 0u);
+  EXPECT_EQ(tensor.elements(), 1u);
+  ASSERT_EQ(tensor.data.size(), sizeof(float));
+  float value = 0;
+  std::memcpy(&value, tensor.data.data(), sizeof value);
+  EXPECT_EQ(value, 2.5f);
+}
+
+TEST(Gguf, AShapeThatDoesNotFitItsTypeIsOurBug) {
+  Writer writer;
+  const auto none = [](const Writer::Sink&) { return Result<void>(); };
+  const char* kNote = "a tensor's shape does not fit its type";
+  EXPECT_DEATH(writer.add_tensor("t", TensorType::kQ8_0, {33, 2}, none), kNote);
+  EXPECT_DEATH(writer.add_tensor("t", TensorType::kF32, {1ull << 40, 1ull << 40}, none), kNote);
+}
+
+// Every conversion that would lose something gives nothing instead.
+TEST(Gguf, OtherKindsOfNumbers) {
+  Blob blob;
+  blob.head(0, 5).text("i32").u32(5).put<std::int32_t>(-5).text("bool").u32(7).put<char>(1);
+  blob.text("f64s").u32(9).u32(12).u64(2).put<double>(0.25).put<double>(-1e300);
+  blob.text("no f64s").u32(9).u32(12).u64(0).text("no f32s").u32(9).u32(6).u64(0);
+  const auto file = File::from_bytes(blob.bytes(), "m");
+  ASSERT_TRUE(file.has_value()) << file.error().what;
+  const File& f = **file;
+  EXPECT_EQ(f.get_f64("i32"), -5.0);
+  EXPECT_EQ(f.get_bool("i32"), std::nullopt);
+  EXPECT_EQ(f.get_bool("bool"), true);
+  EXPECT_EQ(f.get_f64("bool"), std::nullopt);
+  const float infinite = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(f.get_floats("f64s"), (std::vector<float>{0.25f, -infinite}));
+  EXPECT_EQ(f.get_ints("f64s"), std::nullopt);
+  for (const char* empty : {"no f64s", "no f32s"}) {
+    EXPECT_EQ(f.get_floats(empty), std::vector<float>()) << empty;
+    EXPECT_EQ(f.get_ints(empty), std::nullopt) << empty;
+  }
+}
+
+TEST(Gguf, AnAbsentKeyHasNothing) {
+  const auto file = File::from_bytes(sample_writer().to_bytes().value(), "m");
+  ASSERT_TRUE(file.has_value()) << file.error().what;
+  const File& f = **file;
+  EXPECT_FALSE(f.has("absent"));
+  EXPECT_EQ(f.value_type("absent"), std::nullopt);
+  EXPECT_EQ(f.value_type("a.u32"), ValueType::kU32);
+  EXPECT_EQ(f.get_f64("absent"), std::nullopt);
+  EXPECT_EQ(f.get_bool("absent"), std::nullopt);
+  EXPECT_EQ(f.get_string("absent"), std::nullopt);
+  EXPECT_EQ(f.array_type("absent"), std::nullopt);
+  EXPECT_EQ(f.array_size("absent"), 0u);
+  EXPECT_EQ(f.array_size("a.u32"), 0u);
+  EXPECT_EQ(f.get_floats("absent"), std::nullopt);
+  EXPECT_EQ(f.get_ints("absent"), std::nullopt);
+  EXPECT_TRUE(f.raw_value("absent").empty());
+  EXPECT_EQ(f.raw_value("a.u32").size(), 8u);
+}
+
+TEST(Gguf, TypesOfValues) {
+  EXPECT_EQ(value_type_name(ValueType::kU8), "u8");
+  EXPECT_EQ(value_type_name(ValueType::kF64), "f64");
+  EXPECT_EQ(value_type_name(static_cast<ValueType>(13)), "type 13");
+  EXPECT_EQ(scalar_bytes(ValueType::kBool), 1u);
+  EXPECT_EQ(scalar_bytes(ValueType::kF64), 8u);
+  for (const std::uint32_t none : {8u, 9u, 13u, 0xffffffffu}) {  // text, array, no type
+    EXPECT_EQ(scalar_bytes(static_cast<ValueType>(none)), 0u) << none;
+  }
 }
 
 TEST(Gguf, IntegersOfEverySizeConvertWithoutLoss) {
