@@ -114,7 +114,7 @@ Fit try_scale(const Nearest& nearest, const float* x, const float* w, int n, flo
   }
   const float sum_xq = sum_of(xq);
   const float sum_qq = sum_of(qq);
-  if (!(sum_qq > 0) || !(sum_xq * sum_xq > 0)) return {};
+  if (!(sum_xq * sum_xq > 0)) return {};  // so for codes of 0 alone
   return {sum_xq / sum_qq, sum_xq * (sum_xq / sum_qq)};
 }
 
@@ -172,8 +172,7 @@ void importance(const float* x, int n, float* w) {
 }
 
 float code_error(const CodeRange& range, const float* x, const float* w, int n, float scale) {
-  const float inverse = scale != 0 ? 1 / scale : 0;
-  const F4 by = splat(std::isfinite(inverse) ? inverse : 0);
+  const F4 by = splat(scale != 0 ? 1 / scale : 0);
   F4 error = splat(0);
   if (range.table != nullptr) {
     const Nearest nearest(range);
@@ -196,8 +195,7 @@ float code_error(const CodeRange& range, const float* x, const float* w, int n, 
 
 void assign_codes(const CodeRange& range, const float* x, int n, float scale, std::int8_t* q) {
   CHECK(n % 4 == 0);
-  const float inverse = scale != 0 ? 1 / scale : 0;
-  const float by = std::isfinite(inverse) ? inverse : 0;
+  const float by = scale != 0 ? 1 / scale : 0;
   if (range.table != nullptr) {
     for (int i = 0; i < n; ++i) {
       q[i] = static_cast<std::int8_t>(nearest_entry(range.table, range.hi, x[i] * by));

@@ -21,7 +21,8 @@ struct CodeRange {
 };
 
 /// q[n] = the codes nearest to x[i] / scale (0 for a scale of 0). With a table q are indices. Here
-/// and below n is a multiple of 4, at most kMostInGroup.
+/// and below n is a multiple of 4, at most kMostInGroup, and a given scale is 0 or no smaller than
+/// the least half, so that its inverse is finite.
 void assign_codes(const CodeRange& range, const float* x, int n, float scale, std::int8_t* q);
 /// The squared error that they leave.
 float code_error(const CodeRange& range, const float* x, const float* w, int n, float scale);
@@ -34,8 +35,7 @@ struct Line {
   float scale = 0;
   float minimum = 0;
 };
-/// q[n] = the codes nearest to (x + minimum) / scale. A scale above 0 is at least the least half
-/// here, so that its inverse is finite.
+/// q[n] = the codes nearest to (x + minimum) / scale.
 void assign_line_codes(int hi, const float* x, int n, Line line, std::int8_t* q);
 /// The squared error that they leave.
 float line_error(int hi, const float* x, const float* w, int n, Line line);

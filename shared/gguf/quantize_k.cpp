@@ -201,9 +201,9 @@ void refit_groups(const LinedFormat& f, const float* x, const float* w, const Li
     }
     const double determinant = n * qq - q * q;
     if (!(determinant > 0)) continue;
-    const double scale = (n * xq - s * q) / determinant;
+    const double scale = (n * xq - s * q) / determinant;  // above 0: codes rise with x
     const double minimum = (q * xq - qq * s) / determinant;
-    if (scale > 0 && minimum >= 0) {
+    if (minimum >= 0) {
       wanted[g] = {static_cast<float>(scale), static_cast<float>(minimum)};
     }
   }

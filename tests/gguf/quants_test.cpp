@@ -272,6 +272,7 @@ TEST(Quants, PlainTypesAndUnalignedSources) {
   float out[3];
   ASSERT_TRUE(dequantize_row(TensorType::kF32, shifted.data() + 1, out, 3).has_value());
   EXPECT_EQ(std::memcmp(out, values, sizeof out), 0);
+  EXPECT_TRUE(dequantize_row(TensorType::kF32, nullptr, nullptr, 0).has_value());
   Bytes halves = {0xff};
   for (const float v : values) put_half(halves, v);
   ASSERT_TRUE(dequantize_row(TensorType::kF16, halves.data() + 1, out, 3).has_value());

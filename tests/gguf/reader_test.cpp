@@ -219,6 +219,19 @@ TEST(Gguf, AShapeThatDoesNotFitItsTypeIsOurBug) {
   EXPECT_DEATH(writer.add_tensor("t", TensorType::kF32, {1ull << 40, 1ull << 40}, none), kNote);
 }
 
+TEST(Gguf, BoolsAreReadBack) {
+  Writer writer;
+  writer.set_bool("no", false);
+  writer.set_bool("yes", true);
+  writer.set_bools("both", {true, false, true});
+  const auto file = File::from_bytes(writer.to_bytes().value(), "m");
+  ASSERT_TRUE(file.has_value()) << file.error().what;
+  EXPECT_EQ((*file)->get_bool("no"), false);
+  EXPECT_EQ((*file)->get_bool("yes"), true);
+  EXPECT_EQ((*file)->array_type("both"), ValueType::kBool);
+  EXPECT_EQ((*file)->get_ints("both"), (std::vector<std::int64_t>{1, 0, 1}));
+}
+
 // Every conversion that would lose something gives nothing instead.
 TEST(Gguf, OtherKindsOfNumbers) {
   Blob blob;
@@ -233,6 +246,7 @@ TEST(Gguf, OtherKindsOfNumbers) {
   EXPECT_EQ(f.get_bool("bool"), true);
   EXPECT_EQ(f.get_f64("bool"), std::nullopt);
   const float infinite = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(f.get_f64("f64s"), std::nullopt);
   EXPECT_EQ(f.get_floats("f64s"), (std::vector<float>{0.25f, -infinite}));
   EXPECT_EQ(f.get_ints("f64s"), std::nullopt);
   for (const char* empty : {"no f64s", "no f32s"}) {
@@ -451,6 +465,8 @@ TEST(BadGguf, Duplicates) {
 TEST(BadGguf, NamesAreEscapedInMessages) {
   const Error error = error_of(Blob().head(0, 1).text("\x1b[31m\n\"\xff").u32(77).u64(0));
   EXPECT_NE(error.what.find("key \"\\x1b[31m\\x0a\\\"\\xff\""), std::string::npos) << error.what;
+  const Error slash = error_of(Blob().head(0, 1).text("a\\n").u32(77).u64(0));
+  EXPECT_NE(slash.what.find("key \"a\\\\n\""), std::string::npos) << slash.what;
 }
 
 std::string small_file() {

@@ -134,7 +134,7 @@ TEST(Codec, WhatAReaderWouldRefuseIsFoundBeforeItIsSent) {
   expect_found(wrong, "temperature");
 }
 
-TEST(Codec, StatesAndReasonsHaveNames) {
+TEST(Codec, StatesReasonsAndMessagesHaveNames) {
   using enum RequestState;
   const std::pair<RequestState, std::string_view> kStates[] = {
       {kQueued, "queued"},          {kRunning, "running"},     {kSucceeded, "succeeded"},
@@ -154,6 +154,8 @@ TEST(Codec, StatesAndReasonsHaveNames) {
   EXPECT_EQ(state_name(static_cast<RequestState>(7)), "unknown");
   EXPECT_FALSE(is_terminal(static_cast<RequestState>(7)));
   EXPECT_EQ(finish_name(static_cast<FinishReason>(6)), "unknown");
+  EXPECT_EQ(message_name(Submit{}), "SUBMIT");
+  EXPECT_EQ(message_name(StatusReply{}), "STATUS_REPLY");
 }
 
 // A member that fields.h forgets would be lost in silence and no round trip of the codec with
@@ -332,6 +334,7 @@ TEST(Codec, ContentFaultsAreNamed) {
   expect_refused(submit({{"echo", 1}}), "true or false");
   expect_refused(submit({{"prompts", {1}}}), "map");
   expect_refused(submit({{"sampling", {{"temperature", 1e300}}}}), "out of range");
+  expect_refused(submit({{"sampling", {{"temperature", -1e300}}}}), "out of range");
   expect_refused(submit({{"sampling", {{"temperature", HUGE_VAL}}}}), "not finite");
   expect_refused(submit(nlohmann::json::array()), "map");
   nlohmann::json deep = 1;
