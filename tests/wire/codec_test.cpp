@@ -305,6 +305,7 @@ TEST(Codec, HeaderFaultsAreNamed) {
     return frame;
   };
   expect_refused(with(0, 'X'), "magic");
+  expect_refused(with(4, 2), "version 2; expected 0 or 1");
   expect_refused(with(4, 9), "version 9");
   expect_refused(with(5, 1), "version");
   expect_refused(with(6, 31), "unknown type 31");
