@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82F63B78;  // Castagnoli, reflected
 
-constexpr std::array<std::array<std::uint32_t, 256>, 8> make_tables() {
+consteval std::array<std::array<std::uint32_t, 256>, 8> make_tables() {
   std::array<std::array<std::uint32_t, 256>, 8> t{};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t crc = i;

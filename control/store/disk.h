@@ -11,7 +11,6 @@ namespace holdfast::store {
 
 class Disk {
  public:
-  virtual ~Disk() = default;
   /// Name of a registered sqlite3_vfs; nullptr: SQLite's default.
   virtual const char* vfs() const = 0;
   /// Writes a file's bytes over themselves and syncs it, so that the disk has what reads show. Does
@@ -28,6 +27,9 @@ class Disk {
   virtual void pause_ms(int ms) = 0;
   /// Another one after each boot of the machine; empty if it cannot be told.
   virtual std::string boot_id() = 0;
+
+ protected:
+  ~Disk() = default;  // nobody owns one by its base
 };
 
 /// The machine's own. Thread-safe.

@@ -135,9 +135,8 @@ Result<Store::ObjectTotals> SqliteStore::object_totals() {
                             " coalesce(max(seq), 0) FROM objects"));
   auto use = select.use();
   HF_TRY(const bool found, use.step());
-  ObjectTotals totals;
-  if (found) totals = {use.integer(0), use.integer(1), use.integer(2)};
-  return totals;
+  CHECK_MSG(found, "an aggregate always has its row");
+  return ObjectTotals{use.integer(0), use.integer(1), use.integer(2)};
 }
 
 }  // namespace holdfast::store

@@ -43,9 +43,9 @@ Result<void> set_pragmas(sqlite3* db, const std::string& path) {
     }
   }
   int on = 0;
-  if (sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, &on) != SQLITE_OK || on != 1) {
-    return Error{Errc::kStorage, "open " + path + ": SQLite does not take the defensive mode"};
-  }
+  const int rc = sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, &on);
+  const std::string what = "open " + path + ": defensive mode";
+  if (rc != SQLITE_OK || on != 1) return sqlite_error(db, rc, what);  // unreached: SQLite < 3.26
   sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
   return {};
 }
@@ -63,11 +63,6 @@ Result<void> retry_busy(Disk& disk, const std::string& what, sqlite3* db,
     }
     disk.pause_ms(20);
   }
-}
-
-Result<std::int64_t> query_int(sqlite3* db, const std::string& sql) {
-  HF_TRY(const std::string text, query_text(db, sql));
-  return text.empty() ? std::int64_t{0} : std::stoll(text);
 }
 
 /// Identity and version, then each missing migration in a transaction of its own.
@@ -97,6 +92,7 @@ Result<void> migrate(sqlite3* db, const std::string& path) {
     if (done) done = exec(db, "COMMIT");
     if (!done) {
       (void)exec(db, "ROLLBACK");
+      keep_log_on_close(db);
       return Error{done.error().code, "migrate " + path + " to schema " + std::to_string(v + 1) +
                                           ": " + done.error().what};
     }
@@ -105,21 +101,20 @@ Result<void> migrate(sqlite3* db, const std::string& path) {
   return {};
 }
 
-/// Refused, and then without effect, in a process that used SQLite before.
+/// Refused, and then without effect, in a process that used SQLite before: the first call tells.
 void configure_memory() {
   // Counting the bytes in use takes a lock for each allocation, and nobody asks.
   if (sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK) return;
   // Pages of the cache have a region of their own, touched as they are used: between other
   // allocations they tear holes into the heap, and a daemon grows for hours (seen in soaks).
   int header = 0;
-  if (sqlite3_config(SQLITE_CONFIG_PCACHE_HDRSZ, &header) != SQLITE_OK) return;
+  (void)sqlite3_config(SQLITE_CONFIG_PCACHE_HDRSZ, &header);
   const int each = kPageBytes + (header + 63) / 64 * 64;
   const auto bytes = static_cast<std::size_t>(each) * kCachePages;
   void* region = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (region == MAP_FAILED) return;
-  const int rc = sqlite3_config(SQLITE_CONFIG_PAGECACHE, region, each, kCachePages);
-  if (rc != SQLITE_OK) munmap(region, bytes);
+  if (region == MAP_FAILED) return;  // unreached: no process starts with so little room
+  (void)sqlite3_config(SQLITE_CONFIG_PAGECACHE, region, each, kCachePages);
 }
 
 }  // namespace

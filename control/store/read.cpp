@@ -13,12 +13,13 @@ namespace {
 using core::BootChoice;
 using core::BootRequest;
 
-core::RequestState state_from(std::string_view name) {
+/// Nothing for a damaged name: the table's CHECK lets no other one in.
+std::optional<core::RequestState> state_from(std::string_view name) {
   for (int i = 0; i <= static_cast<int>(core::RequestState::kQuarantined); ++i) {
     const auto state = static_cast<core::RequestState>(i);
     if (wire::state_name(state) == name) return state;
   }
-  CHECK_MSG(false, "the table's CHECK knows the states");
+  return std::nullopt;
 }
 
 core::FinishReason finish_from(std::string_view name) {
@@ -29,7 +30,8 @@ core::FinishReason finish_from(std::string_view name) {
   return core::FinishReason::kError;
 }
 
-/// Columns of `SELECT * FROM requests`, in the order of schema/001, 003 and 006.
+/// Columns of `SELECT * FROM requests`, in the order of schema/001, 003 and 006. One whose state is
+/// damaged counts as failed, so that it hides no other one from a list.
 core::RequestRow request_row(const Statement::Use& use) {
   core::RequestRow r;
   int c = 0;
@@ -40,7 +42,8 @@ core::RequestRow request_row(const Statement::Use& use) {
   r.body_hash = use.text(c++);
   r.model = use.text(c++);
   r.model_sha = use.text(c++);
-  r.state = state_from(use.bytes(c++));
+  const std::optional<core::RequestState> state = state_from(use.bytes(c++));
+  r.state = state.value_or(core::RequestState::kFailed);
   r.priority = static_cast<core::PriorityClass>(std::clamp<std::int64_t>(use.integer(c++), 0, 2));
   r.numerics_class = use.text(c++);
   r.config_version = use.integer(c++);
@@ -60,6 +63,10 @@ core::RequestRow request_row(const Statement::Use& use) {
   r.canary = use.integer(c++);
   r.rerouted_from = use.text(c++);
   r.api_key = use.text(c++);
+  if (!state) {
+    r.error_code = errc_name(Errc::kCorrupt);
+    r.error = "the state in request row " + std::to_string(r.seq) + " is damaged";
+  }
   return r;
 }
 
@@ -356,7 +363,9 @@ Result<void> SqliteStore::read_details(BootRequest& request) {
     choice.row.deaths = static_cast<std::int32_t>(use.integer(6));
     choice.row.deaths_index = use.integer(7);
     const auto prompt = static_cast<std::size_t>(choice.row.prompt);
-    if (choice.row.choice != static_cast<std::int32_t>(request.choices.size())) {
+    // A prompt has one choice at least, so that it never has a higher number than its first.
+    if (choice.row.choice != static_cast<std::int32_t>(request.choices.size()) ||
+        choice.row.prompt < 0 || choice.row.prompt > choice.row.choice) {
       return damaged("choices", request.row.seq);
     }
     if (prompt >= request.prompt_tokens.size()) request.prompt_tokens.resize(prompt + 1);
@@ -471,18 +480,8 @@ Result<ModelBlobs> SqliteStore::model_blobs(const std::string& sha) {
 }
 
 Result<Store::RequestPage> SqliteStore::list_requests(const RequestSearch& search) {
-  HF_TRY(Statement ends,
-         Statement::prepare(db_.get(),
-                            "SELECT (SELECT min(seq) FROM requests), max(seq) FROM requests"));
-  core::Seq first = 0;
-  core::Seq last = 0;
-  {
-    auto use = ends.use();
-    HF_TRY(const bool some, use.step());
-    if (!some) return RequestPage{};
-    first = use.integer(0);
-    last = use.integer(1);
-  }
+  HF_TRY(const core::Seq first, query_int(db_.get(), "SELECT min(seq) FROM requests"));
+  HF_TRY(const core::Seq last, query_int(db_.get(), "SELECT max(seq) FROM requests"));
   const bool up = search.oldest_first;
   const core::Seq from = search.from != 0 ? search.from : (up ? first - 1 : last + 1);
   const core::Seq reach = search.look_at > 0 ? search.look_at : last - first + 1;

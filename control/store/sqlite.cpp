@@ -1,5 +1,7 @@
 #include "control/store/sqlite.h"
 
+#include <cstdlib>
+
 namespace holdfast::store {
 
 Error sqlite_error(sqlite3* db, int rc, std::string_view what) {
@@ -95,11 +97,20 @@ Result<void> exec(sqlite3* db, const char* sql) {
   return {};
 }
 
+void keep_log_on_close(sqlite3* db) {
+  (void)sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+}
+
 Result<std::string> query_text(sqlite3* db, const std::string& sql) {
   HF_TRY(Statement statement, Statement::prepare(db, sql.c_str()));
   auto use = statement.use();
   HF_TRY(const bool row, use.step());
   return row ? use.text(0) : std::string();
+}
+
+Result<std::int64_t> query_int(sqlite3* db, const std::string& sql) {
+  HF_TRY(const std::string text, query_text(db, sql));
+  return std::int64_t{std::strtoll(text.c_str(), nullptr, 10)};
 }
 
 }  // namespace holdfast::store

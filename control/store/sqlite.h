@@ -65,7 +65,12 @@ class Statement {
 
 /// Runs SQL without parameters and results.
 Result<void> exec(sqlite3* db, const char* sql);
+/// After a failed sync: the last one to close a database writes its log into the file and deletes
+/// it, but this connection does not.
+void keep_log_on_close(sqlite3* db);
 /// The first column of the first row; empty if there is none.
 Result<std::string> query_text(sqlite3* db, const std::string& sql);
+/// The same as a number; 0 if there is none.
+Result<std::int64_t> query_int(sqlite3* db, const std::string& sql);
 
 }  // namespace holdfast::store

@@ -65,6 +65,8 @@ class SqliteStore final : public Store {
   Result<void> prepare_writes();
   Result<void> prepare_reads();
   Result<void> set_synchronous(core::Durability durability);
+  Result<std::uint64_t> insert_epoch(std::int64_t wall_ms);
+  void stop_writing();
   Result<void> begin_reads();
   Result<void> end_reads();
   Result<void> begin_write_commit(std::span<const core::RowChange> rows);

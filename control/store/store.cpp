@@ -80,7 +80,19 @@ Result<void> SqliteStore::end_reads() {
   return commit_.use().run();
 }
 
+/// What the file holds is not known any more: nothing is written to it, not even at the end.
+void SqliteStore::stop_writing() {
+  failed_ = true;
+  keep_log_on_close(db_.get());
+}
+
 Result<std::uint64_t> SqliteStore::raise_epoch(std::int64_t wall_ms) {
+  Result<std::uint64_t> epoch = insert_epoch(wall_ms);
+  if (!epoch) stop_writing();
+  return epoch;
+}
+
+Result<std::uint64_t> SqliteStore::insert_epoch(std::int64_t wall_ms) {
   HF_CHECKED(end_reads());
   HF_CHECKED(set_synchronous(core::Durability::kFull));
   HF_TRY(Statement insert,
@@ -116,7 +128,7 @@ Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
     return planted(Bug::kDiskFullDropped) ? Result<void>{} : done;
   if (planted(Bug::kCommitErrorIgnored)) return {};
   if (planted(Bug::kIoErrorGoesOn)) return Error{Errc::kDiskFull, done.error().what};
-  failed_ = true;
+  stop_writing();
   const Errc code = done.error().code == Errc::kCorrupt ? Errc::kCorrupt : Errc::kStorage;
   return Error{code, "commit: " + done.error().what};
 }
@@ -142,11 +154,12 @@ Result<void> SqliteStore::checkpoint(int mode) {
     synchronous_ = core::Durability::kNone;
   }
   const int rc = sqlite3_wal_checkpoint_v2(db_.get(), nullptr, mode, &log, &done);
-  if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED) return {};  // a reader; the next one will do
+  if (rc == SQLITE_BUSY) return {};    // a reader; the next one will do
+  if (rc == SQLITE_LOCKED) return {};  // unreached: our callers leave no statement of ours open
   if (rc != SQLITE_OK) {
     Error error = sqlite_error(db_.get(), rc, "checkpoint");
     if (error.code == Errc::kDiskFull) return {};  // the log keeps everything meanwhile
-    failed_ = true;
+    stop_writing();
     return error;
   }
   // When all of the log is in the file the next commit starts it again from its beginning.
@@ -177,10 +190,7 @@ Result<std::unique_ptr<Backup>> SqliteStore::begin_backup(const std::string& pat
 }
 
 Result<Store::Stats> SqliteStore::stats() {
-  const auto number = [this](const std::string& sql) -> Result<std::int64_t> {
-    HF_TRY(const std::string text, query_text(db_.get(), sql));
-    return text.empty() ? std::int64_t{0} : std::stoll(text);
-  };
+  const auto number = [this](const std::string& sql) { return query_int(db_.get(), sql); };
   Stats stats;
   HF_TRY(stats.page_bytes, number("PRAGMA page_size"));
   HF_TRY(stats.pages, number("PRAGMA page_count"));

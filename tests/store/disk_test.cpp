@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -195,6 +196,28 @@ TEST(Lock, ACommandLineIsWaitedForAndADaemonNotForLong) {
   EXPECT_TRUE(StateLock::acquire(state.dir(), "daemon", 60'000).has_value());
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+// Who holds it may not have signed yet, or its last words may be zeros after a power failure.
+TEST(Lock, TheOwnerIsNamedAsFarAsTheFileSays) {
+  const TempState state;
+  const std::string path = state.dir() + "/control.lock";
+  struct Case {
+    std::string text, says;
+  };
+  for (const Case& c : {Case{"", "held by another process;"}, Case{"pid=7", "held by pid=7;"},
+                        Case{std::string("pid=7 role=x\n\0\0", 15), "held by pid=7 role=x;"},
+                        Case{std::string(3, '\0'), "held by another process;"}}) {
+    put(path, c.text);
+    const int fd = open(path.c_str(), O_RDONLY);
+    ASSERT_EQ(flock(fd, LOCK_EX), 0);
+    const auto lock = StateLock::acquire(state.dir(), "daemon", 0);
+    close(fd);
+    ASSERT_FALSE(lock);
+    EXPECT_EQ(lock.error().code, Errc::kConflict);
+    EXPECT_NE(lock.error().what.find("lock " + path + ": " + c.says), std::string::npos)
+        << lock.error().what;
+  }
 }
 
 TEST(Lock, IsNotToBeHadWithoutADirectory) {

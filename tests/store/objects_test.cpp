@@ -121,5 +121,25 @@ TEST(Objects, DamageIsSaid) {
   EXPECT_TRUE(store->find_object("file", "a").value());
 }
 
+TEST(Objects, AMissingPartIsNotReadOver) {
+  for (const char* at : {"0", "7"}) {
+    const TempState state;
+    {
+      auto store = open_store(state.dir());
+      core::ObjectRow row = object(1, "file", "a");
+      commit(*store, {core::PutObject{row, ""}, append(row, "content"), append(row, " and "),
+                      append(row, "more")});
+    }
+    run_sql(state.db(), std::string("DELETE FROM object_parts WHERE at = ") + at);
+    auto store = open_store(state.dir());
+    const auto content = store->object_content(1, 0, 100);
+    ASSERT_FALSE(content) << at;
+    EXPECT_EQ(content.error().code, Errc::kCorrupt);
+    EXPECT_NE(content.error().what.find("the order of the parts of row 1"), std::string::npos)
+        << content.error().what;
+    EXPECT_EQ(store->object_content(1, 12, 100).value(), "more") << "what is behind it is whole";
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::store

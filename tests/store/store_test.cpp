@@ -76,7 +76,11 @@ TEST(Store, RequestComesBackWhole) {
   EXPECT_EQ(store->prompt_text(1).value(), insert.payload.prompt_text);
   EXPECT_TRUE(store->find_by_key("t", "key").value().has_value());
   EXPECT_FALSE(store->find_by_key("other", "key").value().has_value());
-  EXPECT_FALSE(store->find_by_id("r2").value().has_value());
+  commit(*store, {request_row(2), request_row(3)});
+  EXPECT_FALSE(store->find_by_key("t", "").value().has_value()) << "no key is nobody's key";
+  EXPECT_FALSE(store->find_by_id("r4").value().has_value());
+  store->release_memory();
+  EXPECT_EQ(store->prompt_text(1).value(), insert.payload.prompt_text) << "read once more";
 }
 
 TEST(Store, AQueuedRequestThatIsNamedComesWithItsTokens) {
@@ -200,6 +204,95 @@ TEST(Store, DamagedRequestDoesNotHideTheOthers) {
   EXPECT_NE(boot.requests[0].damaged, "");
   EXPECT_NE(boot.requests[1].damaged, "");
   EXPECT_EQ(boot.requests[2].damaged, "");
+}
+
+/// Three requests, the second with an open attempt; then the second is damaged.
+TempState& damaged_by(const std::string& sql, TempState& state) {
+  {
+    auto store = open_store(state.dir());
+    core::BeginAttempt attempt;
+    attempt.seq = 2;
+    attempt.fence = {1, 1};
+    core::UpdateRequest started;
+    started.seq = 2;
+    started.state = core::RequestState::kRunning;
+    started.started_ms = 5;
+    commit(*store, {request_row(1), request_row(2), started, attempt, request_row(3)});
+  }
+  run_sql(state.db(), "PRAGMA foreign_keys=OFF; PRAGMA ignore_check_constraints=ON;" + sql);
+  return state;
+}
+
+TEST(Store, WhatIsMissingOrWrongInOneRequestCostsThisOneOnly) {
+  struct Case {
+    const char* sql;
+    const char* what;
+  };
+  for (const Case& c : {Case{"DELETE FROM payloads WHERE seq = 2", "payload"},
+                        Case{"DELETE FROM choices WHERE seq = 2", "choices"},
+                        Case{"UPDATE choices SET choice = 1 WHERE seq = 2", "choices"},
+                        Case{"UPDATE choices SET prompt = -1 WHERE seq = 2", "choices"},
+                        Case{"UPDATE choices SET prompt = 1 << 30 WHERE seq = 2", "choices"},
+                        Case{"UPDATE attempts SET choice = 1 WHERE seq = 2", "attempts"},
+                        Case{"UPDATE attempts SET choice = -1 WHERE seq = 2", "attempts"}}) {
+    TempState state;
+    auto store = open_store(damaged_by(c.sql, state).dir());
+    const core::Boot boot = store->load().value();
+    ASSERT_EQ(boot.requests.size(), 3u) << c.sql;
+    const std::string says = std::string("read ") + c.what + " of request row 2: ";
+    EXPECT_EQ(boot.requests[0].damaged, "") << c.sql;
+    EXPECT_EQ(boot.requests[1].damaged.find(says), 0u) << boot.requests[1].damaged;
+    EXPECT_EQ(boot.requests[2].damaged, "") << c.sql;
+    EXPECT_EQ(store->find_by_id("r2").value()->damaged, boot.requests[1].damaged);
+    EXPECT_EQ(store->find_by_id("r3").value()->damaged, "");
+  }
+}
+
+TEST(Store, ADamagedStateIsAFailedRequestAndHidesNoOther) {
+  TempState state;
+  auto store =
+      open_store(damaged_by("UPDATE requests SET state='runnong' WHERE seq=2", state).dir());
+  const auto page = store->list_requests({}).value();
+  ASSERT_EQ(page.rows.size(), 3u);
+  EXPECT_EQ(page.rows[0].state, core::RequestState::kQueued);
+  EXPECT_EQ(page.rows[0].error, "");
+  for (const core::RequestRow& row : {page.rows[1], store->find_by_id("r2").value()->row}) {
+    EXPECT_EQ(row.id, "r2");
+    EXPECT_EQ(row.state, core::RequestState::kFailed);
+    EXPECT_EQ(row.error_code, "corrupt");
+    EXPECT_EQ(row.error, "the state in request row 2 is damaged");
+  }
+  EXPECT_EQ(store->load().value().requests.size(), 2u) << "it does not run any more";
+}
+
+TEST(Store, AnEndOfAnUnknownNameIsAnError) {
+  TempState state;
+  auto store = open_store(damaged_by("UPDATE choices SET finish='stap' WHERE seq=2", state).dir());
+  EXPECT_EQ(store->find_by_id("r2").value()->choices.at(0).row.finish, core::FinishReason::kError);
+}
+
+TEST(Store, ADamagedFileIsSaidAndNothingIsWritten) {
+  const TempState state;
+  open_store(state.dir()).reset();
+  const std::string root =
+      read_sql(state.db(), "SELECT rootpage FROM sqlite_schema WHERE name = 'payloads'");
+  {
+    std::fstream file(state.db(), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp((std::stoll(root) - 1) * 4096);
+    file << std::string(100, '\x41');
+  }
+  auto store = open_store(state.dir());
+  const auto refused =
+      store->apply(std::vector<core::RowChange>{request_row(1)}, Durability::kFull);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kCorrupt);
+  EXPECT_EQ(refused.error().what.find("commit: run INSERT INTO payloads"), 0u)
+      << refused.error().what;
+  EXPECT_NE(refused.error().what.find("malformed"), std::string::npos) << refused.error().what;
+  EXPECT_FALSE(
+      store->apply(std::vector<core::RowChange>{core::PutFlag{"a", "1"}}, Durability::kFull));
+  store.reset();
+  EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM requests"), "0");
 }
 
 TEST(Store, GroupIsAllOrNothing) {
@@ -378,6 +471,30 @@ TEST(Store, ReadersMayLookWhileTheOwnerWrites) {
     EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM requests"), std::to_string(seq));
     ASSERT_TRUE(store->checkpoint_all());
   }
+}
+
+TEST(Store, AReaderHoldsUpACheckpointAndNothingElse) {
+  const TempState state;
+  OpenOptions options;
+  options.state_dir = state.dir();
+  options.idle_checkpoint_pages = 1;
+  auto store = Store::open(options).value();
+  commit(*store, {request_row(1)});
+  sqlite3* reader = nullptr;
+  ASSERT_EQ(sqlite3_open(state.db().c_str(), &reader), SQLITE_OK);
+  ASSERT_TRUE(exec(reader, "BEGIN; SELECT count(*) FROM requests"));
+  commit(*store, {request_row(2)});
+  const std::int64_t pages = store->wal_pages();
+  EXPECT_TRUE(store->checkpoint_if_due(true));
+  EXPECT_TRUE(store->checkpoint_all());
+  EXPECT_EQ(store->wal_pages(), pages) << "what the reader does not see stays in the log";
+  EXPECT_EQ(query_int(reader, "SELECT count(*) FROM requests").value(), 1);
+  commit(*store, {request_row(3)});
+  sqlite3_close(reader);
+  EXPECT_TRUE(store->checkpoint_all());
+  EXPECT_EQ(store->wal_pages(), 0);
+  store.reset();
+  EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM requests"), "3");
 }
 
 TEST(Store, CheckpointEmptiesTheLog) {
@@ -570,6 +687,15 @@ TEST(Store, ParametersSurviveBothReaders) {
     cut["later"] = 1;  // of a newer release: read by the slow way, all the same
     EXPECT_EQ(decode_params(cut.dump()).has_value(), true) << key;
   }
+  // Cut, or with another byte, anywhere: damage or what the JSON parser makes of it.
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_EQ(decode_params(whole.substr(0, i)).error().code, Errc::kCorrupt) << i;
+    std::string other = whole;
+    other[i] = '?';
+    EXPECT_EQ(decode_params(other).error().code, Errc::kCorrupt) << i;
+  }
+  EXPECT_EQ(decode_params(whole + "x").error().code, Errc::kCorrupt);
+  EXPECT_TRUE(decode_params(whole + " ").has_value());
 }
 
 TEST(Store, ANewReserveIsThereAtOnce) {
@@ -600,6 +726,13 @@ TEST(Store, DamagedConfigVersionsAreSeen) {
   EXPECT_EQ(good->settings.at("a").value, core::KnobValue(std::int64_t{1}));
   EXPECT_EQ(good->settings.at("b").value, core::KnobValue("x"));
   EXPECT_EQ(good->settings.at("b").who, "");
+  // Imports only say where settings came from: what is damaged of them costs no start.
+  const auto odd = decode_config(R"({"settings":{},"imports":7})");
+  ASSERT_TRUE(odd);
+  EXPECT_TRUE(odd->imports.empty());
+  const auto half = decode_config(R"({"settings":{},"imports":{"env":7,"file":"a=1"}})");
+  ASSERT_TRUE(half);
+  EXPECT_EQ(half->imports, (std::map<std::string, std::string>{{"file", "a=1"}}));
 }
 
 TEST(Store, Crc32cKnownAnswers) {

@@ -226,6 +226,25 @@ TEST(Tail, DamageStaysVisibleWhenItMoves) {
   EXPECT_EQ(check_file(state.db()).error().code, Errc::kCorrupt);
 }
 
+TEST(Tail, WhatIsGoneBeforeItIsAGapAndNotRewound) {
+  const TempState state;
+  auto store = open_with(state.dir(), 2);
+  commit(*store, {request_row(1)});
+  for (std::int64_t i = 0; i < 3; ++i) commit(*store, {chunk(1, i, {7})});
+  ASSERT_EQ(rows_in(state, "settled"), "1");
+  ASSERT_EQ(rows_in(state, "tail"), "1");
+  store.reset();
+  run_sql(state.db(), "DELETE FROM settled");
+  store = open_with(state.dir(), 2);
+  for (std::int64_t start = 0; start < 2; ++start) {
+    const auto gap = store->tokens(1, 0, start, 3);
+    ASSERT_FALSE(gap) << start;
+    EXPECT_EQ(gap.error().code, Errc::kCorrupt);
+    EXPECT_EQ(gap.error().what.find("read tokens of request row 1: "), 0u) << gap.error().what;
+  }
+  EXPECT_EQ(store->tokens(1, 0, 2, 3)->ids, std::vector<TokenId>{7});
+}
+
 TEST(Tail, TheCheckReadsTheTailToo) {
   const TempState state;
   auto store = open_with(state.dir(), 4096);
