@@ -38,6 +38,7 @@ class Backup {
 
   sqlite3* copy_ = nullptr;
   sqlite3_backup* backup_ = nullptr;
+  bool named_ = false;  // complete, under its name
   BackupReport report_;
 };
 
@@ -59,9 +60,10 @@ struct RestoreReport {
 };
 
 /// Puts FILE in the place of DIR/control.db. kConflict while a daemon owns the directory (its pid
-/// is named). FILE is checked first; what was there is kept in DIR/before-restore-TIME. A crash at
-/// any moment leaves the old or the new database, whole. The epoch goes beyond every one that the
-/// old database had, so that no worker takes the restored daemon for an older one.
+/// is named), or another program reads what it left. FILE is checked first; what was there is kept
+/// in DIR/before-restore-TIME. A crash at any moment, or an error, leaves the old or the new
+/// database, whole. The epoch goes beyond every one that the old database had, so that no worker
+/// takes the restored daemon for an older one.
 Result<RestoreReport> restore_file(const std::string& state_dir, const std::string& file,
                                    std::int64_t wall_ms);
 

@@ -36,15 +36,10 @@ Result<Db> open_still(const std::string& path, int flags) {
   return db;
 }
 
-Result<std::int64_t> number(sqlite3* db, const std::string& sql) {
-  HF_TRY(const std::string text, query_text(db, sql));
-  return text.empty() ? std::int64_t{0} : std::stoll(text);
-}
-
 Result<void> check_identity(sqlite3* db, const std::string& path, CheckReport& report) {
-  HF_TRY(const std::int64_t id, number(db, "PRAGMA application_id"));
+  HF_TRY(const std::int64_t id, query_int(db, "PRAGMA application_id"));
   if (id != kApplicationId) return damaged(path, "it is not a database of this program");
-  HF_TRY(report.schema, number(db, "PRAGMA user_version"));
+  HF_TRY(report.schema, query_int(db, "PRAGMA user_version"));
   if (report.schema > schema_version()) {
     return Error{Errc::kVersionNewer, "check " + path + ": made by a newer program (schema " +
                                           std::to_string(report.schema) + ", this one knows " +
@@ -113,14 +108,23 @@ Result<std::string> keep_old(const std::string& state_dir, std::int64_t wall_ms)
 }
 
 /// Empties the old log, so that none of it can be applied to the new file. Returns the last epoch.
-std::uint64_t settle_old(const std::string& state_dir) {
+/// An old database that is damaged stops nobody; one whose log is in use, or finds no room in the
+/// file, does: without its log it would not be whole any more, should the rest fail.
+Result<std::uint64_t> settle_old(const std::string& state_dir) {
   const std::string path = state_dir + "/control.db";
   std::uint64_t epoch = 0;
   if (auto db = open_still(path, SQLITE_OPEN_READWRITE)) {
-    if (auto last = number(db->get(), "SELECT coalesce(max(epoch), 0) FROM epochs")) {
+    sqlite3* old = db->get();
+    if (auto last = query_int(old, "SELECT coalesce(max(epoch), 0) FROM epochs")) {
       epoch = static_cast<std::uint64_t>(*last);
     }
-    (void)exec(db->get(), "PRAGMA wal_checkpoint(TRUNCATE)");
+    const int mode = SQLITE_CHECKPOINT_TRUNCATE;
+    const int rc = sqlite3_wal_checkpoint_v2(old, nullptr, mode, nullptr, nullptr);
+    const int kind = rc & 0xff;
+    if (kind == SQLITE_BUSY || kind == SQLITE_FULL || kind == SQLITE_IOERR) {
+      keep_log_on_close(old);
+      return sqlite_error(old, rc, "move the log of " + path + " into it (who else uses it?)");
+    }
   }
   for (const char* name : {"-wal", "-shm"}) unlink((path + name).c_str());
   return epoch;
@@ -131,7 +135,7 @@ Result<std::uint64_t> raise_beyond(const std::string& path, std::uint64_t old_ep
                                    std::int64_t wall_ms) {
   HF_TRY(const Db db, open_still(path, SQLITE_OPEN_READWRITE));
   HF_CHECKED(exec(db.get(), "PRAGMA journal_mode=DELETE"));
-  HF_TRY(const std::int64_t own, number(db.get(), "SELECT coalesce(max(epoch), 0) FROM epochs"));
+  HF_TRY(const std::int64_t own, query_int(db.get(), "SELECT coalesce(max(epoch), 0) FROM epochs"));
   const auto next = static_cast<std::int64_t>(
       std::max<std::uint64_t>(old_epoch, static_cast<std::uint64_t>(own)) + 1);
   HF_TRY(Statement insert,
@@ -148,27 +152,25 @@ Result<CheckReport> check_file(const std::string& path) {
   HF_TRY(const Db db, open_still(path, SQLITE_OPEN_READONLY));
   CheckReport report;
   HF_CHECKED(check_identity(db.get(), path, report));
-  HF_TRY(report.requests, number(db.get(), "SELECT count(*) FROM requests"));
+  HF_TRY(report.requests, query_int(db.get(), "SELECT count(*) FROM requests"));
   HF_CHECKED(check_chunks(db.get(), path, report));
   HF_CHECKED(check_payloads(db.get(), path, report));
   return report;
 }
 
-Result<RestoreReport> restore_file(const std::string& state_dir, const std::string& file,
-                                   std::int64_t wall_ms) {
-  HF_TRY(const StateLock lock, StateLock::acquire(state_dir, "cli"));
+namespace {
+
+Result<RestoreReport> put_in_place(const std::string& state_dir, const std::string& file,
+                                   const std::string& fresh, std::int64_t wall_ms) {
   const std::string target = state_dir + "/control.db";
-  const std::string fresh = target + ".restoring";
-  // A journal that an earlier try left would be played into the new copy.
-  for (const char* name : {"", "-journal", "-wal", "-shm"}) unlink((fresh + name).c_str());
   HF_CHECKED(copy_synced(file, fresh));
-  if (auto whole = check_file(fresh); !whole) {
-    unlink(fresh.c_str());
-    return whole.error();
-  }
+  HF_TRY([[maybe_unused]] const CheckReport whole, check_file(fresh));
   RestoreReport report;
   HF_TRY(report.kept, keep_old(state_dir, wall_ms));
-  const std::uint64_t old_epoch = report.kept.empty() ? 0 : settle_old(state_dir);
+  std::uint64_t old_epoch = 0;
+  if (!report.kept.empty()) {
+    HF_TRY(old_epoch, settle_old(state_dir));
+  }
   HF_TRY(report.epoch, raise_beyond(fresh, old_epoch, wall_ms));
   HF_CHECKED(sync_file(fresh));
   HF_CHECKED(sync_directory(state_dir));
@@ -177,6 +179,22 @@ Result<RestoreReport> restore_file(const std::string& state_dir, const std::stri
   }
   HF_CHECKED(sync_directory(state_dir));
   return report;
+}
+
+}  // namespace
+
+Result<RestoreReport> restore_file(const std::string& state_dir, const std::string& file,
+                                   std::int64_t wall_ms) {
+  HF_TRY(const StateLock lock, StateLock::acquire(state_dir, "cli"));
+  const std::string fresh = state_dir + "/control.db.restoring";
+  // A journal that an earlier try left would be played into the new copy.
+  const auto remove_fresh = [&] {
+    for (const char* name : {"", "-journal", "-wal", "-shm"}) unlink((fresh + name).c_str());
+  };
+  remove_fresh();
+  Result<RestoreReport> done = put_in_place(state_dir, file, fresh, wall_ms);
+  if (!done) remove_fresh();  // a whole copy that nobody asks for, on a disk that may be full
+  return done;
 }
 
 }  // namespace holdfast::store

@@ -137,6 +137,48 @@ TEST(StoreBackup, RefusesToOverwriteAndLeavesNothingOfAnAbortedOne) {
   const auto again = store->begin_backup(path);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().code, Errc::kIo);
+  const std::string nowhere = state.dir() + "/none/copy.db";
+  const auto lost = store->begin_backup(nowhere);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, Errc::kIo);
+  EXPECT_EQ(lost.error().what.find("backup to " + nowhere + ": unable to open"), 0u)
+      << lost.error().what;
+}
+
+TEST(StoreBackup, WhoReadsTheCopyHoldsItUpAndDoesNotBreakIt) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  add_requests(*store, 1, 3);
+  const std::string path = state.dir() + "/copy.db";
+  auto backup = store->begin_backup(path).value();
+  sqlite3* reader = nullptr;
+  ASSERT_EQ(sqlite3_open((path + ".part").c_str(), &reader), SQLITE_OK);
+  ASSERT_TRUE(exec(reader, "BEGIN; SELECT count(*) FROM sqlite_schema"));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(backup->step().value());
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+  sqlite3_close(reader);
+  while (!backup->step().value()) continue;
+  EXPECT_EQ(check_file(path).value().requests, 3);
+}
+
+// Made after the backup began, which saw that the name was free.
+TEST(StoreBackup, AFolderThatTakesItsNameMeanwhileStopsIt) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  add_requests(*store, 1, 3);
+  const std::string path = state.dir() + "/copy.db";
+  {
+    auto backup = store->begin_backup(path).value();
+    std::filesystem::create_directory(path);
+    Result<bool> done = backup->step();
+    while (done && !done.value()) done = backup->step();
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, Errc::kIo);
+    EXPECT_NE(done.error().what.find("rename " + path + ".part to " + path), std::string::npos)
+        << done.error().what;
+  }
+  EXPECT_TRUE(std::filesystem::is_directory(path));
+  EXPECT_FALSE(std::filesystem::exists(path + ".part"));
 }
 
 TEST(StoreBackup, CheckFindsADamagedPromptAndADamagedPage) {
@@ -296,6 +338,43 @@ TEST(StoreBackup, AnEmptyDirectoryGetsTheBackupAndKeepsNothing) {
       << "as private as any other, whoever could read the backup";
   EXPECT_EQ(requests_in(state.dir()), 3);
   EXPECT_EQ(read_sql(state.db(), "SELECT started_ms FROM epochs WHERE program='restore'"), "9");
+}
+
+// What a restore is for.
+TEST(StoreBackup, AnOldOneThatIsNoDatabaseAnyMoreIsKeptAndReplaced) {
+  const TempState source;
+  const TempState state;
+  const std::string path = source.dir() + "/copy.db";
+  std::uint64_t epoch = 0;
+  {
+    auto store = open_store(source.dir());
+    add_requests(*store, 1, 3);
+    epoch = store->raise_epoch(1).value();
+    backup_to(*store, path);
+  }
+  const std::string rubbish(20'000, 'x');
+  std::filesystem::create_directory(state.dir() + "/before-restore-9");  // of a try that was killed
+  std::ofstream(state.db(), std::ios::binary) << rubbish;
+  const RestoreReport report = restore_file(state.dir(), path, 9).value();
+  EXPECT_EQ(report.epoch, epoch + 1) << "the old one's cannot be told";
+  std::ifstream kept(report.kept + "/control.db", std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), rubbish);
+  EXPECT_EQ(requests_in(state.dir()), 3);
+}
+
+TEST(StoreBackup, ARestoreOfNoFileChangesNothing) {
+  const TempState state;
+  {
+    auto store = open_store(state.dir());
+    add_requests(*store, 1, 2);
+  }
+  const std::string none = state.dir() + "/none.db";
+  const auto done = restore_file(state.dir(), none, 9);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Errc::kIo);
+  EXPECT_EQ(done.error().what.find("copy " + none + " to "), 0u) << done.error().what;
+  EXPECT_NE(done.error().what.find("No such file"), std::string::npos) << done.error().what;
+  EXPECT_EQ(requests_in(state.dir()), 2);
 }
 
 TEST(StoreBackup, WhatWasOnlyInTheLogOfTheOldOneIsKept) {
