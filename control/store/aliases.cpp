@@ -20,11 +20,10 @@ std::string encode_numbers(const Fields& fields, const Row& row) {
 
 /// What the text does not name keeps its default: it was written by an older program.
 template <class Fields, class Row>
-Result<void> decode_numbers(const Fields& fields, std::string_view text, Row& row) {
+Result<void> decode_numbers(const Fields& fields, std::string_view text, Row& row,
+                            const std::string& where) {
   const json j = json::parse(text, nullptr, false);
-  if (!j.is_object()) {
-    return Error{Errc::kCorrupt, "canaries: a stored JSON value is damaged; see db check"};
-  }
+  if (!j.is_object()) return Error{Errc::kCorrupt, where + ": the stored JSON is damaged"};
   for (const auto& field : fields) {
     const auto it = j.find(field.name);
     if (it != j.end() && it->is_number_integer())
@@ -33,11 +32,11 @@ Result<void> decode_numbers(const Fields& fields, std::string_view text, Row& ro
   return {};
 }
 
-Result<core::AliasTargets> read_targets(std::string_view text) {
+Result<core::AliasTargets> read_targets(std::string_view text, const std::string& alias) {
   if (text.empty()) return core::AliasTargets{};
   auto targets = core::parse_targets(text);
   if (targets) return targets;
-  return Error{Errc::kCorrupt, "aliases: " + targets.error().what};
+  return Error{Errc::kCorrupt, "aliases: targets of " + alias + ": " + targets.error().what};
 }
 
 /// Columns of kCanaryColumns from `c` on.
@@ -47,7 +46,8 @@ Result<core::CanaryRow> canary_row(const Statement::Use& use) {
   r.alias = use.text(1);
   r.model = use.text(2);
   r.state = core::canary_state_from_name(use.bytes(3));
-  HF_CHECKED(decode_numbers(core::canary_fields(), use.bytes(4), r.settings));
+  HF_CHECKED(decode_numbers(core::canary_fields(), use.bytes(4), r.settings,
+                            "canaries: settings of canary " + use.text(0)));
   r.windows = use.integer(5);
   r.passed = use.integer(6);
   r.suspect = use.integer(7) != 0;
@@ -152,8 +152,8 @@ Result<std::vector<core::AliasRow>> SqliteStore::load_aliases() {
     core::AliasRow r;
     r.name = use.text(0);
     r.id = use.integer(1);
-    HF_TRY(r.targets, read_targets(use.bytes(2)));
-    HF_TRY(r.pending, read_targets(use.bytes(3)));
+    HF_TRY(r.targets, read_targets(use.bytes(2), r.name));
+    HF_TRY(r.pending, read_targets(use.bytes(3), r.name));
     r.pending_who = use.text(4);
     r.pending_ms = use.integer(5);
     r.created_ms = use.integer(6);
@@ -234,8 +234,9 @@ Result<std::vector<core::CanaryWindowRow>> SqliteStore::canary_windows(const std
     r.ended_ms = use.integer(3);
     r.decision = use.text(4);
     r.reason = use.text(5);
-    HF_CHECKED(decode_numbers(core::evidence_fields(), use.bytes(6), r.canary_side));
-    HF_CHECKED(decode_numbers(core::evidence_fields(), use.bytes(7), r.stable_side));
+    const std::string where = "canary_windows: window " + use.text(1) + " of canary " + use.text(0);
+    HF_CHECKED(decode_numbers(core::evidence_fields(), use.bytes(6), r.canary_side, where));
+    HF_CHECKED(decode_numbers(core::evidence_fields(), use.bytes(7), r.stable_side, where));
     rows.push_back(std::move(r));
   }
 }

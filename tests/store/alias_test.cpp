@@ -142,6 +142,52 @@ TEST(AliasRows, ARerouteChangesItsRequestAlone) {
   EXPECT_EQ(other.canary, 7);
 }
 
+TEST(AliasRows, WhatAnOlderProgramDidNotWriteHasItsDefault) {
+  const TempState state;
+  auto store = open_store(state.dir());
+  core::AliasRow alias = alias_row();
+  alias.pending.clear();
+  commit(*store, {AliasChange{core::PutAlias{alias}}, AliasChange{core::PutCanary{canary_row(1)}}});
+  const auto& first = core::canary_fields()[0];
+  const auto& second = core::canary_fields()[1];
+  run_sql(state.db(), "UPDATE canaries SET settings = '{\"" + std::string(first.name) +
+                          "\": 77, \"" + second.name + "\": \"many\"}'");
+  const core::Boot boot = store->load().value();
+  EXPECT_TRUE(boot.aliases.at(0).pending.empty()) << "nothing waits";
+  core::CanaryRow expected = canary_row(1);
+  expected.settings = {};
+  expected.settings.*first.field = 77;
+  EXPECT_EQ(boot.canaries.at(0).settings, expected.settings);
+}
+
+TEST(AliasRows, DamageIsSaidWithItsPlace) {
+  const auto error_after = [](const std::string& sql) {
+    const TempState state;
+    auto store = open_store(state.dir());
+    commit(*store,
+           {AliasChange{core::PutAlias{alias_row()}}, AliasChange{core::PutCanary{canary_row(4)}},
+            AliasChange{core::InsertCanaryWindow{window_row(4, 2)}}});
+    run_sql(state.db(), sql);
+    const auto boot = store->load();
+    if (!boot) return std::string(errc_name(boot.error().code)) + " " + boot.error().what;
+    const auto windows = store->canary_windows("chat", 10);
+    if (windows) return std::string("nothing");
+    return std::string(errc_name(windows.error().code)) + " " + windows.error().what;
+  };
+  EXPECT_EQ(error_after(""), "nothing");
+  for (const char* column : {"targets", "pending"}) {
+    const std::string what =
+        error_after(std::string("UPDATE aliases SET ") + column + " = 'a=3,b=x'");
+    EXPECT_EQ(what.find("corrupt aliases: targets of chat: "), 0u) << what;
+  }
+  EXPECT_EQ(error_after("UPDATE canaries SET settings = '{'"),
+            "corrupt canaries: settings of canary 4: the stored JSON is damaged");
+  for (const char* column : {"canary_side", "stable_side"}) {
+    EXPECT_EQ(error_after(std::string("UPDATE canary_windows SET ") + column + " = '[]'"),
+              "corrupt canary_windows: window 2 of canary 4: the stored JSON is damaged");
+  }
+}
+
 TEST(AliasRows, AnOlderFileGetsTheTables) {
   const TempState state;
   run_sql(state.db(), "BEGIN;" + std::string(kMigrations[0]) + kMigrations[1] +
