@@ -113,17 +113,15 @@ void Machine::end_attempt(Request& request, Choice& choice, const std::string& r
 /// not running, and the next attempt gets a new one.
 void Machine::requeue(Request& request, Choice& choice, const std::string& reason) {
   end_attempt(request, choice, reason);
+  choice.phase = ChoicePhase::kQueued;
   choice.resumed = true;
   ++counters_.requeued;
+  // The limit became stricter while it ran.
   if (suspicion(choice, config_) == Suspicion::kQuarantine) {
     quarantine(request);
     return;
   }
-  if (planted(Bug::kRequeueLost)) {
-    choice.phase = ChoicePhase::kQueued;
-  } else {
-    enqueue(request, choice);
-  }
+  if (!planted(Bug::kRequeueLost)) enqueue(request, choice);
   if (request.running == 0 && request.row.state == RequestState::kRunning) {
     change(request, RequestChange::kRequeued);
     write_request(request, Durability::kNormal);

@@ -181,7 +181,8 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
     count_tokens(request, choice, chunk.ids.size());
     choice.ids.insert(choice.ids.end(), chunk.ids.begin(), chunk.ids.end());
     choice.row.next_index += static_cast<std::int64_t>(chunk.ids.size());
-    if (load != loads_.end()) {
+    // Not if bind_class() has found its request to be one for quarantine: it is off its load.
+    if (load != loads_.end() && choice.phase == ChoicePhase::kRunning) {
       const std::int64_t tokens =
           request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +
           choice.row.next_index;

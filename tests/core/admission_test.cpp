@@ -63,6 +63,7 @@ std::vector<Bound> bounds() {
        {text(&wire::Submit::request_id, 65), id("a b"), id("a/b"), id("a`"), id("{"), id("["),
         id("@"), id(":"), id("\x7f")}},
       {"tenant", {text(&wire::Submit::tenant, 128)}, {text(&wire::Submit::tenant, 129)}},
+      {"api_key", {text(&wire::Submit::api_key, 128)}, {text(&wire::Submit::api_key, 129)}},
       {"idempotency key",
        {text(&wire::Submit::idem_key, 256)},
        {text(&wire::Submit::idem_key, 257)}},
@@ -152,6 +153,14 @@ TEST(Admission, PromptAndTokensFillTheContextExactly) {
   EXPECT_EQ(verdict(std::nullopt, 9, 100).refusal->free, 0);
   EXPECT_EQ(verdict(0, 10, 100).max_tokens, 0);
   EXPECT_FALSE(verdict(0, 10, 100).refusal.has_value());
+}
+
+/// The rows of a request's prompts could not be read: nothing of the context is taken.
+TEST(Admission, WithoutAPromptTheWholeContextIsLeft) {
+  const ContextVerdict verdict = admit_context({}, std::nullopt, 100, 640, {});
+  EXPECT_FALSE(verdict.refusal.has_value());
+  EXPECT_EQ(verdict.max_tokens, 100);
+  EXPECT_TRUE(admit_context({}, 101, 100, 640, {}).refusal.has_value());
 }
 
 }  // namespace

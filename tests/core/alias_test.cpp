@@ -332,6 +332,28 @@ TEST_F(AliasTest, AFailedTargetIsPassedOverAndAFailedAliasSaysSo) {
   EXPECT_EQ(targets(), "a=1,b=1");
 }
 
+/// A database that lost a model's row: the alias is shown as it was set, and says what is missing.
+TEST_F(AliasTest, AnAliasWhoseModelIsNotThereIsShownAndRefuses) {
+  ASSERT_EQ(set("chat", "a"), kDone);
+  Boot database = bench.database();
+  std::erase_if(database.models, [](const ModelRow& row) { return row.name == "a"; });
+  database.loads.clear();
+  bench = Bench();
+  bench.boot(std::move(database), 2);
+  bench.step(FromClient{Bench::kClient, wire::ModelsQuery{3}});
+  const auto replies = bench.messages<wire::ModelsReply>();
+  ASSERT_EQ(replies.size(), 1u);
+  ASSERT_EQ(replies[0].models.size(), 2u);
+  EXPECT_EQ(replies[0].models[1].name, "chat");
+  EXPECT_EQ(replies[0].models[1].alias_of, "a=1");
+  EXPECT_EQ(replies[0].models[1].state, "");
+  ask("r1");
+  ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kModelNotFound);
+}
+
+// ---- when ready
+
 // ---- when ready
 
 struct WhenReadyTest : AliasTest {
@@ -426,6 +448,58 @@ TEST_F(WhenReadyTest, AStartSeesAFailureThatNobodySaw) {
   EXPECT_EQ(targets(), "a=1");
 }
 
+/// The same of a model that is wanted and not loaded yet: that is no failure.
+TEST_F(WhenReadyTest, AStartWaitsForWhatIsStillWanted) {
+  ASSERT_EQ(set("chat", "c", true), kDone);
+  Boot database = bench.database();
+  for (ModelRow& row : database.models) {
+    if (row.name == "c") row.state = ModelState::kUnloaded;
+  }
+  std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "c"; });
+  bench = Bench();
+  bench.boot(std::move(database), 2);
+  EXPECT_EQ(targets_text(bench.machine.aliases().at("chat").row.pending), "c=1");
+  bench.connect_worker(kW1, "w1");
+  for (int i = 0; i < 3; ++i) {
+    for (const char* model : {"a", "b", "c"}) report(model, "ready");
+  }
+  EXPECT_EQ(targets(), "c=1");
+}
+
+TEST_F(WhenReadyTest, OfSeveralAllAreWaitedFor) {
+  ASSERT_EQ(set("chat", "c=1,b=1", true), kDone);
+  ASSERT_EQ(state("b"), ModelState::kReady);
+  report("b", "ready");
+  bench.advance_ms(1000);
+  EXPECT_EQ(targets(), "a=1");
+  report("c", "ready");
+  EXPECT_EQ(targets(), "c=1,b=1");
+}
+
+TEST_F(WhenReadyTest, WhatAnAliasWaitsForOrTriesIsNotRemoved) {
+  bench.step(PeerGone{kW1});
+  bench.advance_ms(Config().reconnect_ms);
+  ASSERT_TRUE(bench.machine.loads().empty());
+  const auto refusal = [&] {
+    EXPECT_EQ(operate("models.remove", "c"), Errc::kConflict);
+    return std::get<SendOpResult>(bench.sent.at(0)).refusal.message;
+  };
+  const std::string part = "model \"c\" is part of alias \"chat\"; change the alias first";
+  ASSERT_EQ(set("chat", "c", true), kDone);
+  EXPECT_EQ(refusal(), part);
+  ASSERT_EQ(set("chat", "a"), kDone);
+  OpCanary canary;
+  canary.name = "chat";
+  canary.model = "c";
+  canary.settings = nothing_said();
+  canary.settings.percent = 5;
+  bench.step(canary);
+  EXPECT_EQ(refusal(), part);
+  canary.end = OpCanary::End::kRollBack;
+  bench.step(canary);
+  EXPECT_EQ(operate("models.remove", "c"), kDone);
+}
+
 TEST_F(WhenReadyTest, AnotherChangeTakesItsPlace) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   ASSERT_EQ(set("chat", "b"), kDone);
@@ -498,6 +572,32 @@ TEST_F(AliasPool, TheOldTargetDoesNotMakeWayForTheNewOne) {
   bench.advance_ms(1000);
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
   EXPECT_EQ(bench.machine.models().at("a").row.state, ModelState::kReady);
+}
+
+/// Two that are waited for together: the one that came does not make way for the other.
+TEST_F(AliasPool, WhatIsWaitedForTogetherStaysTogether) {
+  Bench house(no_dwelling());
+  house.boot();
+  house.add_model(1024, 4, 16, true, "a");  // 65,100 bytes each
+  house.add_model(1024, 4, 16, false, "b");
+  house.add_model(1024, 4, 16, false, "c");
+  wire::Hello hello = house.hello("w1");
+  hello.memory.total = hello.memory.free = 145'000;  // for two
+  house.step(FromWorker{kW1, hello});
+  house.make_ready(kW1);
+  op.targets = parse_targets("a").value();
+  house.step(op);
+  op.targets = parse_targets("b,c").value();
+  op.when_ready = true;
+  house.step(op);
+  ASSERT_EQ(house.messages<wire::Load>(kW1).size(), 1u);
+  house.make_ready(kW1);
+  ASSERT_EQ(house.machine.models().at("b").row.state, ModelState::kReady);
+  house.advance_ms(1000);
+  EXPECT_TRUE(house.messages<wire::Unload>().empty());
+  EXPECT_EQ(house.machine.models().at("c").row.state, ModelState::kPlacing);
+  house.advance_ms(house.machine.config().alias_ready_timeout_ms);
+  EXPECT_EQ(house.messages<wire::Unload>(kW1).size(), 1u) << "it was given up";
 }
 
 }  // namespace

@@ -760,5 +760,235 @@ TEST_F(CanaryTest, WhatIsPreparedForAModelThatIsGoneIsPreparedAgain) {
   asked_to_prepare("sha-c");
 }
 
+TEST_F(CanaryTest, WithoutAShareThereIsNoCanary) {
+  OpCanary op;
+  op.peer = Bench::kOperator;
+  op.name = "chat";
+  op.model = "c";
+  op.settings = nothing_said();
+  bench.step(op);
+  const auto* answer = std::get_if<SendOpResult>(&bench.sent.at(0));
+  ASSERT_NE(answer, nullptr);
+  EXPECT_EQ(answer->refusal.code, Errc::kUsage);
+  EXPECT_EQ(answer->refusal.message, "models.canary: canary percent: expected 1 to 99, not -1");
+  EXPECT_FALSE(alias().canary.has_value());
+  EXPECT_EQ(end(OpCanary::End::kRollBack), Errc::kConflict);
+}
+
+TEST_F(CanaryTest, OneThatIsNotReadyInTimeIsRolledBack) {
+  bench.step(PeerGone{kW1});
+  OpCanary op;
+  op.name = "chat";
+  op.model = "c";
+  op.settings = nothing_said();
+  op.settings.percent = 10;
+  bench.step(op);
+  bench.advance_ms(config().alias_ready_timeout_ms - 1);
+  EXPECT_TRUE(alias().canary.has_value());
+  bench.advance_ms(1);
+  EXPECT_FALSE(alias().canary.has_value());
+  ASSERT_EQ(windows().size(), 1u);
+  EXPECT_EQ(windows()[0].reason,
+            "not ready within " + std::to_string(config().alias_ready_timeout_ms) + " ms");
+}
+
+/// The process ended after the model had failed and before its canary was told.
+TEST_F(CanaryTest, AStartSeesAFailureThatNobodySaw) {
+  OpCanary op;
+  op.name = "chat";
+  op.model = "c";
+  op.settings = nothing_said();
+  op.settings.percent = 10;
+  bench.step(op);
+  Boot database = bench.database();
+  for (ModelRow& row : database.models) {
+    if (row.name != "c") continue;
+    row.state = ModelState::kFailed;
+    row.reason = "out of memory";
+    row.wanted = false;
+  }
+  std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "c"; });
+  bench = Bench(config());
+  bench.boot(std::move(database), 2);
+  EXPECT_FALSE(alias().canary.has_value());
+  ASSERT_EQ(windows().size(), 1u);
+  EXPECT_EQ(windows()[0].reason, "its load failed: out of memory");
+}
+
+TEST_F(CanaryTest, TheSameFileUnderAnotherNameUnderstandsItsRequests) {
+  begin();
+  const std::string silent = ask("c");
+  for (const char* name : {"a", "c"}) {
+    ModelRow& row = const_cast<ModelRow&>(bench.machine.models().at(name).row);
+    row.sha = "sha-of-both";
+    row.tokenizer_sha.clear();
+  }
+  end(OpCanary::End::kRollBack);
+  EXPECT_EQ(request(silent).row.model, "a");
+  EXPECT_EQ(request(silent).row.rerouted_from, "c");
+}
+
+/// An empty answer is an answer: its client has been told.
+TEST_F(CanaryTest, WhatHasAChoiceThatEndedStays) {
+  begin(99);
+  wire::Submit two = bench.submission("two");
+  two.model = "chat";
+  two.n = 2;
+  bench.submit(two);
+  ASSERT_EQ(request("two").row.model, "c");
+  const auto of_two = bench.dispatches(kW1);
+  ASSERT_EQ(of_two.size(), 2u);
+  bench.tokens(kW1, of_two[0], 0, {}, FinishReason::kStop);
+  ASSERT_EQ(request("two").choices[0].row.next_index, 0);
+  end(OpCanary::End::kRollBack);
+  EXPECT_EQ(request("two").row.model, "c");
+  EXPECT_TRUE(bench.messages<wire::CancelWork>().empty());
+  bench.tokens(kW1, of_two[1], 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.state("two"), RequestState::kSucceeded);
+}
+
+// ---- aliases that go, and databases that do not fit together
+
+TEST_F(CanaryTest, WhatIsPreparedForAnAliasThatIsGoneGoesWhereItWasGoing) {
+  const auto job = submit_text("sha-a");
+  OpAlias gone;
+  gone.name = "chat";
+  bench.step(gone);
+  ASSERT_TRUE(bench.machine.aliases().empty());
+  prepared(job);
+  ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
+  EXPECT_EQ(request("t1").row.model, "a");
+  EXPECT_EQ(request("t1").row.alias, "chat");
+  bench.tokens(kW1, bench.dispatch(kW1), 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.state("t1"), RequestState::kSucceeded);
+}
+
+TEST_F(CanaryTest, WhatAHelperRefusesAfterItsAliasHasGoneIsRefused) {
+  const auto job = submit_text("sha-a");
+  OpAlias gone;
+  gone.name = "chat";
+  bench.step(gone);
+  wire::Prepared bad;
+  bad.job = job;
+  bad.refusal = refuse(Errc::kInvalidRequest, "no text");
+  bench.step(PreparedEvent{Bench::kHelper, bad});
+  ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.message, "no text");
+  EXPECT_EQ(bench.machine.counters().refused, 1u);
+}
+
+TEST_F(CanaryTest, WhatIsPreparedForACanaryWhoseAliasIsGoneIsRefused) {
+  begin(99);
+  const auto job = submit_text("sha-c");
+  end(OpCanary::End::kRollBack);
+  OpAlias gone;
+  gone.name = "chat";
+  bench.step(gone);
+  prepared(job);
+  ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kModelNotFound);
+  EXPECT_EQ(bench.machine.request("t1"), nullptr);
+}
+
+TEST_F(CanaryTest, OneWhoseAliasIsNotThereIsForgotten) {
+  begin();
+  Boot database = bench.database();
+  database.aliases.clear();
+  bench = Bench(config());
+  bench.boot(std::move(database), 2);
+  EXPECT_TRUE(bench.machine.aliases().empty());
+  wire::Submit submit = bench.submission("r1");
+  submit.model = "chat";
+  bench.submit(submit);
+  ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kModelNotFound);
+}
+
+/// A request of a canary that was rolled back before this start.
+struct LateTest : CanaryTest {
+  Boot database;
+  std::string silent;
+
+  void SetUp() override {
+    CanaryTest::SetUp();
+    begin();
+    silent = ask("c");
+    database = bench.database();
+    for (CanaryRow& row : database.canaries) row.state = CanaryState::kRolledBack;
+  }
+  std::string model_after_start() {
+    bench = Bench(config());
+    bench.boot(database, 2);
+    return request(silent).row.model;
+  }
+  ModelRow& row_of(const std::string& name) {
+    return *std::find_if(database.models.begin(), database.models.end(),
+                         [&](const ModelRow& row) { return row.name == name; });
+  }
+};
+
+TEST_F(LateTest, IsMovedAtTheStart) {
+  EXPECT_EQ(model_after_start(), "a");
+  EXPECT_EQ(request(silent).row.rerouted_from, "c");
+}
+
+TEST_F(LateTest, StaysWhereTheAliasIsGone) {
+  database.aliases.clear();
+  EXPECT_EQ(model_after_start(), "c");
+  EXPECT_FALSE(request(silent).terminal());
+}
+
+TEST_F(LateTest, StaysWhereAModelIsGone) {
+  const Boot whole = database;
+  for (const char* name : {"a", "c"}) {
+    database = whole;
+    std::erase_if(database.models, [&](const ModelRow& row) { return row.name == name; });
+    std::erase_if(database.loads, [&](const LoadRow& row) { return row.model == name; });
+    EXPECT_EQ(model_after_start(), "c") << name;
+    EXPECT_EQ(request(silent).row.rerouted_from, "");
+  }
+}
+
+TEST_F(LateTest, StaysWhereTheStableModelHasFailed) {
+  row_of("a").state = ModelState::kFailed;
+  row_of("a").wanted = false;
+  std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "a"; });
+  EXPECT_EQ(model_after_start(), "c");
+}
+
+/// Of so many canaries is it remembered that they were rolled back.
+TEST_F(CanaryTest, RequestsOfACanaryOfLongAgoStayWhenTheyAreRead) {
+  begin();
+  ask("c");
+  ask("c");
+  const std::string waits = ask("c");
+  Boot whole = bench.database();
+  BootMore late;
+  for (const BootRequest& request : whole.requests) {
+    if (request.row.id == waits) late.requests.push_back(request);
+  }
+  std::erase_if(whole.requests, [&](const BootRequest& r) { return r.row.id == waits; });
+  late.last = true;
+  whole.unread = 1;
+  for (const std::size_t more : {kCanariesKept - 1, kCanariesKept}) {
+    bench = Bench(config());
+    bench.boot(whole, 2);
+    bench.connect_worker(kW1, "w1");
+    end(OpCanary::End::kRollBack);
+    for (std::size_t i = 0; i < more; ++i) {
+      OpCanary op;
+      op.name = "chat";
+      op.model = "c";
+      op.settings = nothing_said();
+      op.settings.percent = 1;
+      bench.step(op);
+      ASSERT_TRUE(alias().canary.has_value());
+      end(OpCanary::End::kRollBack);
+    }
+    bench.step(late);
+    EXPECT_EQ(request(waits).row.model, more == kCanariesKept ? "c" : "a") << more;
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::core

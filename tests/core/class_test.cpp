@@ -81,5 +81,30 @@ TEST_F(ClassTest, ServedAtTheLimitIsLookedAtAgain) {
   EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
 }
 
+/// Its class gives no new work any more, but one of its choices still runs there: what may come out
+/// of that is waited for, and the time of the other one begins then.
+TEST_F(ClassTest, WhatStillRunsOnALoadThatGoesIsWaitedFor) {
+  wire::Submit two = bench.submission("two");
+  two.n = 2;
+  bench.submit(two);
+  const auto sent = bench.dispatches(kW1);
+  ASSERT_EQ(sent.size(), 2u);
+  bench.tokens(kW1, sent[0], 0, {1});
+  wire::Returned back;
+  back.request_id = "two";
+  back.choice = sent[1].choice;
+  back.fence = sent[1].fence;
+  bench.step(FromWorker{kW1, back});
+  bench.step(OpModel{Bench::kOperator, 1, "models.unload", "m"});
+  ASSERT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kDraining);
+  bench.advance_ms(11'000);
+  EXPECT_EQ(bench.state("two"), RequestState::kRunning);
+  bench.tokens(kW1, sent[0], 1, {2}, FinishReason::kStop);
+  EXPECT_EQ(bench.state("two"), RequestState::kQueued);
+  bench.advance_ms(11'000);
+  EXPECT_EQ(bench.state("two"), RequestState::kFailed);
+  EXPECT_EQ(bench.machine.request("two")->row.error_code, "determinism_class_unavailable");
+}
+
 }  // namespace
 }  // namespace holdfast::core

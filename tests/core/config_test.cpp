@@ -265,5 +265,103 @@ TEST(Config, SettingsOfUnknownKnobsAreKeptAndWithoutEffect) {
   EXPECT_EQ(bench.machine.config_version().settings.count("from.another_release"), 0u);
 }
 
+TEST(Config, WhatIsWrongWithAnAssignmentIsSaid) {
+  Config config;
+  const auto wrong = [&](const std::string& assignment) {
+    const Result<void> set = set_knob(config, assignment);
+    return set ? std::string() : set.error().what;
+  };
+  EXPECT_EQ(wrong("tenant.t.weight=7"), "");
+  EXPECT_EQ(wrong("tenant.t.weight=7x"), "config tenant.t.weight: \"7x\" is not a whole number")
+      << "it has no unit";
+  EXPECT_EQ(wrong("queue.max_requests=7 "),
+            "config queue.max_requests: \"7 \" is not a whole number of " +
+                std::string(find_knob("queue.max_requests")->knob().unit));
+  EXPECT_EQ(wrong("tenant.t.weight=1001"),
+            "config tenant.t.weight: 1001 is out of range; expected 1 to 1000 ");
+  const std::string near = wrong("tenant.t.wait=7");
+  EXPECT_NE(near.find("known here: tenant.NAME.weight, "), std::string::npos) << near;
+  EXPECT_EQ(near.find("worker."), std::string::npos) << near;
+  EXPECT_EQ(config.tenant("t").weight, 7) << "bad ones change nothing";
+}
+
+TEST(Config, SubjectsHaveNamesOfAtMost128Bytes) {
+  const std::string name(128, 'n');
+  EXPECT_TRUE(find_knob("tenant." + name + ".weight").has_value());
+  EXPECT_FALSE(find_knob("tenant." + name + "n.weight").has_value());
+  EXPECT_FALSE(find_knob("tenant..weight").has_value());
+  EXPECT_FALSE(find_knob("tenant.weight").has_value());
+}
+
+/// A database of another version: what a knob cannot hold leaves it as it is.
+TEST(Config, AStoredValueOfAnotherKindIsPassedOver) {
+  Config config;
+  const std::int64_t requests = config.queue_max_requests;
+  find_knob("queue.max_requests")->restore(config, KnobValue(std::string("many")));
+  EXPECT_EQ(config.queue_max_requests, requests);
+  find_knob("queue.max_requests")->restore(config, KnobValue(std::int64_t{-5}));
+  EXPECT_EQ(config.queue_max_requests, find_knob("queue.max_requests")->knob().min);
+  find_knob("models.roots")->restore(config, KnobValue(std::string("/models")));
+  EXPECT_EQ(config.model_roots, "/models");
+  find_knob("models.roots")->restore(config, KnobValue(std::int64_t{5}));
+  EXPECT_EQ(config.model_roots, "/models") << "5 is no directory";
+}
+
+TEST(Config, WhatIsSaidAgainKeepsTheTimeWhenItWasSaidFirst) {
+  Bench bench;
+  bench.boot();
+  const auto setting = [&] {
+    return bench.machine.config_version().settings.at("queue.max_requests");
+  };
+  bench.step(set("queue.max_requests", 7));
+  bench.step(set("queue.max_requests", 7));
+  EXPECT_EQ(bench.machine.config_version().version, 2);
+  EXPECT_EQ(bench.machine.config_version().change, "no value changed");
+  EXPECT_EQ(setting().version, 1);
+  bench.step(set("queue.max_requests", 8));
+  EXPECT_EQ(setting().version, 3);
+  Bench next;
+  next.boot(boot_with(bench, {import("file", {{"queue.max_requests", "8"}})}), 2);
+  const auto imported = next.machine.config_version().settings.at("queue.max_requests");
+  EXPECT_EQ(imported.source, "file") << "another source says the same";
+  EXPECT_EQ(imported.version, 4);
+}
+
+TEST(Config, WhatAStartWouldUseIsKnownBeforeIt) {
+  const Config base;
+  EXPECT_EQ(startup_config(base, {}, {}).queue_max_requests, base.queue_max_requests);
+  const ConfigImport file = import("file", {{"queue.max_requests", "8"}});
+  EXPECT_EQ(startup_config(base, {}, {file}).queue_max_requests, 8);
+  Bench bench;
+  bench.boot(boot_with(Bench(), {file}));
+  bench.step(set("queue.max_requests", 9));
+  const auto versions = bench.machine.config_history();
+  EXPECT_EQ(startup_config(base, versions, {file}).queue_max_requests, 9)
+      << "the file says nothing new";
+  const ConfigImport bad = import("line", {{"queue.max_requests", "many"}});
+  EXPECT_EQ(startup_config(base, versions, {bad}).queue_max_requests, 9)
+      << "what is refused changes nothing";
+  const ConfigImport line = import("line", {{"queue.max_requests", "10"}});
+  EXPECT_EQ(startup_config(base, versions, {file, bad, line}).queue_max_requests, 10);
+}
+
+TEST(Config, TheNewestThousandVersionsAreKept) {
+  Bench bench;
+  bench.boot();
+  for (std::int64_t i = 1; i <= 1001; ++i) bench.step(set("queue.max_requests", i));
+  EXPECT_EQ(bench.machine.config_history().size(), kConfigVersionsKept);
+  EXPECT_EQ(bench.machine.config_history().front().version, 2);
+  const auto back_to = [&](std::int64_t version) {
+    bench.step(OpConfig{kOperator, 1, "config.rollback", "ann", {}, version});
+    for (const Outgoing& out : bench.sent) {
+      if (const auto* r = std::get_if<SendOpResult>(&out); r && !r->ok) return r->refusal.code;
+    }
+    return Errc::kInternal;
+  };
+  EXPECT_EQ(back_to(1), Errc::kNotFound);
+  EXPECT_EQ(back_to(2), Errc::kInternal);
+  EXPECT_EQ(bench.machine.config().queue_max_requests, 2);
+}
+
 }  // namespace
 }  // namespace holdfast::core

@@ -103,5 +103,27 @@ TEST_F(EmbeddingMachine, AnEncoderMakesNoText) {
   EXPECT_EQ(bench.messages<wire::Accepted>().size(), 1u);
 }
 
+/// A vector is in the database alone: who reads it while another prompt is still worked on gets it
+/// from there.
+TEST_F(EmbeddingMachine, VectorsAreNotReadFromMemory) {
+  wire::Submit submit = bench.text_submission("r1");
+  submit.prompts.push_back(submit.prompts[0]);
+  prepare(submit, true, {{1, 2}, {3, 4}});
+  const auto sent = bench.dispatches(kW1);
+  ASSERT_EQ(sent.size(), 2u);
+  bench.tokens(kW1, sent[0], 0, {wire::kVectorToken}, FinishReason::kStop);
+  ASSERT_EQ(bench.state("r1"), RequestState::kRunning);
+  wire::Attach attach;
+  attach.tag = 3;
+  attach.request_id = "r1";
+  attach.window = 10;
+  bench.step(FromClient{Bench::kClient, attach});
+  const auto events = bench.events(Bench::kClient);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].start, 0);
+  EXPECT_EQ(events[0].end, 1);
+  EXPECT_TRUE(events[0].ids.empty());
+}
+
 }  // namespace
 }  // namespace holdfast::core

@@ -186,6 +186,33 @@ TEST(KeyBook, ALowerLimitCountsWhatWasLetInUnderTheHigherOne) {
   EXPECT_EQ(book.refuse(submit, 30'000'000)->retry_after_ms, 60'100) << "all must";
 }
 
+TEST(KeyBook, AKeyThatMaySendNothingIsToldToComeInAMinute) {
+  KeyBook book;
+  wire::Submit submit;
+  submit.api_key = "key_a";
+  submit.key_requests_per_minute = 0;
+  const auto never = book.refuse(submit, 10'000'000);
+  ASSERT_TRUE(never.has_value());
+  EXPECT_EQ(never->code, Errc::kRateLimited);
+  EXPECT_EQ(never->needed, 1);
+  EXPECT_EQ(never->largest, 0);
+  EXPECT_EQ(never->retry_after_ms, 60'000);
+  book.accepted("key_a", 10'000'000);  // under an earlier limit
+  EXPECT_EQ(book.refuse(submit, 20'000'000)->retry_after_ms, 50'100) << "when the last one leaves";
+}
+
+TEST(KeyBook, WhatStillRunsAfterItsMinuteTakesNothingOfTheNext) {
+  KeyBook book;
+  wire::Submit submit;
+  submit.api_key = "key_a";
+  submit.key_requests_per_minute = 2;
+  book.accepted("key_a", 10'000'000);
+  EXPECT_EQ(book.standing(submit, 20'000'000)->left, 1);
+  EXPECT_EQ(book.standing(submit, 20'000'000)->reset_ms, 50'100);
+  EXPECT_EQ(book.standing(submit, 80'000'000)->left, 2);
+  EXPECT_EQ(book.standing(submit, 80'000'000)->reset_ms, wire::KeyStanding().reset_ms);
+}
+
 // No minute has more than the limit; whoever comes when he was told to is let in.
 TEST(KeyBook, RandomArrivals) {
   std::mt19937 random(7);

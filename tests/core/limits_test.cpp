@@ -285,6 +285,27 @@ TEST_F(LimitsTest, AfterARestartWhatMayStillRunCounts) {
   EXPECT_EQ(again.dispatch().request_id, "r1");
 }
 
+/// To measure what looking costs: without its guards the machine looks at no bound of how much.
+TEST(Limits, UnguardedNothingIsTooMuch) {
+  Config config;
+  config.guarded = false;
+  Bench bench(config);
+  bench.boot();
+  bench.add_model();
+  for (const char* knob : {"queue.max_requests", "queue.max_running", "tenant.t.max_running",
+                           "tenant.t.max_requests", "model.m.max_running"}) {
+    bench.step(OpConfig{Bench::kOperator, 1, "config.set", "ann", {{knob, "1"}}, {}});
+  }
+  for (const char* id : {"r1", "r2", "r3"}) {
+    wire::Submit submit = bench.submission(id);
+    submit.tenant = "t";
+    bench.submit(submit);
+    EXPECT_EQ(bench.messages<wire::Accepted>().size(), 1u) << id;
+  }
+  bench.connect_worker(kFirstWorker, "w1");
+  EXPECT_EQ(bench.dispatches().size(), 3u);
+}
+
 // ---- many at once
 
 struct RandomLoad {

@@ -338,6 +338,29 @@ TEST_F(MachineTest, CancelFreezesTheIndex) {
   EXPECT_EQ(bench.durability, Durability::kNone);  // twice changes nothing
 }
 
+TEST_F(MachineTest, WhateverMeetsACancelIsAcknowledgedAndNotKept) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.tokens(kW1, d, 0, {1, 2});
+  bench.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
+  const std::size_t rows = bench.rows.size();
+  const auto expect_acknowledged = [&] {
+    const auto acks = bench.messages<wire::Ack>(kW1);
+    ASSERT_EQ(acks.size(), 1u);
+    EXPECT_EQ(acks[0].items.at(0).upto, 2);
+    EXPECT_TRUE(acks[0].items[0].finished);
+    EXPECT_EQ(bench.rows.size(), rows);
+  };
+  bench.tokens(kW1, d, 1, {2, 3});
+  expect_acknowledged();
+  bench.tokens(kW1, d, 2, {3});
+  expect_acknowledged();
+  bench.tokens(kW1, d, 2, {}, FinishReason::kStop);
+  expect_acknowledged();
+  EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
+}
+
 TEST_F(MachineTest, FinishBeforeCancelWins) {
   ready();
   bench.submit(bench.submission("r1"));
@@ -567,7 +590,9 @@ TEST_F(MachineTest, DrainStopsAdmissionAndLetsRunningWorkEnd) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
+  EXPECT_FALSE(bench.machine.draining());
   bench.step(Shutdown{10'000});
+  EXPECT_TRUE(bench.machine.draining());
   EXPECT_FALSE(bench.stop);
   bench.submit(bench.submission("r2"));
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kDraining);
@@ -607,9 +632,13 @@ TEST_F(MachineTest, FullDiskStopsAdmissionOnly) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
+  bench.step(StorageLevel{false, 0});
+  EXPECT_TRUE(bench.notes.empty()) << "as before";
   bench.step(StorageLevel{true, 0});
   bench.submit(bench.submission("r2"));
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kStorageFull);
+  bench.step(StorageLevel{true, 0});
+  EXPECT_TRUE(bench.notes.empty()) << "it is said once";
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
 }

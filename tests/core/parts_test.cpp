@@ -42,6 +42,17 @@ TEST(WorkQueue, ClassThenResumedThenAge) {
   EXPECT_EQ(drain(queue), (std::vector<Seq>{4, 3, 2, 5, 1}));
 }
 
+TEST(WorkQueue, WhatMayNotRunNowHoldsUpNobodyEvenIfItRanBefore) {
+  WorkQueue queue;
+  queue.push(item(1, "t", PriorityClass::kNormal, true));
+  queue.push(item(2, "t"));
+  queue.push(item(3, "u"));
+  const auto not_t = [](const QueueItem& one) { return one.tenant != "t"; };
+  EXPECT_EQ(queue.head()->ref.seq, 1);
+  EXPECT_EQ(queue.head(not_t)->ref.seq, 3);
+  EXPECT_EQ(queue.head([](const QueueItem&) { return false; }), nullptr);
+}
+
 TEST(WorkQueue, OfTwoQueuesTheClassThenResumedThenAgeDecides) {
   const auto made = [](PriorityClass priority, bool resumed, Seq seq) {
     QueueItem one = item(seq, "t");
@@ -204,6 +215,25 @@ TEST(Credits, PromptPagesAndOneToGrowForEachThatRuns) {
   EXPECT_FALSE(fits_now(load, 256));  // its first token needs a fifth page
   load.running = {{1, 0}, {2, 0}, {3, 0}, {4, 0}};
   EXPECT_FALSE(fits_now(load, 1));
+}
+
+TEST(Credits, OfAWorkerThatSaysNoSizeAPageHas64Tokens) {
+  EXPECT_EQ(pages_for(64, 0), 1);
+  EXPECT_EQ(pages_for(65, 0), 2);
+  EXPECT_EQ(pages_for(65, 65), 1);
+}
+
+TEST(Streams, OfARequestThatNobodyReadsThereAreNone) {
+  StreamHub hub;
+  Subscription one;
+  one.peer = 1;
+  one.tag = 2;
+  one.seq = 3;
+  hub.add(one);
+  EXPECT_TRUE(hub.of_request(4).empty());
+  EXPECT_EQ(hub.of_request(3), (std::vector<StreamHub::Key>{{1, 2}}));
+  EXPECT_EQ(hub.remove(1, 2), 3);
+  EXPECT_TRUE(hub.of_request(3).empty());
 }
 
 TEST(Envelope, ShrinksThePoolDownToOneContext) {

@@ -300,6 +300,80 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
   large.row.bytes = 0;
   large.memory.taken = 1 << 30;
   EXPECT_EQ(drift_percent(large), 0) << "nor where nothing was reserved";
+  EXPECT_FALSE(memory_drifts(large, {}));
+}
+
+TEST_F(PoolTest, WhatMadeRoomInVainAndIsGoneMeanwhileStaysAway) {
+  bench.advance_ms(kDwellMs);
+  ask_for("b", "r1");
+  bench.unloaded(kW1);
+  const std::string of_b = bench.messages<wire::Load>(kW1).at(0).load_id;
+  operate("models.remove", "a");
+  ASSERT_EQ(bench.machine.models().count("a"), 0u);
+  wire::StateReport report;
+  report.model.load_id = of_b;
+  report.model.state = "failed";
+  bench.step(FromWorker{kW1, report});
+  EXPECT_EQ(state("b"), ModelState::kFailed);
+  EXPECT_TRUE(bench.messages<wire::Load>().empty());
+}
+
+TEST_F(PoolTest, WhatMadeRoomInVainAndHasFailedMeanwhileStaysFailed) {
+  bench.advance_ms(kDwellMs);
+  ask_for("b", "r1");
+  bench.unloaded(kW1);
+  const std::string of_b = bench.messages<wire::Load>(kW1).at(0).load_id;
+  bench.step(OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"models.roots", "/other"}}, {}});
+  operate("models.load", "a");
+  ASSERT_EQ(state("a"), ModelState::kFailed);
+  const std::string why = bench.machine.models().at("a").row.reason;
+  wire::StateReport report;
+  report.model.load_id = of_b;
+  report.model.state = "failed";
+  bench.step(FromWorker{kW1, report});
+  EXPECT_EQ(state("b"), ModelState::kFailed);
+  EXPECT_EQ(state("a"), ModelState::kFailed);
+  EXPECT_FALSE(bench.machine.models().at("a").row.wanted);
+  EXPECT_EQ(bench.machine.models().at("a").row.reason, why);
+}
+
+/// What drains already is counted: nobody goes whose room is not needed, and who is needed goes
+/// now.
+TEST_F(PoolTest, RoomThatIsBeingMadeCountsForALargerOne) {
+  Config c = config();
+  c.load_dwell_ms = 0;
+  for (const std::int64_t weights : {100'000, 30'000}) {
+    Bench house(c);
+    house.boot();
+    house.add_model(1024, 4, 16, true, "a");  // 65,100 bytes each
+    house.add_model(1024, 4, 16, true, "b");
+    wire::Hello hello = house.hello("w1");
+    hello.memory.total = hello.memory.free = 145'000;  // for two
+    house.step(FromWorker{kW1, hello});
+    house.make_ready(kW1);
+    wire::Submit submit = house.submission("r1");
+    submit.model = "a";
+    house.submit(submit);
+    ASSERT_EQ(house.dispatches(kW1).size(), 1u);
+    house.step(OpModel{Bench::kOperator, 1, "models.unload", "a"});
+    ASSERT_TRUE(house.messages<wire::Unload>().empty()) << "it still works";
+    house.add_model(1024, 4, 64, true, "c", weights);
+    const auto unloads = house.messages<wire::Unload>(kW1);
+    if (weights == 30'000) {
+      EXPECT_TRUE(unloads.empty()) << "the end of that one is enough";
+      continue;
+    }
+    ASSERT_EQ(unloads.size(), 1u);
+    EXPECT_EQ(house.machine.loads().at(unloads[0].load_id).row.model, "b");
+  }
+}
+
+TEST_F(PoolTest, VerdictsOnADeviceHaveNames) {
+  EXPECT_EQ(verdict_name(Verdict::kLoaded), "loaded");
+  EXPECT_EQ(verdict_name(Verdict::kFits), "fits");
+  EXPECT_EQ(verdict_name(Verdict::kNoRoom), "no room now");
+  EXPECT_EQ(verdict_name(Verdict::kTooLarge), "too large");
+  EXPECT_EQ(verdict_name(Verdict::kClosed), "gets no work");
 }
 
 }  // namespace

@@ -166,6 +166,45 @@ TEST_F(RegistrationTest, OnlyTheHelperThatWasAskedAnswersAndOnce) {
   event.inspected.job = job.job;
   bench.step(event);
   EXPECT_EQ(bench.machine.preparing(), 1) << "a request's text is no file";
+  bench.step(add);
+  wire::Prepared prepared;
+  prepared.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;
+  prepared.ok = true;
+  prepared.ids = {{1}};
+  bench.step(PreparedEvent{Bench::kHelper, prepared});
+  EXPECT_EQ(bench.machine.preparing(), 2) << "nor a file a request's text";
+}
+
+TEST_F(RegistrationTest, WhatWasAskedIsKnownAsLongAsTheFileIsRead) {
+  EXPECT_EQ(bench.machine.inspect_wish(1), nullptr);
+  bench.step(add);
+  InspectedEvent event = file();
+  event.inspected.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;
+  ASSERT_NE(bench.machine.inspect_wish(event.inspected.job), nullptr);
+  EXPECT_EQ(bench.machine.inspect_wish(event.inspected.job)->name, "m");
+  bench.step(event);
+  EXPECT_EQ(bench.machine.inspect_wish(event.inspected.job), nullptr);
+  bench.submit(bench.text_submission("t1"));
+  const auto text = bench.messages<wire::Prepare>(Bench::kHelper).at(0).job;
+  EXPECT_EQ(bench.machine.inspect_wish(text), nullptr) << "a text has no such wish";
+}
+
+TEST_F(RegistrationTest, RequestsThatEndedOrAreOfOthersHoldNoModel) {
+  ASSERT_TRUE(read(file()));
+  bench.submit(bench.submission("r1"));
+  ASSERT_FALSE(read(file("sha-other")));
+  EXPECT_EQ(answer(), Errc::kConflict);
+  bench.step(OpCancel{Bench::kOperator, 1, "r1"});
+  bench.add_model(1024, 4, 64, false, "n");
+  wire::Submit other = bench.submission("r2");
+  other.model = "n";
+  bench.submit(other);
+  ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
+  EXPECT_TRUE(read(file("sha-other")));
+  EXPECT_EQ(row().sha, "sha-other");
+  EXPECT_EQ(operate("models.remove"), Errc::kInternal);
+  EXPECT_EQ(bench.machine.models().count("m"), 0u);
+  EXPECT_EQ(bench.state("r2"), RequestState::kQueued);
 }
 
 TEST_F(RegistrationTest, AFileThatCannotBeReadIsRefusedAsTheHelperSays) {

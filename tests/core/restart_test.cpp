@@ -432,5 +432,40 @@ TEST_F(RestartTest, DamagedRowsCostOneRequest) {
   EXPECT_EQ(std::count_if(after.notes.begin(), after.notes.end(), told), 1);
 }
 
+/// A database that lost a model's row: what it serves goes on as far as its load does, and nothing
+/// of what its worker does or suffers needs the model.
+TEST_F(RestartTest, WorkOfAModelThatIsNotRegisteredGoesOnWhereItIs) {
+  run_one();
+  Boot database = before.database();
+  database.models.clear();
+  Bench after;
+  after.boot(std::move(database), 2);
+  after.step(FromWorker{kW1, hello_with(2, 2, dispatched.fence)});
+  ASSERT_EQ(after.messages<wire::Adopt>(kW1).size(), 1u);
+  EXPECT_EQ(after.machine.loads().at(dispatched.load_id).row.state, ModelState::kReady);
+  wire::Dispatch now = dispatched;
+  now.fence = after.messages<wire::Adopt>(kW1)[0].fence;
+  after.tokens(kW1, now, 1, {9});  // not what it said before
+  EXPECT_TRUE(after.machine.workers().at(kW1).quarantined);
+  EXPECT_EQ(after.state("r1"), RequestState::kQueued);
+  after.step(OpWorker{Bench::kOperator, 1, "w1", false});
+  now = after.dispatch(kW1);
+  EXPECT_EQ(now.committed_ids, (std::vector<TokenId>{1, 2}));
+  after.tokens(kW1, now, 2, {3}, FinishReason::kStop);
+  EXPECT_EQ(after.state("r1"), RequestState::kSucceeded);
+  after.step(PeerGone{kW1});
+  EXPECT_EQ(after.machine.loads().at(dispatched.load_id).worker, 0u);
+  wire::Hello again = before.hello("w1");
+  again.models = {ready_model(dispatched.load_id)};
+  after.step(FromWorker{kW1, again});
+  EXPECT_EQ(after.machine.loads().at(dispatched.load_id).worker, kW1);
+  wire::StateReport report;
+  report.model = ready_model(dispatched.load_id);
+  report.model.state = "failed";
+  after.step(FromWorker{kW1, report});
+  EXPECT_TRUE(after.machine.loads().empty());
+  EXPECT_TRUE(after.machine.models().empty());
+}
+
 }  // namespace
 }  // namespace holdfast::core

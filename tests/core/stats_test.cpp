@@ -31,6 +31,15 @@ TEST(MinuteRate, ForgetsAfterAMinute) {
   EXPECT_NEAR(young.per_second(start + 2'000'000, start), 10, 0.01);
 }
 
+TEST(MinuteRate, WhatComesLateCountsAsNow) {
+  MinuteRate rate;
+  rate.add(100'000'000, 1);
+  rate.add(90'000'000, 2);
+  EXPECT_EQ(rate.count(100'000'000), 3u);
+  EXPECT_EQ(rate.count(159'000'000), 3u);
+  EXPECT_EQ(rate.count(160'000'000), 0u);
+}
+
 TEST(ModelStats, EveryWayToEndIsAddedUp) {
   ModelStats one, two;
   for (std::size_t i = 0; i < one.finished.size(); ++i) one.finished[i] = i + 1;

@@ -223,5 +223,34 @@ TEST_F(SubmissionTest, WhatIsAskedForIsStoredToTheLastField) {
   EXPECT_EQ(in.payload_bytes, 5 * 4 + 2);
 }
 
+TEST_F(SubmissionTest, WhatWasCancelledWhileNoHelperWasThereIsNotPrepared) {
+  bench.step(PeerGone{kHelper});
+  bench.submit(bench.text_submission("t1"));
+  bench.submit(bench.text_submission("t2"));
+  bench.step(FromClient{Bench::kClient, wire::Cancel{9, "t1", ""}});
+  EXPECT_EQ(bench.messages<wire::Refused>().at(0).refusal.code, Errc::kCancelled);
+  bench.step(IngressUp{kHelper});
+  ASSERT_EQ(bench.messages<wire::Prepare>(kHelper).size(), 1u);
+  prepared({{1, 2}});
+  ASSERT_TRUE(accepted());
+  EXPECT_EQ(bench.messages<wire::Accepted>()[0].info.request_id, "t2");
+  EXPECT_EQ(bench.machine.request("t1"), nullptr);
+}
+
+TEST_F(SubmissionTest, AModelThatIsRemovedWhileAPromptIsPreparedIsNotFound) {
+  bench.submit(bench.text_submission("t1"));
+  const auto jobs = bench.messages<wire::Prepare>(kHelper);
+  ASSERT_EQ(jobs.size(), 1u);
+  bench.step(OpModel{Bench::kOperator, 1, "models.remove", "m"});
+  ASSERT_TRUE(bench.machine.models().empty());
+  wire::Prepared done;
+  done.job = jobs[0].job;
+  done.ok = true;
+  done.ids = {{1}};
+  bench.step(PreparedEvent{kHelper, done});
+  EXPECT_EQ(refusal().code, Errc::kModelNotFound);
+  EXPECT_TRUE(bench.written<InsertRequest>().empty());
+}
+
 }  // namespace
 }  // namespace holdfast::core

@@ -271,5 +271,75 @@ TEST_F(TrustTest, WhatAWorkerRunsIsRunningWhateverItsRowSaid) {
   EXPECT_EQ(after.state("r1"), RequestState::kSucceeded);
 }
 
+TEST_F(TrustTest, TokensOfNoChoiceOfARequestAreDropped) {
+  run_one();
+  for (const std::int32_t choice : {-1, 1}) {
+    wire::Dispatch other = d;
+    other.choice = choice;
+    bench.tokens(kW1, other, 0, {1});
+    ASSERT_EQ(bench.messages<wire::Drop>(kW1).size(), 1u);
+    EXPECT_EQ(bench.messages<wire::Drop>(kW1)[0].choice, choice);
+    EXPECT_EQ(bench.messages<wire::Drop>(kW1)[0].reason, "unknown request");
+  }
+  EXPECT_EQ(bench.machine.counters().stale_events, 2u);
+  EXPECT_TRUE(bench.stored_ids("r1").empty());
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+}
+
+TEST_F(TrustTest, TokensBeforeTheFirstIndexEndTheAttempt) {
+  run_one();
+  bench.tokens(kW1, d, -1, {1, 2});
+  EXPECT_EQ(bench.messages<wire::Drop>(kW1).at(0).reason, "gap");
+  EXPECT_EQ(bench.written<EndAttempt>().at(0).reason, "gap in tokens");
+  EXPECT_TRUE(bench.stored_ids("r1").empty());
+  EXPECT_GT(bench.dispatch(kW1).fence, d.fence);
+}
+
+TEST_F(TrustTest, OnlyWhoHoldsALoadSpeaksForIt) {
+  run_one();
+  wire::Hello hello = bench.hello("w2");
+  hello.models = {ready_model(d.load_id)};
+  bench.step(FromWorker{kW2, hello});
+  ASSERT_EQ(bench.messages<wire::Unload>(kW2).size(), 1u);
+  EXPECT_EQ(bench.messages<wire::Unload>(kW2)[0].load_id, d.load_id);
+  wire::StateReport report;
+  report.model = ready_model(d.load_id);
+  bench.step(FromWorker{kW2, report});
+  EXPECT_EQ(bench.messages<wire::Unload>(kW2).size(), 1u) << "it is told once more";
+  for (const char* over : {"unloaded", "failed"}) {
+    report.model.state = over;
+    bench.step(FromWorker{kW2, report});
+    EXPECT_TRUE(bench.messages<wire::Unload>().empty()) << "what is over for it is over";
+  }
+  EXPECT_EQ(bench.machine.loads().at(d.load_id).worker, kW1);
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
+}
+
+TEST_F(TrustTest, ANewProcessOnTheSameConnectionIsANewWorker) {
+  run_one();
+  bench.step(FromWorker{kW1, bench.hello("w1", "i2")});
+  EXPECT_EQ(bench.machine.workers().at(kW1).hello.incarnation, "i2");
+  EXPECT_EQ(bench.machine.counters().workers_lost, 1u);
+  EXPECT_EQ(bench.written<EndAttempt>().at(0).reason, "worker lost: replaced by a new process");
+  EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
+  bench.make_ready(kW1);
+  EXPECT_GT(bench.dispatch(kW1).fence, d.fence);
+}
+
+/// The word of the supervisor comes when the model that was being loaded is gone.
+TEST_F(TrustTest, ADeathWhileLoadingCountsForTheWorkerWhereTheModelIsGone) {
+  bench.boot();
+  bench.add_model();
+  bench.step(FromWorker{kW1, bench.hello("w1")});
+  ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
+  bench.step(PeerGone{kW1});
+  bench.step(OpModel{Bench::kOperator, 1, "models.remove", "m"});
+  ASSERT_TRUE(bench.machine.models().empty());
+  bench.step(WorkerExit{bench.hello("w1").pid, 0, 11, false, {}});
+  EXPECT_EQ(bench.machine.breaker("w1").failures(), 1);
+}
+
 }  // namespace
 }  // namespace holdfast::core

@@ -65,6 +65,26 @@ TEST_F(UnreadTest, WhoAsksForAnUnreadRequestGetsIt) {
   EXPECT_TRUE(after.written<InsertRequest>().empty());
 }
 
+TEST_F(UnreadTest, WhatIsKnownIsNotTakenInTwice) {
+  restart(2, 1);
+  after.step(Recall{rest[0]});
+  after.step(FromClient{Bench::kClient, wire::Cancel{7, "r2", ""}});
+  ASSERT_EQ(after.state("r2"), RequestState::kCancelled);
+  after.step(Recall{rest[0]});  // read before its end was written
+  EXPECT_EQ(after.state("r2"), RequestState::kCancelled);
+  EXPECT_EQ(after.machine.unread(), 0);
+  EXPECT_EQ(after.machine.queued_choices(), 1);
+}
+
+TEST_F(UnreadTest, DamagedRowsOfARequestThatIsNotThereChangeNothing) {
+  restart(1, 1);
+  const std::size_t rows = after.rows.size();
+  after.step(RowsDamaged{99, "its checksum is wrong"});
+  EXPECT_EQ(after.rows.size(), rows);
+  EXPECT_TRUE(after.notes.empty());
+  EXPECT_EQ(after.state("r1"), RequestState::kQueued);
+}
+
 TEST_F(UnreadTest, WhatEndedBeforeItWasReadStaysEnded) {
   restart(2, 0);
   after.step(Recall{rest[0]});
