@@ -6,15 +6,17 @@
 #include <ctime>
 #include <map>
 
+#include "shared/text/jinja_format.h"
 #include "shared/text/jinja_strings.h"
 
 namespace holdfast::text::jinja {
 namespace {
 
 constexpr std::int64_t kRangeMax = 100'000;  // as Jinja2's sandbox
+constexpr std::int64_t kIndentMax = 256;
 
 void require_defined(const Value& v) {
-  if (v.is(Kind::kUndefined)) throw TemplateError("'" + v.undefined_name() + "' is undefined");
+  if (v.is(Kind::kUndefined)) throw TemplateError(v.undefined_text());
 }
 
 std::int64_t length_of(const Value& v) {
@@ -22,7 +24,7 @@ std::int64_t length_of(const Value& v) {
     case Kind::kUndefined:
       return 0;
     case Kind::kString:
-      return static_cast<std::int64_t>(code_points(v.as_string()).size());
+      return point_count(v.as_string());
     case Kind::kList:
     case Kind::kTuple:
       return static_cast<std::int64_t>(v.as_list().size());
@@ -37,12 +39,25 @@ std::string lower_of(const Value& v) {
   return to_lower(v.to_string());
 }
 
-/// Orders as Jinja's sort does: strings without case unless asked otherwise.
-int sort_compare(const Value& a, const Value& b, bool case_sensitive) {
-  if (!case_sensitive && a.is(Kind::kString) && b.is(Kind::kString)) {
-    return Value::string(lower_of(a)).compare(Value::string(lower_of(b)));
-  }
+/// What Jinja's filters order by and tell apart: strings without case unless asked otherwise.
+Value folded(const Value& key, bool case_sensitive) {
+  return !case_sensitive && key.is(Kind::kString) ? Value::string(lower_of(key)) : key;
+}
+
+int compare_counted(const Value& a, const Value& b, Runtime& runtime) {
+  runtime.spend(std::min(a.weight(), b.weight()));
   return a.compare(b);
+}
+
+std::int64_t whole_arg(const Args& args, std::size_t i, std::string_view name,
+                       std::int64_t fallback) {
+  const Value* v = args.get(i, name);
+  if (v == nullptr) return fallback;
+  if (!v->is_number() || v->is(Kind::kFloat)) {
+    throw TemplateError("argument '" + std::string(name) + "' must be an integer, not " +
+                        v->type_name());
+  }
+  return v->as_int();
 }
 
 /// a.b.0 of a value, as the filters' `attribute` argument names it.
@@ -78,20 +93,29 @@ Args rest_of(const Args& args, std::size_t skip) {
 
 // ---- filters
 
-Value filter_tojson(const Value& v, const Args& args, Runtime&) {
-  int indent = -1;
-  if (const Value* i = args.get(0, "indent"); i != nullptr && i->is_number()) {
-    indent = static_cast<int>(std::clamp<std::int64_t>(i->as_int(), 0, 16));
+/// As Transformers has it: tojson(ensure_ascii=False, indent=None, separators=None,
+/// sort_keys=False).
+Value filter_tojson(const Value& v, const Args& args, Runtime& runtime) {
+  runtime.spend(v.weight());
+  JsonForm form;
+  form.ensure_ascii = flag(args, 0, "ensure_ascii", false);
+  form.sort_keys = flag(args, 3, "sort_keys", false);
+  if (const Value* indent = args.get(1, "indent"); indent != nullptr && !indent->is(Kind::kNone)) {
+    form.multi_line = true;
+    form.indent = indent->is(Kind::kString)
+                      ? indent->as_string()
+                      : pad("", std::min(whole_arg(args, 1, "indent", 0), kIndentMax), 0, " ");
+    form.item_separator = ",";
   }
-  std::string item = ", ";
-  std::string key = ": ";
-  const Value* separators = args.named.find("separators");
-  if (separators != nullptr && separators->is_sequence() && separators->as_list().size() == 2) {
-    item = separators->as_list()[0].to_string();
-    key = separators->as_list()[1].to_string();
+  const Value* separators = args.get(2, "separators");
+  if (separators != nullptr && !separators->is(Kind::kNone)) {
+    if (!separators->is_sequence() || separators->as_list().size() != 2) {
+      throw TemplateError("tojson: separators must be two strings");
+    }
+    form.item_separator = separators->as_list()[0].to_string();
+    form.key_separator = separators->as_list()[1].to_string();
   }
-  const Value* sort = args.named.find("sort_keys");
-  return Value::string(to_json(v, indent, sort != nullptr && sort->truthy(), item, key));
+  return Value::string(to_json(v, form));
 }
 
 Value filter_default(const Value& v, const Args& args, Runtime&) {
@@ -105,8 +129,7 @@ Value filter_items(const Value& v, const Args&, Runtime&) {
   if (v.is(Kind::kUndefined)) return Value::list({});
   if (!v.is(Kind::kDict)) throw TemplateError("Can only get item pairs from a mapping.");
   List out;
-  for (const auto& [k, item] : v.as_dict().items())
-    out.push_back(Value::tuple({Value::string(k), item}));
+  for (const auto& [k, item] : v.as_dict().items()) out.push_back(Value::tuple({k, item}));
   return Value::list(std::move(out));
 }
 
@@ -115,29 +138,61 @@ Value filter_dictsort(const Value& v, const Args& args, Runtime& runtime) {
   if (!v.is(Kind::kDict)) throw TemplateError("dictsort needs a mapping");
   const bool case_sensitive = flag(args, 0, "case_sensitive", false);
   const Value* by = args.get(1, "by");
-  const std::size_t key = by != nullptr && by->to_string() == "value" ? 1 : 0;
+  const bool by_value = by != nullptr && by->to_string() == "value";
   const bool reverse = flag(args, 2, "reverse", false);
-  List items = filter_items(v, args, runtime).as_list();
-  std::stable_sort(items.begin(), items.end(), [&](const Value& a, const Value& b) {
-    const int c = sort_compare(a.as_list()[key], b.as_list()[key], case_sensitive);
+  std::vector<std::pair<Value, Value>> keyed;
+  for (const auto& [k, item] : v.as_dict().items()) {
+    keyed.emplace_back(folded(by_value ? item : k, case_sensitive), Value::tuple({k, item}));
+  }
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    const int c = compare_counted(a.first, b.first, runtime);
     return reverse ? c > 0 : c < 0;
   });
-  return Value::list(std::move(items));
+  List out;
+  for (auto& [key, item] : keyed) out.push_back(std::move(item));
+  return Value::list(std::move(out));
 }
 
-Value filter_sort(const Value& v, const Args& args, Runtime&) {
-  List items = iterate(v);
-  const bool reverse = flag(args, 0, "reverse", false);
-  const bool case_sensitive = flag(args, 1, "case_sensitive", false);
-  const Value* attribute = args.get(2, "attribute");
-  std::stable_sort(items.begin(), items.end(), [&](const Value& a, const Value& b) {
-    const int c =
-        attribute != nullptr && !attribute->is(Kind::kNone)
-            ? sort_compare(get_path(a, *attribute), get_path(b, *attribute), case_sensitive)
-            : sort_compare(a, b, case_sensitive);
+/// The values that an `attribute` argument names: several with commas between.
+List get_paths(const Value& item, const Value* attribute) {
+  if (attribute == nullptr || attribute->is(Kind::kNone)) return {item};
+  if (!attribute->is(Kind::kString)) return {get_path(item, *attribute)};
+  List out;
+  const std::string comma = ",";
+  for (std::string& path : split(attribute->as_string(), &comma, -1)) {
+    out.push_back(get_path(item, Value::string(std::move(path))));
+  }
+  return out;
+}
+
+/// Stable, by the attributes; `fallback` (may be null) stands for one that an item lacks.
+List sorted(List items, const Value* attribute, const Value* fallback, bool reverse,
+            bool case_sensitive, Runtime& runtime) {
+  std::vector<std::pair<List, Value>> keyed;
+  for (Value& item : items) {
+    List key = get_paths(item, attribute);
+    for (Value& k : key) {
+      if (k.is(Kind::kUndefined) && fallback != nullptr) k = *fallback;
+      k = folded(k, case_sensitive);
+    }
+    keyed.emplace_back(std::move(key), std::move(item));
+  }
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    int c = 0;
+    for (std::size_t i = 0; i < a.first.size() && c == 0; ++i) {
+      c = compare_counted(a.first[i], b.first[i], runtime);
+    }
     return reverse ? c > 0 : c < 0;
   });
-  return Value::list(std::move(items));
+  List out;
+  for (auto& [key, item] : keyed) out.push_back(std::move(item));
+  return out;
+}
+
+Value filter_sort(const Value& v, const Args& args, Runtime& runtime) {
+  return Value::list(sorted(iterate(v), args.get(2, "attribute"), nullptr,
+                            flag(args, 0, "reverse", false), flag(args, 1, "case_sensitive", false),
+                            runtime));
 }
 
 Value filter_join(const Value& v, const Args& args, Runtime& runtime) {
@@ -146,27 +201,33 @@ Value filter_join(const Value& v, const Args& args, Runtime& runtime) {
   const std::string between = separator != nullptr ? separator->to_string() : "";
   std::string out;
   bool first = true;
-  for (const Value& item : iterate(v)) {
-    if (!first) out += between;
+  const List items = iterate(v);
+  for (const Value& item : items) {
+    if (!first) append_bounded(out, between);
     first = false;
-    out += (attribute != nullptr ? get_path(item, *attribute) : item).to_string();
-    runtime.spend(1 + out.size() / 4096);
+    const Value part = attribute != nullptr ? get_path(item, *attribute) : item;
+    runtime.spend(part.weight());
+    append_bounded(out, part.to_string());
   }
   return Value::string(std::move(out));
 }
 
 Value filter_unique(const Value& v, const Args& args, Runtime& runtime) {
   const bool case_sensitive = flag(args, 0, "case_sensitive", false);
+  const Value* attribute = args.get(1, "attribute");
+  List keys;
   List out;
-  for (const Value& item : iterate(v)) {
-    runtime.spend(1 + out.size());
-    const bool seen = std::any_of(out.begin(), out.end(), [&](const Value& o) {
-      if (!case_sensitive && o.is(Kind::kString) && item.is(Kind::kString)) {
-        return lower_of(o) == lower_of(item);
-      }
-      return o.equals(item);
+  const List items = iterate(v);
+  for (const Value& item : items) {
+    const Value key =
+        folded(attribute != nullptr ? get_path(item, *attribute) : item, case_sensitive);
+    const bool seen = std::any_of(keys.begin(), keys.end(), [&](const Value& k) {
+      runtime.spend(std::min(k.weight(), key.weight()));
+      return k.equals(key);
     });
-    if (!seen) out.push_back(item);
+    if (seen) continue;
+    keys.push_back(key);
+    out.push_back(item);
   }
   return Value::list(std::move(out));
 }
@@ -178,7 +239,7 @@ Value filter_select(std::string_view name, const Value& v, const Args& args, Run
   const std::size_t test_at = by_attribute ? 1 : 0;
   if (by_attribute && args.positional.empty()) throw TemplateError("missing attribute name");
   List out;
-  for (const Value& item : iterate(v)) {
+  for (const List items = iterate(v); const Value& item : items) {
     runtime.spend(1);
     const Value subject = by_attribute ? get_path(item, args.positional[0]) : item;
     const bool passed =
@@ -194,7 +255,7 @@ Value filter_map(const Value& v, const Args& args, Runtime& runtime) {
   List out;
   const Value* attribute = args.named.find("attribute");
   const Value* fallback = args.named.find("default");
-  for (const Value& item : iterate(v)) {
+  for (const List items = iterate(v); const Value& item : items) {
     runtime.spend(1);
     if (attribute != nullptr) {
       Value found = get_path(item, *attribute);
@@ -218,115 +279,214 @@ Value filter_reverse(const Value& v, const Args&, Runtime&) {
   return Value::string(std::move(out));
 }
 
-Value filter_extreme(const Value& v, const Args& args, bool largest) {
+Value filter_extreme(const Value& v, const Args& args, bool largest, Runtime& runtime) {
   const List items = iterate(v);
-  if (items.empty()) return Value::undefined("No aggregated item, sequence was empty.");
+  if (items.empty()) return Value::undefined_because("No aggregated item, sequence was empty.");
   const Value* attribute = args.get(1, "attribute");
-  const auto key = [&](const Value& item) {
-    return attribute != nullptr ? get_path(item, *attribute) : item;
-  };
-  const Value* best = &items[0];
+  const bool case_sensitive = flag(args, 0, "case_sensitive", false);
+  const Value* best = nullptr;
+  Value best_key;
   for (const Value& item : items) {
-    const int c = sort_compare(key(item), key(*best), flag(args, 0, "case_sensitive", false));
-    if (largest ? c > 0 : c < 0) best = &item;
+    Value key = folded(attribute != nullptr ? get_path(item, *attribute) : item, case_sensitive);
+    const int c = best != nullptr ? compare_counted(key, best_key, runtime) : 0;
+    if (best != nullptr && (largest ? c <= 0 : c >= 0)) continue;
+    best = &item;
+    best_key = std::move(key);
   }
   return *best;
 }
 
-Value filter_sum(const Value& v, const Args& args, Runtime&) {
+/// Sums of lists: of the items of all of them.
+Value sum_of_lists(const List& items, const Value& start, Runtime& runtime) {
+  List out = start.as_list();
+  for (const Value& item : items) {
+    if (item.kind() != start.kind()) {
+      throw TemplateError(std::string("unsupported operand type(s) for +: '") + start.type_name() +
+                          "' and '" + item.type_name() + "'");
+    }
+    runtime.spend(item.as_list().size());
+    if (out.size() > kWeightMax) throw TemplateError("a value grows too large");
+    out.insert(out.end(), item.as_list().begin(), item.as_list().end());
+  }
+  return start.is(Kind::kList) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
+}
+
+Value filter_sum(const Value& v, const Args& args, Runtime& runtime) {
   const Value* attribute = args.get(0, "attribute");
+  const Value* given = args.get(1, "start");
+  const Value start = given != nullptr ? *given : Value::integer(0);
+  List items = iterate(v);
+  if (attribute != nullptr && !attribute->is(Kind::kNone)) {
+    for (Value& item : items) item = get_path(item, *attribute);
+  }
+  if (start.is_sequence()) return sum_of_lists(items, start, runtime);
+  items.insert(items.begin(), start);
   double total = 0;
   std::int64_t whole = 0;
   bool integral = true;
-  for (const Value& item : iterate(v)) {
-    const Value x = attribute != nullptr ? get_path(item, *attribute) : item;
-    if (!x.is_number()) throw TemplateError(std::string("cannot add '") + x.type_name() + "'");
-    integral = integral && !x.is(Kind::kFloat);
-    total += x.as_double();
-    if (integral && __builtin_add_overflow(whole, x.as_int(), &whole)) integral = false;
+  for (const Value& x : items) {
+    require_defined(x);
+    if (!x.is_number()) {
+      throw TemplateError(std::string("unsupported operand type(s) for +: 'int' and '") +
+                          x.type_name() + "'");
+    }
+    if (integral && x.is(Kind::kFloat)) {
+      integral = false;
+      total = static_cast<double>(whole);
+    }
+    if (!integral) {
+      total += x.as_double();
+    } else if (__builtin_add_overflow(whole, x.as_int(), &whole)) {
+      throw TemplateError("integer overflow in 'sum'");
+    }
   }
   return integral ? Value::integer(whole) : Value::number(total);
 }
 
-Value filter_int(const Value& v, const Args& args, Runtime&) {
-  if (v.is(Kind::kFloat)) return Value::integer(static_cast<std::int64_t>(v.as_double()));
-  if (v.is_number()) return Value::integer(v.as_int());
-  const std::string text = strip(v.to_string(), "", true, true);
-  double d = 0;
-  const auto r = std::from_chars(text.data(), text.data() + text.size(), d);
-  if (!text.empty() && r.ec == std::errc() && r.ptr == text.data() + text.size() &&
-      std::fabs(d) < 9e18) {
-    return Value::integer(static_cast<std::int64_t>(d));
+/// Python's number text without the underscores between digits; empty if it is none.
+std::string number_text(const Value& v) {
+  std::string text = strip(v.to_string(), "", true, true);
+  if (text.starts_with('+') && text.size() > 1 && text[1] != '-') text.erase(0, 1);
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto alnum_at = [&](std::size_t k) {
+      return k < text.size() && std::isalnum(static_cast<unsigned char>(text[k])) != 0;
+    };
+    if (text[i] != '_') {
+      out += text[i];
+    } else if (i == 0 || !alnum_at(i - 1) || !alnum_at(i + 1)) {
+      return "";
+    }
   }
-  const Value* fallback = args.get(0, "default");
-  return fallback != nullptr ? *fallback : Value::integer(0);
+  return out;
+}
+
+bool parse_double(const std::string& text, double& d) {
+  const auto r = std::from_chars(text.data(), text.data() + text.size(), d);
+  return !text.empty() && r.ec == std::errc() && r.ptr == text.data() + text.size();
+}
+
+/// int(text, base) of Python: 0x, 0o and 0b where the base has them.
+bool parse_integer(std::string text, int base, std::int64_t& i) {
+  const bool negative = text.starts_with('-');
+  if (negative) text.erase(0, 1);
+  if (base != 10 && text.size() > 2 && text[0] == '0') {
+    const char mark = static_cast<char>(text[1] | 32);
+    if ((mark == 'x' && base == 16) || (mark == 'o' && base == 8) || (mark == 'b' && base == 2)) {
+      text.erase(0, 2);
+    }
+  }
+  if (text.empty() || text[0] == '-') return false;
+  if (negative) text.insert(0, "-");
+  const auto r = std::from_chars(text.data(), text.data() + text.size(), i, base);
+  return r.ec == std::errc() && r.ptr == text.data() + text.size();
+}
+
+Value filter_int(const Value& v, const Args& args, Runtime&) {
+  require_defined(v);
+  const Value* given = args.get(0, "default");
+  const Value fallback = given != nullptr ? *given : Value::integer(0);
+  if (v.is_number() && !v.is(Kind::kFloat)) return Value::integer(v.as_int());
+  double d = v.is(Kind::kFloat) ? v.as_double() : 0;
+  if (v.is(Kind::kString)) {
+    const std::int64_t base = whole_arg(args, 1, "base", 10);
+    if (base < 2 || base > 36) throw TemplateError("int: the base must be 2 to 36");
+    const std::string text = number_text(v);
+    std::int64_t i = 0;
+    if (parse_integer(text, static_cast<int>(base), i)) return Value::integer(i);
+    if (!parse_double(text, d)) return fallback;
+  } else if (!v.is(Kind::kFloat)) {
+    return fallback;
+  }
+  if (std::isnan(d) || std::isinf(d)) return fallback;
+  if (std::fabs(d) >= 9.2e18) throw TemplateError("integer overflow in 'int'");
+  return Value::integer(static_cast<std::int64_t>(d));
 }
 
 Value filter_float(const Value& v, const Args& args, Runtime&) {
+  require_defined(v);
   if (v.is_number()) return Value::number(v.as_double());
-  const std::string text = strip(v.to_string(), "", true, true);
   double d = 0;
-  const auto r = std::from_chars(text.data(), text.data() + text.size(), d);
-  if (!text.empty() && r.ec == std::errc() && r.ptr == text.data() + text.size())
-    return Value::number(d);
+  if (v.is(Kind::kString) && parse_double(number_text(v), d)) return Value::number(d);
   const Value* fallback = args.get(0, "default");
   return fallback != nullptr ? *fallback : Value::number(0);
 }
 
+/// Python's round(x, digits) of a float: to the nearest decimal text, ties to even.
+double round_half_even(double x, std::int64_t digits) {
+  if (digits > 300 || !std::isfinite(x)) return x;
+  if (digits < -300) return 0 * x;
+  if (digits < 0) {
+    const double scale = std::pow(10.0, static_cast<double>(-digits));
+    return std::nearbyint(x / scale) * scale;
+  }
+  char buffer[800];
+  std::snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(digits), x);
+  return std::strtod(buffer, nullptr);
+}
+
 Value filter_round(const Value& v, const Args& args, Runtime&) {
   require_defined(v);
-  const Value* precision = args.get(0, "precision");
-  const double scale =
-      std::pow(10.0, precision != nullptr ? static_cast<double>(precision->as_int()) : 0);
+  if (!v.is_number()) {
+    throw TemplateError(std::string("type ") + v.type_name() + " doesn't define __round__ method");
+  }
+  const std::int64_t digits = whole_arg(args, 0, "precision", 0);
   const Value* method = args.get(1, "method");
   const std::string how = method != nullptr ? method->to_string() : "common";
+  if (how == "common") {
+    if (v.is(Kind::kFloat)) return Value::number(round_half_even(v.as_double(), digits));
+    if (digits >= 0) return Value::integer(v.as_int());
+    return Value::integer(static_cast<std::int64_t>(round_half_even(v.as_double(), digits)));
+  }
+  if (how != "ceil" && how != "floor") {
+    throw TemplateError("method must be common, ceil or floor");
+  }
+  const double scale = std::pow(10.0, static_cast<double>(digits));
   const double x = v.as_double() * scale;
-  const double r = how == "ceil"    ? std::ceil(x)
-                   : how == "floor" ? std::floor(x)
-                                    : std::nearbyint(x);
-  return Value::number(r / scale);
+  return Value::number((how == "ceil" ? std::ceil(x) : std::floor(x)) / scale);
 }
 
 Value filter_abs(const Value& v, const Args&, Runtime&) {
+  require_defined(v);
   if (!v.is_number())
     throw TemplateError(std::string("bad operand type for abs(): '") + v.type_name() + "'");
-  return v.is(Kind::kFloat) ? Value::number(std::fabs(v.as_double()))
-                            : Value::integer(v.as_int() < 0 ? -v.as_int() : v.as_int());
+  if (v.is(Kind::kFloat)) return Value::number(std::fabs(v.as_double()));
+  if (v.as_int() == INT64_MIN) throw TemplateError("integer overflow in 'abs'");
+  return Value::integer(v.as_int() < 0 ? -v.as_int() : v.as_int());
 }
 
 Value filter_indent(const Value& v, const Args& args, Runtime&) {
   const Value* width = args.get(0, "width");
-  const std::string pad =
-      width == nullptr ? std::string(4, ' ')
-      : width->is(Kind::kString)
+  const std::string indent =
+      width != nullptr && width->is(Kind::kString)
           ? width->as_string()
-          : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(width->as_int(), 0, 256)),
-                        ' ');
+          : pad("", std::min(whole_arg(args, 0, "width", 4), kIndentMax), 0, " ");
   const bool first = flag(args, 1, "first", false);
   const bool blank = flag(args, 2, "blank", false);
-  const std::string text = v.to_string();
-  std::string out = first ? pad : "";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    out += text[i];
-    if (text[i] == '\n' && i + 1 < text.size() && (blank || text[i + 1] != '\n')) out += pad;
+  std::string out = first ? indent : "";
+  bool begun = false;
+  for (const std::string& line : split_lines(v.to_string() + "\n", false)) {
+    if (begun) append_bounded(out, "\n");
+    if (begun && (blank || !line.empty())) append_bounded(out, indent);
+    append_bounded(out, line);
+    begun = true;
   }
   return Value::string(std::move(out));
 }
 
 Value filter_batch(const Value& v, const Args& args, Runtime&) {
-  const Value* size = args.get(0, "linecount");
-  const std::int64_t n = size != nullptr && size->is_number() ? size->as_int() : 0;
+  const std::int64_t n = whole_arg(args, 0, "linecount", 0);
   if (n <= 0) throw TemplateError("batch needs a positive size");
   List out;
   List row;
-  for (const Value& item : iterate(v)) {
+  for (const List items = iterate(v); const Value& item : items) {
     row.push_back(item);
     if (static_cast<std::int64_t>(row.size()) == n)
       out.push_back(Value::list(std::exchange(row, {})));
   }
   if (!row.empty()) {
     const Value* fill = args.get(1, "fill_with");
-    while (fill != nullptr &&
+    while (fill != nullptr && !fill->is(Kind::kNone) &&
            static_cast<std::int64_t>(row.size()) < std::min<std::int64_t>(n, kRangeMax)) {
       row.push_back(*fill);
     }
@@ -335,21 +495,113 @@ Value filter_batch(const Value& v, const Args& args, Runtime&) {
   return Value::list(std::move(out));
 }
 
+/// Columns: the first ones take the rest, `fill_with` (if given) evens the others.
+Value filter_slice(const Value& v, const Args& args, Runtime&) {
+  const std::int64_t n = whole_arg(args, 0, "slices", 0);
+  if (n <= 0 || n > kRangeMax) throw TemplateError("slice needs a positive number");
+  const List items = iterate(v);
+  const auto columns = static_cast<std::size_t>(n);
+  const std::size_t each = items.size() / columns;
+  const std::size_t rest = items.size() % columns;
+  const Value* fill = args.get(1, "fill_with");
+  List out;
+  auto at = items.begin();
+  for (std::size_t i = 0; i < columns; ++i) {
+    const auto end = at + static_cast<std::ptrdiff_t>(each + (i < rest ? 1 : 0));
+    List column(at, end);
+    if (fill != nullptr && !fill->is(Kind::kNone) && i >= rest) column.push_back(*fill);
+    out.push_back(Value::list(std::move(column)));
+    at = end;
+  }
+  return Value::list(std::move(out));
+}
+
+std::string title_word(const std::string& word) {
+  const std::size_t first = word.empty() ? 0 : code_points(word)[0].size();
+  return to_upper(word.substr(0, first)) + to_lower(word.substr(first));
+}
+
+/// Jinja's title: a word begins after white space, a hyphen or an opening bracket.
+Value filter_title(const Value& v, const Args&, Runtime&) {
+  std::string out;
+  std::string word;
+  for (const std::string& c : code_points(v.to_string())) {
+    if (c != "-" && c != "(" && c != "{" && c != "[" && c != "<" &&
+        !strip(c, "", true, true).empty()) {
+      word += c;
+      continue;
+    }
+    append_bounded(out, title_word(std::exchange(word, {})));
+    append_bounded(out, c);
+  }
+  append_bounded(out, title_word(word));
+  return Value::string(std::move(out));
+}
+
+/// Runs of letters, numbers and underscores.
+Value filter_wordcount(const Value& v, const Args&, Runtime&) {
+  std::int64_t words = 0;
+  bool in_word = false;
+  for (const std::string& c : code_points(v.to_string())) {
+    const std::int32_t p = point_of(c);
+    const bool part = p == '_' || is_letter(p) || is_numeric(p);
+    if (part && !in_word) ++words;
+    in_word = part;
+  }
+  return Value::integer(words);
+}
+
+/// Cuts at a word's end (or anywhere: killwords) a text that is more than `leeway` too long.
+Value filter_truncate(const Value& v, const Args& args, Runtime&) {
+  const std::int64_t length = whole_arg(args, 0, "length", 255);
+  const bool kill_words = flag(args, 1, "killwords", false);
+  const Value* given = args.get(2, "end");
+  const std::string end = given != nullptr ? given->to_string() : "...";
+  const Value* leeway_given = args.get(3, "leeway");
+  const bool no_leeway = leeway_given == nullptr || leeway_given->is(Kind::kNone);
+  const std::int64_t leeway = no_leeway ? 5 : whole_arg(args, 3, "leeway", 5);
+  const std::int64_t keep = length - point_count(end);
+  if (keep < 0 || leeway < 0) throw TemplateError("truncate: the length is too small");
+  const std::string text = v.to_string();
+  const std::vector<std::string> points = code_points(text);
+  if (static_cast<std::int64_t>(points.size()) <= length + leeway) return Value::string(text);
+  std::string out;
+  for (std::int64_t i = 0; i < keep; ++i) out += points[static_cast<std::size_t>(i)];
+  if (!kill_words) out = out.substr(0, out.rfind(' '));
+  return Value::string(out + end);
+}
+
+Value filter_format(const Value& v, const Args& args, Runtime&) {
+  if (!args.positional.empty() && args.named.size() != 0) {
+    throw TemplateError("can't handle positional and keyword arguments at the same time");
+  }
+  return Value::string(percent_format(v.to_string(), args.named.size() != 0
+                                                         ? Value::dict(args.named)
+                                                         : Value::tuple(args.positional)));
+}
+
 Value filter_groupby(const Value& v, const Args& args, Runtime& runtime) {
   const Value* attribute = args.get(0, "attribute");
   if (attribute == nullptr) throw TemplateError("groupby needs an attribute");
-  Args sort_args;
-  sort_args.named.set("attribute", *attribute);
+  const Value* fallback = args.get(1, "default");
+  const bool case_sensitive = flag(args, 2, "case_sensitive", false);
+  const List items = sorted(iterate(v), attribute, fallback, false, case_sensitive, runtime);
+  const auto key_of = [&](const Value& item) {
+    Value key = get_path(item, *attribute);
+    return key.is(Kind::kUndefined) && fallback != nullptr ? *fallback : key;
+  };
+  std::vector<std::pair<Value, List>> groups;
+  for (const Value& item : items) {
+    Value key = key_of(item);
+    const Value* last = groups.empty() ? nullptr : &groups.back().first;
+    const bool same =
+        last != nullptr && folded(*last, case_sensitive).equals(folded(key, case_sensitive));
+    if (!same) groups.emplace_back(std::move(key), List());
+    groups.back().second.push_back(item);
+  }
   List out;
-  for (const Value& item : filter_sort(v, sort_args, runtime).as_list()) {
-    const Value key = get_path(item, *attribute);
-    if (!out.empty() && out.back().as_list()[0].equals(key)) {
-      List members = out.back().as_list()[1].as_list();
-      members.push_back(item);
-      out.back() = Value::tuple({key, Value::list(std::move(members))});
-    } else {
-      out.push_back(Value::tuple({key, Value::list({item})}));
-    }
+  for (auto& [key, members] : groups) {
+    out.push_back(Value::named_tuple({"grouper", "list"}, {key, Value::list(std::move(members))}));
   }
   return Value::list(std::move(out));
 }
@@ -382,7 +634,10 @@ Value filter_escape(const Value& v, const Args&, Runtime&) {
 
 Value filter_ends(const Value& v, bool first) {
   const List items = iterate(v);
-  if (items.empty()) return Value::undefined("No first or last item, sequence was empty.");
+  if (items.empty()) {
+    return Value::undefined_because(first ? "No first item, sequence was empty."
+                                          : "No last item, sequence was empty.");
+  }
   return first ? items.front() : items.back();
 }
 
@@ -410,6 +665,14 @@ const std::map<std::string_view, Filter>& filters() {
       {"groupby", filter_groupby},
       {"escape", filter_escape},
       {"e", filter_escape},
+      {"forceescape", filter_escape},
+      {"slice", filter_slice},
+      {"title", filter_title},
+      {"wordcount", filter_wordcount},
+      {"format", filter_format},
+      {"truncate", filter_truncate},
+      {"capitalize", [](const Value& v, const Args&,
+                        Runtime&) { return Value::string(capitalize(v.to_string())); }},
       {"length",
        [](const Value& v, const Args&, Runtime&) { return Value::integer(length_of(v)); }},
       {"count", [](const Value& v, const Args&, Runtime&) { return Value::integer(length_of(v)); }},
@@ -418,30 +681,69 @@ const std::map<std::string_view, Filter>& filters() {
       {"list", [](const Value& v, const Args&, Runtime&) { return Value::list(iterate(v)); }},
       {"first", [](const Value& v, const Args&, Runtime&) { return filter_ends(v, true); }},
       {"last", [](const Value& v, const Args&, Runtime&) { return filter_ends(v, false); }},
-      {"min", [](const Value& v, const Args& a, Runtime&) { return filter_extreme(v, a, false); }},
-      {"max", [](const Value& v, const Args& a, Runtime&) { return filter_extreme(v, a, true); }},
+      {"min",
+       [](const Value& v, const Args& a, Runtime& r) { return filter_extreme(v, a, false, r); }},
+      {"max",
+       [](const Value& v, const Args& a, Runtime& r) { return filter_extreme(v, a, true, r); }},
       {"safe", [](const Value& v, const Args&, Runtime&) { return v; }},
       {"pprint", [](const Value& v, const Args&, Runtime&) { return Value::string(v.repr()); }},
       {"attr",
        [](const Value& v, const Args& a, Runtime&) {
          if (a.positional.empty()) throw TemplateError("attr needs a name");
-         return get_item(v, a.positional[0]);
+         const Value& name = a.positional[0];
+         if (v.is(Kind::kNamespace) || v.fields() != nullptr) return get_item(v, name);
+         return bound_method(v, name.to_string());
        }},
-      {"wordcount",
-       [](const Value& v, const Args&, Runtime&) {
-         return Value::integer(static_cast<std::int64_t>(split(v.to_string(), nullptr, -1).size()));
+      {"center",
+       [](const Value& v, const Args& a, Runtime&) {
+         const std::string text = v.to_string();
+         const std::int64_t width = whole_arg(a, 0, "width", 80);
+         const std::int64_t missing = std::max<std::int64_t>(width - point_count(text), 0);
+         const std::int64_t before = missing / 2 + (missing & width & 1);
+         return Value::string(pad(text, before, missing - before, " "));
        }},
   };
   return table;
 }
 
 // Filters that are the string's own methods.
-constexpr std::string_view kStringFilters[] = {"upper", "lower", "title", "capitalize", "replace"};
+constexpr std::string_view kStringFilters[] = {"upper", "lower"};
+
+Value filter_replace(const Value& v, const Args& args) {
+  const Value* from = args.get(0, "old");
+  const Value* to = args.get(1, "new");
+  if (from == nullptr || to == nullptr) throw TemplateError("replace needs two texts");
+  const Value* count = args.get(2, "count");
+  const bool all = count == nullptr || count->is(Kind::kNone);
+  return Value::string(replace_all(v.to_string(), from->to_string(), to->to_string(),
+                                   all ? -1 : whole_arg(args, 2, "count", -1)));
+}
+
+bool is_filter(std::string_view name) {
+  static constexpr std::string_view kOthers[] = {"select",     "reject", "selectattr",
+                                                 "rejectattr", "trim",   "replace"};
+  return filters().contains(name) ||
+         std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers) ||
+         std::find(std::begin(kStringFilters), std::end(kStringFilters), name) !=
+             std::end(kStringFilters);
+}
+
+/// Whether `is name` can be asked.
+bool is_test(std::string_view name) {
+  static constexpr std::string_view kTests[] = {
+      "defined", "undefined",   "none",   "string",      "number",   "integer",  "float",
+      "boolean", "true",        "false",  "mapping",     "callable", "iterable", "sequence",
+      "escaped", "sameas",      "eq",     "equalto",     "==",       "ne",       "!=",
+      "in",      "lower",       "upper",  "lt",          "lessthan", "<",        "le",
+      "<=",      "gt",          ">",      "greaterthan", "ge",       ">=",       "odd",
+      "even",    "divisibleby", "filter", "test"};
+  return std::find(std::begin(kTests), std::end(kTests), name) != std::end(kTests);
+}
 
 }  // namespace
 
 Value apply_filter(std::string_view name, const Value& value, const Args& args, Runtime& runtime) {
-  if (value.is(Kind::kString)) runtime.spend(value.as_string().size() / 64);
+  if (value.is(Kind::kString)) runtime.spend(value.weight());
   if (value.is_sequence()) runtime.spend(value.as_list().size());
   const auto it = filters().find(name);
   if (it != filters().end()) return it->second(value, args, runtime);
@@ -450,6 +752,7 @@ Value apply_filter(std::string_view name, const Value& value, const Args& args, 
       return filter_select(name, value, args, runtime);
     }
   }
+  if (name == "replace") return filter_replace(value, args);
   if (name == "trim")
     return bound_method(Value::string(value.to_string()), "strip").as_function()(args);
   for (const std::string_view method : kStringFilters) {
@@ -482,7 +785,9 @@ bool apply_test(std::string_view name, const Value& v, const Args& args) {
     return v.is(Kind::kString) || v.is_sequence() || v.is(Kind::kDict) || v.is(Kind::kUndefined);
   }
   if (name == "escaped") return false;
-  if (name == "sameas") return v.kind() == argument().kind() && v.equals(argument());
+  if (name == "sameas") return v.same_as(argument());
+  if (name == "filter") return is_filter(v.to_string());
+  if (name == "test") return is_test(v.to_string());
   if (name == "eq" || name == "equalto" || name == "==") return v.equals(argument());
   if (name == "ne" || name == "!=") return !v.equals(argument());
   if (name == "in") {
@@ -491,29 +796,40 @@ bool apply_test(std::string_view name, const Value& v, const Args& args) {
     const List items = iterate(argument());
     return std::any_of(items.begin(), items.end(), [&](const Value& x) { return x.equals(v); });
   }
-  if (name == "lower") return v.to_string() == lower_of(v);
-  if (name == "upper") return v.to_string() == to_upper(v.to_string());
+  if (name == "lower")
+    return lower_of(v) == v.to_string() && to_upper(v.to_string()) != v.to_string();
+  if (name == "upper")
+    return to_upper(v.to_string()) == v.to_string() && lower_of(v) != v.to_string();
+  if (!is_test(name)) throw TemplateError("No test named '" + std::string(name) + "'.");
   require_defined(v);
   if (name == "lt" || name == "lessthan" || name == "<") return v.compare(argument()) < 0;
   if (name == "le" || name == "<=") return v.compare(argument()) <= 0;
   if (name == "gt" || name == "greaterthan" || name == ">") return v.compare(argument()) > 0;
   if (name == "ge" || name == ">=") return v.compare(argument()) >= 0;
-  if (name == "odd" || name == "even" || name == "divisibleby") {
-    const std::int64_t divisor = name == "divisibleby" ? argument().as_int() : 2;
-    if (!v.is_number() || divisor == 0)
-      throw TemplateError("test '" + std::string(name) + "' needs integers");
-    const bool divides = v.as_int() % divisor == 0;
-    return name == "odd" ? !divides : divides;
+  // odd, even, divisibleby
+  const Value divisor = name == "divisibleby" ? argument() : Value::integer(2);
+  if (!v.is_number() || !divisor.is_number()) {
+    throw TemplateError("test '" + std::string(name) + "' needs numbers");
   }
-  throw TemplateError("No test named '" + std::string(name) + "'.");
+  if (divisor.as_double() == 0) throw TemplateError("division by zero");
+  if (v.is(Kind::kFloat) || divisor.is(Kind::kFloat)) {
+    const double rest = std::fmod(v.as_double(), divisor.as_double());
+    return name == "odd" ? std::fabs(rest) == 1 : rest == 0;
+  }
+  const bool divides = divisor.as_int() == -1 || v.as_int() % divisor.as_int() == 0;
+  return name == "odd" ? !divides : divides;
 }
 
 Value get_item(const Value& object, const Value& key) {
   if (object.is(Kind::kDict) || object.is(Kind::kNamespace)) {
-    const Value* v = key.is(Kind::kString) ? object.as_dict().find(key.as_string()) : nullptr;
+    const Value* v = object.as_dict().find(key);
     return v != nullptr ? *v : Value();
   }
-  if (!key.is(Kind::kInt)) return Value();
+  if (object.fields() != nullptr && key.is(Kind::kString)) {
+    const Value* v = object.fields()->find(key);
+    return v != nullptr ? *v : Value();
+  }
+  if (!key.is(Kind::kInt) && !key.is(Kind::kBool)) return Value();
   if (object.is_sequence()) {
     const auto n = static_cast<std::int64_t>(object.as_list().size());
     const std::int64_t i = key.as_int() < 0 ? key.as_int() + n : key.as_int();
@@ -538,7 +854,10 @@ Value make_range(const Args& args) {
   const std::size_t n = args.positional.size();
   if (n < 1 || n > 3) throw TemplateError("range takes one to three arguments");
   for (std::size_t i = 0; i < n; ++i) {
-    if (!args.positional[i].is_number()) throw TemplateError("range needs integers");
+    if (!args.positional[i].is_number() || args.positional[i].is(Kind::kFloat)) {
+      throw TemplateError(std::string("'") + args.positional[i].type_name() +
+                          "' object cannot be interpreted as an integer");
+    }
     bounds[n == 1 ? 1 : i] = args.positional[i].as_int();
   }
   if (bounds[2] == 0) throw TemplateError("range() arg 3 must not be zero");
@@ -571,10 +890,31 @@ Value make_strftime(const Args& args, const std::string& date) {
   return Value::string(buffer.substr(0, n - 1));
 }
 
+/// The first call gives "", later ones the separator.
+Value make_joiner(const Args& args) {
+  const Value* given = args.get(0, "sep");
+  const Value separator = given != nullptr ? *given : Value::string(", ");
+  return Value::function([separator, used = std::make_shared<bool>(false)](const Args&) {
+    return std::exchange(*used, true) ? separator : Value::string("");
+  });
+}
+
 Dict named_or_first(const Args& args) {
   Dict items;
-  if (!args.positional.empty() && args.positional[0].is(Kind::kDict))
-    items = args.positional[0].as_dict();
+  if (args.positional.size() > 1) throw TemplateError("dict expected at most 1 argument");
+  if (!args.positional.empty()) {
+    const Value& from = args.positional[0];
+    if (from.is(Kind::kDict)) {
+      items = from.as_dict();
+    } else {
+      const List pairs = iterate(from);
+      for (const Value& item : pairs) {
+        const List pair = iterate(item);
+        if (pair.size() != 2) throw TemplateError("dict: each item must be a pair");
+        items.set(pair[0], pair[1]);
+      }
+    }
+  }
   for (const auto& [k, v] : args.named.items()) items.set(k, v);
   return items;
 }
@@ -583,6 +923,7 @@ Dict named_or_first(const Args& args) {
 
 Value global_function(std::string_view name, const std::string& date) {
   if (name == "range") return Value::function(make_range);
+  if (name == "joiner") return Value::function(make_joiner);
   if (name == "dict") {
     return Value::function([](const Args& args) { return Value::dict(named_or_first(args)); });
   }

@@ -22,8 +22,8 @@ Value apply_filter(std::string_view name, const Value& value, const Args& args, 
 bool apply_test(std::string_view name, const Value& value, const Args& args);
 /// object.name where `name` is a method of Python's str, dict or list; undefined if there is none.
 Value bound_method(const Value& object, std::string_view name);
-/// range, dict, namespace, raise_exception, strftime_now, cycler-free set of globals; undefined if
-/// there is none. `date` is YYYY-MM-DD.
+/// range, dict, namespace, joiner, raise_exception, strftime_now; undefined if there is none.
+/// `date` is YYYY-MM-DD.
 Value global_function(std::string_view name, const std::string& date);
 /// object[key] or object.key without methods: undefined when missing.
 Value get_item(const Value& object, const Value& key);

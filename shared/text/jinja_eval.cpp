@@ -1,9 +1,11 @@
 #include "shared/text/jinja_eval.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "shared/text/jinja_builtins.h"
+#include "shared/text/jinja_format.h"
 
 namespace holdfast::text::jinja {
 namespace {
@@ -25,7 +27,8 @@ constexpr int kNestingMax = 2000;
 
 enum class Flow : std::uint8_t { kNext, kBreak, kContinue };
 
-Value make_loop(const List& items, std::size_t i) {
+/// `changed` is what loop.changed was last called with, for all rounds of a loop.
+Value make_loop(const List& items, std::size_t i, const std::shared_ptr<List>& changed) {
   const auto n = static_cast<std::int64_t>(items.size());
   const auto at = static_cast<std::int64_t>(i);
   Dict loop;
@@ -38,11 +41,22 @@ Value make_loop(const List& items, std::size_t i) {
   loop.set("length", Value::integer(n));
   loop.set("depth", Value::integer(1));
   loop.set("depth0", Value::integer(0));
-  loop.set("previtem", i > 0 ? items[i - 1] : Value::undefined("loop.previtem"));
-  loop.set("nextitem", i + 1 < items.size() ? items[i + 1] : Value::undefined("loop.nextitem"));
+  loop.set("previtem",
+           i > 0 ? items[i - 1] : Value::undefined_because("there is no previous item"));
+  loop.set("nextitem",
+           i + 1 < items.size() ? items[i + 1] : Value::undefined_because("there is no next item"));
   loop.set("cycle", Value::function([at](const Args& args) {
              if (args.positional.empty()) throw TemplateError("no items for cycling given");
              return args.positional[static_cast<std::size_t>(at) % args.positional.size()];
+           }));
+  loop.set("changed", Value::function([changed](const Args& args) {
+             const bool same =
+                 changed->size() == args.positional.size() &&
+                 std::equal(changed->begin(), changed->end(), args.positional.begin(),
+                            [](const Value& a, const Value& b) { return a.equals(b); });
+             const bool first = changed->empty();
+             if (!same) *changed = args.positional;
+             return Value::boolean(first || !same);
            }));
   return Value::name_space(std::move(loop));
 }
@@ -54,9 +68,10 @@ class Evaluator final : public Runtime {
     root_->names = globals;
   }
 
-  // A macro holds the scope that holds it.
+  // A macro holds the scope that holds it; a namespace may hold itself, or a long row of others.
   ~Evaluator() override {
     for (const ScopePtr& scope : macro_scopes_) scope->names = Dict();
+    for (const Value& space : name_spaces_) space.mutable_dict() = Dict();
   }
 
   std::string run(const Body& body) {
@@ -109,7 +124,7 @@ class Evaluator final : public Runtime {
         append(out, node.text);
         return Flow::kNext;
       case NodeKind::kOutput:
-        append(out, eval(*node.expr, scope).to_string());
+        append(out, text_of(eval(*node.expr, scope)));
         return Flow::kNext;
       case NodeKind::kIf:
         for (const auto& [condition, body] : node.branches) {
@@ -133,7 +148,7 @@ class Evaluator final : public Runtime {
         execute_call_block(node, scope, out);
         return Flow::kNext;
       case NodeKind::kFilterBlock: {
-        append(out, filtered_body(node, scope).to_string());
+        append(out, text_of(filtered_body(node, scope)));
         return Flow::kNext;
       }
       case NodeKind::kWith: {
@@ -167,13 +182,18 @@ class Evaluator final : public Runtime {
       execute(node.otherwise, inner(scope), out);
       return;
     }
+    const auto changed = std::make_shared<List>();
+    bool finished_one = false;  // Jinja2's `else` is for a loop of which no round ran to its end
     for (std::size_t i = 0; i < items.size(); ++i) {
       spend(1);
       const ScopePtr s = inner(scope);
-      s->names.set("loop", make_loop(items, i));
+      s->names.set("loop", make_loop(items, i, changed));
       assign(*node.target, items[i], s);
-      if (execute(node.body, s, out) == Flow::kBreak) break;
+      const Flow flow = execute(node.body, s, out);
+      if (flow == Flow::kNext) finished_one = true;
+      if (flow == Flow::kBreak) break;
     }
+    if (!finished_one) execute(node.otherwise, inner(scope), out);
   }
 
   Value filtered_body(const Node& node, const ScopePtr& scope) {
@@ -192,7 +212,7 @@ class Evaluator final : public Runtime {
     const Expr& call = *node.expr;
     Args args = eval_args(call, scope);
     args.named.set("caller", make_macro(node, scope, "caller"));
-    append(out, call_value(eval(*call.args[0], scope), args, call).to_string());
+    append(out, text_of(call_value(eval(*call.args[0], scope), args, call)));
   }
 
   void assign(const Expr& target, const Value& value, const ScopePtr& scope) {
@@ -202,6 +222,10 @@ class Evaluator final : public Runtime {
       const Value object = eval(*target.args[0], scope);
       if (!object.is(Kind::kNamespace)) {
         throw TemplateError("cannot assign attribute on non-namespace object");
+      }
+      if (value.is_sequence() || value.is(Kind::kDict) || value.is(Kind::kNamespace) ||
+          value.is(Kind::kFunction)) {
+        remember(object);
       }
       object.mutable_dict().set(target.name, value);
     } else {
@@ -234,12 +258,38 @@ class Evaluator final : public Runtime {
           s->names.set(p.name, p.fallback ? eval(*p.fallback, s) : Value::undefined(p.name));
         }
       }
+      refuse_unknown(node, args, name);
       if (const Value* caller = args.named.find("caller")) s->names.set("caller", *caller);
       std::string out;
       execute(node.body, s, out);
       --depth_;
       return Value::string(std::move(out));
     });
+  }
+
+  /// A named argument that no parameter takes, or that a positional one gave already.
+  static void refuse_unknown(const Node& node, const Args& args, const std::string& name) {
+    for (const auto& [key, value] : args.named.items()) {
+      if (key.as_string() == "caller") continue;
+      const auto at = std::find_if(node.parameters.begin(), node.parameters.end(),
+                                   [&](const auto& p) { return p.name == key.as_string(); });
+      const auto i = static_cast<std::size_t>(at - node.parameters.begin());
+      if (at == node.parameters.end() || i < args.positional.size()) {
+        throw TemplateError("macro '" + name + "' takes no keyword argument '" + key.as_string() +
+                            "'");
+      }
+    }
+  }
+
+  /// Holds a namespace until the end, where all of them are taken apart.
+  void remember(const Value& space) {
+    if (name_spaces_.empty() || !name_spaces_.back().equals(space)) name_spaces_.push_back(space);
+  }
+
+  /// str(v), counted.
+  std::string text_of(const Value& v) {
+    spend(v.weight());
+    return v.to_string();
   }
 
   // ---- expressions
@@ -271,7 +321,7 @@ class Evaluator final : public Runtime {
       case ExprKind::kDict: {
         Dict items;
         for (std::size_t i = 0; i + 1 < e.args.size(); i += 2) {
-          items.set(eval(*e.args[i], scope).to_string(), eval(*e.args[i + 1], scope));
+          items.set(eval(*e.args[i], scope), eval(*e.args[i + 1], scope));
         }
         return Value::dict(std::move(items));
       }
@@ -309,7 +359,9 @@ class Evaluator final : public Runtime {
       case ExprKind::kConditional:
         if (eval(*e.args[1], scope).truthy()) return eval(*e.args[0], scope);
         return e.args[2] != nullptr ? eval(*e.args[2], scope)
-                                    : Value::undefined("the inline if-expression without else");
+                                    : Value::undefined_because(
+                                          "the inline if-expression evaluated to false and no "
+                                          "else section was defined");
     }
     return Value();
   }
@@ -321,7 +373,7 @@ class Evaluator final : public Runtime {
   }
 
   static void refuse_undefined(const Value& v) {
-    if (v.is(Kind::kUndefined)) throw TemplateError("'" + v.undefined_name() + "' is undefined");
+    if (v.is(Kind::kUndefined)) throw TemplateError(v.undefined_text());
   }
 
   Value eval_attribute(const Expr& e, const ScopePtr& scope) {
@@ -329,12 +381,15 @@ class Evaluator final : public Runtime {
     refuse_undefined(object);
     if (!object.is(Kind::kNamespace)) {  // methods come first with a dot, keys with brackets
       Value method = bound_method(object, e.name);
-      if (!method.is(Kind::kUndefined)) return method;
+      if (!method.is(Kind::kUndefined)) {
+        if (object.is(Kind::kString)) spend(object.weight());
+        return method;
+      }
     }
     Value v = get_item(object, Value::string(e.name));
     if (v.is(Kind::kUndefined)) {
-      return Value::undefined(std::string(object.type_name()) + " object has no attribute '" +
-                              e.name);
+      return Value::undefined_because(std::string("'") + object.type_name() +
+                                      " object' has no attribute '" + e.name + "'");
     }
     return v;
   }
@@ -345,7 +400,10 @@ class Evaluator final : public Runtime {
     refuse_undefined(object);
     Value v = get_item(object, key);
     if (v.is(Kind::kUndefined) && key.is(Kind::kString)) v = bound_method(object, key.as_string());
-    return v.is(Kind::kUndefined) ? Value::undefined(key.to_string()) : v;
+    if (!v.is(Kind::kUndefined)) return v;
+    return Value::undefined_because(
+        std::string("'") + object.type_name() + " object' has no " +
+        (key.is(Kind::kString) ? "attribute '" + key.as_string() + "'" : "element " + key.repr()));
   }
 
   Value eval_slice(const Expr& e, const ScopePtr& scope) {
@@ -354,13 +412,22 @@ class Evaluator final : public Runtime {
     if (!object.is_sequence() && !object.is(Kind::kString)) {
       throw TemplateError(std::string("'") + object.type_name() + "' object is not subscriptable");
     }
-    const List items = iterate(object);
-    const auto n = static_cast<std::int64_t>(items.size());
+    const bool is_text = object.is(Kind::kString);
+    if (is_text) spend(object.weight());
+    const std::vector<std::string> points =
+        is_text ? code_points(object.as_string()) : std::vector<std::string>();
+    const auto n = static_cast<std::int64_t>(is_text ? points.size() : object.as_list().size());
     const auto part = [&](std::size_t i) {
-      return e.args[i] ? eval(*e.args[i], scope) : Value::none();
+      Value v = e.args[i] ? eval(*e.args[i], scope) : Value::none();
+      if (!v.is(Kind::kNone) && (!v.is_number() || v.is(Kind::kFloat))) {
+        throw TemplateError("slice indices must be integers or None");
+      }
+      return v;
     };
     const Value step_value = part(3);
-    const std::int64_t step = step_value.is_number() ? step_value.as_int() : 1;
+    // A step over the whole length is like any longer one.
+    const std::int64_t step =
+        step_value.is_number() ? std::clamp(step_value.as_int(), -n - 1, n + 1) : 1;
     if (step == 0) throw TemplateError("slice step cannot be zero");
     const auto bound = [&](const Value& v, std::int64_t fallback) {
       if (!v.is_number()) return fallback;
@@ -372,15 +439,18 @@ class Evaluator final : public Runtime {
     const std::int64_t start = bound(part(1), step > 0 ? 0 : n - 1);
     const std::int64_t stop = bound(part(2), step > 0 ? n : -1);
     List out;
-    for (std::int64_t i = start; step > 0 ? i < stop : i > stop; i += step) {
-      spend(1);
-      out.push_back(items[static_cast<std::size_t>(i)]);
-    }
-    if (object.is(Kind::kTuple)) return Value::tuple(std::move(out));
-    if (object.is(Kind::kList)) return Value::list(std::move(out));
     std::string text;
-    for (const Value& v : out) text += v.as_string();
-    return Value::string(std::move(text));
+    for (std::int64_t i = start; step > 0 ? i < stop : i > stop; i += step) {
+      const auto at = static_cast<std::size_t>(i);
+      if (is_text) {
+        text += points[at];
+      } else {
+        spend(1);
+        out.push_back(object.as_list()[at]);
+      }
+    }
+    if (is_text) return Value::string(std::move(text));
+    return object.is(Kind::kTuple) ? Value::tuple(std::move(out)) : Value::list(std::move(out));
   }
 
   Args eval_args(const Expr& e, const ScopePtr& scope) {
@@ -397,8 +467,13 @@ class Evaluator final : public Runtime {
       throw TemplateError(std::string("'") + f.type_name() + "' object is not callable", e.line);
     }
     spend(1);
+    for (const Value& v : args.positional) {
+      if (v.is(Kind::kString) || v.is_sequence()) spend(v.weight());
+    }
     const Value result = f.as_function()(args);
     if (result.is(Kind::kString)) spend(result.as_string().size() / 64);
+    if (result.is_sequence()) spend(result.as_list().size());
+    if (result.is(Kind::kNamespace)) remember(result);
     return result;
   }
 
@@ -411,7 +486,8 @@ class Evaluator final : public Runtime {
     const Value v = eval(*e.args[0], scope);
     refuse_undefined(v);
     if (!v.is_number()) {
-      throw TemplateError(std::string("bad operand type for unary -: '") + v.type_name() + "'");
+      throw TemplateError(std::string("bad operand type for unary ") +
+                          (e.kind == ExprKind::kNegate ? "-" : "+") + ": '" + v.type_name() + "'");
     }
     const int sign = e.kind == ExprKind::kNegate ? -1 : 1;
     if (v.is(Kind::kFloat)) return Value::number(sign * v.as_double());
@@ -440,21 +516,22 @@ class Evaluator final : public Runtime {
       return container.as_string().find(item.as_string()) != std::string::npos;
     }
     if (container.is(Kind::kDict)) {
-      return item.is(Kind::kString) && container.as_dict().find(item.as_string()) != nullptr;
+      return container.as_dict().find(item) != nullptr;
     }
     if (container.is(Kind::kUndefined)) return false;
     if (!container.is_sequence()) {
       throw TemplateError(std::string("argument of type '") + container.type_name() +
                           "' is not iterable");
     }
-    spend(container.as_list().size());
     for (const Value& v : container.as_list()) {
+      spend(std::min(v.weight(), item.weight()));
       if (v.equals(item)) return true;
     }
     return false;
   }
 
   bool compare(const std::string& op, const Value& a, const Value& b) {
+    if (op != "in" && op != "not in") spend(std::min(a.weight(), b.weight()));
     if (op == "==") return a.equals(b);
     if (op == "!=") return !a.equals(b);
     if (op == "in") return contains(b, a);
@@ -474,20 +551,31 @@ class Evaluator final : public Runtime {
   }
 
   Value binary(const std::string& op, const Value& a, const Value& b) {
-    if (op == "~") return joined(a.to_string(), b.to_string());
+    if (op == "~") return joined(text_of(a), text_of(b));
     refuse_undefined(a);
     refuse_undefined(b);
     if (op == "+") {
       if (a.is(Kind::kString) && b.is(Kind::kString)) return joined(a.as_string(), b.as_string());
       if (a.is_sequence() && a.kind() == b.kind()) {
+        if (a.as_list().size() + b.as_list().size() > kWeightMax) {
+          throw TemplateError("a value grows too large");
+        }
         List items = a.as_list();
         items.insert(items.end(), b.as_list().begin(), b.as_list().end());
         spend(items.size());
         return a.is(Kind::kList) ? Value::list(std::move(items)) : Value::tuple(std::move(items));
       }
     }
-    if (op == "*" && (a.is(Kind::kString) || a.is_sequence()) && b.is_number()) return repeat(a, b);
-    if (op == "%" && a.is(Kind::kString)) return percent_format(a.as_string(), b);
+    if (op == "*") {
+      const auto repeats = [](const Value& v) { return v.is(Kind::kString) || v.is_sequence(); };
+      const auto counts = [](const Value& v) { return v.is(Kind::kInt) || v.is(Kind::kBool); };
+      if (repeats(a) && counts(b)) return repeat(a, b);
+      if (repeats(b) && counts(a)) return repeat(b, a);
+    }
+    if (op == "%" && a.is(Kind::kString)) {
+      spend(a.weight() + b.weight());
+      return Value::string(percent_format(a.as_string(), b));
+    }
     if (!a.is_number() || !b.is_number()) bad_operands(op, a, b);
     return arithmetic(op, a, b);
   }
@@ -501,9 +589,11 @@ class Evaluator final : public Runtime {
   Value repeat(const Value& a, const Value& count) {
     const std::int64_t n = std::max<std::int64_t>(count.as_int(), 0);
     const std::size_t size = a.is(Kind::kString) ? a.as_string().size() : a.as_list().size();
-    if (size != 0 && static_cast<std::uint64_t>(n) > bounds_.output_bytes / size) {
+    const std::uint64_t limit = a.is(Kind::kString) ? bounds_.output_bytes : kWeightMax;
+    if (size != 0 && static_cast<std::uint64_t>(n) > limit / size) {
       throw TemplateError("a repeated value grows too long");
     }
+    if (size == 0) return a;
     spend(static_cast<std::uint64_t>(n));
     if (a.is(Kind::kString)) {
       std::string out;
@@ -516,48 +606,41 @@ class Evaluator final : public Runtime {
     return a.is(Kind::kList) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
   }
 
-  /// "%s and %d" % x: the conversions that templates use.
-  Value percent_format(const std::string& format, const Value& value) {
-    const List items = value.is(Kind::kTuple) ? value.as_list() : List{value};
-    std::size_t next = 0;
-    std::string out;
-    for (std::size_t i = 0; i < format.size(); ++i) {
-      if (format[i] != '%' || i + 1 >= format.size()) {
-        out += format[i];
-        continue;
-      }
-      const char c = format[++i];
-      if (c == '%') {
-        out += '%';
-      } else if (next >= items.size()) {
-        throw TemplateError("not enough arguments for format string");
-      } else if (c == 's') {
-        out += items[next++].to_string();
-      } else if (c == 'd' || c == 'i') {
-        out += std::to_string(items[next++].as_int());
-      } else if (c == 'r') {
-        out += items[next++].repr();
-      } else {
-        throw TemplateError(std::string("unsupported format character '") + c + "'");
-      }
-    }
-    return Value::string(std::move(out));
-  }
-
   static Value arithmetic(const std::string& op, const Value& a, const Value& b) {
     const double x = a.as_double();
     const double y = b.as_double();
     if ((op == "/" || op == "//" || op == "%") && y == 0) throw TemplateError("division by zero");
     if (op == "/") return Value::number(x / y);
+    if (op == "**" && x == 0 && y < 0) {
+      throw TemplateError("0.0 cannot be raised to a negative power");
+    }
     if (a.is(Kind::kFloat) || b.is(Kind::kFloat) || (op == "**" && y < 0)) {
       if (op == "+") return Value::number(x + y);
       if (op == "-") return Value::number(x - y);
       if (op == "*") return Value::number(x * y);
-      if (op == "//") return Value::number(std::floor(x / y));
-      if (op == "**") return Value::number(std::pow(x, y));
-      return Value::number(x - std::floor(x / y) * y);
+      if (op == "**") return power(x, y);
+      // Python's divmod of floats: the rest has the divisor's sign.
+      double rest = std::fmod(x, y);
+      double quotient = (x - rest) / y;
+      if (rest != 0 && (rest < 0) != (y < 0)) {
+        rest += y;
+        quotient -= 1;
+      }
+      if (op == "%") return Value::number(rest != 0 ? rest : std::copysign(0.0, y));
+      return Value::number(quotient != 0 ? std::round(quotient) : std::copysign(0.0, x / y));
     }
     return integer_arithmetic(op, a.as_int(), b.as_int());
+  }
+
+  static Value power(double x, double y) {
+    const double r = std::pow(x, y);
+    if (std::isnan(r) && !std::isnan(x) && !std::isnan(y)) {
+      throw TemplateError("a negative number cannot be raised to a fractional power");
+    }
+    if (std::isinf(r) && std::isfinite(x) && std::isfinite(y)) {
+      throw TemplateError("numerical result out of range in '**'");
+    }
+    return Value::number(r);
   }
 
   static Value integer_arithmetic(const std::string& op, std::int64_t i, std::int64_t j) {
@@ -596,6 +679,7 @@ class Evaluator final : public Runtime {
   int depth_ = 0;
   int nesting_ = 0;
   std::vector<ScopePtr> macro_scopes_;
+  std::vector<Value> name_spaces_;
 };
 
 }  // namespace

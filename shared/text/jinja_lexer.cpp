@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 
 #include "shared/text/jinja_value.h"
 
@@ -132,7 +133,7 @@ class Lexer {
     if (sign == '-' || sign == '+') ++i;
     if (source_.compare(i, 2, "%}") != 0) return false;
     at_ = i + 2;
-    after_tag(sign, true);
+    after_tag(sign, false);  // trim_blocks is not for the tag that begins a raw block
     for (std::size_t open = source_.find("{%", at_); open != std::string::npos;
          open = source_.find("{%", open + 2)) {
       i = open + 2;
@@ -202,8 +203,29 @@ class Lexer {
     }
   }
 
+  /// 0x1F, 0o17, 0b11: decimal text in the token.
+  bool lex_marked_integer() {
+    const char mark = at_ + 1 < source_.size() ? static_cast<char>(source_[at_ + 1] | 32) : ' ';
+    const int base = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
+    if (base == 0) return false;
+    std::string digits;
+    std::size_t end = at_ + 2;
+    for (; end < source_.size() && (source_[end] == '_' || in_name(source_[end])); ++end) {
+      if (source_[end] != '_') digits += source_[end];
+    }
+    std::int64_t value = 0;
+    const auto r = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+    if (r.ec != std::errc() || r.ptr != digits.data() + digits.size()) {
+      throw TemplateError("malformed number '" + source_.substr(at_, end - at_) + "'", line_);
+    }
+    push(TokenKind::kInteger, std::to_string(value));
+    at_ = end;
+    return true;
+  }
+
   void lex_number() {
     const std::size_t from = at_;
+    if (source_[at_] == '0' && lex_marked_integer()) return;
     bool fraction = false;
     while (at_ < source_.size() &&
            (std::isdigit(static_cast<unsigned char>(source_[at_])) != 0 || source_[at_] == '_')) {
@@ -268,6 +290,16 @@ class Lexer {
     append_code_point(out, value);
   }
 
+  /// \O, \OO, \OOO; the first digit is taken already.
+  void lex_octal_escape(std::string& out) {
+    auto value = static_cast<std::uint32_t>(source_[at_ - 1] - '0');
+    for (int i = 0; i < 2 && at_ < source_.size() && source_[at_] >= '0' && source_[at_] <= '7';
+         ++i) {
+      value = value * 8 + static_cast<std::uint32_t>(source_[at_++] - '0');
+    }
+    append_code_point(out, value);
+  }
+
   void lex_string(char quote) {
     const int from_line = line_;
     ++at_;
@@ -305,7 +337,14 @@ class Lexer {
           out += '\a';
           break;
         case '0':
-          out += '\0';
+        case '1':
+        case '2':
+        case '3':
+        case '4':
+        case '5':
+        case '6':
+        case '7':
+          lex_octal_escape(out);
           break;
         case '\\':
         case '\'':

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
+#include <utility>
 
 #include "shared/text/jinja_ast.h"
 #include "shared/text/jinja_lexer.h"
@@ -113,6 +115,7 @@ class Parser {
     if (tag == "filter") return parse_filter_block();
     if (tag == "with") return parse_with();
     if (tag == "break" || tag == "continue") {
+      if (loops_ == 0) fail("'" + tag + "' outside a loop");
       NodePtr n = make_node(tag == "break" ? NodeKind::kBreak : NodeKind::kContinue);
       expect_block_end();
       return n;
@@ -159,7 +162,9 @@ class Parser {
     if (accept_name("if")) n->condition = parse_expression();
     if (at_name("recursive")) fail("recursive loops are not supported");
     expect_block_end();
+    ++loops_;
     n->body = parse_body({"else", "endfor"});
+    --loops_;
     if (accept_name("else")) {
       expect_block_end();
       n->otherwise = parse_body({"endfor"});
@@ -234,7 +239,9 @@ class Parser {
     n->text = expect_name();
     parse_parameters(*n);
     expect_block_end();
+    const int loops = std::exchange(loops_, 0);
     n->body = parse_to("endmacro");
+    loops_ = loops;
     return n;
   }
 
@@ -244,7 +251,9 @@ class Parser {
     n->expr = parse_expression();
     if (n->expr->kind != ExprKind::kCall) fail("expected a call after 'call'");
     expect_block_end();
+    const int loops = std::exchange(loops_, 0);
     n->body = parse_to("endcall");
+    loops_ = loops;
     return n;
   }
 
@@ -426,7 +435,8 @@ class Parser {
       case TokenKind::kFloat: {
         const std::string text = take().text;
         double d = 0;
-        std::from_chars(text.data(), text.data() + text.size(), d);
+        const auto r = std::from_chars(text.data(), text.data() + text.size(), d);
+        if (r.ec != std::errc()) d = std::strtod(text.c_str(), nullptr);  // infinity, or zero
         return literal(Value::number(d));
       }
       default:
@@ -569,6 +579,7 @@ class Parser {
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  int loops_ = 0;  // around the place, in this macro
 };
 
 }  // namespace

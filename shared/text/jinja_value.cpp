@@ -6,6 +6,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include <utf8proc.h>
+
+#include "shared/text/jinja_strings.h"
+
 namespace holdfast::text::jinja {
 
 std::size_t Dict::size() const {
@@ -14,19 +18,35 @@ std::size_t Dict::size() const {
 
 const Value* Dict::find(std::string_view key) const {
   for (const auto& [k, v] : items_) {
-    if (k == key) return &v;
+    if (k.is(Kind::kString) && k.as_string() == key) return &v;
+  }
+  return nullptr;
+}
+
+const Value* Dict::find(const Value& key) const {
+  for (const auto& [k, v] : items_) {
+    if (k.equals(key)) return &v;
   }
   return nullptr;
 }
 
 void Dict::set(std::string_view key, Value value) {
-  for (auto& [k, v] : items_) {
-    if (k == key) {
-      v = std::move(value);
-      return;
-    }
+  if (const Value* found = find(key)) {
+    *const_cast<Value*>(found) = std::move(value);
+  } else {
+    items_.push_back({Value::string(std::string(key)), std::move(value)});
   }
-  items_.push_back({std::string(key), std::move(value)});
+}
+
+void Dict::set(const Value& key, Value value) {
+  if (!key.is(Kind::kString) && !key.is_number() && !key.is(Kind::kNone) && !key.is(Kind::kTuple)) {
+    throw TemplateError(std::string("unhashable type: '") + key.type_name() + "'");
+  }
+  if (const Value* found = find(key)) {
+    *const_cast<Value*>(found) = std::move(value);
+  } else {
+    items_.push_back({key, std::move(value)});
+  }
 }
 
 const Value* Args::get(std::size_t i, std::string_view name) const {
@@ -35,8 +55,11 @@ const Value* Args::get(std::size_t i, std::string_view name) const {
 }
 
 Value Value::undefined(std::string_view name) {
+  return undefined_because("'" + std::string(name) + "' is undefined");
+}
+Value Value::undefined_because(std::string_view reason) {
   Value v;
-  v.string_ = std::make_shared<std::string>(name);
+  v.string_ = std::make_shared<std::string>(reason);
   return v;
 }
 Value Value::none() {
@@ -72,6 +95,7 @@ Value Value::list(List items) {
   Value v;
   v.kind_ = Kind::kList;
   v.list_ = std::make_shared<List>(std::move(items));
+  v.weigh();
   return v;
 }
 Value Value::tuple(List items) {
@@ -79,15 +103,23 @@ Value Value::tuple(List items) {
   v.kind_ = Kind::kTuple;
   return v;
 }
+Value Value::named_tuple(const std::vector<std::string_view>& names, List items) {
+  Value v = tuple(std::move(items));
+  v.dict_ = std::make_shared<Dict>();
+  for (std::size_t i = 0; i < names.size(); ++i) v.dict_->set(names[i], v.as_list()[i]);
+  return v;
+}
 Value Value::dict(Dict items) {
   Value v;
   v.kind_ = Kind::kDict;
   v.dict_ = std::make_shared<Dict>(std::move(items));
+  v.weigh();
   return v;
 }
 Value Value::name_space(Dict items) {
-  Value v = dict(std::move(items));
+  Value v;
   v.kind_ = Kind::kNamespace;
+  v.dict_ = std::make_shared<Dict>(std::move(items));
   return v;
 }
 Value Value::function(Function f) {
@@ -95,6 +127,32 @@ Value Value::function(Function f) {
   v.kind_ = Kind::kFunction;
   v.function_ = std::make_shared<Function>(std::move(f));
   return v;
+}
+
+std::uint64_t Value::weight() const {
+  return kind_ == Kind::kString ? 1 + string_->size() / 64 : weight_;
+}
+
+void Value::weigh() {
+  std::uint64_t sum = 1;
+  int deepest = 0;
+  const auto add = [&](const Value& v) {
+    sum += v.weight();
+    deepest = std::max<int>(deepest, v.depth_);
+  };
+  if (list_) std::for_each(list_->begin(), list_->end(), add);
+  if (dict_) {
+    for (const auto& [k, v] : dict_->items()) add(k), add(v);
+  }
+  if (sum > kWeightMax) throw TemplateError("a value grows too large");
+  if (deepest >= kValueDepthMax) throw TemplateError("a value is nested too deeply");
+  weight_ = static_cast<std::uint32_t>(sum);
+  depth_ = static_cast<std::uint16_t>(deepest + 1);
+}
+
+void append_bounded(std::string& out, std::string_view text) {
+  if (out.size() + text.size() > kTextMax) throw TemplateError("a string grows too long");
+  out += text;
 }
 
 std::int64_t Value::as_int() const {
@@ -158,23 +216,41 @@ std::string Value::to_string() const {
 
 namespace {
 
+/// Python's str.isprintable of one code point.
+bool is_printable(std::int32_t p) {
+  switch (utf8proc_category(p)) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    case UTF8PROC_CATEGORY_ZS:
+      return p == ' ';
+    default:
+      return true;
+  }
+}
+
 std::string quote_python(const std::string& s) {
   const bool use_double = s.find('\'') != std::string::npos && s.find('"') == std::string::npos;
   const char quote = use_double ? '"' : '\'';
   std::string out(1, quote);
-  for (const char c : s) {
-    if (c == quote || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
+  for (const std::string& c : code_points(s)) {
+    if (c[0] == quote || c == "\\") {
+      out += "\\" + c;
+    } else if (c == "\n") {
       out += "\\n";
-    } else if (c == '\r') {
+    } else if (c == "\r") {
       out += "\\r";
-    } else if (c == '\t') {
+    } else if (c == "\t") {
       out += "\\t";
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      char buffer[8];
-      std::snprintf(buffer, sizeof buffer, "\\x%02x", static_cast<unsigned char>(c));
+    } else if (const std::int32_t p = point_of(c); !is_printable(p)) {
+      const char* form = p < 0x100 ? "\\x%02x" : p < 0x10000 ? "\\u%04x" : "\\U%08x";
+      char buffer[16];
+      std::snprintf(buffer, sizeof buffer, form, static_cast<unsigned>(p));
       out += buffer;
     } else {
       out += c;
@@ -209,7 +285,7 @@ std::string Value::repr() const {
   std::string out;
   if (kind_ == Kind::kDict) {
     for (const auto& [k, v] : dict_->items()) {
-      out += (out.empty() ? "" : ", ") + quote_python(k) + ": " + v.repr();
+      out += (out.empty() ? "" : ", ") + k.repr() + ": " + v.repr();
     }
     return "{" + out + "}";
   }
@@ -281,8 +357,17 @@ bool Value::equals(const Value& other) const {
   }
 }
 
+bool Value::same_as(const Value& other) const {
+  if (kind_ != other.kind_) return false;
+  if (kind_ == Kind::kDict) return dict_ == other.dict_;
+  return is_sequence() ? list_ == other.list_ : equals(other);
+}
+
 int Value::compare(const Value& other) const {
   if (is_number() && other.is_number()) {
+    if (kind_ != Kind::kFloat && other.kind_ != Kind::kFloat) {
+      return as_int() < other.as_int() ? -1 : as_int() > other.as_int() ? 1 : 0;
+    }
     const double a = as_double();
     const double b = other.as_double();
     return a < b ? -1 : a > b ? 1 : 0;
@@ -293,8 +378,9 @@ int Value::compare(const Value& other) const {
   }
   if (is_sequence() && kind_ == other.kind_) {
     for (std::size_t i = 0; i < list_->size() && i < other.list_->size(); ++i) {
-      const int c = (*list_)[i].compare((*other.list_)[i]);
-      if (c != 0) return c;
+      const Value& mine = (*list_)[i];
+      const Value& theirs = (*other.list_)[i];
+      if (!mine.equals(theirs)) return mine.compare(theirs);
     }
     return list_->size() < other.list_->size() ? -1 : list_->size() > other.list_->size() ? 1 : 0;
   }
@@ -322,13 +408,14 @@ List iterate(const Value& value) {
       return value.as_list();
     case Kind::kString: {
       List out;
+      if (value.as_string().size() > kWeightMax) throw TemplateError("a value grows too large");
       for (std::string& c : code_points(value.as_string()))
         out.push_back(Value::string(std::move(c)));
       return out;
     }
     case Kind::kDict: {
       List out;
-      for (const auto& [k, v] : value.as_dict().items()) out.push_back(Value::string(k));
+      for (const auto& [k, v] : value.as_dict().items()) out.push_back(k);
       return out;
     }
     default:
@@ -338,9 +425,16 @@ List iterate(const Value& value) {
 
 namespace {
 
-void append_json_string(std::string& out, const std::string& s) {
+void append_unicode_escape(std::string& out, std::uint32_t unit) {
+  char buffer[8];
+  std::snprintf(buffer, sizeof buffer, "\\u%04x", unit & 0xFFFF);
+  out += buffer;
+}
+
+void append_json_string(std::string& out, const std::string& s, bool ensure_ascii) {
   out += '"';
-  for (const char c : s) {
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    const char c = s[i];
     switch (c) {
       case '"':
         out += "\\\"";
@@ -364,10 +458,18 @@ void append_json_string(std::string& out, const std::string& s) {
         out += "\\f";
         break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          char buffer[8];
-          std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned char>(c));
-          out += buffer;
+        if (ensure_ascii && (c & 0x80) != 0) {
+          auto p = static_cast<std::uint32_t>(point_of(std::string_view(s).substr(i)));
+          if (p >= 0x10000) {
+            p -= 0x10000;
+            append_unicode_escape(out, 0xD800 + (p >> 10));
+            append_unicode_escape(out, 0xDC00 + (p & 0x3FF));
+          } else {
+            append_unicode_escape(out, p);
+          }
+          while (i + 1 < s.size() && (s[i + 1] & 0xC0) == 0x80) ++i;
+        } else if (static_cast<unsigned char>(c) < 0x20 || (ensure_ascii && c == 0x7F)) {
+          append_unicode_escape(out, static_cast<unsigned char>(c));
         } else {
           out += c;
         }
@@ -376,22 +478,38 @@ void append_json_string(std::string& out, const std::string& s) {
   out += '"';
 }
 
+std::string json_number(double d) {
+  if (std::isnan(d)) return "NaN";
+  if (std::isinf(d)) return d > 0 ? "Infinity" : "-Infinity";
+  return float_repr(d);
+}
+
 /// One json.dumps call: its options and its output.
 struct JsonWriter {
   std::string out;
-  int indent;
-  bool sort_keys;
-  std::string_view item_separator;
-  std::string_view key_separator;
+  const JsonForm& form;
 
   void break_line(int depth) {
-    if (indent < 0) return;
-    out += '\n';
-    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(depth), ' ');
+    if (!form.multi_line) return;
+    append_bounded(out, "\n");
+    for (int i = 0; i < depth; ++i) append_bounded(out, form.indent);
   }
-  void separator() {
-    // With an indent json.dumps drops the space after the comma.
-    out += indent >= 0 && item_separator == ", " ? std::string_view(",") : item_separator;
+  std::string key_text(const Value& key) const {
+    switch (key.kind()) {
+      case Kind::kString:
+        return key.as_string();
+      case Kind::kNone:
+        return "null";
+      case Kind::kBool:
+        return key.as_bool() ? "true" : "false";
+      case Kind::kInt:
+        return std::to_string(key.as_int());
+      case Kind::kFloat:
+        return json_number(key.as_double());
+      default:
+        throw TemplateError("keys must be str, int, float, bool or None, not " +
+                            std::string(key.type_name()));
+    }
   }
   void write(const Value& value, int depth) {
     switch (value.kind()) {
@@ -405,10 +523,10 @@ struct JsonWriter {
         out += std::to_string(value.as_int());
         return;
       case Kind::kFloat:
-        out += float_repr(value.as_double());
+        out += json_number(value.as_double());
         return;
       case Kind::kString:
-        append_json_string(out, value.as_string());
+        append_json_string(out, value.as_string(), form.ensure_ascii);
         return;
       case Kind::kList:
       case Kind::kTuple:
@@ -429,7 +547,7 @@ struct JsonWriter {
     }
     out += '[';
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (i != 0) separator();
+      if (i != 0) append_bounded(out, form.item_separator);
       break_line(depth + 1);
       write(items[i], depth + 1);
     }
@@ -443,16 +561,16 @@ struct JsonWriter {
     }
     std::vector<const DictEntry*> items;
     for (const auto& item : dict.items()) items.push_back(&item);
-    if (sort_keys) {
+    if (form.sort_keys) {
       std::stable_sort(items.begin(), items.end(),
-                       [](const auto* a, const auto* b) { return a->first < b->first; });
+                       [](const auto* a, const auto* b) { return a->first.compare(b->first) < 0; });
     }
     out += '{';
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (i != 0) separator();
+      if (i != 0) append_bounded(out, form.item_separator);
       break_line(depth + 1);
-      append_json_string(out, items[i]->first);
-      out += key_separator;
+      append_json_string(out, key_text(items[i]->first), form.ensure_ascii);
+      append_bounded(out, form.key_separator);
       write(items[i]->second, depth + 1);
     }
     break_line(depth);
@@ -468,6 +586,9 @@ Value from_nlohmann(const nlohmann::ordered_json& j) {
     case Type::number_integer:
       return Value::integer(j.get<std::int64_t>());
     case Type::number_unsigned:
+      if (j.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
+        throw TemplateError("an integer in the JSON is out of range");
+      }
       return Value::integer(static_cast<std::int64_t>(j.get<std::uint64_t>()));
     case Type::number_float:
       return Value::number(j.get<double>());
@@ -490,9 +611,8 @@ Value from_nlohmann(const nlohmann::ordered_json& j) {
 
 }  // namespace
 
-std::string to_json(const Value& value, int indent, bool sort_keys, std::string_view item_separator,
-                    std::string_view key_separator) {
-  JsonWriter writer{{}, indent, sort_keys, item_separator, key_separator};
+std::string to_json(const Value& value, const JsonForm& form) {
+  JsonWriter writer{{}, form};
   writer.write(value, 0);
   return std::move(writer.out);
 }

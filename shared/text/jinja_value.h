@@ -24,12 +24,14 @@ using List = std::vector<Value>;
 
 struct DictEntry;  // {first: key, second: value}
 
-/// Insertion-ordered string-keyed map (JSON objects, dict literals, namespaces). Linear lookup:
-/// the dicts of templates and chat requests are small.
+/// Insertion-ordered map (JSON objects, dict literals, namespaces). Linear lookup: the dicts of
+/// templates and chat requests are small. Keys that are equal are one: 1, 1.0 and true.
 class Dict {
  public:
   const Value* find(std::string_view key) const;
+  const Value* find(const Value& key) const;
   void set(std::string_view key, Value value);
+  void set(const Value& key, Value value);
   std::size_t size() const;
   const std::vector<DictEntry>& items() const { return items_; }
 
@@ -65,6 +67,8 @@ class Value {
  public:
   Value() = default;  // undefined
   static Value undefined(std::string_view name);
+  /// Undefined, with the whole sentence that its use is refused with.
+  static Value undefined_because(std::string_view reason);
   static Value none();
   static Value boolean(bool b);
   static Value integer(std::int64_t i);
@@ -72,6 +76,8 @@ class Value {
   static Value string(std::string s);
   static Value list(List items);
   static Value tuple(List items);
+  /// A tuple whose items have names too (Python's namedtuple).
+  static Value named_tuple(const std::vector<std::string_view>& names, List items);
   static Value dict(Dict items);
   static Value name_space(Dict items);
   static Value function(Function f);
@@ -91,19 +97,30 @@ class Value {
   const Dict& as_dict() const { return *dict_; }
   Dict& mutable_dict() const { return *dict_; }  // namespaces only
   const Function& as_function() const { return *function_; }
-  /// What an undefined value was called, for its error text.
-  std::string undefined_name() const { return string_ ? *string_ : std::string("value"); }
+  /// Names of a named tuple's items, or nullptr.
+  const Dict* fields() const { return kind_ == Kind::kTuple ? dict_.get() : nullptr; }
+  /// What the use of an undefined value is refused with.
+  std::string undefined_text() const { return string_ ? *string_ : "the value is undefined"; }
+  /// How much there is to walk: 1, and for a string each 64 bytes, for a container its items
+  /// (shared ones each time), count 1 more. Bounded, as is nesting: see kWeightMax.
+  std::uint64_t weight() const;
 
   bool truthy() const;
   std::string to_string() const;  // str(x)
   std::string repr() const;       // repr(x)
   const char* type_name() const;  // Python's: "str", "NoneType", …
   bool equals(const Value& other) const;
+  /// Python's `is`, as far as it can be told: one container, or values that are equal in kind too.
+  bool same_as(const Value& other) const;
   /// <0, 0, >0; TypeError for unlike types.
   int compare(const Value& other) const;
 
  private:
+  void weigh();
+
   Kind kind_ = Kind::kUndefined;
+  std::uint16_t depth_ = 0;  // of containers in containers
+  std::uint32_t weight_ = 1;
   union {
     bool b;
     std::int64_t i;
@@ -116,13 +133,28 @@ class Value {
 };
 
 struct DictEntry {
-  std::string first;
+  Value first;
   Value second;
 };
 
-/// json.dumps(value, ensure_ascii=False): indent < 0 = one line with ", " and ": ".
-std::string to_json(const Value& value, int indent, bool sort_keys, std::string_view item_separator,
-                    std::string_view key_separator);
+// What templates can build of shared parts is bounded as if nothing were shared.
+constexpr std::uint64_t kWeightMax = 1u << 20;
+constexpr int kValueDepthMax = 500;
+constexpr std::size_t kTextMax = 8u << 20;  // bytes of one string
+
+/// Appends unless the text grows over kTextMax: then throws.
+void append_bounded(std::string& out, std::string_view text);
+
+/// Arguments of json.dumps.
+struct JsonForm {
+  bool ensure_ascii = false;
+  bool multi_line = false;
+  std::string indent;  // of one level, if multi_line
+  bool sort_keys = false;
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+};
+std::string to_json(const Value& value, const JsonForm& form);
 /// JSON text to a value. Throws TemplateError on malformed JSON or nesting over 64.
 Value from_json(std::string_view json);
 /// Python's repr(float).
