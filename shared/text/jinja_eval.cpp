@@ -516,6 +516,9 @@ class Evaluator final : public Runtime {
       return container.as_string().find(item.as_string()) != std::string::npos;
     }
     if (container.is(Kind::kDict)) {
+      if (item.is(Kind::kList) || item.is(Kind::kDict)) {
+        throw TemplateError(std::string("unhashable type: '") + item.type_name() + "'");
+      }
       return container.as_dict().find(item) != nullptr;
     }
     if (container.is(Kind::kUndefined)) return false;

@@ -289,7 +289,7 @@ const Value& brace_field(const std::string& field, const Args& args, std::size_t
 std::string percent_format(const std::string& format, const Value& value) {
   const List items = value.is(Kind::kTuple) ? value.as_list() : List{value};
   std::size_t next = 0;
-  bool by_name = value.is(Kind::kDict);
+  const bool by_name = value.is(Kind::kDict) || value.is(Kind::kList);  // as Python tells it
   std::string out;
   for (std::size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%') {

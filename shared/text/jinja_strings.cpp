@@ -44,6 +44,7 @@ std::string lower_of(std::int32_t p) {
 std::string title_of(std::int32_t p) {
   const auto it = long_upper().find(p);
   if (it == long_upper().end()) return utf8_of(utf8proc_totitle(p));
+  if (p == 0x149) return std::string(it->second);
   const std::vector<std::string> points = code_points(it->second);
   std::string out = points[0];
   for (std::size_t i = 1; i < points.size(); ++i) out += lower_of(point_of(points[i]));
