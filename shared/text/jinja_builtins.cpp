@@ -126,11 +126,11 @@ Value filter_default(const Value& v, const Args& args, Runtime&) {
 }
 
 Value filter_items(const Value& v, const Args&, Runtime&) {
-  if (v.is(Kind::kUndefined)) return Value::list({});
+  if (v.is(Kind::kUndefined)) return Value::generated({});
   if (!v.is(Kind::kDict)) throw TemplateError("Can only get item pairs from a mapping.");
   List out;
   for (const auto& [k, item] : v.as_dict().items()) out.push_back(Value::tuple({k, item}));
-  return Value::list(std::move(out));
+  return Value::generated(std::move(out));
 }
 
 Value filter_dictsort(const Value& v, const Args& args, Runtime& runtime) {
@@ -178,9 +178,11 @@ List sorted(List items, const Value* attribute, const Value* fallback, bool reve
     keyed.emplace_back(std::move(key), std::move(item));
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    runtime.spend(1);
     int c = 0;
     for (std::size_t i = 0; i < a.first.size() && c == 0; ++i) {
-      c = compare_counted(a.first[i], b.first[i], runtime);
+      // Lists of keys in Python: the first that are not equal are compared.
+      if (!a.first[i].equals(b.first[i])) c = compare_counted(a.first[i], b.first[i], runtime);
     }
     return reverse ? c > 0 : c < 0;
   });
@@ -229,7 +231,12 @@ Value filter_unique(const Value& v, const Args& args, Runtime& runtime) {
     keys.push_back(key);
     out.push_back(item);
   }
-  return Value::list(std::move(out));
+  return Value::generated(std::move(out));
+}
+
+/// As Jinja2 selects and maps: what is false (none too) has no items.
+List items_if_any(const Value& v) {
+  return v.truthy() ? iterate(v) : List();
 }
 
 /// select, reject, selectattr, rejectattr: keep what passes a test (default: truth).
@@ -239,7 +246,7 @@ Value filter_select(std::string_view name, const Value& v, const Args& args, Run
   const std::size_t test_at = by_attribute ? 1 : 0;
   if (by_attribute && args.positional.empty()) throw TemplateError("missing attribute name");
   List out;
-  for (const List items = iterate(v); const Value& item : items) {
+  for (const List items = items_if_any(v); const Value& item : items) {
     runtime.spend(1);
     const Value subject = by_attribute ? get_path(item, args.positional[0]) : item;
     const bool passed =
@@ -248,14 +255,14 @@ Value filter_select(std::string_view name, const Value& v, const Args& args, Run
             : subject.truthy();
     if (passed == keep) out.push_back(item);
   }
-  return Value::list(std::move(out));
+  return Value::generated(std::move(out));
 }
 
 Value filter_map(const Value& v, const Args& args, Runtime& runtime) {
   List out;
   const Value* attribute = args.named.find("attribute");
   const Value* fallback = args.named.find("default");
-  for (const List items = iterate(v); const Value& item : items) {
+  for (const List items = items_if_any(v); const Value& item : items) {
     runtime.spend(1);
     if (attribute != nullptr) {
       Value found = get_path(item, *attribute);
@@ -267,13 +274,13 @@ Value filter_map(const Value& v, const Args& args, Runtime& runtime) {
       out.push_back(apply_filter(args.positional[0].to_string(), item, rest_of(args, 1), runtime));
     }
   }
-  return Value::list(std::move(out));
+  return Value::generated(std::move(out));
 }
 
 Value filter_reverse(const Value& v, const Args&, Runtime&) {
   List items = iterate(v);
   std::reverse(items.begin(), items.end());
-  if (!v.is(Kind::kString)) return Value::list(std::move(items));
+  if (!v.is(Kind::kString)) return Value::generated(std::move(items));
   std::string out;
   for (const Value& c : items) out += c.as_string();
   return Value::string(std::move(out));
@@ -390,10 +397,10 @@ Value filter_int(const Value& v, const Args& args, Runtime&) {
   double d = v.is(Kind::kFloat) ? v.as_double() : 0;
   if (v.is(Kind::kString)) {
     const std::int64_t base = whole_arg(args, 1, "base", 10);
-    if (base < 2 || base > 36) throw TemplateError("int: the base must be 2 to 36");
     const std::string text = number_text(v);
     std::int64_t i = 0;
-    if (parse_integer(text, static_cast<int>(base), i)) return Value::integer(i);
+    const bool possible = base >= 2 && base <= 36;
+    if (possible && parse_integer(text, static_cast<int>(base), i)) return Value::integer(i);
     if (!parse_double(text, d)) return fallback;
   } else if (!v.is(Kind::kFloat)) {
     return fallback;
@@ -492,7 +499,7 @@ Value filter_batch(const Value& v, const Args& args, Runtime&) {
     }
     out.push_back(Value::list(std::move(row)));
   }
-  return Value::list(std::move(out));
+  return Value::generated(std::move(out));
 }
 
 /// Columns: the first ones take the rest, `fill_with` (if given) evens the others.
@@ -513,7 +520,7 @@ Value filter_slice(const Value& v, const Args& args, Runtime&) {
     out.push_back(Value::list(std::move(column)));
     at = end;
   }
-  return Value::list(std::move(out));
+  return Value::generated(std::move(out));
 }
 
 std::string title_word(const std::string& word) {
@@ -685,7 +692,7 @@ const std::map<std::string_view, Filter>& filters() {
        [](const Value& v, const Args& a, Runtime& r) { return filter_extreme(v, a, false, r); }},
       {"max",
        [](const Value& v, const Args& a, Runtime& r) { return filter_extreme(v, a, true, r); }},
-      {"safe", [](const Value& v, const Args&, Runtime&) { return v; }},
+      {"safe", [](const Value& v, const Args&, Runtime&) { return Value::string(v.to_string()); }},
       {"pprint", [](const Value& v, const Args&, Runtime&) { return Value::string(v.repr()); }},
       {"attr",
        [](const Value& v, const Args& a, Runtime&) {

@@ -52,9 +52,10 @@ std::string padded(const std::string& sign, const std::string& body, const Form&
 }
 
 std::string digits_of(std::uint64_t n, unsigned base, bool upper) {
+  const std::string_view letters = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string out;
   do {
-    out += (upper ? "0123456789ABCDEF" : "0123456789abcdef")[n % base];
+    out += letters[n % base];
     n /= base;
   } while (n != 0);
   std::reverse(out.begin(), out.end());

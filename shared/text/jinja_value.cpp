@@ -98,6 +98,11 @@ Value Value::list(List items) {
   v.weigh();
   return v;
 }
+Value Value::generated(List items) {
+  Value v = list(std::move(items));
+  v.generated_ = true;
+  return v;
+}
 Value Value::tuple(List items) {
   Value v = list(std::move(items));
   v.kind_ = Kind::kTuple;
@@ -177,7 +182,7 @@ bool Value::truthy() const {
       return !string_->empty();
     case Kind::kList:
     case Kind::kTuple:
-      return !list_->empty();
+      return generated_ || !list_->empty();
     case Kind::kDict:
       return dict_->size() != 0;
     case Kind::kNamespace:

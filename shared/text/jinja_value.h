@@ -75,6 +75,8 @@ class Value {
   static Value number(double d);
   static Value string(std::string s);
   static Value list(List items);
+  /// What a generator of Python's gives: a list that is true even when it is empty.
+  static Value generated(List items);
   static Value tuple(List items);
   /// A tuple whose items have names too (Python's namedtuple).
   static Value named_tuple(const std::vector<std::string_view>& names, List items);
@@ -119,6 +121,7 @@ class Value {
   void weigh();
 
   Kind kind_ = Kind::kUndefined;
+  bool generated_ = false;
   std::uint16_t depth_ = 0;  // of containers in containers
   std::uint32_t weight_ = 1;
   union {

@@ -720,6 +720,9 @@ TEST(Jinja, Statements) {
       {"{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t ~ m.role[0] | "
        "upper %}{% endfor %}{{ ns.t }}",
        "UA"},
+      {"{{ '%s' | format([1, 2]) }} {{ '%-5s|' | format('a') }} {{ '% d' % 5 }} {{ '%#x' % 255 }} "
+       "{{ '%.3d' % 7 }} {{ '%G' % 1e-10 }} {{ '%a' % 'x' }}",
+       "[1, 2] a    |  5 0xff 007 1E-10 'x'"},
       {"{{ '{:>+8.2f}'.format(2.5) }} {{ '{:<6}|'.format(1) }} {{ '{:=+5}'.format(3) }} {{ "
        "'{:#x}'.format(255) }} {{ '{:o}'.format(8) }} {{ '{:c}'.format(65) }} {{ "
        "'{:_}'.format(12345) }} {{ '{!s:>4}'.format(1) }} {{ '{: d}'.format(4) }} {{ "
@@ -727,6 +730,31 @@ TEST(Jinja, Statements) {
        "'{:é>4}'.format('a') }} {{ '{:5}|'.format('ab') }} {{ '{:,}'.format(123) }} {{ "
        "'{:08.3f}'.format(-3.14159) }} {{ '{0}{0}'.format('x') }}",
        "   +2.50 1     | +   3 0xff 10 A 12_345    1  4 12.3% FF 1.0 éééa ab   | 123 -003.142 xx"},
+      {"{{ ['\\r'] }} {{ [zz] }} {{ {none: 1, true: 2, 1.5: 3} | tojson }} {{ s | attr('upper')() "
+       "}} {{ '{:>5}'.format(1.5) }}",
+       R"(['\r'] [Undefined] {"null": 1, "true": 2, "1.5": 3} HELLO WORLD   1.5)"},
+      {"{{ '1__0' | int }} {{ '_1' | float }} {{ '1_' | int }} {{ '%c' % 233 }} {{ {1.5: {2: "
+       "'a'}}[1.5][2] }} {{ {true: 1, 1: 2} }}",
+       "0 0.0 0 é a {True: 2}"},
+      {"{{ {'é': 1, 'b': 2} | tojson(sort_keys=true) }} {{ {2: 'b', 1: 'a'} | "
+       "tojson(sort_keys=true) }} {{ {'b': 1, 'a': 2} | dictsort(by='key') }}",
+       R"({"b": 2, "é": 1} {"1": "a", "2": "b"} [('a', 2), ('b', 1)])"},
+      {"{{ 'a\\tb\\n\\tc'.expandtabs() }} {{ 'ab'.expandtabs(0) }} {{ 'x'.ljust(0) }} {{ "
+       "'+5'.zfill(4) }} {{ '{:^5}|'.format('é') }}",
+       "a       b\n        c ab x +005   é  |"},
+      {"{{ none | map('upper') | list }} {{ n | selectattr('k') | list }} {{ n | select | list }} "
+       "{{ 0 | reject | list }} {{ x.zz | rejectattr('k') | list }}",
+       "[] [] [] [] []"},
+      {"{{ rows | sort(attribute='zz') | map(attribute='v') | list }} {{ [none, none] | sort }} {{ "
+       "(1.5 | safe) is string }}",
+       "[2, 1, 3] [None, None] True"},
+      {"{{ 1 if [] | map('upper') else 2 }} {{ 1 if l | select('gt', 9) else 2 }} {{ 1 if l | "
+       "select('gt', 9) | list else 2 }} {{ 1 if rows | selectattr('zz') else 2 }}",
+       "1 1 2 1"},
+      {"{{ 1 if {} | items else 2 }} {{ 1 if {}.items() else 2 }} {{ 1 if range(0) else 2 }} {{ 1 "
+       "if [] | reverse else 2 }} {{ 1 if [] | unique else 2 }} {{ 1 if [] | batch(2) else 2 }} {{ "
+       "1 if [] | sort else 2 }} {{ 1 if [] | groupby('k') else 2 }}",
+       "1 2 2 1 1 1 2 2"},
   });
 }
 
@@ -1067,6 +1095,42 @@ TEST(Jinja, ErrorsOfRenderingNameTheLine) {
       {"{{ 'a' | replace('a') }}", "replace needs two texts"},
       {"{{ 'ab'.center() }}", "a width must be an integer"},
       {"{{ s.zfill('a') }}", "a width must be an integer"},
+      {"{{ l | tojson(separators=1) }}", "tojson: separators must be two strings"},
+      {"{{ [[1], 2] | sum(start=[]) }}", "unsupported operand type(s) for +: 'list' and 'int'"},
+      {"{{ '%s' | format(1, a=2) }}",
+       "can't handle positional and keyword arguments at the same time"},
+      {"{{ 'a'.split(',', 1.5) }}", "'float' object cannot be interpreted as an integer"},
+      {"{{ 'a'.center(5, 'ab') }}", "the fill character must be exactly one character long"},
+      {"{{ {(1,): 2} | tojson }}", "keys must be str, int, float, bool or None, not tuple"},
+      {"{{ '%c' % 1114112 }}", "%c arg not in range(0x110000)"},
+      {"{{ '%c' % 1.5 }}", "%c requires int or char"},
+      {"{{ '%x' % 1.5 }}", "%x format: an integer is required, not float"},
+      {"{{ '{:.3d}'.format(5) }}", "Precision not allowed in integer format specifier"},
+      {"{{ '{:5}'.format(l) }}", "unsupported format string passed to list.__format__"},
+      {"{{ '{:.}'.format(1.5) }}", "Format specifier missing precision"},
+      {"{{ '{:5dd}'.format(1) }}", "Invalid format specifier '5dd'"},
+      {"{{ '%(a' % x }}", "incomplete format key"},
+      {"{{ '%(q)s' % x }}", "format has no value for 'q'"},
+      {"{{ '%5' % 1 }}", "incomplete format"},
+      {"{{ 'x' | truncate(1) }}", "truncate: the length is too small"},
+      {"{{ l | slice(0) | list }}", "slice needs a positive number"},
+      {"{{ l | slice }}", "slice needs a positive number"},
+      {"{{ x.A.b.c }}", "'list object' has no attribute 'b'"},
+      {"{{ [].x.y }}", "'list object' has no attribute 'x'"},
+      {"{{ l | first | attr('q') + 1 }}", "the value is undefined"},
+      {"{{ ([] | first) + 1 }}", "No first item, sequence was empty."},
+      {"{{ ([] | max).a }}", "No aggregated item, sequence was empty."},
+      {"{{ (1 if false).a }}",
+       "the inline if-expression evaluated to false and no else section was defined"},
+      {"{{ loop.index }}", "'loop' is undefined"},
+      {"{% for i in l %}{{ loop.previtem.a }}{% endfor %}",
+       "'Namespace object' has no attribute 'previtem'"},
+      {"{% set ns = namespace() %}{{ ns.q.r }}", "'Namespace object' has no attribute 'q'"},
+      {"{{ messages[0].name.first }}", "'dict object' has no attribute 'name'"},
+      {"{{ tools[0].x }}", "'NoneType object' has no element 0"},
+      {"{{ {'a': 1}.a() }}", "'int' object is not callable"},
+      {"{{ dict(1, 2) }}", "dict expected at most 1 argument"},
+      {"{{ dict([[1, 2, 3]]) }}", "dict: each item must be a pair"},
   });
 }
 
@@ -1285,8 +1349,8 @@ TEST(Jinja, DiffersIntegersHave64Bits) {
                        {"{{ 0xFFFFFFFFFFFFFFFFFF }}", "malformed number '0xFFFFFFFFFFFFFFFFFF'"}});
 }
 
-// Views and generators are lists; Jinja2 prints them as Python objects ("dict_items(…)"), which no
-// template means to, and may not take an element of them.
+// Views and generators are lists (the latter true if empty, as in Jinja2); Jinja2 prints them as
+// Python objects ("dict_items(…)") and takes no element of them, which no template means to.
 TEST(Jinja, DiffersWhatIsLazyInPythonIsAList) {
   expect_texts({
       {"{{ range(3) }}", "[0, 1, 2]"},
@@ -1295,6 +1359,7 @@ TEST(Jinja, DiffersWhatIsLazyInPythonIsAList) {
       {"{{ l | map('string') }}", "['3', '1', '2']"},
       {"{{ (l | select('odd'))[0] }}", "3"},
       {"{{ 'abc' | batch(2) }}", "[['a', 'b'], ['c']]"},
+      {"{% set a = l | map('string') %}{{ a | join }}{{ a | join }}", "312312"},  // there "312"
       {"{{ namespace(a=1) }}{{ range }}", "<Namespace><function>"},
   });
   expect_refusals({{"{{ 5 | items }}", "Can only get item pairs from a mapping."},
