@@ -367,95 +367,99 @@ Value affix_removed(const std::string& s, const Args& args, bool prefix) {
 
 using Method = Value (*)(const std::string&, const Args&);
 
-const std::map<std::string_view, Method>& string_methods() {
-  static const std::map<std::string_view, Method> table = {
-      {"upper", [](const std::string& s, const Args&) { return Value::string(to_upper(s)); }},
-      {"lower", [](const std::string& s, const Args&) { return Value::string(to_lower(s)); }},
-      {"casefold",
-       [](const std::string& s, const Args&) {
-         return Value::string(map_points(s, [](std::int32_t p) {
-           return long_upper().contains(p) ? to_lower(upper_of(p)) : lower_of(p);
-         }));
-       }},
-      {"swapcase",
-       [](const std::string& s, const Args&) {
-         return Value::string(map_points(s, [](std::int32_t p) {
-           return utf8proc_category(p) == UTF8PROC_CATEGORY_LU ? lower_of(p) : upper_of(p);
-         }));
-       }},
-      {"partition",
-       [](const std::string& s, const Args& a) { return partition_method(s, a, false); }},
-      {"rpartition",
-       [](const std::string& s, const Args& a) { return partition_method(s, a, true); }},
-      {"ljust",
-       [](const std::string& s, const Args& a) { return justify_method(s, a, Side::kLeft); }},
-      {"rjust",
-       [](const std::string& s, const Args& a) { return justify_method(s, a, Side::kRight); }},
-      {"center",
-       [](const std::string& s, const Args& a) { return justify_method(s, a, Side::kCenter); }},
-      {"zfill", zfill_method},
-      {"expandtabs", expandtabs_method},
-      {"istitle", [](const std::string& s, const Args&) { return Value::boolean(is_title(s)); }},
-      {"isidentifier",
-       [](const std::string& s, const Args&) { return Value::boolean(is_identifier(s)); }},
-      {"isascii",
-       [](const std::string& s, const Args&) {
-         return Value::boolean(
-             std::all_of(s.begin(), s.end(), [](char c) { return (c & 0x80) == 0; }));
-       }},
-      {"isdecimal",
-       [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_decimal)); }},
-      {"isnumeric",
-       [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_numeric)); }},
-      {"title", [](const std::string& s, const Args&) { return Value::string(title(s)); }},
-      {"capitalize",
-       [](const std::string& s, const Args&) { return Value::string(capitalize(s)); }},
-      {"strip", [](const std::string& s, const Args& a) { return strip_method(s, a, true, true); }},
-      {"lstrip",
-       [](const std::string& s, const Args& a) { return strip_method(s, a, true, false); }},
-      {"rstrip",
-       [](const std::string& s, const Args& a) { return strip_method(s, a, false, true); }},
-      {"startswith", [](const std::string& s, const Args& a) { return affix_method(s, a, true); }},
-      {"endswith", [](const std::string& s, const Args& a) { return affix_method(s, a, false); }},
-      {"split", split_method},
-      {"rsplit", rsplit_method},
-      {"splitlines", splitlines_method},
-      {"join", join_method},
-      {"count", count_method},
-      {"format",
-       [](const std::string& s, const Args& a) { return Value::string(brace_format(s, a)); }},
-      {"find", [](const std::string& s, const Args& a) { return find_method(s, a, false); }},
-      {"rfind", [](const std::string& s, const Args& a) { return find_method(s, a, true); }},
-      {"index", [](const std::string& s, const Args& a) { return index_method(s, a, false); }},
-      {"rindex", [](const std::string& s, const Args& a) { return index_method(s, a, true); }},
-      {"removeprefix",
-       [](const std::string& s, const Args& a) { return affix_removed(s, a, true); }},
-      {"removesuffix",
-       [](const std::string& s, const Args& a) { return affix_removed(s, a, false); }},
-      {"replace",
-       [](const std::string& s, const Args& a) {
-         return Value::string(replace_all(s, text_arg(a, 0, "old"), text_arg(a, 1, "new"),
-                                          int_arg(a, 2, "count", -1)));
-       }},
-      {"isdigit",
-       [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_digit)); }},
-      {"isalpha",
-       [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_letter)); }},
-      {"isalnum",
-       [](const std::string& s, const Args&) {
-         return Value::boolean(
-             all_points(s, [](std::int32_t p) { return is_letter(p) || is_numeric(p); }));
-       }},
-      {"isspace",
-       [](const std::string& s, const Args&) {
-         return Value::boolean(!s.empty() && strip(s, "", true, true).empty());
-       }},
-      {"isupper", [](const std::string& s,
-                     const Args&) { return Value::boolean(s == to_upper(s) && s != to_lower(s)); }},
-      {"islower", [](const std::string& s,
-                     const Args&) { return Value::boolean(s == to_lower(s) && s != to_upper(s)); }},
-  };
-  return table;
+struct NamedMethod {
+  std::string_view name;
+  Method method;
+};
+
+constexpr NamedMethod kStringMethods[] = {
+    {"upper", [](const std::string& s, const Args&) { return Value::string(to_upper(s)); }},
+    {"lower", [](const std::string& s, const Args&) { return Value::string(to_lower(s)); }},
+    {"casefold",
+     [](const std::string& s, const Args&) {
+       return Value::string(map_points(s, [](std::int32_t p) {
+         return long_upper().contains(p) ? to_lower(upper_of(p)) : lower_of(p);
+       }));
+     }},
+    {"swapcase",
+     [](const std::string& s, const Args&) {
+       return Value::string(map_points(s, [](std::int32_t p) {
+         return utf8proc_category(p) == UTF8PROC_CATEGORY_LU ? lower_of(p) : upper_of(p);
+       }));
+     }},
+    {"partition",
+     [](const std::string& s, const Args& a) { return partition_method(s, a, false); }},
+    {"rpartition",
+     [](const std::string& s, const Args& a) { return partition_method(s, a, true); }},
+    {"ljust",
+     [](const std::string& s, const Args& a) { return justify_method(s, a, Side::kLeft); }},
+    {"rjust",
+     [](const std::string& s, const Args& a) { return justify_method(s, a, Side::kRight); }},
+    {"center",
+     [](const std::string& s, const Args& a) { return justify_method(s, a, Side::kCenter); }},
+    {"zfill", zfill_method},
+    {"expandtabs", expandtabs_method},
+    {"istitle", [](const std::string& s, const Args&) { return Value::boolean(is_title(s)); }},
+    {"isidentifier",
+     [](const std::string& s, const Args&) { return Value::boolean(is_identifier(s)); }},
+    {"isascii",
+     [](const std::string& s, const Args&) {
+       return Value::boolean(
+           std::all_of(s.begin(), s.end(), [](char c) { return (c & 0x80) == 0; }));
+     }},
+    {"isdecimal",
+     [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_decimal)); }},
+    {"isnumeric",
+     [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_numeric)); }},
+    {"title", [](const std::string& s, const Args&) { return Value::string(title(s)); }},
+    {"capitalize", [](const std::string& s, const Args&) { return Value::string(capitalize(s)); }},
+    {"strip", [](const std::string& s, const Args& a) { return strip_method(s, a, true, true); }},
+    {"lstrip", [](const std::string& s, const Args& a) { return strip_method(s, a, true, false); }},
+    {"rstrip", [](const std::string& s, const Args& a) { return strip_method(s, a, false, true); }},
+    {"startswith", [](const std::string& s, const Args& a) { return affix_method(s, a, true); }},
+    {"endswith", [](const std::string& s, const Args& a) { return affix_method(s, a, false); }},
+    {"split", split_method},
+    {"rsplit", rsplit_method},
+    {"splitlines", splitlines_method},
+    {"join", join_method},
+    {"count", count_method},
+    {"format",
+     [](const std::string& s, const Args& a) { return Value::string(brace_format(s, a)); }},
+    {"find", [](const std::string& s, const Args& a) { return find_method(s, a, false); }},
+    {"rfind", [](const std::string& s, const Args& a) { return find_method(s, a, true); }},
+    {"index", [](const std::string& s, const Args& a) { return index_method(s, a, false); }},
+    {"rindex", [](const std::string& s, const Args& a) { return index_method(s, a, true); }},
+    {"removeprefix", [](const std::string& s, const Args& a) { return affix_removed(s, a, true); }},
+    {"removesuffix",
+     [](const std::string& s, const Args& a) { return affix_removed(s, a, false); }},
+    {"replace",
+     [](const std::string& s, const Args& a) {
+       return Value::string(replace_all(s, text_arg(a, 0, "old"), text_arg(a, 1, "new"),
+                                        int_arg(a, 2, "count", -1)));
+     }},
+    {"isdigit",
+     [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_digit)); }},
+    {"isalpha",
+     [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_letter)); }},
+    {"isalnum",
+     [](const std::string& s, const Args&) {
+       return Value::boolean(
+           all_points(s, [](std::int32_t p) { return is_letter(p) || is_numeric(p); }));
+     }},
+    {"isspace",
+     [](const std::string& s, const Args&) {
+       return Value::boolean(!s.empty() && strip(s, "", true, true).empty());
+     }},
+    {"isupper", [](const std::string& s,
+                   const Args&) { return Value::boolean(s == to_upper(s) && s != to_lower(s)); }},
+    {"islower", [](const std::string& s,
+                   const Args&) { return Value::boolean(s == to_lower(s) && s != to_upper(s)); }},
+};
+
+Method string_method(std::string_view name) {
+  const auto* const it = std::find_if(std::begin(kStringMethods), std::end(kStringMethods),
+                                      [&](const NamedMethod& m) { return m.name == name; });
+  return it != std::end(kStringMethods) ? it->method : nullptr;
 }
 
 Value dict_method(const Value& object, std::string_view name) {
@@ -649,9 +653,8 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 
 Value bound_method(const Value& object, std::string_view name) {
   if (object.is(Kind::kString)) {
-    const auto it = string_methods().find(name);
-    if (it == string_methods().end()) return Value();
-    const Method method = it->second;
+    const Method method = string_method(name);
+    if (method == nullptr) return Value();
     return Value::function(
         [object, method](const Args& args) { return method(object.as_string(), args); });
   }

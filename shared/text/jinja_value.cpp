@@ -31,22 +31,26 @@ const Value* Dict::find(const Value& key) const {
 }
 
 void Dict::set(std::string_view key, Value value) {
-  if (const Value* found = find(key)) {
-    *const_cast<Value*>(found) = std::move(value);
-  } else {
-    items_.push_back({Value::string(std::string(key)), std::move(value)});
+  for (auto& [k, v] : items_) {
+    if (k.is(Kind::kString) && k.as_string() == key) {
+      v = std::move(value);
+      return;
+    }
   }
+  items_.push_back({Value::string(std::string(key)), std::move(value)});
 }
 
 void Dict::set(const Value& key, Value value) {
   if (!key.is(Kind::kString) && !key.is_number() && !key.is(Kind::kNone) && !key.is(Kind::kTuple)) {
     throw TemplateError(std::string("unhashable type: '") + key.type_name() + "'");
   }
-  if (const Value* found = find(key)) {
-    *const_cast<Value*>(found) = std::move(value);
-  } else {
-    items_.push_back({key, std::move(value)});
+  for (auto& [k, v] : items_) {
+    if (k.equals(key)) {
+      v = std::move(value);
+      return;
+    }
   }
+  items_.push_back({key, std::move(value)});
 }
 
 const Value* Args::get(std::size_t i, std::string_view name) const {
