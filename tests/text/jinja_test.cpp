@@ -1324,6 +1324,8 @@ TEST(Jinja, WhatIsGivenMustBeJson) {
   EXPECT_EQ(render("{{ a }}", R"({"a":-9223372036854775808})"), "-9223372036854775808");
   EXPECT_EQ(render("x", "{\"a\":" + std::string(70, '[') + std::string(70, ']') + "}"),
             "render: chat template: JSON is nested deeper than 64");
+  // Jinja2 gets Python's integer of any size here; beyond 64 bits without a sign we get a float.
+  EXPECT_EQ(render("{{ a }}", R"({"a":100000000000000000000})"), "1e+20");
   EXPECT_EQ(render("{{ bos_token }}", R"({"bos_token":"given"})"), "given");
   EXPECT_EQ(render("\xff"), "parse: chat template: is not UTF-8");
   EXPECT_EQ(render("{{ a }}", R"({"a":1e400})"), "render: chat template: malformed JSON");
@@ -1414,7 +1416,9 @@ TEST(Jinja, DiffersSmallThings) {
   expect_refusals(std::to_array<Case>({
       {"{{ 5[1:] }}", "'int' object is not subscriptable"},  // "": a constant's slice only
       {"{{ {zz: 1} }}", "unhashable type: 'Undefined'"},     // an undefined key is one
-      {"{{ 'a' % zz }}", "'zz' is undefined"},               // 'a'
+      {"{{ (-8) ** 0.5 }}",
+       "a negative number cannot be raised to a fractional power"},  // a complex number
+      {"{{ 'a' % zz }}", "'zz' is undefined"},                       // 'a'
       {"{{ '%z' % 1 }}", "unsupported format character 'z'"},
   }));
   EXPECT_EQ(render("{{ x[] }}"), "parse: chat template line 1: expected a subscript");  // ""
