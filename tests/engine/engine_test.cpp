@@ -412,7 +412,10 @@ TEST(Engine, WhatIsOutOfRangeIsNamed) {
       {"frequency_penalty", [](SequenceSpec& s) { s.sampling.frequency_penalty = -101; }},
       {"max_tokens", [](SequenceSpec& s) { s.max_tokens = -1; }},
       {"choice", [](SequenceSpec& s) { s.choice = -1; }},
-      {"committed", [](SequenceSpec& s) { s.max_tokens = 3, s.committed = {4, 5, 6, 7}; }},
+      {"committed",
+       [](SequenceSpec& s) {
+         s.max_tokens = 3, s.committed = {4, 5, 6, 7};
+       }},
       {"committed", [](SequenceSpec& s) { s.committed = {97}; }}};
   TestEngine t;
   for (const auto& [name, change] : changes) {
@@ -485,7 +488,8 @@ TEST(Engine, ALostDeviceEndsAllAtOnceAndIsNotAskedAgain) {
   EXPECT_EQ(t.log->calls.size(), calls + 1);
 }
 
-// A forward of all failed for its numbers; then each goes alone, or its state is made again for that.
+// A forward of all failed for its numbers; then each goes alone, or its state is made again for
+// that.
 TEST(Engine, ADeviceIsLostWhileSequencesGoAlone) {
   for (const bool recurrent : {false, true}) {
     auto specs = varied(4, 300);
