@@ -270,9 +270,10 @@ class Evaluator final : public Runtime {
   /// A named argument that no parameter takes, or that a positional one gave already.
   static void refuse_unknown(const Node& node, const Args& args, const std::string& name) {
     for (const auto& [key, value] : args.named.items()) {
-      if (key.as_string() == "caller") continue;
+      const std::string& wanted = key.as_string();  // clang 14 captures no bindings
+      if (wanted == "caller") continue;
       const auto at = std::find_if(node.parameters.begin(), node.parameters.end(),
-                                   [&](const auto& p) { return p.name == key.as_string(); });
+                                   [&](const auto& p) { return p.name == wanted; });
       const auto i = static_cast<std::size_t>(at - node.parameters.begin());
       if (at == node.parameters.end() || i < args.positional.size()) {
         throw TemplateError("macro '" + name + "' takes no keyword argument '" + key.as_string() +
