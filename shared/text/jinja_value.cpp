@@ -294,11 +294,11 @@ std::string Value::repr() const {
   std::string out;
   if (kind_ == Kind::kDict) {
     for (const auto& [k, v] : dict_->items()) {
-      out += (out.empty() ? "" : ", ") + k.repr() + ": " + v.repr();
+      append_bounded(out, (out.empty() ? "" : ", ") + k.repr() + ": " + v.repr());
     }
     return "{" + out + "}";
   }
-  for (const Value& v : *list_) out += (out.empty() ? "" : ", ") + v.repr();
+  for (const Value& v : *list_) append_bounded(out, (out.empty() ? "" : ", ") + v.repr());
   if (kind_ == Kind::kList) return "[" + out + "]";
   return "(" + out + (list_->size() == 1 ? ",)" : ")");
 }

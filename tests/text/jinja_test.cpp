@@ -1268,6 +1268,8 @@ constexpr Case kUnbounded[] = {
     {"{{ ('{0}' * 1000).format('x' * 1000000) }}", "a string grows too long"},
     {"{{ ('%(a)s' * 1000) | format(a='x' * 1000000) }}", "a string grows too long"},
     {"{{ ('\\n' * 100000) | indent('x' * 1000000, true, true) }}", "a string grows too long"},
+    {"{{ [('x' * 50000)] * 1001 }}", "a string grows too long"},
+    {"{{ ([('x' * 50000)] * 1001) | string | length }}", "a string grows too long"},
     {"{{ [1, 2] | tojson(indent=('x' * 1000) * 8000) }}", "a string grows too long"},
     {"{{ 'x'.center(99999999999) }}", "a string grows too long"},
     {"{{ 'x'.zfill(9000000000000000000) }}", "a string grows too long"},
