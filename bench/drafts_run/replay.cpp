@@ -11,16 +11,6 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// As the engine has them (ModelEngine::find_forced).
-Ids forced_ids(std::optional<grammar::Matcher>& matcher) {
-  constexpr std::size_t kBytesMost = 64;
-  Ids ids;
-  if (!matcher) return ids;
-  matcher->table().split(matcher->forced(kBytesMost), ids);
-  if (!ids.empty()) ids.pop_back();
-  return ids;
-}
-
 Result<void> follow(std::optional<grammar::Matcher>& matcher, std::int32_t id, std::size_t at) {
   if (!matcher || matcher->accept(id)) return {};
   return Error{Errc::kFileInvalid,
@@ -34,7 +24,7 @@ Result<Replayed> replay(const ReplayText& text, const StepCosts& costs) {
   if (text.masks) matcher.emplace(text.masks);
   const double row = (costs[kGuessesMost] - 1) / kGuessesMost;
   engine::Drafter drafter;
-  Ids seen = text.before;
+  Ids seen = text.before, forced;
   Replayed out;
   std::size_t at = 0;
   const auto take = [&]() -> Result<void> {
@@ -45,7 +35,7 @@ Result<Replayed> replay(const ReplayText& text, const StepCosts& costs) {
   HF_CHECKED(take());  // the prompt's own step makes the first
   while (at < text.tokens.size()) {
     const std::size_t left = text.tokens.size() - at;
-    const Ids forced = forced_ids(matcher);
+    if (matcher) engine::forced_tokens(*matcher, forced);
     const auto most = static_cast<std::int64_t>(std::min(kGuessesMost, left - 1));
     const auto rows = drafter.guess(seen, 1, most, {row, 1}, forced);
     const std::size_t guesses = rows.empty() ? 0 : rows.size() - 1;

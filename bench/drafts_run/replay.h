@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "shared/grammar/token_masks.h"
+#include "shared/plan/plan.h"
 
 namespace holdfast::bench {
 
-constexpr std::size_t kGuessesMost = 7;  // of a step; as the engine's default
+constexpr std::size_t kGuessesMost = plan::kDraftRows;  // of a step
 /// What a step with n guesses takes, as a multiple of one without.
 using StepCosts = std::array<double, kGuessesMost + 1>;
 

@@ -1,23 +1,17 @@
 #include "shared/text/jinja_builtins.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <ctime>
 #include <map>
 
 #include "shared/text/jinja_format.h"
+#include "shared/text/jinja_numbers.h"
 #include "shared/text/jinja_strings.h"
 
 namespace holdfast::text::jinja {
 namespace {
 
-constexpr std::int64_t kRangeMax = 100'000;  // as Jinja2's sandbox
 constexpr std::int64_t kIndentMax = 256;
-
-void require_defined(const Value& v) {
-  if (v.is(Kind::kUndefined)) throw TemplateError(v.undefined_text());
-}
 
 std::int64_t length_of(const Value& v) {
   switch (v.kind()) {
@@ -47,17 +41,6 @@ Value folded(const Value& key, bool case_sensitive) {
 int compare_counted(const Value& a, const Value& b, Runtime& runtime) {
   runtime.spend(std::min(a.weight(), b.weight()));
   return a.compare(b);
-}
-
-std::int64_t whole_arg(const Args& args, std::size_t i, std::string_view name,
-                       std::int64_t fallback) {
-  const Value* v = args.get(i, name);
-  if (v == nullptr) return fallback;
-  if (!v->is_number() || v->is(Kind::kFloat)) {
-    throw TemplateError("argument '" + std::string(name) + "' must be an integer, not " +
-                        v->type_name());
-  }
-  return v->as_int();
 }
 
 /// a.b.0 of a value, as the filters' `attribute` argument names it.
@@ -350,118 +333,6 @@ Value filter_sum(const Value& v, const Args& args, Runtime& runtime) {
   return integral ? Value::integer(whole) : Value::number(total);
 }
 
-/// Python's number text without the underscores between digits; empty if it is none.
-std::string number_text(const Value& v) {
-  std::string text = strip(v.to_string(), "", true, true);
-  if (text.starts_with('+') && text.size() > 1 && text[1] != '-') text.erase(0, 1);
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto alnum_at = [&](std::size_t k) {
-      return k < text.size() && std::isalnum(static_cast<unsigned char>(text[k])) != 0;
-    };
-    if (text[i] != '_') {
-      out += text[i];
-    } else if (i == 0 || !alnum_at(i - 1) || !alnum_at(i + 1)) {
-      return "";
-    }
-  }
-  return out;
-}
-
-bool parse_double(const std::string& text, double& d) {
-  const auto r = std::from_chars(text.data(), text.data() + text.size(), d);
-  return !text.empty() && r.ec == std::errc() && r.ptr == text.data() + text.size();
-}
-
-/// int(text, base) of Python: 0x, 0o and 0b where the base has them.
-bool parse_integer(std::string text, int base, std::int64_t& i) {
-  const bool negative = text.starts_with('-');
-  if (negative) text.erase(0, 1);
-  if (base != 10 && text.size() > 2 && text[0] == '0') {
-    const char mark = static_cast<char>(text[1] | 32);
-    if ((mark == 'x' && base == 16) || (mark == 'o' && base == 8) || (mark == 'b' && base == 2)) {
-      text.erase(0, 2);
-    }
-  }
-  if (text.empty() || text[0] == '-') return false;
-  if (negative) text.insert(0, "-");
-  const auto r = std::from_chars(text.data(), text.data() + text.size(), i, base);
-  return r.ec == std::errc() && r.ptr == text.data() + text.size();
-}
-
-Value filter_int(const Value& v, const Args& args, Runtime&) {
-  require_defined(v);
-  const Value* given = args.get(0, "default");
-  const Value fallback = given != nullptr ? *given : Value::integer(0);
-  if (v.is_number() && !v.is(Kind::kFloat)) return Value::integer(v.as_int());
-  double d = v.is(Kind::kFloat) ? v.as_double() : 0;
-  if (v.is(Kind::kString)) {
-    const std::int64_t base = whole_arg(args, 1, "base", 10);
-    const std::string text = number_text(v);
-    std::int64_t i = 0;
-    const bool possible = base >= 2 && base <= 36;
-    if (possible && parse_integer(text, static_cast<int>(base), i)) return Value::integer(i);
-    if (!parse_double(text, d)) return fallback;
-  } else if (!v.is(Kind::kFloat)) {
-    return fallback;
-  }
-  if (std::isnan(d) || std::isinf(d)) return fallback;
-  if (std::fabs(d) >= 9.2e18) throw TemplateError("integer overflow in 'int'");
-  return Value::integer(static_cast<std::int64_t>(d));
-}
-
-Value filter_float(const Value& v, const Args& args, Runtime&) {
-  require_defined(v);
-  if (v.is_number()) return Value::number(v.as_double());
-  double d = 0;
-  if (v.is(Kind::kString) && parse_double(number_text(v), d)) return Value::number(d);
-  const Value* fallback = args.get(0, "default");
-  return fallback != nullptr ? *fallback : Value::number(0);
-}
-
-/// Python's round(x, digits) of a float: to the nearest decimal text, ties to even.
-double round_half_even(double x, std::int64_t digits) {
-  if (digits > 300 || !std::isfinite(x)) return x;
-  if (digits < -300) return 0 * x;
-  if (digits < 0) {
-    const double scale = std::pow(10.0, static_cast<double>(-digits));
-    return std::nearbyint(x / scale) * scale;
-  }
-  char buffer[800];
-  std::snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(digits), x);
-  return std::strtod(buffer, nullptr);
-}
-
-Value filter_round(const Value& v, const Args& args, Runtime&) {
-  require_defined(v);
-  if (!v.is_number()) {
-    throw TemplateError(std::string("type ") + v.type_name() + " doesn't define __round__ method");
-  }
-  const std::int64_t digits = whole_arg(args, 0, "precision", 0);
-  const Value* method = args.get(1, "method");
-  const std::string how = method != nullptr ? method->to_string() : "common";
-  if (how == "common") {
-    if (v.is(Kind::kFloat)) return Value::number(round_half_even(v.as_double(), digits));
-    if (digits >= 0) return Value::integer(v.as_int());
-    return Value::integer(static_cast<std::int64_t>(round_half_even(v.as_double(), digits)));
-  }
-  if (how != "ceil" && how != "floor") {
-    throw TemplateError("method must be common, ceil or floor");
-  }
-  const double scale = std::pow(10.0, static_cast<double>(digits));
-  const double x = v.as_double() * scale;
-  return Value::number((how == "ceil" ? std::ceil(x) : std::floor(x)) / scale);
-}
-
-Value filter_abs(const Value& v, const Args&, Runtime&) {
-  require_defined(v);
-  if (!v.is_number())
-    throw TemplateError(std::string("bad operand type for abs(): '") + v.type_name() + "'");
-  if (v.is(Kind::kFloat)) return Value::number(std::fabs(v.as_double()));
-  if (v.as_int() == INT64_MIN) throw TemplateError("integer overflow in 'abs'");
-  return Value::integer(v.as_int() < 0 ? -v.as_int() : v.as_int());
-}
-
 Value filter_indent(const Value& v, const Args& args, Runtime&) {
   const Value* width = args.get(0, "width");
   const std::string indent =
@@ -703,11 +574,9 @@ const std::map<std::string_view, Filter>& filters() {
        }},
       {"center",
        [](const Value& v, const Args& a, Runtime&) {
-         const std::string text = v.to_string();
-         const std::int64_t width = whole_arg(a, 0, "width", 80);
-         const std::int64_t missing = std::max<std::int64_t>(width - point_count(text), 0);
-         const std::int64_t before = missing / 2 + (missing & width & 1);
-         return Value::string(pad(text, before, missing - before, " "));
+         Args width;
+         width.positional = {Value::integer(whole_arg(a, 0, "width", 80))};
+         return bound_method(Value::string(v.to_string()), "center").as_function()(width);
        }},
   };
   return table;
@@ -848,104 +717,6 @@ Value get_item(const Value& object, const Value& key) {
     const std::int64_t i = key.as_int() < 0 ? key.as_int() + n : key.as_int();
     return i >= 0 && i < n ? Value::string(std::move(points[static_cast<std::size_t>(i)]))
                            : Value();
-  }
-  return Value();
-}
-
-// ---- globals
-
-namespace {
-
-Value make_range(const Args& args) {
-  std::int64_t bounds[3] = {0, 0, 1};
-  const std::size_t n = args.positional.size();
-  if (n < 1 || n > 3) throw TemplateError("range takes one to three arguments");
-  for (std::size_t i = 0; i < n; ++i) {
-    if (!args.positional[i].is_number() || args.positional[i].is(Kind::kFloat)) {
-      throw TemplateError(std::string("'") + args.positional[i].type_name() +
-                          "' object cannot be interpreted as an integer");
-    }
-    bounds[n == 1 ? 1 : i] = args.positional[i].as_int();
-  }
-  if (bounds[2] == 0) throw TemplateError("range() arg 3 must not be zero");
-  List out;
-  for (std::int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1];) {
-    if (static_cast<std::int64_t>(out.size()) >= kRangeMax) {
-      throw TemplateError("Range too big. The sandbox blocks ranges larger than 100000.");
-    }
-    out.push_back(Value::integer(i));
-    if (__builtin_add_overflow(i, bounds[2], &i)) break;
-  }
-  return Value::list(std::move(out));
-}
-
-Value make_strftime(const Args& args, const std::string& date) {
-  if (args.positional.empty()) throw TemplateError("strftime_now needs a format");
-  std::tm t{};
-  if (std::sscanf(date.c_str(), "%d-%d-%d", &t.tm_year, &t.tm_mon, &t.tm_mday) != 3) {
-    throw TemplateError("the date is not YYYY-MM-DD");
-  }
-  t.tm_year -= 1900;
-  t.tm_mon -= 1;
-  t.tm_hour = 12;  // noon: the same day in whatever zone
-  timegm(&t);      // fills in the day of the week and of the year
-  std::string buffer(512, '\0');
-  const std::string format =
-      args.positional[0].to_string() + " ";  // so that empty is not a failure
-  const std::size_t n = std::strftime(buffer.data(), buffer.size(), format.c_str(), &t);
-  if (n == 0) throw TemplateError("strftime_now: the result is too long");
-  return Value::string(buffer.substr(0, n - 1));
-}
-
-/// The first call gives "", later ones the separator.
-Value make_joiner(const Args& args) {
-  const Value* given = args.get(0, "sep");
-  const Value separator = given != nullptr ? *given : Value::string(", ");
-  return Value::function([separator, used = std::make_shared<bool>(false)](const Args&) {
-    return std::exchange(*used, true) ? separator : Value::string("");
-  });
-}
-
-Dict named_or_first(const Args& args) {
-  Dict items;
-  if (args.positional.size() > 1) throw TemplateError("dict expected at most 1 argument");
-  if (!args.positional.empty()) {
-    const Value& from = args.positional[0];
-    if (from.is(Kind::kDict)) {
-      items = from.as_dict();
-    } else {
-      const List pairs = iterate(from);
-      for (const Value& item : pairs) {
-        const List pair = iterate(item);
-        if (pair.size() != 2) throw TemplateError("dict: each item must be a pair");
-        items.set(pair[0], pair[1]);
-      }
-    }
-  }
-  for (const auto& [k, v] : args.named.items()) items.set(k, v);
-  return items;
-}
-
-}  // namespace
-
-Value global_function(std::string_view name, const std::string& date) {
-  if (name == "range") return Value::function(make_range);
-  if (name == "joiner") return Value::function(make_joiner);
-  if (name == "dict") {
-    return Value::function([](const Args& args) { return Value::dict(named_or_first(args)); });
-  }
-  if (name == "namespace") {
-    return Value::function(
-        [](const Args& args) { return Value::name_space(named_or_first(args)); });
-  }
-  if (name == "raise_exception") {
-    return Value::function([](const Args& args) -> Value {
-      throw TemplateError(args.positional.empty() ? "the template refused the messages"
-                                                  : args.positional[0].to_string());
-    });
-  }
-  if (name == "strftime_now") {
-    return Value::function([date](const Args& args) { return make_strftime(args, date); });
   }
   return Value();
 }

@@ -9,6 +9,8 @@
 
 namespace holdfast::text::jinja {
 
+inline constexpr std::int64_t kRangeMax = 100'000;  // of a range, as Jinja2's sandbox; of rows
+
 /// What builtins may use of the running template: calls back and counts work.
 struct Runtime {
   virtual ~Runtime() = default;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shared/grammar/matcher.h"
+
 namespace holdfast::engine {
 
 namespace {
@@ -35,6 +37,13 @@ Place earlier_place(std::span<const std::int32_t> tokens) {
 }
 
 }  // namespace
+
+void forced_tokens(grammar::Matcher& matcher, std::vector<std::int32_t>& ids) {
+  constexpr std::size_t kBytesMost = 64;
+  ids.clear();
+  matcher.table().split(matcher.forced(kBytesMost), ids);
+  if (!ids.empty()) ids.pop_back();
+}
 
 std::size_t Drafter::grade_of(std::size_t same) {
   constexpr std::array<std::size_t, kGrades - 1> kFrom = {1, 2, 3, 4, 6, 10, 20};

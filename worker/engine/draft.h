@@ -4,16 +4,24 @@
 // After https://github.com/apoorvumang/prompt-lookup-decoding.
 //
 // The place is the one before which most tokens are the same. Where a grammar says what comes next,
-// that is guessed. How often guesses were right behind
-// so many is kept of each sequence, and a guess is as long as makes most tokens a second. What is
-// guessed changes how long a token takes and nothing else.
+// that is guessed. How often guesses were right behind so many is kept of each sequence, and a
+// guess is as long as makes most tokens a second. What is guessed changes how long a token takes
+// and nothing else.
 
 #include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+namespace holdfast::grammar {
+class Matcher;
+}
+
 namespace holdfast::engine {
+
+/// Tokens of what a text's grammar says comes next. A model that would write more than one says it
+/// in the longest, the last of which may go on behind that and is left out. `ids` is written anew.
+void forced_tokens(grammar::Matcher& matcher, std::vector<std::int32_t>& ids);
 
 /// One sequence's. Not thread-safe.
 class Drafter {

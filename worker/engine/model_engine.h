@@ -212,7 +212,6 @@ class ModelEngine final : public Engine {
   void drop_keeping(const Planned& planned);
   void keep_state(const Planned& planned);
   std::int64_t drafts_most(const Planned& planned) const;
-  void find_forced(const Slot& slot);
   void add_drafts(Slot& slot);
   bool drop_drafts();
   void want_few(const Slot& slot, backend::Segment& segment) const;

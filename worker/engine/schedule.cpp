@@ -393,23 +393,14 @@ std::int64_t ModelEngine::drafts_most(const Planned& planned) const {
   return std::min(most, plan::kPageTokens - 1 - slot.length() % plan::kPageTokens);
 }
 
-/// Tokens of what its grammar says comes next. A model that would write more than one says it in
-/// the longest, the last of which may go on behind that.
-void ModelEngine::find_forced(const Slot& slot) {
-  constexpr std::size_t kBytesMost = 64;
-  forced_.clear();
-  if (!slot.matcher) return;
-  table_->split(slot.matcher->forced(kBytesMost), forced_);
-  if (!forced_.empty()) forced_.pop_back();
-}
-
 /// Guesses behind the last token of a sequence that decodes.
 void ModelEngine::add_drafts(Slot& slot) {
   Planned& planned = planned_.back();
   backend::Segment& s = planned.segment;
   const std::int64_t most = drafts_most(planned);
   if (most <= 0) return;
-  find_forced(slot);
+  forced_.clear();
+  if (slot.matcher) forced_tokens(*slot.matcher, forced_);
   const Drafter::Price price = {pace_.row_share(slot.reads), work_.all_decoding()};
   const std::span<const TokenId> guessed =
       slot.drafter.guess(slot.tokens, static_cast<std::size_t>(s.n), most, price, forced_);
