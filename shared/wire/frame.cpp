@@ -376,7 +376,7 @@ Result<Message> decode(std::string_view frame) {
     return malformed("does not begin with the magic HFST; not a peer of this protocol");
   }
   const std::uint32_t version = get_little_endian(frame.substr(4), 2);
-  if (kVersion - version > 1) {  // a newer one wraps around
+  if (version > kVersion || version + 1 < kVersion) {  // unreached: there is none before 0 yet
     return malformed("protocol version " + std::to_string(version) + "; expected " +
                      std::to_string(kVersion - 1) + " or " + std::to_string(kVersion));
   }
