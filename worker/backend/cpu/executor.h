@@ -1,6 +1,7 @@
 #pragma once
 // The program as compiled for this machine's processor: packed weights, KV pages, scratch, threads.
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -21,7 +22,6 @@ inline constexpr char kKernelsRev[] = "r4";
 
 /// Rows up to this many are normalised by every thread for itself, which saves a barrier.
 inline constexpr std::int64_t kPrivateRows = 4;
-inline constexpr std::int64_t kPieceCols = kTilePanels * kLanes;  // of a piece of work
 
 /// In which form the kernels of segments that write get rows, and those of segments that read.
 /// Null: as floats.
@@ -89,6 +89,25 @@ struct Operand {
   bool coarse = false;       // PackedOp::coarse of whose product it is
 };
 
+/// Rows [first, first + rows) of an operand of the batch.
+inline Operand rows_of(const Operand& all, std::int64_t first, std::int64_t rows) {
+  Operand some = all;
+  some.x += first * all.x_stride;
+  if (all.q != nullptr) some.q += first * all.q_stride;
+  some.rows = rows;
+  some.writing = std::clamp<std::int64_t>(all.writing - first, 0, rows);
+  return some;
+}
+
+/// How a wide batch is divided: threads of a group multiply its rows alone, as long as it has work,
+/// because what a thread writes is near to it alone. The last group may have fewer rows.
+struct RowGroups {
+  std::int64_t count = 1;
+  std::int64_t rows = 0;  // of a group
+  int threads = 1;        // of a group
+};
+inline constexpr std::int64_t kRowGroupsMost = 8;
+
 /// Rows of floats, `stride` apart.
 struct FloatRows {
   float* at = nullptr;
@@ -123,7 +142,7 @@ struct Embedding {
 struct WorkerScratch {
   float* unpack = nullptr;         // kUnpackFloats
   float* tile = nullptr;           // [batch][tile_cols]
-  float* piece = nullptr;          // [batch][kPieceCols]
+  float* piece = nullptr;          // [batch][piece_cols]
   float* rows = nullptr;           // [kPrivateRows][x_stride]
   std::uint8_t* blocks = nullptr;  // [kPrivateRows][row_blocks]
   float* attention = nullptr;
@@ -211,15 +230,16 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t q_pieces(const PackedOp& op) const { return shape_.heads * (op.gated ? 2 : 1); }
   std::int64_t qkv_pieces(const PackedOp& op) const;
   Head head_of(const PackedOp& op, std::int64_t head) const;
-  void qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, int worker);
-  void keep_gate(std::int64_t head, const MatmulArgs& args) const;
-  void finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
-                   std::int64_t stride, int worker);
+  void qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, std::int64_t first,
+                std::int64_t next, int worker);
+  void keep_gate(std::int64_t head, std::int64_t first, const MatmulArgs& args) const;
+  void finish_head(const PackedOp& op, int which, std::int64_t head, std::int64_t first,
+                   const MatmulArgs& args, int worker);
   void finish_value(const PackedOp& op, std::int64_t head, const Token& token, const float* value,
                     float* own);
   void attend(const PackedOp& op, int worker);
-  FloatRows rows_of_f(const PackedOp& op, std::int64_t p0, int worker);
-  void end_rows_of_f(const PackedOp& op, std::int64_t rows) const;
+  FloatRows rows_of_f(const PackedOp& op, std::int64_t first, std::int64_t p0, int worker);
+  void end_rows_of_f(const PackedOp& op, std::int64_t first, std::int64_t rows) const;
   void hand_on(const PackedOp& op, const float* f, std::int64_t i, std::int64_t p0,
                std::int64_t p1) const;
   void add_product(const PackedOp& op, const float* x, std::int64_t stride, int worker);
@@ -292,7 +312,16 @@ class CpuExecutor final : public backend::Executor {
                       F finish);
   template <class F>
   void gate_up_pieces(const PackedOp& op, int worker, F finish);
-  std::int64_t likely_next(std::int64_t p0, std::int64_t per) const;
+  RowGroups row_groups(const Operand& x) const;
+  std::int64_t panels_at_once(const PackedMatrix& w, const Operand& x,
+                              const RowGroups& groups) const;
+  template <class F>
+  void for_groups(const RowGroups& groups, std::int64_t panels, std::int64_t per,
+                  const PackedOp& op, const Operand& x, int worker, F f);
+  std::int64_t likely_next(std::int64_t p0, std::int64_t per, int threads) const;
+  std::atomic<std::int64_t>& ticket(const PackedOp& op, std::int64_t group = 0) {
+    return tickets_[static_cast<std::size_t>((&op - ops_.data()) * kRowGroupsMost + group)];
+  }
 
   const Kernels& kernels_;
   const Kernels& reading_;  // for the segments that read; kernels_ where it makes no difference
@@ -322,6 +351,7 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t maxima_stride_ = 0, k_stride_ = 0, e_stride_ = 0, m_stride_ = 0, n_stride_ = 0;
   std::int64_t state_layers_ = 0, state_floats_ = 0;
   std::int64_t tile_cols_ = 0;
+  std::int64_t piece_cols_ = 0;  // of a piece of work, at most
   std::int64_t row_blocks_ = 0;  // from row to row, of the largest form
   std::int64_t p_stride_ = 0;
   RopeTable rope_tables_[2];
@@ -361,7 +391,7 @@ class CpuExecutor final : public backend::Executor {
   backend::StateBook state_book_;
   std::vector<backend::StateBook::Halves> halves_;  // of the batch's segments
   std::vector<std::int32_t> logit_tokens_;          // batch index of each logits row
-  std::vector<std::atomic<std::int64_t>> tickets_;  // per operation: the next piece of work
+  std::vector<std::atomic<std::int64_t>> tickets_;  // [ops][kRowGroupsMost]: next piece of work
   bool hidden_wanted_ = false;
   std::vector<std::int32_t> kept_;  // tokens of the batch that something is wanted of, rising
   bool few_wanted_ = false;         // behind for_all_ operations they are all that is left

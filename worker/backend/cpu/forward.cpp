@@ -82,7 +82,7 @@ Result<const float*> CpuExecutor::more_logits(std::int32_t first, std::int32_t n
   logit_tokens_.clear();
   for (std::int32_t i = first; i < first + n; ++i) logit_tokens_.push_back(i);
   bad_token_.store(-1, std::memory_order_relaxed);
-  tickets_.back().store(0, std::memory_order_relaxed);
+  ticket(ops_.back()).store(0, std::memory_order_relaxed);
   pool_.run([this](int worker) {
     const FloatMode mode;
     logits(ops_.back(), worker);  // the loader has seen that it is
@@ -318,8 +318,11 @@ std::uint8_t* CpuExecutor::page_of(const PackedOp& op, bool value, std::int64_t 
 
 void CpuExecutor::qkv(const PackedOp& op, int worker) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
-  for_tiles(qkv_pieces(op), 1, op, worker,
-            [&](std::int64_t first, std::int64_t) { qkv_head(op, first, h, worker); });
+  const RowGroups groups = row_groups(h);
+  for_groups(groups, qkv_pieces(op), 1, op, h, worker,
+             [&](const Operand& rows, std::int64_t first, std::int64_t at, std::int64_t) {
+               qkv_head(op, at, rows, first, likely_next(at, 1, groups.threads), worker);
+             });
 }
 
 /// Heads of q, k and v that have rows in a matrix.
@@ -337,49 +340,53 @@ CpuExecutor::Head CpuExecutor::head_of(const PackedOp& op, std::int64_t head) co
   return {after_q < kv_heads ? 1 : 2, after_q % kv_heads};
 }
 
-/// A head of q, k or v: product, bias, norm, rotation, and its way into the pages.
-void CpuExecutor::qkv_head(const PackedOp& op, std::int64_t at, const Operand& h, int worker) {
+/// A head of q, k or v of the rows h, the batch's from `first` on: product, bias, norm, rotation,
+/// and its way into the pages. The head `next` is likely to follow.
+void CpuExecutor::qkv_head(const PackedOp& op, std::int64_t at, const Operand& h,
+                           std::int64_t first, std::int64_t next, int worker) {
   auto [which, head] = head_of(op, at);
   const std::int64_t panels = kind_of(op).pad / kLanes;
   MatmulArgs args = product(op.matrix[which], h, worker);
   args.p0 = head * panels;
   args.p1 = (head + 1) * panels;
-  const std::int64_t next = likely_next(at, 1);
   if (next < qkv_pieces(op)) {
     expect(args, op.matrix[head_of(op, next).which], head_of(op, next).index * panels, panels);
   }
   const bool gate = op.gated && which == 0 && head % 2 == 1;
   if (op.gated && which == 0) head /= 2;
   const bool stays = which == 0 && !gate;
-  args.y = stays ? q_ + head * panels * kLanes : workers_[static_cast<std::size_t>(worker)].tile;
+  args.y = stays ? q_ + first * q_stride_ + head * panels * kLanes
+                 : workers_[static_cast<std::size_t>(worker)].tile;
   args.y_stride = stays ? q_stride_ : tile_cols_;
   multiply(args, h.writing);
-  if (gate) return keep_gate(head, args);
-  finish_head(op, which, head, args.y, args.y_stride, worker);
+  if (gate) return keep_gate(head, first, args);
+  finish_head(op, which, head, first, args, worker);
 }
 
 /// What a head's output is multiplied by later (kGateHeads).
-void CpuExecutor::keep_gate(std::int64_t head, const MatmulArgs& args) const {
+void CpuExecutor::keep_gate(std::int64_t head, std::int64_t first, const MatmulArgs& args) const {
   const auto bytes = static_cast<std::size_t>(shape_.head_dim) * sizeof(float);
   for (std::int64_t i = 0; i < args.rows; ++i) {
-    std::memcpy(z_ + i * a_stride_ + head * shape_.head_dim, args.y + i * args.y_stride, bytes);
+    std::memcpy(z_ + (first + i) * a_stride_ + head * shape_.head_dim, args.y + i * args.y_stride,
+                bytes);
   }
 }
 
-void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, float* values,
-                              std::int64_t stride, int worker) {
+void CpuExecutor::finish_head(const PackedOp& op, int which, std::int64_t head, std::int64_t first,
+                              const MatmulArgs& args, int worker) {
   const HeadKind& kind = kind_of(op);
   const bool value_too = which == 1 && op.matrix[2].panels == 0;
   const bool normed = which < 2 && op.head_norm[which] != nullptr;
   float* own = workers_[static_cast<std::size_t>(worker)].attention;
-  for (std::size_t i = 0; i < tokens_.size(); ++i, values += stride) {
-    const Token& token = tokens_[i];
+  float* values = args.y;
+  for (std::int64_t i = first; i < first + args.rows; ++i, values += args.y_stride) {
+    const Token& token = tokens_[static_cast<std::size_t>(i)];
     if (op.bias[which] != nullptr) {
       kernels_.add(values, op.bias[which] + head * kind.pad, kind.pad);
     }
     if (op.row_norm && which < 2) {  // goes on in norm_qk
       if (which == 1) {
-        std::memcpy(k_ + static_cast<std::int64_t>(i) * k_stride_ + head * head_pad_, values,
+        std::memcpy(k_ + i * k_stride_ + head * head_pad_, values,
                     static_cast<std::size_t>(head_pad_) * sizeof(float));
       }
       continue;
@@ -420,10 +427,10 @@ const std::uint8_t* CpuExecutor::first_keys(const PackedOp& op, std::int64_t at)
 void CpuExecutor::attend(const PackedOp& op, int worker) {
   const HeadKind& kind = kind_of(op);
   const auto group = static_cast<std::int32_t>(shape_.heads / kind.kv_heads);
-  std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
+  std::atomic<std::int64_t>& next_piece = ticket(op);
   const auto work = static_cast<std::int64_t>(kind.runs.size()) * kind.kv_heads;
   for (;;) {
-    const std::int64_t at = ticket.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t at = next_piece.fetch_add(1, std::memory_order_relaxed);
     if (at >= work) return;
     const TokenRun& run = kind.runs[static_cast<std::size_t>(at / kind.kv_heads)];
     const std::int64_t head = at % kind.kv_heads;
@@ -470,19 +477,21 @@ void CpuExecutor::add_product(const PackedOp& op, const float* x, std::int64_t s
                  });
 }
 
-/// Where a piece of f from panel p0 on is made: in its place, or in a tile that stays in the cache
-/// until hand_on() has given it its form.
-FloatRows CpuExecutor::rows_of_f(const PackedOp& op, std::int64_t p0, int worker) {
-  if (op.hands_on.writing == nullptr) return {f_ + p0 * kLanes, f_stride_};
-  return {workers_[static_cast<std::size_t>(worker)].piece, kPieceCols};
+/// Where a piece of f from row `first` and panel p0 on is made: in its place, or in a tile that
+/// stays in the cache until hand_on() has given it its form.
+FloatRows CpuExecutor::rows_of_f(const PackedOp& op, std::int64_t first, std::int64_t p0,
+                                 int worker) {
+  if (op.hands_on.writing == nullptr) return {f_ + first * f_stride_ + p0 * kLanes, f_stride_};
+  return {workers_[static_cast<std::size_t>(worker)].piece, piece_cols_};
 }
 
 /// What lies behind f's rows in the last block of a product's k may be of a wider layer, or of rows
 /// in a form: no numbers.
-void CpuExecutor::end_rows_of_f(const PackedOp& op, std::int64_t rows) const {
+void CpuExecutor::end_rows_of_f(const PackedOp& op, std::int64_t first, std::int64_t rows) const {
   const std::int64_t n = op.matrix[0].panels * kLanes;
   const std::int64_t more = round_up(n, kSpan) - n;
-  for (std::int64_t i = 0; i < rows && more > 0 && op.hands_on.writing == nullptr; ++i) {
+  if (more == 0 || op.hands_on.writing != nullptr) return;
+  for (std::int64_t i = first; i < first + rows; ++i) {
     std::memset(f_ + i * f_stride_ + n, 0, static_cast<std::size_t>(more) * sizeof(float));
   }
 }
@@ -529,7 +538,7 @@ void CpuExecutor::logits(const PackedOp& op, int worker) {
         args.p0 = p0;
         args.p1 = p1;
         args.y = logits_ + p0 * kLanes;
-        expect(args, op.matrix[0], likely_next(p0, kPer), kTilePanels);
+        expect(args, op.matrix[0], likely_next(p0, kPer, pool_.size()), kTilePanels);
         multiply(args, h.writing);
         for (std::int64_t i = 0; i < rows; ++i) {
           if (finish_logits(op, i, p0, p1)) continue;

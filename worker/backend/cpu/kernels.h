@@ -217,6 +217,8 @@ struct Kernels {
   /// end. Returns the multiplications and additions.
   double (*products_alone)(Format format, bool coarse, std::int64_t rounds, std::uint8_t* lines);
   std::int32_t attention_queries = 32;
+  /// Panels in a piece of work of a wide product.
+  std::int64_t piece_panels = kTilePanels;
   /// The family for segments that `read` (backend::Segment): of the same layout and the same
   /// functions but for products and attention. Null: this one.
   const Kernels* reading = nullptr;

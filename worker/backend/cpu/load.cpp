@@ -143,7 +143,8 @@ class Loader {
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.maxima_stride_ =
         round_up(backend::logit_blocks(static_cast<std::int32_t>(s.vocab)), kLanes);
-    to_.tile_cols_ = std::max<std::int64_t>(kTilePanels * kLanes, to_.head_pad_);
+    to_.piece_cols_ = std::max(to_.kernels_.piece_panels, to_.reading_.piece_panels) * kLanes;
+    to_.tile_cols_ = std::max(to_.piece_cols_, to_.head_pad_);
     const std::int64_t widest =
         std::max({s.width, plan::attention_width(s), s.q_latent, s.heads * s.head_value,
                   plan::dense_ff(s), s.experts > 0 ? s.expert_ff : std::int64_t{0}});
@@ -548,7 +549,7 @@ class Loader {
     for (WorkerScratch& w : to_.workers_) {
       w.unpack = c.floats(kUnpackFloats);
       w.tile = c.floats(batch * to_.tile_cols_);
-      w.piece = c.floats(batch * kPieceCols);
+      w.piece = c.floats(batch * to_.piece_cols_);
       w.rows = c.floats(kPrivateRows * to_.x_stride_);
       w.blocks = blocks(c, kPrivateRows);
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
@@ -620,7 +621,7 @@ class Loader {
     to_.segment_first_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.halves_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.logit_tokens_.reserve(static_cast<std::size_t>(std::max(to_.limits_.logit_rows, 1)));
-    to_.tickets_ = std::vector<std::atomic<std::int64_t>>(program_.ops.size());
+    to_.tickets_ = std::vector<std::atomic<std::int64_t>>(program_.ops.size() * kRowGroupsMost);
     return to_.state_layers_ > 0 ? take_states() : Result<void>{};
   }
 

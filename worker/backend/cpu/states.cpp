@@ -80,10 +80,10 @@ void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t hea
 }
 
 void CpuExecutor::delta(const PackedOp& op, int worker) {
-  std::atomic<std::int64_t>& ticket = tickets_[static_cast<std::size_t>(&op - ops_.data())];
+  std::atomic<std::int64_t>& next = ticket(op);
   const auto work = static_cast<std::int64_t>(segments_->size()) * shape_.state_heads;
   for (;;) {
-    const std::int64_t at = ticket.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t at = next.fetch_add(1, std::memory_order_relaxed);
     if (at >= work) return;
     run_delta(op, at / shape_.state_heads, at % shape_.state_heads, worker);
   }
