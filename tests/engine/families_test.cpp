@@ -71,6 +71,31 @@ TEST_P(Families, SameBitsForKernelsThreadsChunksAndNeighbours) {
   }
 }
 
+// From 320 rows on threads divide them, and each group has all of the weights' panels.
+TEST_P(Families, SameBitsWhereThreadsDivideTheRows) {
+  // Those with a table of positions have 256: bert has a long neighbour, gpt2 what the others have.
+  const bool short_context = GetParam() == std::string("gpt2") || GetParam() == std::string("bert");
+  const FamilyModel m = make_family(GetParam(), 7, short_context ? 250 : 345, "q8_0");
+  ASSERT_FALSE(m.tokens.empty());
+  for (const std::string kernels : {"", "amx-emulated"}) {
+    if (!kernels.empty() && !cpu::select_family(kernels).has_value()) continue;
+    RunOptions o;
+    o.kv = "f16";
+    o.kernels = kernels;
+    o.chunk = 64;
+    const std::vector<float> want = run_family(m, o);
+    o.chunk = 0;
+    o.neighbour = true;
+    for (const int threads : {2, 3}) {
+      o.threads = threads;
+      const std::vector<float> have = run_family(m, o);
+      ASSERT_EQ(have.size(), want.size());
+      EXPECT_EQ(std::memcmp(have.data(), want.data(), want.size() * sizeof(float)), 0)
+          << kernels << " threads " << threads;
+    }
+  }
+}
+
 // What nobody wants anything of is left out of the last layers.
 TEST_P(Families, SameBitsWhereFewLogitsAreWanted) {
   std::uint64_t seed = 7;  // or the next whose last layer has attention

@@ -191,8 +191,8 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
       if (all.y.empty()) {
         all = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels, coarse);
       }
-      for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33,
-                                      64}) {
+      for (const std::int64_t rows :
+           {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 64}) {
         if (slow && rows != 1 && rows != 9) continue;
         const std::int64_t panels = rows % 2 == 0 ? m.packed.panels : m.packed.panels - 3;
         const std::int64_t p0 = rows % 3;
@@ -207,6 +207,31 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
                 << gguf::type_traits(type)->name << " " << kernels->name << " rows " << rows
                 << " row " << i << (one_run ? " in one run" : "") << (coarse ? " coarse" : "");
           }
+        }
+      }
+    }
+  }
+}
+
+// So many rows that they are gone over in groups, and so much k that their sums wait several times;
+// a last panel alone, and last tiles of few rows.
+TEST(Matmul, BitsOfManyRowsAreThoseOfFew) {
+  constexpr std::int64_t kCols = 2304, kMost = 530;
+  for (const gguf::TensorType type : {gguf::TensorType::kQ8_0, gguf::TensorType::kQ6_K}) {
+    const TestMatrix m = random_matrix(type, 40, kCols, 40, 17);
+    const std::vector<float> x = random_rows(kMost, kCols, kCols, 18);
+    for (const Kernels* kernels : all_kernels()) {
+      if (kernels == &scalar_kernels()) continue;  // slow, and held to the others above
+      for (const std::int64_t rows : {17, 33, 130, 512, 530}) {
+        const Product all = multiply(*kernels, m, x, kCols, rows, 0, 3);
+        for (std::int64_t i = 0; i<rows; i += rows - 1> 100 ? 37 : 8) {
+          const std::vector<float> own(x.begin() + i * kCols, x.begin() + (i + 1) * kCols);
+          const Product one = multiply(*kernels, m, own, kCols, 1, 0, 3);
+          ASSERT_EQ(std::memcmp(one.y.data(), all.y.data() + i * all.stride,
+                                static_cast<std::size_t>(all.stride) * sizeof(float)),
+                    0)
+              << gguf::type_traits(type)->name << " " << kernels->name << " rows " << rows
+              << " row " << i;
         }
       }
     }
