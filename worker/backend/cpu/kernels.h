@@ -18,6 +18,7 @@ namespace holdfast::cpu {
 inline constexpr std::int64_t kPageTokens = 64;
 inline constexpr std::int64_t kSplitTokens = 512;  // attention splits, at absolute positions
 inline constexpr int kTilePanels = 8;              // panels that a wide product unpacks at once
+inline constexpr int kPiecePanelsMost = 16;        // in a piece of work, for any family
 inline constexpr int kTileK = 256;                 // k that it unpacks at once
 
 /// Floats of scratch that matmul needs for a wide product (one thread): eight panels of 2,048 k as
@@ -217,7 +218,7 @@ struct Kernels {
   /// end. Returns the multiplications and additions.
   double (*products_alone)(Format format, bool coarse, std::int64_t rounds, std::uint8_t* lines);
   std::int32_t attention_queries = 32;
-  /// Panels in a piece of work of a wide product.
+  /// Panels in a piece of work of a wide product, at most kPiecePanelsMost.
   std::int64_t piece_panels = kTilePanels;
   /// The family for segments that `read` (backend::Segment): of the same layout and the same
   /// functions but for products and attention. Null: this one.

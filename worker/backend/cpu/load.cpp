@@ -542,14 +542,16 @@ class Loader {
     to_.wanted_ = c.floats(logit_rows * to_.x_stride_);
     to_.logits_ = c.floats(logit_rows * to_.logit_stride_);
     to_.maxima_ = c.floats(logit_rows * to_.maxima_stride_);
+    // As much for every family: what a load takes is planned without knowing which it will be.
+    constexpr std::int64_t kPieceCols = kPiecePanelsMost * kLanes;
     std::int64_t queries = kAttentionQueriesMost;
     for (const HeadKind& kind : to_.kinds_) {
       if (kind.kv_heads > 0) queries = std::max(queries, to_.shape_.heads / kind.kv_heads);
     }
     for (WorkerScratch& w : to_.workers_) {
       w.unpack = c.floats(kUnpackFloats);
-      w.tile = c.floats(batch * to_.tile_cols_);
-      w.piece = c.floats(batch * to_.piece_cols_);
+      w.tile = c.floats(batch * std::max(kPieceCols, to_.head_pad_));
+      w.piece = c.floats(batch * kPieceCols);
       w.rows = c.floats(kPrivateRows * to_.x_stride_);
       w.blocks = blocks(c, kPrivateRows);
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
