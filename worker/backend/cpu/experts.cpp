@@ -213,10 +213,7 @@ Operand CpuExecutor::slot_operand(const PackedOp& op, const float* x, std::int64
 
 /// `rows` of the slots' rows from `first` on: those of one expert, so ordered by token.
 Operand CpuExecutor::part(const Operand& all, std::int64_t first, std::int64_t rows) const {
-  Operand r = all;
-  r.x += first * all.x_stride;
-  if (r.q != nullptr) r.q += first * all.q_stride;
-  r.rows = rows;
+  Operand r = rows_of(all, first, rows);
   const std::int32_t* row = routing_.slot_row + first;
   r.writing = std::lower_bound(row, row + rows, writing_) - row;
   return r;

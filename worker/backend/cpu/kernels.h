@@ -21,8 +21,8 @@ inline constexpr int kTilePanels = 8;              // panels that a wide product
 inline constexpr int kPiecePanelsMost = 16;        // in a piece of work, for any family
 inline constexpr int kTileK = 256;                 // k that it unpacks at once
 
-/// Floats of scratch that matmul needs for a wide product (one thread): eight panels of 2,048 k as
-/// bfloat16 for amx, the others take an eighth of it.
+/// Floats of scratch that matmul has for a wide product (one thread): amx takes half of it, twice
+/// two panels of 2,048 k as bfloat16, the others an eighth.
 inline constexpr std::int64_t kUnpackFloats = 8 * 2048 * kLanes / 2;
 static_assert(kUnpackFloats >= kTilePanels * kTileK * kLanes);
 

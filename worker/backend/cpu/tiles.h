@@ -43,6 +43,16 @@ inline std::int64_t CpuExecutor::panels_at_once(const PackedMatrix& w, const Ope
   return round_up((w.panels + pieces - 1) / pieces, 2);
 }
 
+/// f(p0, p1) over the pieces that this thread draws, until none is left.
+template <class F>
+void draw_pieces(std::atomic<std::int64_t>& ticket, std::int64_t panels, std::int64_t per, F f) {
+  for (;;) {
+    const std::int64_t p = ticket.fetch_add(per, std::memory_order_relaxed);
+    if (p >= panels) return;
+    f(p, std::min(p + per, panels));
+  }
+}
+
 /// f(p0, p1) over pieces of at most `per` panels, which begin at multiples of `unit`, of which
 /// `per` is one or less than it; 2 are whole blocks of 32 (hand_on). A wide batch draws pieces as
 /// it goes, so that a thread that was held up does less; a small one keeps to its own, whose pages
@@ -51,12 +61,7 @@ template <class F>
 void CpuExecutor::for_tiles(std::int64_t panels, std::int64_t per, const PackedOp& op, int worker,
                             F f, std::int64_t unit) {
   if (static_cast<std::int64_t>(tokens_.size()) > kPrivateRows) {
-    std::atomic<std::int64_t>& next = ticket(op);
-    for (;;) {
-      const std::int64_t p = next.fetch_add(per, std::memory_order_relaxed);
-      if (p >= panels) return;
-      f(p, std::min(p + per, panels));
-    }
+    return draw_pieces(ticket(op), panels, per, f);
   }
   unit = std::min(per, unit);
   const Share share = share_of((panels + unit - 1) / unit, worker, pool_.size());
@@ -78,10 +83,8 @@ void CpuExecutor::for_groups(const RowGroups& groups, std::int64_t panels, std::
     const std::int64_t first = group * groups.rows;
     if (first >= x.rows) continue;
     const Operand rows = rows_of(x, first, std::min(groups.rows, x.rows - first));
-    std::atomic<std::int64_t>& next = ticket(op, group);
-    for (std::int64_t p; (p = next.fetch_add(per, std::memory_order_relaxed)) < panels;) {
-      f(rows, first, p, std::min(p + per, panels));
-    }
+    draw_pieces(ticket(op, group), panels, per,
+                [&](std::int64_t p0, std::int64_t p1) { f(rows, first, p0, p1); });
   }
 }
 
