@@ -25,6 +25,10 @@ class EmulatedTiles {
     }
   }
   template <int tile>
+  void load_once(const void* from, std::int64_t stride) {
+    load<tile>(from, stride);
+  }
+  template <int tile>
   void store(void* to, std::int64_t stride) {
     for (int r = 0; r < rows_[tile]; ++r) {
       std::memcpy(static_cast<std::uint8_t*>(to) + r * stride, bytes_[tile][r], 64);

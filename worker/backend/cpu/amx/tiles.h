@@ -41,6 +41,12 @@ class HardTiles {
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(tile)
                      : "memory");
   }
+  /// load() of what is not read again soon: it takes no place in the first-level cache.
+  template <int tile>
+  HF_INLINE_METHOD void load_once(const void* from, std::int64_t stride) {
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(tile)
+                     : "memory");
+  }
   template <int tile>
   HF_INLINE_METHOD void store(void* to, std::int64_t stride) {
     __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(tile) : "memory");
