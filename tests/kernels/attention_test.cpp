@@ -233,8 +233,9 @@ TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
 
 TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
   std::size_t next = 0;
-  for (const std::int32_t head_dim : {40, 64}) {
+  for (const std::int32_t head_dim : {16, 40, 64}) {
     for (const std::int32_t group : {1, 4, 4, 7}) {
+      if (head_dim == 16 && group == 1) continue;  // others have rows enough for several blocks
       const Sequence s = random_sequence(head_dim, group, 530, kTypes[next++ % std::size(kTypes)]);
       std::map<std::string, std::vector<float>> firsts;  // by numeric class
       for (const Kernels* kernels : all_kernels()) {
@@ -257,8 +258,8 @@ TEST(Attention, ANumberThatIsNotFiniteReachesOnlyThoseWhoSeeIt) {
   constexpr std::int32_t kBad = 70;
   broken.v[kBad * 64 + 5] = std::numeric_limits<float>::infinity();
   for (const Kernels* kernels : all_kernels()) {
-    const auto good = attend(*kernels, s, fill_pool(*kernels, s, 1), 8);
-    const auto bad = attend(*kernels, broken, fill_pool(*kernels, broken, 1), 8);
+    const auto good = attend(*kernels, s, fill_pool(*kernels, s, 1), 24);
+    const auto bad = attend(*kernels, broken, fill_pool(*kernels, broken, 1), 24);
     const std::size_t seen_from = std::size_t{kBad} * 4 * 64;
     ASSERT_EQ(std::memcmp(good.data(), bad.data(), seen_from * sizeof(float)), 0) << kernels->name;
     for (std::size_t at = seen_from + 5; at < bad.size(); at += 64) {
