@@ -70,7 +70,7 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const Bytes blocks = (Bytes(to_multiple(widest, 32) / 32) + 1) * 24;
   const std::int64_t slots_of_row =
       shape.experts > 0 ? std::max<std::int64_t>(1, shape.experts_used) : 1;
-  const Bytes thread = Bytes(131'072) + batch * (std::max<std::int64_t>(256, head_pad) + 256) +
+  const Bytes thread = Bytes(131'072) + batch * (std::max<std::int64_t>(272, head_pad) + 272) +
                        x * 5 + blocks * 4 + attention;
   const std::int64_t second = shape.window_rope_dims > 0
                                   ? shape.window_rope_dims

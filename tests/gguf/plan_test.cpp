@@ -382,7 +382,7 @@ TEST(Memory, EnvelopeFollowsItsFormula) {
   const double attention = 256 * (2 * 16 + 4) + 128 * 16 + 4672 + (256 + 128) * 32;
   const double blocks = 24 * (96 / 32 + 1);
   const double floats = batch * (2 * x + q + a + f + blocks) + 37 * (x + 48) +
-                        3 * (131'072 + batch * (256 + 256) + 5 * x + 4 * blocks + attention) +
+                        3 * (131'072 + batch * (272 + 272) + 5 * x + 4 * blocks + attention) +
                         100'000.0 * 16;
   EXPECT_EQ(large.scratch, pages(4 * floats));
   EXPECT_EQ(large.kv, pages(30.0 * 1563 * 64 * 2 * 2 * 2 * 16 * 2));

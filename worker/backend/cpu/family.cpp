@@ -125,8 +125,8 @@ bool pairs_are_faster() {
   return cpuid(0).ebx == kAuthenticAmd && family >= kZen4;
 }
 
-// Of the 0.5B shape and one stream (docs/kernels.md).
-constexpr std::int64_t kReadForTiles = 24, kReadForPairs = 16;
+// Of one stream (docs/kernels.md).
+constexpr std::int64_t kReadForTiles = 12, kReadForPairs = 16;
 
 /// avx512, with other kernels for the segments that read.
 Kernels avx512_and(const Kernels& reading, const char* name, const char* numerics,

@@ -19,6 +19,10 @@ using model::Op;
 using model::OpKind;
 using model::WeightRef;
 
+/// Floats from row to row of a piece of work: 16 more than its columns, so that rows do not share
+/// the cache's sets.
+constexpr std::int64_t piece_cols(std::int64_t panels) { return (panels + 1) * kLanes; }
+
 Error refuse(Errc code, const std::string& tensor, const std::string& cause) {
   return {code, "load cpu: tensor " + tensor + ": " + cause};
 }
@@ -143,7 +147,7 @@ class Loader {
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.maxima_stride_ =
         round_up(backend::logit_blocks(static_cast<std::int32_t>(s.vocab)), kLanes);
-    to_.piece_cols_ = std::max(to_.kernels_.piece_panels, to_.reading_.piece_panels) * kLanes;
+    to_.piece_cols_ = piece_cols(std::max(to_.kernels_.piece_panels, to_.reading_.piece_panels));
     to_.tile_cols_ = std::max(to_.piece_cols_, to_.head_pad_);
     const std::int64_t widest =
         std::max({s.width, plan::attention_width(s), s.q_latent, s.heads * s.head_value,
@@ -543,7 +547,7 @@ class Loader {
     to_.logits_ = c.floats(logit_rows * to_.logit_stride_);
     to_.maxima_ = c.floats(logit_rows * to_.maxima_stride_);
     // As much for every family: what a load takes is planned without knowing which it will be.
-    constexpr std::int64_t kPieceCols = kPiecePanelsMost * kLanes;
+    constexpr std::int64_t kPieceCols = piece_cols(kPiecePanelsMost);
     std::int64_t queries = kAttentionQueriesMost;
     for (const HeadKind& kind : to_.kinds_) {
       if (kind.kv_heads > 0) queries = std::max(queries, to_.shape_.heads / kind.kv_heads);
