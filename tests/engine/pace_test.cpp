@@ -113,16 +113,16 @@ TEST(Pace, EveryStepReadsALittle) {
   EXPECT_EQ(pace.allow(decoding(2), false, 5), 5);
 }
 
-TEST(Pace, EvenStepsAreLittleMoreThanTwiceThoseOfTheOthers) {
+TEST(Pace, EvenStepsTakeTwiceWhatTheOthersDo) {
   Pace pace(Pace::kEven);
   EXPECT_EQ(pace.allow(decoding(0), false, 10'000), 10'000) << "nobody waits";
   pace.learn({{0, 0}, {512, 0}}, 512 * 500);
   EXPECT_EQ(pace.allow(decoding(4), false, 500), 400) << "200 ms, while nothing is known";
   pace.learn(decoding(4), 100'000);
-  EXPECT_EQ(pace.allow(decoding(4), false, 900), 272);  // 140 ms more
-  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 1}, false, 900), 272);
-  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 2}, false, 900), 560) << "a queue";
-  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 9}, false, 900), 560) << "however long";
+  EXPECT_EQ(pace.allow(decoding(4), false, 900), 192);  // 100 ms more, in whole sixteens
+  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 1}, false, 900), 192);
+  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 2}, false, 900), 400) << "a queue";
+  EXPECT_EQ(pace.allow({{4, 0}, {0, 0}, 9}, false, 900), 400) << "however long";
   pace.learn(decoding(1), 2'000);
   EXPECT_EQ(pace.allow(decoding(1), false, 500), 96) << "gaps below 50 ms are nobody's trouble";
 }

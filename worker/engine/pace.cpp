@@ -8,7 +8,7 @@ namespace {
 constexpr double kNewest = 0.3;          // weight of the newest sample
 constexpr std::int64_t kSampleFrom = 8;  // prompt tokens that say something of their cost
 constexpr std::int64_t kStep = 16;       // rows that kernels like together
-constexpr double kUneven = 1.4;          // what each waiting prompt allows, in steps without any
+constexpr double kUneven = 1.0;          // what each waiting prompt allows, in steps without any
 constexpr std::int32_t kBehindMost = 2;  // of those that count
 constexpr double kOlder = 0.95;          // what a sample of more rows is worth after the next one
 constexpr double kUnused = 0.998;   // and after a step without: what was too dear is tried again

@@ -26,8 +26,8 @@ class Pace {
   };
 
   /// A step with sequences that decode shall take at most gap_us; 0: as long as it takes; kEven:
-  /// little more than twice as long as one with them alone, more as more prompts wait: small parts
-  /// of prompts cost more, and would make a queue longer.
+  /// twice as long as one with them alone, three times while several prompts wait: small parts of
+  /// prompts cost more, and would make a queue longer.
   explicit Pace(std::int64_t gap_us) : gap_us_(gap_us) {}
 
   void learn(const Work& work, std::int64_t took_us);
