@@ -351,7 +351,7 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t maxima_stride_ = 0, k_stride_ = 0, e_stride_ = 0, m_stride_ = 0, n_stride_ = 0;
   std::int64_t state_layers_ = 0, state_floats_ = 0;
   std::int64_t tile_cols_ = 0;
-  std::int64_t piece_cols_ = 0;  // of a piece of work, at most
+  std::int64_t piece_cols_ = 0;  // from row to row of a piece of work
   std::int64_t row_blocks_ = 0;  // from row to row, of the largest form
   std::int64_t p_stride_ = 0;
   RopeTable rope_tables_[2];
