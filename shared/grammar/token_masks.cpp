@@ -139,8 +139,8 @@ void TokenMasks::walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::
       continue;
     }
     marks_[level] = walker_.mark();
-    const auto first = trie.ids.begin() + node.token_begin;
-    out.sparse.insert(out.sparse.end(), first, first + node.token_count);
+    out.sparse.insert(out.sparse.end(), trie.ids.begin() + node.token_begin,
+                      trie.ids.begin() + trie.own_end(i));
     if (walker_.ended() && node.end > i + 1) out.exits.push_back(i);
     if (places.empty()) {
       i = node.end;
@@ -176,14 +176,13 @@ void TokenMasks::walk_rule(const TokenTrie& trie, std::uint32_t top, StateId sta
       continue;
     }
     path[level] = to;
-    for (std::uint32_t t = 0; t < node.token_count; ++t) {
-      out.sparse.push_back(trie.ids[node.token_begin + t]);
-    }
+    const std::uint32_t own_end = trie.own_end(i);
+    for (std::uint32_t t = node.token_begin; t < own_end; ++t) out.sparse.push_back(trie.ids[t]);
     if (states[to].accepting) {
       if (node.end > i + 1) out.exits.push_back(i);
     } else if (node.end > i + 1 && (trie.kinds_below[i] & ~loops(to)) == 0) {
       // All that is below keeps it in this state, which has no end: as inside of a string.
-      out.sparse.insert(out.sparse.end(), trie.ids.begin() + node.token_begin + node.token_count,
+      out.sparse.insert(out.sparse.end(), trie.ids.begin() + own_end,
                         trie.ids.begin() + trie.tokens_end(node));
       i = node.end;
       continue;

@@ -72,9 +72,8 @@ TokenTrie make_trie(const TokenTable& table, std::vector<TokenId> ids) {
       path.push_back(static_cast<std::uint32_t>(trie.nodes.size()));
       trie.nodes.push_back(node);
     }
-    TokenTrie::Node& node = trie.nodes[path.back()];
-    CHECK(node.token_count < UINT16_MAX);
-    ++node.token_count;
+    // Sorted: this is the last node of all, so the next one's tokens begin behind its own.
+    CHECK(path.back() + 1 == trie.nodes.size());
     trie.ids.push_back(id);
     trie.depth_max = std::max(trie.depth_max, static_cast<std::uint32_t>(bytes.size()));
     last = bytes;
@@ -117,7 +116,7 @@ std::uint32_t TokenTrie::longest(std::string_view bytes) const {
     }
     if (child >= nodes[at].end) break;
     at = child;
-    if (nodes[at].token_count > 0) found = at;
+    if (has_tokens(at)) found = at;
   }
   return found;
 }
@@ -141,7 +140,7 @@ std::shared_ptr<const TokenTable> TokenTable::make(std::span<const Token> tokens
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const Token& token = tokens[i];
     const auto id = static_cast<TokenId>(i);
-    table->begins_.push_back(table->blob_.size());
+    table->begins_.push_back(static_cast<std::uint32_t>(table->blob_.size()));
     if (token.is_end) {
       table->is_end_[i] = true;
       table->end_ids_.push_back(id);
@@ -149,11 +148,12 @@ std::shared_ptr<const TokenTable> TokenTable::make(std::span<const Token> tokens
     }
     const std::size_t size = token.bytes.size();
     if (size == 0 || size > kTokenBytesMax) continue;
+    if (table->blob_.size() + size > UINT32_MAX) continue;
     table->blob_ += token.bytes;
     ids[size > kHorizonBytes ? 1 : 0].push_back(id);
     if (size == 1) table->single_bytes_.set(static_cast<std::uint8_t>(token.bytes[0]));
   }
-  table->begins_.push_back(table->blob_.size());
+  table->begins_.push_back(static_cast<std::uint32_t>(table->blob_.size()));
   table->begins_.shrink_to_fit();
   table->blob_.shrink_to_fit();
   for (int i = 0; i < 2; ++i) table->tries_[i] = make_trie(*table, std::move(ids[i]));

@@ -22,9 +22,8 @@ using TokenId = std::int32_t;
 struct TokenTrie {
   struct Node {
     std::uint32_t end = 0;
-    std::uint32_t token_begin = 0;  // in `ids`: tokens whose bytes end here
-    std::uint16_t token_count = 0;
-    std::uint16_t depth = 0;  // bytes from the root; the root is node 0, depth 0
+    std::uint32_t token_begin = 0;  // in `ids`: tokens whose bytes end here, then those below
+    std::uint16_t depth = 0;        // bytes from the root; the root is node 0, depth 0
     std::uint8_t byte = 0;
   };
   std::vector<Node> nodes;
@@ -34,10 +33,14 @@ struct TokenTrie {
 
   /// The node of the longest token that `bytes` begin with; 0 if there is none.
   std::uint32_t longest(std::string_view bytes) const;
-  /// Where in `ids` the tokens of a subtree end.
-  std::uint32_t tokens_end(const Node& node) const {
-    return node.end < nodes.size() ? nodes[node.end].token_begin
-                                   : static_cast<std::uint32_t>(ids.size());
+  /// Where in `ids` the tokens of a node end, and those of its subtree.
+  std::uint32_t own_end(std::uint32_t node) const { return begin_or_end(node + 1); }
+  std::uint32_t tokens_end(const Node& node) const { return begin_or_end(node.end); }
+  bool has_tokens(std::uint32_t node) const { return own_end(node) > nodes[node].token_begin; }
+
+ private:
+  std::uint32_t begin_or_end(std::uint32_t node) const {
+    return node < nodes.size() ? nodes[node].token_begin : static_cast<std::uint32_t>(ids.size());
   }
 };
 
@@ -49,7 +52,8 @@ int byte_kind(std::uint8_t byte);
 class TokenTable {
  public:
   /// What a token is for a grammar: its bytes, or the end of generation. Tokens without bytes that
-  /// are no end (control tokens) are never allowed, nor are those of over kTokenBytesMax bytes.
+  /// are no end (control tokens) are never allowed, nor are those of over kTokenBytesMax bytes and
+  /// those behind the first 4 GiB of bytes.
   struct Token {
     std::string_view bytes;
     bool is_end = false;
@@ -77,7 +81,7 @@ class TokenTable {
  private:
   std::int32_t size_ = 0;
   std::string blob_;
-  std::vector<std::uint64_t> begins_;  // [size + 1]
+  std::vector<std::uint32_t> begins_;  // [size + 1]
   std::vector<TokenId> end_ids_;
   std::vector<bool> is_end_;
   std::bitset<256> single_bytes_;

@@ -32,24 +32,37 @@ TokenMap::TokenMap(std::size_t count) {
   mask_ = size - 1;
 }
 
+bool TokenMap::holds(const Slot& slot, std::string_view key, std::uint64_t head) const {
+  if (slot.head != head) return false;
+  if (key.size() <= kHeadBytes) return slot.place == key.size();
+  if (slot.place <= kHeadBytes) return false;
+  const std::uint32_t* whole = long_.data() + (slot.place - kHeadBytes - 1);
+  return whole[0] == key.size() && std::memcmp(whole + 1, key.data(), key.size()) == 0;
+}
+
 std::size_t TokenMap::slot_for(std::string_view key, std::uint64_t head) const {
   std::size_t at = hash_of(key, head) & mask_;
-  for (;; at = (at + 1) & mask_) {
-    const Slot& slot = slots_[at];
-    if (slot.length == 0) return at;
-    if (slot.head != head || slot.length != key.size()) continue;
-    if (key.size() <= 8) return at;
-    if (std::memcmp(blob_.data() + slot.offset, key.data(), key.size()) == 0) return at;
-  }
+  while (slots_[at].place != 0 && !holds(slots_[at], key, head)) at = (at + 1) & mask_;
+  return at;
+}
+
+/// A place for a key in `long_`.
+std::uint32_t TokenMap::keep(std::string_view key) {
+  const std::size_t at = long_.size(), words = 1 + (key.size() + 3) / 4;
+  CHECK(at + words < UINT32_MAX - kHeadBytes && key.size() <= UINT32_MAX);
+  long_.resize(at + words);
+  long_[at] = static_cast<std::uint32_t>(key.size());
+  std::memcpy(long_.data() + at + 1, key.data(), key.size());
+  return static_cast<std::uint32_t>(at + kHeadBytes + 1);
 }
 
 bool TokenMap::insert(std::string_view key, std::int32_t id) {
   CHECK(!key.empty() && used_ + 1 < slots_.size());
   const std::uint64_t head = head_of(key);
   Slot& slot = slots_[slot_for(key, head)];
-  if (slot.length != 0) return false;
-  slot = {head, static_cast<std::uint32_t>(key.size()), id, blob_.size()};
-  blob_.append(key);
+  if (slot.place != 0) return false;
+  const bool fits = key.size() <= kHeadBytes;
+  slot = {head, fits ? static_cast<std::uint32_t>(key.size()) : keep(key), id};
   ++used_;
   if (key.size() > longest_) longest_ = key.size();
   return true;

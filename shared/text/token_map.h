@@ -1,10 +1,10 @@
 #pragma once
 // Bytes to token id: one flat hash table, made once, read by any thread. Most words are at most
-// eight bytes long and are compared inside the slot, so a look-up touches one cache line.
+// eight bytes long and are compared inside the slot, so a look-up touches one cache line. Slots are
+// small, as a vocabulary has hundreds of thousands of them.
 
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,21 +24,24 @@ class TokenMap {
   std::size_t longest_key() const { return longest_; }
 
  private:
+  static constexpr std::uint32_t kHeadBytes = 8;
   struct Slot {
-    std::uint64_t head = 0;    // first eight bytes, zero-padded
-    std::uint32_t length = 0;  // 0: free
+    std::uint64_t head = 0;  // first eight bytes, zero-padded
+    std::uint32_t place =
+        0;  // 0: free; to 8: the key's length; beyond: where its whole is in long_, + 9
     std::int32_t id = -1;
-    std::uint64_t offset = 0;  // of the whole key in blob_
   };
   static std::uint64_t head_of(std::string_view key) {
     std::uint64_t head = 0;
-    std::memcpy(&head, key.data(), key.size() < 8 ? key.size() : 8);
+    std::memcpy(&head, key.data(), key.size() < kHeadBytes ? key.size() : kHeadBytes);
     return head;
   }
+  bool holds(const Slot& slot, std::string_view key, std::uint64_t head) const;
+  std::uint32_t keep(std::string_view key);
   std::size_t slot_for(std::string_view key, std::uint64_t head) const;
 
   std::vector<Slot> slots_;
-  std::string blob_;
+  std::vector<std::uint32_t> long_;  // longer keys: length, then the bytes in whole words
   std::size_t mask_ = 0;
   std::size_t used_ = 0;
   std::size_t longest_ = 0;
