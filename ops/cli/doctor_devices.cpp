@@ -1,15 +1,33 @@
 // Devices beside the processor: which there are, what they can, and why no more.
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "ops/cli/doctor.h"
 #include "ops/cli/output.h"
 #include "worker/backend/opencl.h"
 
 namespace holdfast::cli {
+namespace {
+
+/// Images with NVIDIA's driver often have its OpenCL library and nothing that registers it.
+void check_registered(Patient& p, const std::vector<opencl::Found>& found) {
+  if (read_below(p, "/proc/driver/nvidia/version").empty()) return;
+  for (const opencl::Found& f : found) {
+    if (f.name.find("NVIDIA") != std::string::npos) return;
+  }
+  p.warn("NVIDIA GPU", "the kernel has its driver, and OpenCL does not know the GPU",
+         "a device of that name",
+         "register the driver's library, `echo libnvidia-opencl.so.1 > "
+         "/etc/OpenCL/vendors/nvidia.icd`, and install the loader (ocl-icd-libopencl1)");
+}
+
+}  // namespace
 
 void check_devices(Patient& p) {
   const auto found = opencl::find_devices(true);
+  check_registered(p, found ? *found : std::vector<opencl::Found>());
   if (!found) return p.ok("devices", "the processor alone; " + found.error().what);
   for (const opencl::Found& f : *found) {
     const std::string about = f.name + (f.gpu ? "" : ", no GPU") + ", driver " + f.driver;

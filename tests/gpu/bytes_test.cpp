@@ -77,7 +77,7 @@ TEST(GpuBytes, ADeviceWithDotProductsMultipliesBytes) {
     watch().ordinary_dots = true;
     watch().vector_width = vector_width;
     const auto executor = opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
-                                            load_options(m, gpu::on_device_uncached()));
+                                            load_options(m, with_bytes("")));
     EXPECT_TRUE(executor.has_value()) << executor.error().what;
     watch() = {};
     return executor.has_value() ? (*executor)->class_prefix() : "";
@@ -151,12 +151,32 @@ TEST(GpuBytes, SameBitsForTiersChunksNeighboursAndDecode) {
   const FamilyModel m = make_family("qwen2", 0, 140, "q8_0");
   const std::vector<float> all = run_family(m, with_bytes("t2"));
   for (const char* tier : {"t2", "t3"}) {
-    for (const std::int32_t chunk : {0, 1, 5, 61}) {
+    for (const std::int32_t chunk : {0, 1, 5, 14, 29, 61}) {  // of each kernel's rows
       RunOptions other = with_bytes(tier, chunk);
       other.neighbour = chunk > 1;
       EXPECT_EQ(run_family(m, other), all) << tier << " chunk " << chunk;
     }
   }
+}
+
+// What GPUs have of loops: several passes side by side, and what the next one reads fetched.
+TEST(GpuBytes, SameBitsWhereMemoryIsReadAhead) {
+  HF_NEEDS_DEVICE();
+  const FamilyModel m = make_family("llama", 0, 70, "q8_0");
+  for (const char* tier : {"t0", "t3"}) {
+    for (const std::int32_t chunk : {14, 1}) {
+      const RunOptions options = with_bytes(tier, chunk);
+      watch() = {};
+      watch().type = CL_DEVICE_TYPE_GPU;
+      watch().extensions = "none";
+      watch().vector_width = 1;
+      const auto executor = opencl::load_with(gpu::watched_api(), options.device, m.program,
+                                              load_options(m, options));
+      ASSERT_TRUE(executor.has_value()) << executor.error().what;
+      EXPECT_EQ(run_on(**executor, m, options), run_family(m, options)) << tier << " " << chunk;
+    }
+  }
+  watch() = {};
 }
 
 // Far into a context, where splits of attention lie side by side.

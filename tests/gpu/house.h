@@ -17,7 +17,8 @@ std::string why_none();
 /// A folder of this build tree, so that only its first run builds kernels.
 std::string cache_dir();
 
-/// Options for a run on device(), with the cache.
+/// Options for a run on device(), with the cache, and with the kernels that every device can run
+/// (bytes_test.cpp names the others): a GPU would take better ones.
 RunOptions on_device();
 /// The same for kernels that few runs need: they are left to the driver's own cache (PoCL's is put
 /// into the build tree too), as PoCL compiles a second time for a binary.

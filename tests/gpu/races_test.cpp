@@ -87,6 +87,7 @@ std::vector<Case> cases() {
   std::vector<Case> all = {
       {"llama", "q8_0", "f16", "t0", 0},
       {"qwen2moe", "q4_k_m", "int8", "t2", 0},
+      {"llama", "q8_0", "f16", "t3", 0},
   };
   if (std::getenv("HOLDFAST_TEST_FULL") == nullptr) return all;
   for (const std::string& architecture : gpu::architectures()) {

@@ -184,6 +184,10 @@ TEST_F(Doctor, TheMachine) {
   put("/sys/fs/cgroup/service/memory.max", "2147483648\n");
   put("/sys/fs/cgroup/service/holdfast/memory.max", "max\n");
   expect(examine(), "warn", "memory", "limited to 2.0 GiB", "models.memory_percent=22");
+  put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64\n");
+  setenv("OCL_ICD_VENDORS", root().c_str(), 1);  // whatever GPU this machine has
+  expect(examine(), "warn", "NVIDIA GPU", "does not know", "/etc/OpenCL/vendors/nvidia.icd");
+  unsetenv("OCL_ICD_VENDORS");
   const Ended few =
       run_program({"/bin/bash", "-c",
                    "ulimit -n 200; exec '" HOLDFAST_BIN_DIR "/holdfast' --json --state '" +

@@ -83,6 +83,7 @@ Device describe(const Api& api, cl_platform_id platform, cl_device_id id, int nu
   d.compute_units = number_of<cl_uint>(d, CL_DEVICE_MAX_COMPUTE_UNITS);
   d.wide_lanes = number_of<cl_uint>(d, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) > 4;
   d.room_for_tiles = d.group_items >= kTileItems && d.local_bytes >= kTileLocalBytes;
+  d.room_for_matrix = d.room_for_tiles && d.local_bytes >= kMatrixLocalBytes;
   d.rounds_divisions = (number_of<cl_device_fp_config>(d, CL_DEVICE_SINGLE_FP_CONFIG) &
                         CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   d.unusable = why_unusable(d);

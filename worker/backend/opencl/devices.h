@@ -26,6 +26,7 @@ struct Device {
   std::uint32_t compute_units = 0;
   bool wide_lanes = false;        // an item adds vectors: processors do, GPUs do not
   bool room_for_tiles = false;    // of groups that multiply many rows (kernels/tile.cl)
+  bool room_for_matrix = false;   // of groups that do so by matrix units (kernels/bytes.cl)
   bool rounds_divisions = false;  // division and square root can be had correctly rounded
   std::string unusable;           // why no model can be loaded; empty: it can
 

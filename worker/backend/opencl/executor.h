@@ -112,8 +112,8 @@ struct StateRun {
   std::int32_t first, tokens, fresh, from, from_second, state, state_second, keep, keep_as, pad;
 };
 
-/// One for each of kRowsShared.
-using RowsKernels = std::array<KernelHandle, std::size(kRowsShared)>;
+/// One for each of rows_shared().
+using RowsKernels = std::array<KernelHandle, kRowsKernels>;
 
 /// Kernels of one weight format.
 struct ProductKernels {
@@ -316,7 +316,7 @@ class OpenclExecutor final : public backend::Executor {
   std::int32_t wanted_at_ = 0, wanted_n_ = 0;
   const std::vector<backend::Segment>* segments_ = nullptr;
   bool hidden_wanted_ = false;
-  bool more_wanted_ = false;  // backend::Segment::more
+  bool more_wanted_ = false;      // backend::Segment::more
   std::int32_t spread_for_ = -1;  // the norm that the rows of x are spread for, in h and squares
   // Whether rows lie there as records (kernels/records.cl): Scratch::h, a, f and e.
   bool h_records_ = false, a_records_ = false, f_records_ = false, e_records_ = false;

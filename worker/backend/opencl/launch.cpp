@@ -21,12 +21,14 @@ void OpenclExecutor::look_up(const Product& from, std::int32_t first_row, bool b
   const ProductKernels& kernels = kernels_.product[static_cast<std::size_t>(m.format)];
   for (const Piece& piece : m.pieces) {
     const auto first = first_row + static_cast<std::int32_t>(piece.first_panel * kLanes);
-    queue_.run(kernels.embed, {static_cast<std::int64_t>(tokens_.size()), 1, kLanes, 1},
-               weights_.slab(piece), piece.at, static_cast<std::uint64_t>(m.panel_bytes),
-               static_cast<std::int32_t>(m.spans), first,
-               first + static_cast<std::int32_t>(piece.panels * kLanes), scratch_.tokens.get(),
-               std::int32_t{by_position}, scratch_.x.get(), scratch_.x.stride,
-               static_cast<std::int32_t>(shape_.width), std::int32_t{add}, scale);
+    queue_.run(
+        kernels.embed,
+        {static_cast<std::int64_t>(tokens_.size()), (m.spans + kLanes - 1) / kLanes, kLanes, 1},
+        weights_.slab(piece), piece.at, static_cast<std::uint64_t>(m.panel_bytes),
+        static_cast<std::int32_t>(m.spans), first,
+        first + static_cast<std::int32_t>(piece.panels * kLanes), scratch_.tokens.get(),
+        std::int32_t{by_position}, scratch_.x.get(), scratch_.x.stride,
+        static_cast<std::int32_t>(shape_.width), std::int32_t{add}, scale);
   }
 }
 
@@ -79,10 +81,10 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
   if (in_tiles(from)) return tiles(op, p, from, into);
   const DeviceMatrix& m = p.matrix;
   if (into.next_norm_at >= 0) spread_for_ = into.next_norm_at;
+  const cpu::Format beside = second.beside ? second.matrix->format : m.format;
+  const std::vector<int>& rows = rows_shared(ways_, m.format, beside);
   std::size_t shared = 0;
-  while (!from.slots && shared + 1 < std::size(kRowsShared) && kRowsShared[shared] < from.rows) {
-    ++shared;
-  }
+  while (!from.slots && shared + 1 < rows.size() && rows[shared] < from.rows) ++shared;
   const KernelHandle& kernel = kernel_of(m, second, shared);
   const auto all = static_cast<std::int32_t>(
       (m.panels_each + (second.beside ? second.matrix->panels : 0)) * kLanes);
@@ -93,8 +95,9 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
     const std::int64_t panels =
         (whole ? m.panels_each : piece.panels) + (second.beside ? second.matrix->panels : 0);
     const auto first = whole ? 0 : static_cast<std::int32_t>(piece.first_panel * kLanes);
-    const int items = ways_.wide_lanes ? 1 : kLanes;
-    const std::int32_t each = kRowsShared[shared];
+    const bool matrix = shared > 0 && by_matrix(ways_, m.format, beside);
+    const int items = ways_.wide_lanes ? 1 : matrix ? kMatrixItems : kLanes;
+    const std::int32_t each = rows[shared];
     queue_.run(
         kernel, {panels, (from.rows + each - 1) / each, items, kSlices}, weights_.slab(piece),
         piece.at, static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),

@@ -10,11 +10,17 @@ inline constexpr int kSlices = 8;       // parts of k that a work-group sums sid
 inline constexpr int kNormItems = 128;  // items that sum one row
 /// Batch rows that share a weight read; there are kernels for each (kernels/product.cl).
 inline constexpr int kRowsShared[] = {1, 4, 8};
+/// The same where matrix units multiply more than one row.
+inline constexpr int kRowsOfMatrix[] = {1, 8, 16, 32};
+inline constexpr int kRowsKernels = 4;   // the longer list's
+inline constexpr int kMatrixItems = 32;  // of a group that have a slice there (kernels/dots.cl)
 /// Of a tile (kernels/tile.cl), which takes the place of those from kTileRowsLeast rows on where
 /// items have one lane (where they add vectors it is not faster) and the device has the room.
 inline constexpr int kTileRows = 64, kTilePanels = 4, kTileRowsLeast = 33;
 inline constexpr std::uint64_t kTileItems = kLanes * kTileRows / 4;
 inline constexpr std::uint64_t kTileLocalBytes = 4 * (kTileRows * 36 + 32 * kLanes * kTilePanels);
+/// Of groups that multiply by matrix units: the sums of two matrices and 32 rows, their factors.
+inline constexpr std::uint64_t kMatrixLocalBytes = 4 * kLanes * (2 * 32 * kSlices + 32 + kSlices);
 inline constexpr int kTopMost = 128;      // greatest logits that are picked on a device
 inline constexpr int kPageTokens = 64;    // tokens of a KV page, and items of an attention group
 inline constexpr int kSplitTokens = 512;  // attention splits, at absolute positions

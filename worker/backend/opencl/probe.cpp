@@ -209,9 +209,10 @@ KernelWays ways_of(const Device& d, const Probe& found, int tier) {
   ways.records = tier >= 2;
   ways.wide_lanes = d.wide_lanes && !ways.records;
   ways.tiles = !ways.wide_lanes && d.room_for_tiles;
+  if (d.gpu) ways.ahead = d.has(kPtxExtension) ? 2 : 1;
   if (tier >= 1) ways.shuffle = found.shuffle;
   if (tier >= 2) ways.dot = found.dot;
-  if (tier >= 3) ways.matrix = found.matrix == 0 ? 1 : found.matrix;
+  if (tier >= 3 && d.room_for_matrix) ways.matrix = found.matrix == 0 ? 1 : found.matrix;
   return ways;
 }
 

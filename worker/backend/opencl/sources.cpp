@@ -27,11 +27,11 @@ std::string define(const char* name, std::int64_t value) {
 
 std::string base(const KernelWays& ways) {
   return define("WIDE_LANES", ways.wide_lanes) + define("RECORDS", ways.records) +
-         define("SHUFFLE", ways.shuffle) + define("DOT", ways.dot) + define("MATRIX", ways.matrix) +
-         define("LANES", kLanes) + define("SLICES", kSlices) + define("NORM_ITEMS", kNormItems) +
-         define("TOP_MOST", kTopMost) + define("PAGE_TOKENS", kPageTokens) +
-         define("SPLIT_TOKENS", kSplitTokens) + define("HEAD_DIM_MOST", kHeadDimMost) +
-         kernel_text("math") + kernel_text("records");
+         define("AHEAD", ways.ahead) + define("SHUFFLE", ways.shuffle) + define("DOT", ways.dot) +
+         define("MATRIX", ways.matrix) + define("LANES", kLanes) + define("SLICES", kSlices) +
+         define("NORM_ITEMS", kNormItems) + define("TOP_MOST", kTopMost) +
+         define("PAGE_TOKENS", kPageTokens) + define("SPLIT_TOKENS", kSplitTokens) +
+         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("math") + kernel_text("records");
 }
 
 const char* dots(const KernelWays& ways) {
@@ -98,9 +98,22 @@ std::string weights_text(cpu::Format format, int number, const KernelWays& ways)
 
 }  // namespace
 
+bool by_matrix(const KernelWays& ways, cpu::Format first, cpu::Format second) {
+  return ways.records && ways.matrix != 0 && cpu::layout_of(first).has_d &&
+         cpu::layout_of(second).has_d;
+}
+
+const std::vector<int>& rows_shared(const KernelWays& ways, cpu::Format first, cpu::Format second) {
+  static const std::vector<int> each(std::begin(kRowsShared), std::end(kRowsShared));
+  static const std::vector<int> matrix(std::begin(kRowsOfMatrix), std::end(kRowsOfMatrix));
+  return by_matrix(ways, first, second) ? matrix : each;
+}
+
 std::string product_source(cpu::Format format, const KernelWays& ways) {
-  std::string out = base(ways) + dots(ways) + kernel_text("lanes") + weights_text(format, 0, ways) +
-                    kernel_text("embed") + define("BESIDE_FORMATS", 0) + kernel_text("product");
+  std::string out = base(ways) + dots(ways) + kernel_text("lanes") +
+                    define("BY_MATRIX", by_matrix(ways, format, format)) +
+                    weights_text(format, 0, ways) + kernel_text("embed") +
+                    define("BESIDE_FORMATS", 0) + kernel_text("product");
   if (ways.wide_lanes) return out;
   const bool bytes = ways.records && cpu::layout_of(format).has_d;
   return out + define("TILE_ROWS", kTileRows) + define("TILE_PANELS", kTilePanels) +
@@ -108,7 +121,8 @@ std::string product_source(cpu::Format format, const KernelWays& ways) {
 }
 
 std::string beside_source(cpu::Format first, cpu::Format second, const KernelWays& ways) {
-  return base(ways) + dots(ways) + kernel_text("lanes") + weights_text(first, 0, ways) +
+  return base(ways) + dots(ways) + kernel_text("lanes") +
+         define("BY_MATRIX", by_matrix(ways, first, second)) + weights_text(first, 0, ways) +
          weights_text(second, 1, ways) + define("BESIDE_FORMATS", 1) + kernel_text("product");
 }
 

@@ -2,6 +2,7 @@
 // Programs as text: kernels (kernels/*.cl, compiled in) behind the macros that make them special.
 
 #include <string>
+#include <vector>
 
 #include "shared/plan/plan.h"
 #include "worker/backend/cpu/kernels.h"
@@ -14,12 +15,19 @@ struct KernelWays {
   bool wide_lanes = false;  // an item has all rows of a panel; not with records
   bool tiles = false;       // many rows are multiplied in tiles; not with wide lanes
   bool records = false;     // products read rows as bytes (kernels/records.cl)
-  int shuffle = 0;          // 0: none, 1: cl_khr_subgroup_shuffle_relative, 2: PTX
-  int dot = 0;     // of bytes; 0: ordinary operations, 1: cl_khr_integer_dot_product, 2: PTX
-  int matrix = 0;  // 0: dots instead, 1: ordinary operations, 2: PTX
+  int ahead = 0;    // GPUs fetch memory ahead of what they compute; 0: others, 1: by OpenCL, 2: PTX
+  int shuffle = 0;  // 0: none, 1: cl_khr_subgroup_shuffle_relative, 2: PTX
+  int dot = 0;      // of bytes; 0: ordinary operations, 1: cl_khr_integer_dot_product, 2: PTX
+  int matrix = 0;   // 0: dots instead, 1: ordinary operations, 2: PTX
 };
 
-/// one_N and pair_N (N of kRowsShared), embed, and without wide lanes tile, for weights of this
+/// Batch rows that may share a read of weights of these formats, rising from one; there are kernels
+/// for each. The second format is that of a matrix beside the first one's.
+const std::vector<int>& rows_shared(const KernelWays& ways, cpu::Format first, cpu::Format second);
+/// Whether those of more than one row are multiplied by matrix units: 32 items have a slice.
+bool by_matrix(const KernelWays& ways, cpu::Format first, cpu::Format second);
+
+/// one_N and pair_N (N of rows_shared), embed, and without wide lanes tile, for weights of this
 /// format.
 std::string product_source(cpu::Format format, const KernelWays& ways);
 /// beside_N for two matrices of these formats.

@@ -17,6 +17,15 @@
 //
 // With `as_records` (records.cl) heads are whole panels, and products read the result.
 
+// Dimension d of token t's value.
+float value_at(__global const uchar* values, int t, int d, int head_pad) {
+#if KV_TYPE == 3
+  return load_element(values, t * head_pad + d, scales_of(values, head_pad)[t]);
+#else
+  return load_element(values, t * head_pad + d, 1.0f);
+#endif
+}
+
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention(
     __global const float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
     __global const int4* tokens, __global const int* tables, __global uchar* k_pages,
@@ -75,6 +84,11 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
       const ulong page = (ulong)tables[token.z + at / PAGE_TOKENS] * page_bytes + head_at;
       __global const uchar* keys = k_pages + page;
       __global const uchar* values = v_pages + page;
+      if (at + PAGE_TOKENS < stop) {
+        const ulong next = (ulong)tables[token.z + at / PAGE_TOKENS + 1] * page_bytes + head_at;
+        fetch(k_pages + next, page_bytes / kv_heads, item, PAGE_TOKENS);
+        fetch(v_pages + next, page_bytes / kv_heads, item, PAGE_TOKENS);
+      }
       const int from = max(first - at, 0), to = min(end - at, PAGE_TOKENS);
       const int seen = item >= from && item < to;
       float score = 0.0f;
@@ -83,7 +97,14 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
 #if KV_TYPE == 3
         key_scale = scales_of(keys, head_pad)[item];
 #endif
-        for (int d = 0; d < head_dim; ++d) {
+        int d = 0;
+        for (; d + PASSES(32) <= head_dim; d += PASSES(32)) {
+          EACH_PASS(j, 32) {
+            const float key = load_element(keys, (d + j) * PAGE_TOKENS + item, key_scale);
+            score = fma(key, q[d + j], score);
+          }
+        }
+        for (; d < head_dim; ++d) {
           score = fma(load_element(keys, d * PAGE_TOKENS + item, key_scale), q[d], score);
         }
         score = capped(score * scale, cap);
@@ -97,13 +118,14 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
       m = base;
       for (int d = item; d < head_pad; d += PAGE_TOKENS) {
         float sum = o[d] * shrink;
-        for (int t = from; t < to; ++t) {
-          float value_scale = 1.0f;
-#if KV_TYPE == 3
-          value_scale = scales_of(values, head_pad)[t];
-#endif
-          sum = fma(load_element(values, (long)t * head_pad + d, value_scale), p[t], sum);
+        int t = from;
+        for (; t + PASSES(32) <= to; t += PASSES(32)) {
+          EACH_PASS(j, 32) sum = fma(value_at(values, t + j, d, head_pad), p[t + j], sum);
         }
+        for (; t + PASSES(4) <= to; t += PASSES(4)) {
+          EACH_PASS(j, 4) sum = fma(value_at(values, t + j, d, head_pad), p[t + j], sum);
+        }
+        for (; t < to; ++t) sum = fma(value_at(values, t, d, head_pad), p[t], sum);
         o[d] = sum;
       }
       barrier(CLK_LOCAL_MEM_FENCE);

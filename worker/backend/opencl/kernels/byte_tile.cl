@@ -99,12 +99,13 @@ __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1))) void tile(
   __local uint xs[TILE_ROWS * X_STRIDE], ws[8 * W_STRIDE];
   __local float as[2 * W_STRIDE], bs[2 * W_STRIDE];
 #if MATRIX == 1
-  __local uint exchanged[TILE_ITEMS * LANES * 3];
+  __local uint exchanged[TILE_ITEMS * LANES / MATRIX_ITEMS * MATRIX_WORDS];
 #else
   __local uint exchanged[3];
 #endif
   const int lane = get_local_id(0), group = get_local_id(1);
-  __local uint* all = exchanged + (MATRIX == 1 ? (group * LANES + lane) / 32 * 96 : 0);
+  __local uint* all =
+      exchanged + (MATRIX == 1 ? (group * LANES + lane) / MATRIX_ITEMS * MATRIX_WORDS : 0);
   const int panel0 = get_group_id(0) * TILE_PANELS, row0 = get_group_id(1) * TILE_ROWS;
   __global const uchar* at = weights + weights_at + (ulong)panel0 * panel_bytes;
   float acc[16], one[16], two[16], four[16];

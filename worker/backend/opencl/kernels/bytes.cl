@@ -46,7 +46,7 @@ float OF(add_half)(float acc, int s, float one, float sum, float a, float b) {
   return acc;
 }
 
-#define DEFINE_BYTE_SUMS(NAME, ROWS)                                                              \
+#define DEFINE_BYTE_SUMS(NAME, ROWS, SPANS)                                                        \
   void NAME(__global const uchar* at, int spans, int slice, int lane, __global const float* x,    \
             int x_stride, int row0, int rows, int x_share, F* acc) {                              \
     __global const float* xs[ROWS];                                                               \
@@ -54,27 +54,102 @@ float OF(add_half)(float acc, int s, float one, float sum, float a, float b) {
       xs[r] = x + (long)(min(row0 + r, rows - 1) / x_share) * x_stride;                           \
       acc[r] = 0.0f;                                                                              \
     }                                                                                             \
-    for (int s = slice; s < spans; s += SLICES) {                                                 \
-      __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;                  \
-      UNROLL_DOTS                                                                                 \
-      for (int h = 0; h < 2; ++h) {                                                               \
-        uint w[4];                                                                                \
-        float a, b;                                                                               \
-        OF(half_words)(block, s % BLOCK_SPANS * 2 + h, lane, w, &a, &b);                          \
-        UNROLL_DOTS                                                                               \
-        for (int r = 0; r < ROWS; ++r) {                                                          \
-          __global const float* panel = xs[r] + (s * 2 + h) * 16;                                 \
-          const uint8 v = vload8(0, (__global const uint*)panel);                                 \
-          const float2 f = vload2(4, panel);                                                      \
-          const int high =                                                                        \
-              dot_4(w[0], v.s0, dot_4(w[1], v.s1, dot_4(w[2], v.s2, dot_4(w[3], v.s3, 0))));      \
-          const int both = dot_4(                                                                 \
-              w[0], v.s4, dot_4(w[1], v.s5, dot_4(w[2], v.s6, dot_4(w[3], v.s7, high * 128))));   \
-          acc[r] = OF(add_half)(acc[r], both, f.x, f.y, a, b);                                    \
-        }                                                                                         \
-      }                                                                                           \
-    }                                                                                             \
+    for (int s0 = slice; s0 < spans; s0 += PASSES(SPANS) * SLICES) {                               \
+      EACH_PASS(j, SPANS) {                                                                        \
+        const int s = min(s0 + j * SLICES, spans - 1), counts = s0 + j * SLICES < spans;           \
+        __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;                 \
+        UNROLL_DOTS                                                                                \
+        for (int h = 0; h < 2; ++h) {                                                              \
+          uint w[4];                                                                               \
+          float a, b;                                                                              \
+          OF(half_words)(block, s % BLOCK_SPANS * 2 + h, lane, w, &a, &b);                         \
+          UNROLL_DOTS                                                                              \
+          for (int r = 0; r < ROWS; ++r) {                                                         \
+            __global const uint4* panel = (__global const uint4*)(xs[r] + (s * 2 + h) * 16);       \
+            const uint4 u = panel[0], v = panel[1];                                                \
+            const float2 f = ((__global const float2*)panel)[4];                                   \
+            const int high =                                                                       \
+                dot_4(w[0], u.x, dot_4(w[1], u.y, dot_4(w[2], u.z, dot_4(w[3], u.w, 0))));         \
+            const int both =                                                                       \
+                dot_4(w[0], v.x, dot_4(w[1], v.y, dot_4(w[2], v.z, dot_4(w[3], v.w, high * 128))));\
+            const float sum = OF(add_half)(acc[r], both, f.x, f.y, a, b);                          \
+            acc[r] = counts ? sum : acc[r];                                                        \
+          }                                                                                        \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
   }
-DEFINE_BYTE_SUMS(OF(sums_1), 1)
-DEFINE_BYTE_SUMS(OF(sums_4), 4)
-DEFINE_BYTE_SUMS(OF(sums_8), 8)
+DEFINE_BYTE_SUMS(OF(sums_1), 1, 4)
+#if !BY_MATRIX
+DEFINE_BYTE_SUMS(OF(sums_4), 4, 2)
+DEFINE_BYTE_SUMS(OF(sums_8), 8, 1)
+#endif
+
+#if BY_MATRIX
+// What an item has of a panel's sixteen rows and of the 16 k of half `half_at` of a block, where 32
+// items multiply it (add_matrix): four codes, a and b of rows g and g + 8.
+void OF(matrix_words)(__global const uchar* block, int half_at, int item, uint* word, float* a,
+                      float* b) {
+  const int g = item / 4, t = item % 4;
+  for (int i = 0; i < 2; ++i) {
+    OF(affine_of)(block, half_at * 16 / GROUP, g + i * 8, &a[i], &b[i]);
+#if TABLE
+    a[i] *= 1.0f / TABLE_TIMES;
+#endif
+    word[i] = OF(code_word)(block, 2 * half_at + t / 2, t % 2, g + i * 8);
+  }
+}
+
+// The sums of slice `slice` for ROWS rows, by 32 items, into part[row][slice][lane]: eight rows are a
+// tile's columns. Behind the last row it is taken again. Every item of the group calls.
+#define DEFINE_MATRIX_SUMS(NAME, ROWS, SPANS)                                                      \
+  void NAME(__global const uchar* at, int spans, int slice, int item, __global const float* x,     \
+            int x_stride, int row0, int rows, __local float* part, __local uint* all) {            \
+    int mine[ROWS / 8], first[ROWS / 8], second[ROWS / 8]; /* of b, and of c, in each eight rows */\
+    float acc[ROWS / 2];                                                                           \
+    UNROLL_DOTS                                                                                    \
+    for (int n = 0; n < ROWS / 8; ++n) {                                                           \
+      const int row = row0 + n * 8, column = row + item % 4 * 2;                                   \
+      mine[n] = min(row + item / 4, rows - 1) * x_stride + item % 4;                               \
+      first[n] = min(column, rows - 1) * x_stride + 8;                                             \
+      second[n] = min(column + 1, rows - 1) * x_stride + 8;                                        \
+      for (int j = 0; j < 4; ++j) acc[n * 4 + j] = 0.0f;                                           \
+    }                                                                                              \
+    for (int s0 = 0; s0 < spans; s0 += PASSES(SPANS) * SLICES) {                                   \
+      EACH_PASS(i, SPANS) {                                                                        \
+        const int s1 = s0 + i * SLICES + slice, counts = s1 < spans, s = min(s1, spans - 1);       \
+        __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;                 \
+        UNROLL_DOTS                                                                                \
+        for (int h = 0; h < 2; ++h) {                                                              \
+          uint w[2];                                                                               \
+          float a[2], b[2];                                                                        \
+          OF(matrix_words)(block, s % BLOCK_SPANS * 2 + h, item, w, a, b);                         \
+          __global const float* panel = x + (s * 2 + h) * 16;                                      \
+          UNROLL_DOTS                                                                              \
+          for (int n = 0; n < ROWS / 8; ++n) {                                                     \
+            const uint high = as_uint(panel[mine[n]]), low = as_uint(panel[mine[n] + 4]);          \
+            const float2 u = *(__global const float2*)(panel + first[n]);                          \
+            const float2 v = *(__global const float2*)(panel + second[n]);                         \
+            int c[4] = {0, 0, 0, 0};                                                               \
+            add_matrix(w[0], w[1], high, c, item, all);                                            \
+            for (int j = 0; j < 4; ++j) c[j] *= 128;                                               \
+            add_matrix(w[0], w[1], low, c, item, all);                                             \
+            for (int j = 0; j < 4; ++j) {                                                          \
+              const float2 f = j % 2 == 0 ? u : v;                                                 \
+              const float sum = OF(add_half)(acc[n * 4 + j], c[j], f.x, f.y, a[j / 2], b[j / 2]);  \
+              acc[n * 4 + j] = counts ? sum : acc[n * 4 + j];                                      \
+            }                                                                                      \
+          }                                                                                        \
+        }                                                                                          \
+      }                                                                                            \
+    }\
+    UNROLL_DOTS                                                                                    \
+    for (int i = 0; i < ROWS / 2; ++i) {                                                           \
+      const int row = i / 4 * 8 + item % 4 * 2 + i % 2;                                            \
+      part[(row * SLICES + slice) * LANES + item / 4 + i % 4 / 2 * 8] = acc[i];                    \
+    }                                                                                              \
+  }
+DEFINE_MATRIX_SUMS(OF(sums_8), 8, 4)
+DEFINE_MATRIX_SUMS(OF(sums_16), 16, 2)
+DEFINE_MATRIX_SUMS(OF(sums_32), 32, 1)
+#endif

@@ -27,6 +27,7 @@ int dot_4(uint a, uint b, int c) {
 // mma.m16n8k16 deals it out (PTX ISA; item i: g = i / 4, t = i % 4): of a k 4t.. of rows g (first)
 // and g + 8, of b k 4t.. of row g; c[0], c[1] are row g, columns 2t and 2t + 1, c[2], c[3] row g + 8.
 #define MATRIX_ITEMS 32
+#define MATRIX_WORDS (MATRIX == 1 ? 3 * MATRIX_ITEMS : 1)  // that they exchange
 #if MATRIX == 2
 void add_matrix(uint a_first, uint a_second, uint b, int* c, int item, __local uint* all) {
   asm volatile(
@@ -36,7 +37,7 @@ void add_matrix(uint a_first, uint a_second, uint b, int* c, int item, __local u
       : "r"(a_first), "r"(a_second), "r"(b));
 }
 #elif MATRIX == 1
-// Of ordinary operations, for devices without such a unit and for tests. `all`: 96 words of these
+// Of ordinary operations, for devices without such a unit and for tests. `all`: the words of these
 // items; every item of the group calls.
 void add_matrix(uint a_first, uint a_second, uint b, int* c, int item, __local uint* all) {
   all[item] = a_first;

@@ -1,4 +1,5 @@
-// x = (x * scale, if `add`) + the row of each token's id, or of its position. One group a token.
+// x = (x * scale, if `add`) + the row of each token's id, or of its position. Groups: (token, LANES
+// spans of the row).
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embed(
     __global const uchar* weights, ulong weights_at, ulong panel_bytes, int spans, int first_row,
     int last_row, __global const int4* tokens, int by_position, __global float* x, int x_stride,
@@ -9,7 +10,8 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embed(
   __global const uchar* at = weights + weights_at + (ulong)(row / LANES) * panel_bytes;
   __global float* out = x + (long)get_group_id(0) * x_stride;
   const int lane = row % LANES;
-  for (int s = get_local_id(0); s < spans; s += LANES) {
+  const int s = get_group_id(1) * LANES + get_local_id(0);
+  if (s < spans) {
     __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;
     const int span = s % BLOCK_SPANS;
     F a = (F)(0.0f), b = (F)(0.0f);

@@ -2,6 +2,43 @@
 // driver's own exp differs from the next driver's. The same polynomials as the CPU's (rows.inc).
 #pragma OPENCL FP_CONTRACT OFF
 
+// A loop whose passes wait for memory has an inner one of n passes, written out on a GPU so that all
+// of them load before the first one computes: nothing else hides the wait. Elsewhere n is 1.
+#if AHEAD
+#define PASSES(n) n
+#define EACH_PASS(j, n) _Pragma("unroll") for (int j = 0; j < PASSES(n); ++j)
+#else
+#define PASSES(n) 1
+#define EACH_PASS(j, n) for (int j = 0; j < 1; ++j)
+#endif
+
+// All items of a group have bytes fetched that they read later. (Weights, before their products, made
+// these slower.)
+#define FETCH_LINE 128
+#if AHEAD == 2
+void fetch_line(__global const uchar* at) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"((ulong)at));
+}
+#elif AHEAD
+void fetch_line(__global const uchar* at) {
+  prefetch(at, FETCH_LINE);
+}
+#endif
+void fetch(__global const uchar* from, ulong bytes, int item, int items) {
+#if AHEAD
+  for (ulong at = (ulong)item * FETCH_LINE; at < bytes; at += (ulong)items * FETCH_LINE) {
+    fetch_line(from + at);
+  }
+#endif
+}
+
+// Sixteen values of a row. Rows and their panels begin at multiples of 64 bytes; of a vload the
+// compiler knows one value's alignment only, and a GPU then loads them one by one.
+float16 panel_at(__global const float* panel) {
+  __global const float4* v = (__global const float4*)panel;
+  return (float16)(v[0], v[1], v[2], v[3]);
+}
+
 // e^x to about 1 ulp, subnormal results rounded once; NaN stays NaN, above 88.72 infinity, below
 // -104 zero. x = n ln2 + r, |r| <= ln2 / 2; the polynomial is the Taylor series of e^r to r^7.
 float exp_of(float x) {
@@ -128,7 +165,8 @@ float group_sum(float v, __local float* part, int item, int items) {
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 #if SHUFFLE
-  if (item < 32 && LOCAL_WIDTH == 32) {
+  const int wide = LOCAL_WIDTH == 32;
+  if (wide && item < 32) {
     float mine = part[item];
     for (int width = 16; width > 0; width /= 2) mine = mine + from_behind(mine, width);
     if (item == 0) part[0] = mine;
@@ -147,7 +185,8 @@ float group_max(float v, __local float* part, int item, int items) {
     barrier(CLK_LOCAL_MEM_FENCE);
   }
 #if SHUFFLE
-  if (item < 32 && LOCAL_WIDTH == 32) {
+  const int wide = LOCAL_WIDTH == 32;
+  if (wide && item < 32) {
     float mine = part[item];
     for (int width = 16; width > 0; width /= 2) {
       const float behind = from_behind(mine, width);
@@ -174,6 +213,22 @@ float sum_16(float16 v) {
 // multiple of 16, with zeros at the end.
 float norm_factor(__global const float* squares, int squares_n, int n, float eps) {
   float16 sum = (float16)(0.0f);
-  for (int i = 0; i < squares_n / 16; ++i) sum += vload16(i, squares);
+  for (int i = 0; i < squares_n / 16; ++i) sum += panel_at(squares + i * 16);
   return 1.0f / sqrt(sum_16(sum) / (float)n + eps);
+}
+
+// The same by sixteen items: each sums up its chain, and the factor comes of all of them.
+float norm_chain(__global const float* squares, int squares_n, int lane) {
+  float sum = 0.0f;
+  const int last = squares_n / 16 - 1;
+  for (int i = 0; i <= last; i += PASSES(16)) {
+    EACH_PASS(j, 16) {
+      const float v = squares[min(i + j, last) * 16 + lane];
+      sum = i + j <= last ? sum + v : sum;
+    }
+  }
+  return sum;
+}
+float factor_of_chains(__local const float* chains, int n, float eps) {
+  return 1.0f / sqrt(sum_16(vload16(0, chains)) / (float)n + eps);
 }

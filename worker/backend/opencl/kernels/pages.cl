@@ -34,7 +34,7 @@ __global const float* scales_of(__global const uchar* page, int head_pad) {
 #endif
 
 // Element `at` of a page; `scale` is its token's.
-float load_element(__global const uchar* page, long at, float scale) {
+float load_element(__global const uchar* page, int at, float scale) {
 #if KV_TYPE == 0
   return ((__global const float*)page)[at];
 #elif KV_TYPE == 1
@@ -49,7 +49,7 @@ float load_element(__global const uchar* page, long at, float scale) {
 }
 
 // `times` is what makes a number a code of eight bits.
-void store_element(__global uchar* page, long at, float v, float times) {
+void store_element(__global uchar* page, int at, float v, float times) {
 #if KV_TYPE == 0
   ((__global float*)page)[at] = v;
 #elif KV_TYPE == 1

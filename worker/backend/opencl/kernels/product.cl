@@ -36,45 +36,114 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
 }
 #else
 float panel_squares(const float* mine, __local float* all, int slice, int lane) {
-  all[slice * LANES + lane] = mine[0];
+  if (lane < LANES) all[slice * LANES + lane] = mine[0];
   barrier(CLK_LOCAL_MEM_FENCE);
   const float16 v = vload16(0, all + slice * LANES);
   return sum_16(v * v);
 }
 #endif
 
-// The sums of this item's slice for `ROWS` rows, then those of all slices; the item of slice r has
-// row r's result.
-//
-// A second matrix: with ONE there is none; with PAIR it lies as the first one does and is multiplied
-// with the same rows, y = act(bias + product) * (second bias + second product); with BESIDE it is of
-// another format (SECOND_SUMS) and has the panels from `border` on.
+// What all kernels of products take. A second matrix: with ONE there is none; with PAIR it lies as the
+// first one does and is multiplied with the same rows, y = act(bias + product) * (second bias + second
+// product); with BESIDE it is of another format (SECOND_SUMS) and has the panels from `border` on.
 //
 // Where `next_at` >= 0 y is the residual, whole and new: its rows are left spread for the next norm.
 // Where `as_records` products alone read y: it is left as records (records.cl).
 #define ONE 0
 #define PAIR 1
 #define BESIDE 2
-#define DEFINE_PRODUCT(NAME, ROWS, KIND, SUMS, SECOND_SUMS)                                        \
-  __kernel __attribute__((reqd_work_group_size(LANES / ITEM_LANES, SLICES, 1))) void NAME(         \
-      __global const uchar* weights, ulong weights_at, ulong panel_bytes, int spans,               \
-      int panels_each, __global const uchar* second, ulong second_at, ulong second_panel_bytes,    \
-      int border, __global const float* x, int x_stride, int rows, int x_share,                    \
-      __global const float* squares, int squares_n, int norm_n, float norm_eps,                    \
-      __global float* y, int y_at, int y_stride, int y_cols, __global const float* vectors,        \
-      int bias_at, int second_bias_at, int mode, int activation, float scale, float cap,           \
-      __global const float* gate, int gated, __global const int* expert, int first_expert,         \
-      int experts, __global float* next, __global float* next_squares, int next_squares_n,         \
-      int next_at, int as_records) {                                                               \
-    __local F part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * ITEMS];                                \
-    __local float all_lanes[SLICES * LANES];                                                       \
+#define PRODUCT_PARAMETERS                                                                         \
+  __global const uchar *weights, ulong weights_at, ulong panel_bytes, int spans, int panels_each,  \
+      __global const uchar *second, ulong second_at, ulong second_panel_bytes, int border,         \
+      __global const float *x, int x_stride, int rows, int x_share, __global const float *squares, \
+      int squares_n, int norm_n, float norm_eps, __global float *y, int y_at, int y_stride,        \
+      int y_cols, __global const float *vectors, int bias_at, int second_bias_at, int mode,        \
+      int activation, float scale, float cap, __global const float *gate, int gated,               \
+      __global const int *expert, int first_expert, int experts, __global float *next,             \
+      __global float *next_squares, int next_squares_n, int next_at, int as_records
+
+// Where the group's panels are, and its rows.
+#define PRODUCT_PLACE(ROWS)                                                                        \
     const int lane = get_local_id(0), slice = get_local_id(1);                                     \
     const int panel = get_group_id(0), row0 = get_group_id(1) * ROWS;                              \
     int matrix = 0;                                                                                \
     if (experts > 0) matrix = expert[row0] - first_expert;                                         \
     const int here = experts == 0 || (matrix >= 0 && matrix < experts);                            \
     const ulong at = (ulong)((here ? matrix : 0) * panels_each + panel) * panel_bytes;             \
-    const int own = experts > 0 ? expert[row0] * panels_each * LANES : 0; /* bias of the expert */ \
+    const int own = experts > 0 ? expert[row0] * panels_each * LANES : 0; /* bias of the expert */
+
+// The factors of the rows' norms, sixteen chains each (norm_chain).
+#if WIDE_LANES
+#define PRODUCT_CHAINS(ROWS)
+#define ROW_FACTOR norm_factor(squares + (long)row * squares_n, squares_n, norm_n, norm_eps)
+#else
+#define PRODUCT_CHAINS(ROWS)                                                                       \
+    __local float chains[ROWS * LANES];                                                            \
+    for (int i = slice; i < (squares_n > 0 && lane < LANES ? ROWS : 0); i += SLICES) {             \
+      const long row = min(row0 + i, rows - 1);                                                    \
+      chains[i * LANES + lane] = norm_chain(squares + row * squares_n, squares_n, lane);           \
+    }
+#define ROW_FACTOR factor_of_chains(chains + mine * LANES, norm_n, norm_eps)
+#endif
+
+// The sums of all slices, and what becomes of them: the items of slice r have row r, r + SLICES, ...
+#define PRODUCT_END(ROWS, KIND)                                                                    \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                  \
+    for (int mine = slice; mine < max(ROWS, SLICES); mine += SLICES) {                             \
+      const int row = row0 + mine;                                                                 \
+      const int live = mine < ROWS && row < rows && here && lane < ITEMS;                          \
+      float sums[ITEM_LANES], seconds[ITEM_LANES];                                                 \
+      STORE_LANES((F)(0.0f), sums);                                                                \
+      if (live) {                                                                                  \
+        const float factor = squares_n > 0 ? ROW_FACTOR : 1.0f;                                    \
+        const float times = gated ? scale * gate[row] : scale;                                     \
+        STORE_LANES(sum_slices(part + mine * SLICES * ITEMS + lane) * factor, sums);               \
+        if (KIND == PAIR) {                                                                        \
+          STORE_LANES(sum_slices(part + (ROWS + mine) * SLICES * ITEMS + lane) * factor, seconds); \
+        }                                                                                          \
+        for (int i = 0; i < ITEM_LANES; ++i) {                                                     \
+          const int col = panel * LANES + lane + i;                                                \
+          const long to = (long)row * y_stride + y_at + col;                                       \
+          float v = bias_at >= 0 ? sums[i] + vectors[bias_at + own + col] : sums[i];               \
+          sums[i] = 0.0f;                                                                          \
+          if (col >= y_cols) continue;                                                             \
+          if (KIND == PAIR) {                                                                      \
+            const float up =                                                                       \
+                second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + own + col] : seconds[i];\
+            v = gated_by(activation, v, up);                                                       \
+          }                                                                                        \
+          sums[i] = finish_output(y + to, v, mode, activation, times, cap);                        \
+          if (!as_records) y[to] = sums[i];                                                        \
+          if (next_at >= 0 && !RECORDS) next[to] = sums[i] * vectors[next_at + y_at + col];        \
+        }                                                                                          \
+      }                                                                                            \
+      if (RECORDS && (as_records || next_at >= 0)) {                                               \
+        const int col = y_at + panel * LANES;                                                      \
+        __global float* to = (next_at >= 0 ? next : y) + (long)row * y_stride + col;               \
+        const int counts = live && panel * LANES + lane < y_cols;                                  \
+        const float by = next_at >= 0 && counts ? vectors[next_at + col + lane] : 1.0f;            \
+        if (lane < LANES) all_lanes[slice * LANES + lane] = counts ? sums[0] * by : 0.0f;          \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+        if (live && lane == 0) put_panel(vload16(0, all_lanes + slice * LANES), 0, to);            \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+      }                                                                                            \
+      if (next_at >= 0) {                                                                          \
+        const float square = panel_squares(sums, all_lanes, slice, lane);                          \
+        if (live && lane == 0) {                                                                   \
+          next_squares[(long)row * next_squares_n + y_at / LANES + panel] = square;                \
+        }                                                                                          \
+        if (ROWS > SLICES) barrier(CLK_LOCAL_MEM_FENCE);                                           \
+      }                                                                                            \
+    }
+
+// The sums of this item's slice for ROWS rows, then those of all slices.
+#define DEFINE_PRODUCT(NAME, ROWS, KIND, SUMS, SECOND_SUMS)                                        \
+  __kernel __attribute__((reqd_work_group_size(LANES / ITEM_LANES, SLICES, 1))) void NAME(         \
+      PRODUCT_PARAMETERS) {                                                                        \
+    __local F part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * ITEMS];                                \
+    __local float all_lanes[SLICES * LANES];                                                       \
+    PRODUCT_PLACE(ROWS)                                                                            \
+    PRODUCT_CHAINS(ROWS)                                                                           \
     F acc[ROWS];                                                                                   \
     if (KIND == BESIDE && panel >= border) {                                                       \
       SECOND_SUMS(second + second_at + (ulong)(panel - border) * second_panel_bytes, spans, slice, \
@@ -87,62 +156,56 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
       SUMS(second + second_at + at, spans, slice, lane, x, x_stride, row0, rows, x_share, acc);    \
       for (int r = 0; r < ROWS; ++r) part[((ROWS + r) * SLICES + slice) * ITEMS + lane] = acc[r];  \
     }                                                                                              \
-    barrier(CLK_LOCAL_MEM_FENCE);                                                                  \
-    const int row = row0 + slice;                                                                  \
-    const int live = slice < ROWS && row < rows && here;                                           \
-    float sums[ITEM_LANES], seconds[ITEM_LANES];                                                   \
-    STORE_LANES((F)(0.0f), sums);                                                                  \
-    if (live) {                                                                                    \
-      const float factor =                                                                         \
-          squares_n > 0 ? norm_factor(squares + (long)row * squares_n, squares_n, norm_n, norm_eps)\
-                        : 1.0f;                                                                    \
-      if (gated) scale = scale * gate[row];                                                        \
-      STORE_LANES(sum_slices(part + slice * SLICES * ITEMS + lane) * factor, sums);                \
-      if (KIND == PAIR) {                                                                          \
-        STORE_LANES(sum_slices(part + (ROWS + slice) * SLICES * ITEMS + lane) * factor, seconds);  \
-      }                                                                                            \
-      for (int i = 0; i < ITEM_LANES; ++i) {                                                       \
-        const int col = panel * LANES + lane + i;                                                  \
-        const long to = (long)row * y_stride + y_at + col;                                         \
-        float v = bias_at >= 0 ? sums[i] + vectors[bias_at + own + col] : sums[i];                 \
-        sums[i] = 0.0f;                                                                            \
-        if (col >= y_cols) continue;                                                               \
-        if (KIND == PAIR) {                                                                        \
-          const float up =                                                                         \
-              second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + own + col] : seconds[i]; \
-          v = gated_by(activation, v, up);                                                         \
-        }                                                                                          \
-        sums[i] = finish_output(y + to, v, mode, activation, scale, cap);                          \
-        if (!as_records) y[to] = sums[i];                                                          \
-        if (next_at >= 0 && !RECORDS) next[to] = sums[i] * vectors[next_at + y_at + col];          \
-      }                                                                                            \
+    PRODUCT_END(ROWS, KIND)                                                                        \
+  }
+
+// The same by matrix units (bytes.cl), 32 items a slice; not for experts' slots.
+#define DEFINE_MATRIX_PRODUCT(NAME, ROWS, KIND, SUMS, SECOND_SUMS)                                 \
+  __kernel __attribute__((reqd_work_group_size(MATRIX_ITEMS, SLICES, 1))) void NAME(               \
+      PRODUCT_PARAMETERS) {                                                                        \
+    __local float part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * LANES];                            \
+    __local float all_lanes[SLICES * LANES];                                                       \
+    __local uint exchanged[SLICES * MATRIX_WORDS];                                                 \
+    PRODUCT_PLACE(ROWS)                                                                            \
+    PRODUCT_CHAINS(ROWS)                                                                           \
+    __local uint* all = exchanged + slice * MATRIX_WORDS;                                          \
+    if (KIND == BESIDE && panel >= border) {                                                       \
+      SECOND_SUMS(second + second_at + (ulong)(panel - border) * second_panel_bytes, spans, slice, \
+                  lane, x, x_stride, row0, rows, part, all);                                       \
+    } else {                                                                                       \
+      SUMS(weights + weights_at + at, spans, slice, lane, x, x_stride, row0, rows, part, all);     \
     }                                                                                              \
-    if (RECORDS && (as_records || next_at >= 0)) {                                                 \
-      const int col = y_at + panel * LANES;                                                        \
-      __global float* to = (next_at >= 0 ? next : y) + (long)row * y_stride + col;                 \
-      const int counts = live && panel * LANES + lane < y_cols;                                    \
-      const float times = next_at >= 0 && counts ? vectors[next_at + col + lane] : 1.0f;           \
-      all_lanes[slice * LANES + lane] = counts ? sums[0] * times : 0.0f;                           \
-      barrier(CLK_LOCAL_MEM_FENCE);                                                                \
-      if (live && lane == 0) put_panel(vload16(0, all_lanes + slice * LANES), 0, to);              \
-      barrier(CLK_LOCAL_MEM_FENCE);                                                                \
+    if (KIND == PAIR) {                                                                            \
+      SUMS(second + second_at + at, spans, slice, lane, x, x_stride, row0, rows,                   \
+           part + ROWS * SLICES * LANES, all);                                                     \
     }                                                                                              \
-    if (next_at < 0) return;                                                                       \
-    const float square = panel_squares(sums, all_lanes, slice, lane);                              \
-    if (live && lane == 0) {                                                                       \
-      next_squares[(long)row * next_squares_n + y_at / LANES + panel] = square;                    \
-    }                                                                                              \
+    PRODUCT_END(ROWS, KIND)                                                                        \
   }
 
 #if BESIDE_FORMATS
 DEFINE_PRODUCT(beside_1, 1, BESIDE, sums_1_0, sums_1_1)
+#if BY_MATRIX
+DEFINE_MATRIX_PRODUCT(beside_8, 8, BESIDE, sums_8_0, sums_8_1)
+DEFINE_MATRIX_PRODUCT(beside_16, 16, BESIDE, sums_16_0, sums_16_1)
+DEFINE_MATRIX_PRODUCT(beside_32, 32, BESIDE, sums_32_0, sums_32_1)
+#else
 DEFINE_PRODUCT(beside_4, 4, BESIDE, sums_4_0, sums_4_1)
 DEFINE_PRODUCT(beside_8, 8, BESIDE, sums_8_0, sums_8_1)
+#endif
 #else
 DEFINE_PRODUCT(one_1, 1, ONE, sums_1_0, sums_1_0)
+DEFINE_PRODUCT(pair_1, 1, PAIR, sums_1_0, sums_1_0)
+#if BY_MATRIX
+DEFINE_MATRIX_PRODUCT(one_8, 8, ONE, sums_8_0, sums_8_0)
+DEFINE_MATRIX_PRODUCT(one_16, 16, ONE, sums_16_0, sums_16_0)
+DEFINE_MATRIX_PRODUCT(one_32, 32, ONE, sums_32_0, sums_32_0)
+DEFINE_MATRIX_PRODUCT(pair_8, 8, PAIR, sums_8_0, sums_8_0)
+DEFINE_MATRIX_PRODUCT(pair_16, 16, PAIR, sums_16_0, sums_16_0)
+DEFINE_MATRIX_PRODUCT(pair_32, 32, PAIR, sums_32_0, sums_32_0)
+#else
 DEFINE_PRODUCT(one_4, 4, ONE, sums_4_0, sums_4_0)
 DEFINE_PRODUCT(one_8, 8, ONE, sums_8_0, sums_8_0)
-DEFINE_PRODUCT(pair_1, 1, PAIR, sums_1_0, sums_1_0)
 DEFINE_PRODUCT(pair_4, 4, PAIR, sums_4_0, sums_4_0)
 DEFINE_PRODUCT(pair_8, 8, PAIR, sums_8_0, sums_8_0)
+#endif
 #endif

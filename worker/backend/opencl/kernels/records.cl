@@ -26,11 +26,10 @@ void put_record(float16 v, __global float* panel) {
   const int16 high = (code + 64) >> 7;
   const int8 a = code.lo + code.hi;
   const int4 b = a.lo + a.hi;
-  __global uint* to = (__global uint*)panel;
-  vstore4(as_uint4(convert_char16(high)), 0, to);
-  vstore4(as_uint4(convert_char16(code - (high << 7))), 1, to);
-  panel[8] = one;
-  panel[9] = (float)(b.x + b.y + b.z + b.w) * one;
+  __global uint4* to = (__global uint4*)panel;
+  to[0] = as_uint4(convert_char16(high));
+  to[1] = as_uint4(convert_char16(code - (high << 7)));
+  ((__global float2*)panel)[4] = (float2)(one, (float)(b.x + b.y + b.z + b.w) * one);
 }
 void put_panel(float16 v, int p, __global float* row) {
   put_record(v, row + p * 16);
@@ -38,8 +37,8 @@ void put_panel(float16 v, int p, __global float* row) {
 // Values 8 at, ... of a row, and value i.
 float8 eight_of(__global const float* row, int at) {
   __global const float* panel = row + at / 2 * 16;
-  const uint2 high = vload2(at % 2, (__global const uint*)panel);
-  const uint2 low = vload2(2 + at % 2, (__global const uint*)panel);
+  const uint2 high = ((__global const uint2*)panel)[at % 2];
+  const uint2 low = ((__global const uint2*)panel)[2 + at % 2];
   const int8 code = convert_int8(as_char8(high)) * 128 + convert_int8(as_char8(low));
   return convert_float8(code) * panel[8];
 }
@@ -50,10 +49,15 @@ float value_of(__global const float* row, int i) {
 }
 #else
 void put_panel(float16 v, int p, __global float* row) {
-  vstore16(v, p, row);
+  __global float4* to = (__global float4*)(row + p * 16);
+  to[0] = v.lo.lo;
+  to[1] = v.lo.hi;
+  to[2] = v.hi.lo;
+  to[3] = v.hi.hi;
 }
 float8 eight_of(__global const float* row, int at) {
-  return vload8(at, row);
+  __global const float4* v = (__global const float4*)row + at * 2;
+  return (float8)(v[0], v[1]);
 }
 float value_of(__global const float* row, int i) {
   return row[i];

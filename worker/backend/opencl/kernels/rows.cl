@@ -76,7 +76,7 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void records(
   const long row = get_group_id(0);
   const int16 lanes = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (int p = get_local_id(0); p * 16 < n; p += NORM_ITEMS) {
-    const float16 v = vload16(p, x + row * stride);
+    const float16 v = panel_at(x + row * stride + p * 16);
     put_panel(select((float16)(0.0f), v, lanes < (int16)(n - p * 16)), p, out + row * stride);
   }
 }

@@ -4,7 +4,7 @@
 void spread_row(__global const float* x, __global const float* w, int n, __global float* out,
                 __global float* squares, int item) {
   for (int p = item; p * LANES < n; p += NORM_ITEMS) {
-    const float16 v = vload16(p, x);
+    const float16 v = panel_at(x + p * 16);
     put_panel(v * vload16(p, w), p, out);
     squares[p] = sum_16(v * v);
   }

@@ -16,7 +16,7 @@ __kernel __attribute__((reqd_work_group_size(16, 4, 1))) void f(__global int* x)
 #else  // a (two words), b and c (four) of each item of two tiles; c
 __kernel __attribute__((reqd_work_group_size(16, 4, 1))) void f(__global int* x) {
 #if MATRIX == 1
-  __local uint all[2 * 96];
+  __local uint all[2 * MATRIX_WORDS];
 #else
   __local uint all[2];
 #endif
@@ -24,7 +24,7 @@ __kernel __attribute__((reqd_work_group_size(16, 4, 1))) void f(__global int* x)
   int c[4];
   for (int j = 0; j < 4; ++j) c[j] = x[192 + item * 4 + j];
   add_matrix(as_uint(x[item]), as_uint(x[64 + item]), as_uint(x[128 + item]), c, item % 32,
-             all + (MATRIX == 1 ? item / 32 * 96 : 0));
+             all + (MATRIX == 1 ? item / MATRIX_ITEMS * MATRIX_WORDS : 0));
   for (int j = 0; j < 4; ++j) x[192 + item * 4 + j] = c[j];
 }
 #endif

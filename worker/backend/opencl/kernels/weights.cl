@@ -100,7 +100,7 @@ void OF(unit_weights)(__global const uchar* block, int span, int u, int lane, F 
 #if !RECORDS || !HAS_D  // else bytes.cl has them
 // What slice `slice` of k adds to the products of ROWS rows with a panel: one chain of fma a row over
 // rising k. Behind the last row it is taken again. ITEM_LANES results for each row.
-#define DEFINE_SUMS(NAME, ROWS)                                                                    \
+#define DEFINE_SUMS(NAME, ROWS, SPANS)                                                             \
   void NAME(__global const uchar* at, int spans, int slice, int lane, __global const float* x,     \
             int x_stride, int row0, int rows, int x_share, F* acc) {                               \
     __global const float* xs[ROWS];                                                                \
@@ -108,29 +108,34 @@ void OF(unit_weights)(__global const uchar* block, int span, int u, int lane, F 
       xs[r] = x + (long)(min(row0 + r, rows - 1) / x_share) * x_stride;                            \
       acc[r] = (F)(0.0f);                                                                          \
     }                                                                                              \
-    for (int s = slice; s < spans; s += SLICES) {                                                  \
-      __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;                   \
-      const int span = s % BLOCK_SPANS;                                                            \
-      F a = (F)(0.0f), b = (F)(0.0f);                                                              \
-      for (int u = 0; u < 4; ++u) {                                                                \
-        if (u % GROUP_UNITS == 0) OF(affine_of)(block, (span * 32 + u * 8) / GROUP, lane, &a, &b); \
-        F w[8];                                                                                    \
-        OF(unit_weights)(block, span, u, lane, a, b, w);                                           \
-        for (int r = 0; r < ROWS; ++r) {                                                           \
-          const float8 v = eight_of(xs[r], s * 4 + u);                                              \
-          acc[r] = fma(w[0], (F)(v.s0), acc[r]);                                                   \
-          acc[r] = fma(w[1], (F)(v.s1), acc[r]);                                                   \
-          acc[r] = fma(w[2], (F)(v.s2), acc[r]);                                                   \
-          acc[r] = fma(w[3], (F)(v.s3), acc[r]);                                                   \
-          acc[r] = fma(w[4], (F)(v.s4), acc[r]);                                                   \
-          acc[r] = fma(w[5], (F)(v.s5), acc[r]);                                                   \
-          acc[r] = fma(w[6], (F)(v.s6), acc[r]);                                                   \
-          acc[r] = fma(w[7], (F)(v.s7), acc[r]);                                                   \
+    for (int s0 = slice; s0 < spans; s0 += PASSES(SPANS) * SLICES) {                               \
+      EACH_PASS(j, SPANS) {                                                                        \
+        const int s = min(s0 + j * SLICES, spans - 1), counts = s0 + j * SLICES < spans;           \
+        __global const uchar* block = at + (ulong)(s / BLOCK_SPANS) * BLOCK_BYTES;                 \
+        const int span = s % BLOCK_SPANS;                                                          \
+        F a = (F)(0.0f), b = (F)(0.0f);                                                            \
+        for (int u = 0; u < 4; ++u) {                                                              \
+          if (u % GROUP_UNITS == 0) OF(affine_of)(block, (span * 32 + u * 8) / GROUP, lane, &a, &b);\
+          F w[8];                                                                                  \
+          OF(unit_weights)(block, span, u, lane, a, b, w);                                         \
+          for (int r = 0; r < ROWS; ++r) {                                                         \
+            const float8 v = eight_of(xs[r], s * 4 + u);                                           \
+            F sum = acc[r];                                                                        \
+            sum = fma(w[0], (F)(v.s0), sum);                                                       \
+            sum = fma(w[1], (F)(v.s1), sum);                                                       \
+            sum = fma(w[2], (F)(v.s2), sum);                                                       \
+            sum = fma(w[3], (F)(v.s3), sum);                                                       \
+            sum = fma(w[4], (F)(v.s4), sum);                                                       \
+            sum = fma(w[5], (F)(v.s5), sum);                                                       \
+            sum = fma(w[6], (F)(v.s6), sum);                                                       \
+            sum = fma(w[7], (F)(v.s7), sum);                                                       \
+            acc[r] = counts ? sum : acc[r];                                                        \
+          }                                                                                        \
         }                                                                                          \
       }                                                                                            \
     }                                                                                              \
   }
-DEFINE_SUMS(OF(sums_1), 1)
-DEFINE_SUMS(OF(sums_4), 4)
-DEFINE_SUMS(OF(sums_8), 8)
+DEFINE_SUMS(OF(sums_1), 1, 2)
+DEFINE_SUMS(OF(sums_4), 4, 1)
+DEFINE_SUMS(OF(sums_8), 8, 1)
 #endif
