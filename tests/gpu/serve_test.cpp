@@ -174,6 +174,24 @@ TEST(GpuServe, ASmallDeviceIsRefusedWithNumbers) {
   EXPECT_NE(refused.err.find("1000000 are free"), std::string::npos) << refused.err;
 }
 
+TEST(GpuServe, ALayerOfTheLoaderTimesKernels) {
+  HF_NEEDS_DEVICE();
+  const process::TempDir dir;
+  const std::string table = dir.path() + "/times";
+  setenv("OPENCL_LAYERS", HOLDFAST_BUILD_DIR "/libhf_device_times.so", 1);
+  setenv("HOLDFAST_DEVICE_TIMES", table.c_str(), 1);
+  const process::Ended ended =
+      process::run_program({"holdfast", "bench", process::demo_model(), "--device", gpu::device(),
+                            "-p", "0", "-n", "4"});
+  unsetenv("OPENCL_LAYERS");
+  unsetenv("HOLDFAST_DEVICE_TIMES");
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const std::string times = process::read_file(table);
+  for (const char* what : {"all ms", "attention.", "pair_1.", "best."}) {
+    EXPECT_NE(times.find(what), std::string::npos) << what << "\n" << times;
+  }
+}
+
 TEST(GpuServe, DoctorNamesTheDevice) {
   HF_NEEDS_DEVICE();
   const process::TempDir dir;

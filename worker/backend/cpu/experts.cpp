@@ -10,7 +10,7 @@
 namespace holdfast::cpu {
 namespace {
 
-/// As piece_panels, over the panels of several experts.
+/// As even_piece, over the panels of several experts.
 std::int64_t expert_pieces(std::int64_t panels, std::int64_t groups, int threads) {
   std::int64_t per = kTilePanels;
   while (per > 2 && panels / per * groups < 6 * threads) per /= 2;
@@ -271,7 +271,7 @@ void CpuExecutor::expert_down(const PackedOp& op, int worker) {
   const std::int64_t panels = op.matrix[0].group_panels;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   const Operand all = slot_operand(op, e_, e_stride_, worker);
-  for_tiles(panels, piece_panels(panels, pool_.size()), op, worker,
+  for_tiles(panels, even_piece(panels, pool_.size()), op, worker,
             [&](std::int64_t p0, std::int64_t p1) {
               if (op.to_h) clear_h(p0, p1);
               for (std::int32_t g = 0; g < routing_.groups; ++g) {

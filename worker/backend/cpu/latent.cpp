@@ -37,7 +37,7 @@ void CpuExecutor::products_into(const PackedOp& op, const Operand& x,
                                 std::initializer_list<FloatRows> to, int worker) {
   std::int64_t panels = 0;
   for (const PackedMatrix& m : op.matrix) panels += m.panels;
-  const std::int64_t per = piece_panels(panels, pool_.size());
+  const std::int64_t per = even_piece(panels, pool_.size());
   MatmulArgs args = product(op.matrix[0], x, worker);
   for_tiles(panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     std::int64_t before = 0;  // panels of the matrices before

@@ -9,7 +9,7 @@ namespace holdfast::cpu {
 
 /// Panels in a piece of work: as many as unpack at once, fewer where the threads would end
 /// unevenly.
-inline std::int64_t piece_panels(std::int64_t panels, int threads) {
+inline std::int64_t even_piece(std::int64_t panels, int threads) {
   std::int64_t per = kTilePanels;
   while (per > 2 && panels / per < 6 * threads) per /= 2;
   return per;
@@ -36,7 +36,7 @@ inline std::int64_t CpuExecutor::panels_at_once(const PackedMatrix& w, const Ope
   const std::int64_t most = (x.rows > x.writing ? reading_ : kernels_).piece_panels;
   const bool near = groups.count == 1 && groups.rows * x.q_stride <= kNearBytes;
   if (most <= kTilePanels || x.q == nullptr || near) {
-    return piece_panels(w.panels, groups.threads);
+    return even_piece(w.panels, groups.threads);
   }
   const std::int64_t rounds = (w.panels + most * groups.threads - 1) / (most * groups.threads);
   const std::int64_t pieces = rounds * groups.threads;

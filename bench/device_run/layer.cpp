@@ -1,0 +1,150 @@
+// A layer of OpenCL's loader (OPENCL_LAYERS names it) that times every launch on the device's own
+// clock and writes a table when the program ends, to the file that HOLDFAST_DEVICE_TIMES names or
+// to the standard error: all time of a kernel at a grid, launches, time of one, and how long the
+// device had waited before it. bench/device runs a program with it.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl_layer.h>
+
+namespace {
+
+constexpr cl_ulong kLongestWaitNs = 1'000'000;  // beyond it the device had nothing to do
+
+struct Launch {
+  cl_event event;
+  std::string what;
+};
+
+struct Times {
+  cl_ulong launches = 0, ns = 0, waited_ns = 0;
+};
+
+cl_icd_dispatch g_layer;
+const cl_icd_dispatch* g_below = nullptr;
+std::mutex g_mutex;  // guards all that follows
+std::vector<Launch> g_running;
+std::map<cl_kernel, std::string> g_names;
+std::map<std::string, Times> g_times;
+cl_ulong g_last_end = 0;
+
+/// "tile.2": kernels of the same name are of unlike programs.
+const std::string& name_of(cl_kernel kernel) {
+  std::string& name = g_names[kernel];
+  if (!name.empty()) return name;
+  char text[128] = {};
+  g_below->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof text - 1, text, nullptr);
+  name = std::string(text) + "." + std::to_string(g_names.size());
+  return name;
+}
+
+cl_ulong clock_of(cl_event event, cl_profiling_info what) {
+  cl_ulong ns = 0;
+  g_below->clGetEventProfilingInfo(event, what, sizeof ns, &ns, nullptr);
+  return ns;
+}
+
+/// Those launches have ended.
+void count() {
+  for (const Launch& launch : g_running) {
+    const cl_ulong begin = clock_of(launch.event, CL_PROFILING_COMMAND_START);
+    const cl_ulong end = clock_of(launch.event, CL_PROFILING_COMMAND_END);
+    g_below->clReleaseEvent(launch.event);
+    if (begin == 0 || end < begin) continue;  // it failed
+    Times& times = g_times[launch.what];
+    ++times.launches;
+    times.ns += end - begin;
+    const cl_ulong waited = g_last_end != 0 && begin > g_last_end ? begin - g_last_end : 0;
+    times.waited_ns += waited < kLongestWaitNs ? waited : 0;
+    g_last_end = end;
+  }
+  g_running.clear();
+}
+
+void report() {
+  const std::lock_guard lock(g_mutex);
+  count();
+  if (g_times.empty()) return;
+  const char* path = std::getenv("HOLDFAST_DEVICE_TIMES");
+  std::FILE* file = path != nullptr ? std::fopen(path, "w") : stderr;
+  if (file == nullptr) return;
+  using Row = std::pair<std::string, Times>;
+  std::vector<Row> rows(g_times.begin(), g_times.end());
+  std::sort(rows.begin(), rows.end(),
+            [](const Row& a, const Row& b) { return a.second.ns > b.second.ns; });
+  std::fprintf(file, "%12s %9s %10s %10s  kernel and groups\n", "all ms", "launches", "one us",
+               "waited us");
+  for (const auto& [what, times] : rows) {
+    const auto n = static_cast<double>(times.launches);
+    std::fprintf(file, "%12.3f %9.0f %10.2f %10.2f  %s\n", static_cast<double>(times.ns) / 1e6, n,
+                 static_cast<double>(times.ns) / 1e3 / n,
+                 static_cast<double>(times.waited_ns) / 1e3 / n, what.c_str());
+  }
+  if (file != stderr) std::fclose(file);
+}
+
+cl_command_queue CL_API_CALL make_queue(cl_context context, cl_device_id device,
+                                        cl_command_queue_properties properties, cl_int* status) {
+  return g_below->clCreateCommandQueue(context, device, properties | CL_QUEUE_PROFILING_ENABLE,
+                                       status);
+}
+
+cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                          const size_t* offset, const size_t* all, const size_t* group, cl_uint n,
+                          const cl_event* events, cl_event* event) {
+  cl_event mine = nullptr;
+  const cl_int status = g_below->clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, all,
+                                                        group, n, events, &mine);
+  if (status != CL_SUCCESS) return status;
+  const std::lock_guard lock(g_mutex);
+  std::string what = name_of(kernel) + " ";
+  for (cl_uint d = 0; d < dimensions; ++d) {
+    what += (d > 0 ? "x" : "") + std::to_string(group != nullptr ? all[d] / group[d] : all[d]);
+  }
+  if (event != nullptr) {
+    g_below->clRetainEvent(mine);
+    *event = mine;
+  }
+  g_running.push_back({mine, std::move(what)});
+  return CL_SUCCESS;
+}
+
+cl_int CL_API_CALL finish(cl_command_queue queue) {
+  const cl_int status = g_below->clFinish(queue);
+  const std::lock_guard lock(g_mutex);
+  count();
+  return status;
+}
+
+}  // namespace
+
+extern "C" cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t bytes, void* value,
+                                             size_t* needed) {
+  const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+  if (what != CL_LAYER_API_VERSION) return CL_INVALID_VALUE;
+  if (value != nullptr && bytes >= sizeof version) std::memcpy(value, &version, sizeof version);
+  if (needed != nullptr) *needed = sizeof version;
+  return CL_SUCCESS;
+}
+
+extern "C" cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispatch* below,
+                                          cl_uint* made, const cl_icd_dispatch** layer) {
+  if (entries < sizeof g_layer / sizeof(void*)) return CL_INVALID_VALUE;
+  g_below = below;
+  std::memcpy(&g_layer, below, sizeof g_layer);
+  g_layer.clCreateCommandQueue = &make_queue;
+  g_layer.clEnqueueNDRangeKernel = &launch;
+  g_layer.clFinish = &finish;
+  *layer = &g_layer;
+  *made = sizeof g_layer / sizeof(void*);
+  std::atexit(&report);
+  return CL_SUCCESS;
+}
