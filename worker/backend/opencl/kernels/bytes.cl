@@ -47,13 +47,13 @@ float OF(add_half)(float acc, int s, float one, float sum, float a, float b) {
 }
 
 #define DEFINE_BYTE_SUMS(NAME, ROWS, SPANS)                                                        \
-  void NAME(__global const uchar* at, int spans, int slice, int lane, __global const float* x,    \
-            int x_stride, int row0, int rows, int x_share, F* acc) {                              \
-    __global const float* xs[ROWS];                                                               \
-    for (int r = 0; r < ROWS; ++r) {                                                              \
-      xs[r] = x + (long)(min(row0 + r, rows - 1) / x_share) * x_stride;                           \
-      acc[r] = 0.0f;                                                                              \
-    }                                                                                             \
+  void NAME(__global const uchar* at, int spans, int slice, int lane, __global const float* x,     \
+            int x_stride, int row0, int rows, int x_share, F* acc) {                               \
+    __global const float* xs[ROWS];                                                                \
+    for (int r = 0; r < ROWS; ++r) {                                                               \
+      xs[r] = x + (long)(min(row0 + r, rows - 1) / x_share) * x_stride;                            \
+      acc[r] = 0.0f;                                                                               \
+    }                                                                                              \
     for (int s0 = slice; s0 < spans; s0 += PASSES(SPANS) * SLICES) {                               \
       EACH_PASS(j, SPANS) {                                                                        \
         const int s = min(s0 + j * SLICES, spans - 1), counts = s0 + j * SLICES < spans;           \
@@ -142,7 +142,7 @@ void OF(matrix_words)(__global const uchar* block, int half_at, int item, uint* 
           }                                                                                        \
         }                                                                                          \
       }                                                                                            \
-    }\
+    }                                                                                              \
     UNROLL_DOTS                                                                                    \
     for (int i = 0; i < ROWS / 2; ++i) {                                                           \
       const int row = i / 4 * 8 + item % 4 * 2 + i % 2;                                            \
