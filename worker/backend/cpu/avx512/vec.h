@@ -211,7 +211,13 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
 }
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 #define HF_DOTS_BY_WORDS 0
-inline constexpr int kDotPanels = 4;
+/// Panels that so many rows read side by side, where memory is not read in one run: more are on
+/// their way at once (two panels on a Granite Rapids: 4 rows 1.12 times as fast, 6 rows 1.10, 8
+/// rows 1.06).
+template <class Block, int rows>
+inline constexpr int kDotPanels = rows <= 2                          ? 4
+                                  : rows <= (Block::kHasLow ? 4 : 8) ? 2
+                                                                     : 1;
 template <int bits>
 inline constexpr int kDotFewRows = 16;  // most that weights in registers are multiplied with
 /// Of so many rows those whose sums are in registers at once, beside codes and floats of all.

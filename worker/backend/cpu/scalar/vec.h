@@ -205,14 +205,15 @@ HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
 // in whatever form the family adds up fastest, for at most kDotRun steps.
 inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
 #define HF_DOTS_BY_WORDS 0  // 1: for many rows of which kDotByWords says so, dots_words.inc
-inline constexpr int kDotPanels = 1;
+template <class Block, int rows>
+inline constexpr int kDotPanels = 1;  // read side by side
 template <int bits>
-inline constexpr int kDotFewRows = 2;   // most that weights in registers are multiplied with
+inline constexpr int kDotFewRows = 2;  // most that weights in registers are multiplied with
 template <class Block, int rows>
 inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
 inline constexpr int kDotRows = 2;
 inline constexpr int kDotWide = 1;
-inline constexpr int kDotChainsFew = 0;  // most sums of a tile whose planes go side by side
+inline constexpr int kDotChainsFew = 0;    // most sums of a tile whose planes go side by side
 inline constexpr int kCoarseTogether = 1;  // blocks that are given 8 bits side by side
 inline constexpr int kChainsAlone = 1;
 template <int bits>
