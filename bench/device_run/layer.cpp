@@ -6,14 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl_layer.h>
+#include "bench/device_run/layer_entry.h"
 
 namespace {
 
@@ -28,8 +26,6 @@ struct Times {
   cl_ulong launches = 0, ns = 0, waited_ns = 0;
 };
 
-cl_icd_dispatch g_layer;
-const cl_icd_dispatch* g_below = nullptr;
 std::mutex g_mutex;  // guards all that follows
 std::vector<Launch> g_running;
 std::map<cl_kernel, std::string> g_names;
@@ -124,27 +120,11 @@ cl_int CL_API_CALL finish(cl_command_queue queue) {
   return status;
 }
 
-}  // namespace
-
-extern "C" cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t bytes, void* value,
-                                             size_t* needed) {
-  const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-  if (what != CL_LAYER_API_VERSION) return CL_INVALID_VALUE;
-  if (value != nullptr && bytes >= sizeof version) std::memcpy(value, &version, sizeof version);
-  if (needed != nullptr) *needed = sizeof version;
-  return CL_SUCCESS;
-}
-
-extern "C" cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispatch* below,
-                                          cl_uint* made, const cl_icd_dispatch** layer) {
-  if (entries < sizeof g_layer / sizeof(void*)) return CL_INVALID_VALUE;
-  g_below = below;
-  std::memcpy(&g_layer, below, sizeof g_layer);
-  g_layer.clCreateCommandQueue = &make_queue;
-  g_layer.clEnqueueNDRangeKernel = &launch;
-  g_layer.clFinish = &finish;
-  *layer = &g_layer;
-  *made = sizeof g_layer / sizeof(void*);
+void take_over(cl_icd_dispatch& layer) {
+  layer.clCreateCommandQueue = &make_queue;
+  layer.clEnqueueNDRangeKernel = &launch;
+  layer.clFinish = &finish;
   std::atexit(&report);
-  return CL_SUCCESS;
 }
+
+}  // namespace

@@ -82,7 +82,7 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
   const DeviceMatrix& m = p.matrix;
   if (into.next_norm_at >= 0) spread_for_ = into.next_norm_at;
   const cpu::Format beside = second.beside ? second.matrix->format : m.format;
-  const std::vector<int>& rows = rows_shared(ways_, m.format, beside);
+  const std::span<const int> rows = rows_shared(ways_, m.format, beside);
   std::size_t shared = 0;
   while (!from.slots && shared + 1 < rows.size() && rows[shared] < from.rows) ++shared;
   const KernelHandle& kernel = kernel_of(m, second, shared);

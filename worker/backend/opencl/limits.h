@@ -1,7 +1,9 @@
 #pragma once
 // Sizes that host and kernels agree on; the kernels get them as macros (programs.cpp).
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace holdfast::opencl {
 
@@ -12,7 +14,7 @@ inline constexpr int kNormItems = 128;  // items that sum one row
 inline constexpr int kRowsShared[] = {1, 4, 8};
 /// The same where matrix units multiply more than one row.
 inline constexpr int kRowsOfMatrix[] = {1, 8, 16, 32};
-inline constexpr int kRowsKernels = 4;   // the longer list's
+inline constexpr std::size_t kRowsKernels = std::size(kRowsOfMatrix);  // the longer list's
 inline constexpr int kMatrixItems = 32;  // of a group that have a slice there (kernels/dots.cl)
 /// Of a tile (kernels/tile.cl), which takes the place of those from kTileRowsLeast rows on where
 /// items have one lane (where they add vectors it is not faster) and the device has the room.

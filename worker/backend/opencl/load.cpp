@@ -185,7 +185,7 @@ Result<void> Loader::make_product_kernels(cpu::Format format) {
   if (k.embed.get() != nullptr) return {};
   std::vector<WantedKernel> wanted = {{"embed", &k.embed}};
   if (to_.ways_.tiles) wanted.push_back({"tile", &k.tile});
-  const std::vector<int>& shared = rows_shared(to_.ways_, format, format);
+  const std::span<const int> shared = rows_shared(to_.ways_, format, format);
   for (std::size_t i = 0; i < shared.size(); ++i) {
     wanted.push_back({"one_" + std::to_string(shared[i]), &k.one[i]});
     wanted.push_back({"pair_" + std::to_string(shared[i]), &k.pair[i]});
@@ -199,7 +199,7 @@ Result<void> Loader::make_beside_kernels(cpu::Format first, cpu::Format second) 
   const auto [at, fresh] = to_.kernels_.beside.try_emplace({first, second});
   if (!fresh) return {};
   std::vector<WantedKernel> wanted;
-  const std::vector<int>& shared = rows_shared(to_.ways_, first, second);
+  const std::span<const int> shared = rows_shared(to_.ways_, first, second);
   for (std::size_t i = 0; i < shared.size(); ++i) {
     wanted.push_back({"beside_" + std::to_string(shared[i]), &at->second[i]});
   }

@@ -103,10 +103,9 @@ bool by_matrix(const KernelWays& ways, cpu::Format first, cpu::Format second) {
          cpu::layout_of(second).has_d;
 }
 
-const std::vector<int>& rows_shared(const KernelWays& ways, cpu::Format first, cpu::Format second) {
-  static const std::vector<int> each(std::begin(kRowsShared), std::end(kRowsShared));
-  static const std::vector<int> matrix(std::begin(kRowsOfMatrix), std::end(kRowsOfMatrix));
-  return by_matrix(ways, first, second) ? matrix : each;
+std::span<const int> rows_shared(const KernelWays& ways, cpu::Format first, cpu::Format second) {
+  if (by_matrix(ways, first, second)) return kRowsOfMatrix;
+  return kRowsShared;
 }
 
 std::string product_source(cpu::Format format, const KernelWays& ways) {

@@ -1,8 +1,8 @@
 #pragma once
 // Programs as text: kernels (kernels/*.cl, compiled in) behind the macros that make them special.
 
+#include <span>
 #include <string>
-#include <vector>
 
 #include "shared/plan/plan.h"
 #include "worker/backend/cpu/kernels.h"
@@ -23,7 +23,7 @@ struct KernelWays {
 
 /// Batch rows that may share a read of weights of these formats, rising from one; there are kernels
 /// for each. The second format is that of a matrix beside the first one's.
-const std::vector<int>& rows_shared(const KernelWays& ways, cpu::Format first, cpu::Format second);
+std::span<const int> rows_shared(const KernelWays& ways, cpu::Format first, cpu::Format second);
 /// Whether those of more than one row are multiplied by matrix units: 32 items have a slice.
 bool by_matrix(const KernelWays& ways, cpu::Format first, cpu::Format second);
 
