@@ -210,7 +210,8 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
 }
 template <class Block, int rows>
 inline constexpr int kDotPanels = rows <= 2 ? 2 : 1;  // read side by side
-template <class Block, int rows>
+inline constexpr bool kFewRegisters = true;
+template <class Block, int panels, int rows>
 inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
 inline constexpr int kDotRows = 5;
 inline constexpr int kDotWide = 1;

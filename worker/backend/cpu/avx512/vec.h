@@ -212,17 +212,18 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 #define HF_DOTS_BY_WORDS 0
 /// Panels that so many rows read side by side, where memory is not read in one run: more are on
-/// their way at once (two panels on a Granite Rapids: 4 rows 1.12 times as fast, 6 rows 1.10, 8
-/// rows 1.06).
+/// their way at once, and from three rows on they share what is read of a row.
 template <class Block, int rows>
-inline constexpr int kDotPanels = rows <= 2                          ? 4
-                                  : rows <= (Block::kHasLow ? 4 : 8) ? 2
-                                                                     : 1;
+inline constexpr int kDotPanels = rows <= 2 ? 4 : 2;
+inline constexpr bool kFewRegisters = false;
 template <int bits>
 inline constexpr int kDotFewRows = 16;  // most that weights in registers are multiplied with
-/// Of so many rows those whose sums are in registers at once, beside codes and floats of all.
-template <class Block, int rows>
-inline constexpr int kDotTogether = Block::kHasLow ? (rows > 8 ? 3 : 4) : (rows > 8 ? 6 : 8);
+/// Of so many rows those whose sums for so many panels are in registers at once, beside codes and
+/// floats of all.
+template <class Block, int panels, int rows>
+inline constexpr int kDotTogether = Block::kHasLow ? (rows <= 8 ? 5 - panels : 4 - panels)
+                                    : panels > 1   ? 6
+                                                   : (rows <= 8 ? 8 : 6);
 inline constexpr int kDotRows = 6;
 inline constexpr int kDotWide = 2;
 inline constexpr int kDotChainsFew = 8;
@@ -248,6 +249,31 @@ template <int bits>
 HF_INLINE I dot_step(I part, I codes, I x) {
   return _mm512_dpbusd_epi32(part, codes, x);
 }
+#define HF_OWN_ROW_FOUR 1
+/// As dots.inc has it, but that with one panel each product reads them as it goes: in registers
+/// g++ would keep those of all rows for the next panel, on the stack.
+template <int panels>
+class RowFour {
+ public:
+  explicit HF_INLINE_METHOD RowFour(const std::int8_t* p) : p_(p) {
+    if constexpr (panels > 1) four_ = four_bytes(p);
+  }
+  template <int bits>
+  HF_INLINE_METHOD I step(I part, I codes) const {
+    if constexpr (panels > 1) return dot_step<bits>(part, codes, four_);
+    struct Four {
+      std::int8_t bytes[4];
+    };
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0"
+            : "+v"(part)
+            : "v"(codes), "m"(*reinterpret_cast<const Four*>(p_)));
+    return part;
+  }
+
+ private:
+  const std::int8_t* p_;
+  I four_;
+};
 HF_INLINE I dot_end(I, I part) {
   return part;
 }

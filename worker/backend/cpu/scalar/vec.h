@@ -206,10 +206,11 @@ HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
 inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
 #define HF_DOTS_BY_WORDS 0  // 1: for many rows of which kDotByWords says so, dots_words.inc
 template <class Block, int rows>
-inline constexpr int kDotPanels = 1;  // read side by side
+inline constexpr int kDotPanels = 1;          // read side by side
+inline constexpr bool kFewRegisters = false;  // for what two panels share of one or two rows
 template <int bits>
 inline constexpr int kDotFewRows = 2;  // most that weights in registers are multiplied with
-template <class Block, int rows>
+template <class Block, int panels, int rows>
 inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
 inline constexpr int kDotRows = 2;
 inline constexpr int kDotWide = 1;
