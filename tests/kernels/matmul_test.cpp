@@ -21,6 +21,8 @@ std::vector<const Kernels*> all_kernels() {
   for (const std::string& name : runnable_families()) {
     const Kernels* kernels = select_family(name).value();
     if (kernels->reading == nullptr) out.push_back(kernels);  // else it is made of two others
+    const Kernels& tiles = avx512_tiles_kernels();
+    if (kernels->matmul == tiles.matmul) out.push_back(&tiles);  // of which one is in no list
   }
   for (const char* name : {"amx-emulated", "avx512bf16-emulated"}) {
     const auto emulated = select_family(name);

@@ -63,7 +63,8 @@ bool may_use_tiles() {
 
 /// A product through `kernels`: bits of made-up numbers for formats with and without scales,
 /// batches of either kind.
-std::vector<float> trial_product(const Kernels& kernels, Format format, std::int64_t rows) {
+std::vector<float> trial_product(const Kernels& kernels, Format format, std::int64_t rows,
+                                 bool coarse) {
   PackedMatrix m = packed_geometry(format, 48, 256, 48);
   std::vector<std::uint8_t> weights(m.bytes() + 64), scratch(kUnpackFloats * sizeof(float) + 64);
   const auto aligned = [](std::vector<std::uint8_t>& v) {
@@ -84,22 +85,26 @@ std::vector<float> trial_product(const Kernels& kernels, Format format, std::int
       y(static_cast<std::size_t>(rows) * 48);
   for (float& v : x) v = static_cast<float>(static_cast<int>(next() & 0xffff) - 0x8000) * 0x1p-14f;
   std::vector<std::uint8_t> q(static_cast<std::size_t>(rows) * 8 * sizeof(ActivationBlock));
-  const RowForm& form = *kernels.row_form(format, false);
-  const std::int64_t stride = 8 * form.block_bytes;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    form.make(x.data() + i * 256, 256, q.data() + i * stride);
+  const RowForm* form = kernels.row_form(format, coarse);
+  const std::int64_t stride = 8 * (form != nullptr ? form->block_bytes : 0);
+  for (std::int64_t i = 0; form != nullptr && i < rows; ++i) {
+    form->make(x.data() + i * 256, 256, q.data() + i * stride);
   }
-  kernels.matmul({&m, 0, 3, x.data(), 256, q.data(), stride, rows, y.data(), 48,
-                  reinterpret_cast<float*>(aligned(scratch))});
+  MatmulArgs args = {&m, 0, 3, x.data(), 256, q.data(), stride, rows, y.data(), 48,
+                     reinterpret_cast<float*>(aligned(scratch))};
+  args.coarse = coarse;
+  kernels.matmul(args);
   return y;
 }
 
 bool same_products(const Kernels& some, const Kernels& others) {
-  for (const Format format : {Format::kQ4_K, Format::kQ8_0, Format::kBF16}) {
+  for (const Format format : {Format::kQ4_K, Format::kQ6_K, Format::kQ8_0, Format::kBF16}) {
     for (const std::int64_t rows : {1, 5, 16, 17, 39}) {
-      const auto a = trial_product(some, format, rows);
-      const auto b = trial_product(others, format, rows);
-      if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return false;
+      for (const bool coarse : {false, true}) {
+        const auto a = trial_product(some, format, rows, coarse);
+        const auto b = trial_product(others, format, rows, coarse);
+        if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return false;
+      }
     }
   }
   return true;
@@ -128,10 +133,18 @@ bool pairs_are_faster() {
 // Of one stream (docs/kernels.md).
 constexpr std::int64_t kReadForTiles = 12, kReadForPairs = 16;
 
-/// avx512, with other kernels for the segments that read.
-Kernels avx512_and(const Kernels& reading, const char* name, const char* numerics,
-                   std::int64_t read_for_written) {
-  Kernels k = avx512_kernels();
+/// avx512 as the processor of `amx` has it fastest, with the same bits.
+const Kernels& avx512_beside_amx() {
+  constexpr int kAmxInt8 = 25;
+  static const bool tiles = (cpuid(7).edx >> kAmxInt8 & 1) != 0 &&
+                            same_products(avx512_tiles_kernels(), avx512_kernels());
+  return tiles ? avx512_tiles_kernels() : avx512_kernels();
+}
+
+/// `writing`, which has the bits of avx512, with other kernels for the segments that read.
+Kernels both_kinds(const Kernels& writing, const Kernels& reading, const char* name,
+                   const char* numerics, std::int64_t read_for_written) {
+  Kernels k = writing;
   k.name = name;
   k.numerics = numerics;
   k.reading = &reading;
@@ -140,22 +153,22 @@ Kernels avx512_and(const Kernels& reading, const char* name, const char* numeric
 }
 const Kernels& avx512_amx_kernels() {
   static const Kernels kernels =
-      avx512_and(amx_kernels(), "avx512+amx", "int15+bf16", kReadForTiles);
+      both_kinds(avx512_beside_amx(), amx_kernels(), "avx512+amx", "int15+bf16", kReadForTiles);
   return kernels;
 }
 const Kernels& avx512_amx_emulated_kernels() {
-  static const Kernels kernels =
-      avx512_and(amx_emulated_kernels(), kBothEmulated, "int15+bf16", kReadForTiles);
+  static const Kernels kernels = both_kinds(avx512_kernels(), amx_emulated_kernels(), kBothEmulated,
+                                            "int15+bf16", kReadForTiles);
   return kernels;
 }
 const Kernels& avx512_pairs_kernels() {
-  static const Kernels kernels =
-      avx512_and(avx512bf16_kernels(), "avx512+avx512bf16", "int15+pairs", kReadForPairs);
+  static const Kernels kernels = both_kinds(avx512_kernels(), avx512bf16_kernels(),
+                                            "avx512+avx512bf16", "int15+pairs", kReadForPairs);
   return kernels;
 }
 const Kernels& avx512_pairs_emulated_kernels() {
-  static const Kernels kernels =
-      avx512_and(avx512bf16_emulated_kernels(), kBothPairsEmulated, "int15+pairs", kReadForPairs);
+  static const Kernels kernels = both_kinds(avx512_kernels(), avx512bf16_emulated_kernels(),
+                                            kBothPairsEmulated, "int15+pairs", kReadForPairs);
   return kernels;
 }
 

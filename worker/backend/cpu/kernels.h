@@ -231,6 +231,7 @@ const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avxvnni_kernels();
 const Kernels& avx512_kernels();
+const Kernels& avx512_tiles_kernels();  // of a processor with tiles of bytes
 const Kernels& avx512bf16_kernels();
 const Kernels& avx512bf16_emulated_kernels();
 const Kernels& amx_kernels();
