@@ -45,8 +45,34 @@ TEST(Pace, KindsOfPromptsHaveTheirOwnCost) {
   EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 96);
   EXPECT_EQ(pace.allow(decoding(1), true, 5'000), 992);
   EXPECT_EQ(pace.allow({{1, 0}, {50, 0}}, true, 5'000), 496);
-  pace.learn({{0, 0}, {100, 100}}, 1'000'000'000);  // of neither
+}
+
+TEST(Pace, AMixtureOfPromptsIsSharedAsTheyAreKnownToCost) {
+  Pace pace(100'000);
+  pace.learn({{0, 0}, {100, 0}}, 100 * 1'000);
+  pace.learn({{0, 0}, {0, 100}}, 100 * 100);
+  pace.learn({{0, 0}, {100, 100}}, 110'000);  // as expected
   EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 96);
+  EXPECT_EQ(pace.allow(decoding(1), true, 5'000), 992);
+  for (int i = 0; i < 30; ++i) pace.learn({{0, 0}, {100, 100}}, 220'000);
+  EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 48);
+  EXPECT_EQ(pace.allow(decoding(1), true, 5'000), 496);
+
+  // The first step of all is one: who reads is taken to do so twice as fast.
+  Pace first(100'000);
+  first.learn({{0, 0}, {100, 100}}, 300'000);
+  EXPECT_EQ(first.allow(decoding(1), false, 5'000), 48);
+  EXPECT_EQ(first.allow(decoding(1), true, 5'000), 96);
+  EXPECT_EQ(first.allow({{1, 0}, {10, 0}}, true, 5'000), 80) << "others of the step count";
+}
+
+TEST(Pace, PromptsThatSeemToCostNothingAreLearnedAnew) {
+  Pace pace(100'000);
+  pace.learn(decoding(1), 20'000);
+  pace.learn({{1, 0}, {100, 0}}, 10'000);  // less than without
+  EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 5'000);
+  for (int i = 0; i < 30; ++i) pace.learn({{1, 0}, {100, 0}}, 20'000 + 100 * 1'000);
+  EXPECT_EQ(pace.allow(decoding(1), false, 5'000), 80);
 }
 
 TEST(Pace, KindsDecodeAtTheirOwnCost) {

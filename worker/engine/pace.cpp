@@ -10,6 +10,8 @@ constexpr std::int64_t kSampleFrom = 8;  // prompt tokens that say something of 
 constexpr std::int64_t kStep = 16;       // rows that kernels like together
 constexpr double kUneven = 1.0;          // what each waiting prompt allows, in steps without any
 constexpr std::int32_t kBehindMost = 2;  // of those that count
+constexpr double kReadsFaster = 2;       // prompts of the kind that reads, while one is not known
+constexpr double kTokenLeastUs = 1;      // no less than that is believed of a prompt's token
 constexpr double kOlder = 0.95;          // what a sample of more rows is worth after the next one
 constexpr double kUnused = 0.998;   // and after a step without: what was too dear is tried again
 constexpr double kAtFirstRows = 8;  // for how many what is taken at first counts
@@ -37,6 +39,14 @@ double Pace::decode_us(const Work& work) const {
     us += decode_us(kind, work.decoding[kind]) * (1 + work.more[kind] * row_share(kind == 1));
   }
   return us;
+}
+
+/// Of a prompt's token, as is known of its kind. While nothing is, no less than the other's; below
+/// 0: of neither.
+double Pace::token_us(std::size_t kind) const {
+  const double own = token_us_[kind], other = token_us_[1 - kind];
+  if (own >= 0 || other < 0) return own;
+  return kind == 0 ? other * kReadsFaster : other;
 }
 
 void Pace::learn_decoding(std::size_t kind, std::int32_t rows, double took_us) {
@@ -80,10 +90,20 @@ void Pace::learn(const Work& work, std::int64_t took_us) {
     }
     return;
   }
-  // A mixture says nothing of either kind.
-  if (tokens < kSampleFrom || (work.prompt[0] > 0 && work.prompt[1] > 0)) return;
-  const double each = std::max(took - decode_us(work), 0.0) / static_cast<double>(tokens);
-  blend(token_us_[work.prompt[1] > 0 ? 1 : 0], each);
+  if (tokens >= kSampleFrom) learn_prompt(work, took);
+}
+
+/// What is left of a step for its prompts, shared by both kinds as they are known to cost.
+void Pace::learn_prompt(const Work& work, double took_us) {
+  const bool known = token_us(0) >= 0;
+  const std::array<double, 2> each = {known ? token_us(0) : kReadsFaster, known ? token_us(1) : 1};
+  const double all =
+      static_cast<double>(work.prompt[0]) * each[0] + static_cast<double>(work.prompt[1]) * each[1];
+  const double left = std::max(took_us - decode_us(work), 0.0);
+  for (const std::size_t kind : {0u, 1u}) {
+    if (work.prompt[kind] == 0) continue;
+    blend(token_us_[kind], std::max(each[kind] * left / all, kTokenLeastUs));
+  }
 }
 
 /// From a step of one kind.
@@ -111,12 +131,11 @@ double Pace::row_share(bool reads) const {
 std::int64_t Pace::allow(const Work& planned, bool reads, std::int64_t wanted) const {
   if (gap_us_ == 0 || planned.all_decoding() == 0) return wanted;
   const bool first = planned.prompt[0] + planned.prompt[1] == 0;
-  double each = token_us_[reads ? 1 : 0];
-  if (each < 0) each = token_us_[reads ? 0 : 1];  // better than nothing
+  const double each = token_us(reads ? 1 : 0);
   if (each < 0) return first ? std::min(wanted, kUnknown) : 0;
   double left = bound_us(planned) - decode_us(planned);
   for (const std::size_t kind : {0u, 1u}) {
-    left -= static_cast<double>(planned.prompt[kind]) * std::max(token_us_[kind], 0.0);
+    left -= static_cast<double>(planned.prompt[kind]) * token_us(kind);
   }
   if (left >= each * static_cast<double>(wanted)) return wanted;
   const auto fit = static_cast<std::int64_t>(std::max(left, 0.0) / each);

@@ -50,9 +50,11 @@ class Pace {
  private:
   double decode_us(std::size_t kind, std::int32_t rows) const;
   double decode_us(const Work& work) const;
+  double token_us(std::size_t kind) const;
   std::array<double, 2> shares_of(const Work& work, double took_us) const;
   void learn_decoding(std::size_t kind, std::int32_t rows, double took_us);
   void learn_more(const Work& work, double took_us);
+  void learn_prompt(const Work& work, double took_us);
   double bound_us(const Work& planned) const;
 
   std::int64_t gap_us_;
