@@ -90,8 +90,14 @@ std::vector<float> trial_product(const Kernels& kernels, Format format, std::int
   for (std::int64_t i = 0; form != nullptr && i < rows; ++i) {
     form->make(x.data() + i * 256, 256, q.data() + i * stride);
   }
-  MatmulArgs args = {&m, 0, 3, x.data(), 256, q.data(), stride, rows, y.data(), 48,
-                     reinterpret_cast<float*>(aligned(scratch))};
+  MatmulArgs args;
+  args.w = &m;
+  args.p1 = 3;
+  args.x = x.data(), args.x_stride = 256;
+  args.q = q.data(), args.q_stride = stride;
+  args.rows = rows;
+  args.y = y.data(), args.y_stride = 48;
+  args.scratch = reinterpret_cast<float*>(aligned(scratch));
   args.coarse = coarse;
   kernels.matmul(args);
   return y;
@@ -101,6 +107,7 @@ bool same_products(const Kernels& some, const Kernels& others) {
   for (const Format format : {Format::kQ4_K, Format::kQ6_K, Format::kQ8_0, Format::kBF16}) {
     for (const std::int64_t rows : {1, 5, 16, 17, 39}) {
       for (const bool coarse : {false, true}) {
+        if (coarse && some.row_form(format, true) == some.row_form(format, false)) continue;
         const auto a = trial_product(some, format, rows, coarse);
         const auto b = trial_product(others, format, rows, coarse);
         if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return false;

@@ -21,6 +21,8 @@
 
 #include "worker/backend/cpu/avx512/vec.h"
 
+#include "worker/backend/cpu/amx/tile_registers.h"
+
 namespace holdfast::cpu::avx512 {
 namespace {
 #include "worker/backend/cpu/lanes.inc"

@@ -27,6 +27,8 @@
 
 #include "worker/backend/cpu/avx512bf16/rows.h"
 
+#include "worker/backend/cpu/amx/tile_registers.h"
+
 #include "worker/backend/cpu/amx/tiles.h"
 
 namespace holdfast::cpu::amx {

@@ -208,7 +208,7 @@ HF_INLINE void lane_sums_int(I a, I b, std::int32_t (&sums)[2]) {
   const __m128i four = _mm_add_epi32(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(sums), _mm_hadd_epi32(four, four));
 }
-template <class Block, int rows>
+template <int rows>
 inline constexpr int kDotPanels = rows <= 2 ? 2 : 1;  // read side by side
 inline constexpr bool kFewRegisters = true;
 template <class Block, int panels, int rows>

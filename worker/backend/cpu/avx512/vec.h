@@ -213,7 +213,7 @@ inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
 #define HF_DOTS_BY_WORDS 0
 /// Panels that so many rows read side by side, where memory is not read in one run: more are on
 /// their way at once, and from three rows on they share what is read of a row.
-template <class Block, int rows>
+template <int rows>
 inline constexpr int kDotPanels = rows <= 2 ? 4 : 2;
 inline constexpr bool kFewRegisters = false;
 template <int bits>

@@ -205,7 +205,7 @@ HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
 // in whatever form the family adds up fastest, for at most kDotRun steps.
 inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
 #define HF_DOTS_BY_WORDS 0  // 1: for many rows of which kDotByWords says so, dots_words.inc
-template <class Block, int rows>
+template <int rows>
 inline constexpr int kDotPanels = 1;          // read side by side
 inline constexpr bool kFewRegisters = false;  // for what two panels share of one or two rows
 template <int bits>
