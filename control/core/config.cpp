@@ -32,11 +32,12 @@ SubjectConfig resolve(const Subjects& subjects, std::string_view name, SubjectCo
     for (const auto field : kOwnFields) {
       if (it->second.*field != SubjectConfig::kUnset) rest.*field = it->second.*field;
     }
+    if (!it->second.share_prefixes.empty()) rest.share_prefixes = it->second.share_prefixes;
   }
   return rest;
 }
 
-constexpr SubjectConfig kUnbounded = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+const SubjectConfig kUnbounded = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}};
 
 std::string known_near(std::string_view name) {
   std::string near;
@@ -62,6 +63,11 @@ SubjectConfig Config::tenant(std::string_view name) const {
   return own;
 }
 
+std::string Config::prefix_group(std::string_view name) const {
+  std::string group = tenants.empty() ? "" : tenant(name).share_prefixes;
+  return group.empty() ? "tenant " + std::string(name) : "group " + group;
+}
+
 SubjectConfig Config::model(std::string_view name) const {
   SubjectConfig rest = kUnbounded;
   rest.replicas = placement_replicas;
@@ -85,15 +91,20 @@ std::int64_t NamedKnob::get(const Config& config) const {
 }
 
 KnobValue NamedKnob::value(const Config& config) const {
-  if (is_text()) return config.*knob_->text;
-  return get(config);
+  if (!is_text()) return get(config);
+  if (kind_ == nullptr) return config.*knob_->text;
+  return (config.*kind_->effective)(subject_).*knob_->own_text;
 }
 
 Result<void> NamedKnob::set_text(Config& config, std::string_view text) const {
   if (is_text()) {
     const Result<void> good = knob_->good(text);
     if (!good) return Error{Errc::kUsage, "config " + name() + ": " + good.error().what};
-    config.*knob_->text = text;
+    if (kind_ == nullptr) {
+      config.*knob_->text = text;
+    } else {
+      (config.*kind_->map)[subject_].*knob_->own_text = text;
+    }
     return {};
   }
   std::int64_t value = 0;

@@ -28,6 +28,7 @@ struct SubjectConfig {
   std::int64_t max_bytes = kUnset;
   std::int64_t replicas = kUnset;
   std::int64_t dwell_ms = kUnset;
+  std::string share_prefixes;  // group whose prompts' pages are shared; empty: not said
 };
 using Subjects = std::map<std::string, SubjectConfig, std::less<>>;
 
@@ -112,6 +113,10 @@ struct Config {
   SubjectConfig tenant(std::string_view name) const;
   SubjectConfig model(std::string_view name) const;
   SubjectConfig worker(std::string_view key) const;
+  /// The sharing group of a tenant: those of one group find each other's prompts in prefix caches.
+  /// "tenant NAME", or "group NAME" where tenant.NAME.share_prefixes says so, which no tenant's
+  /// name can be mistaken for.
+  std::string prefix_group(std::string_view tenant) const;
 };
 
 /// What a knob holds: a number or, for the few that are no amount, a text.
@@ -129,6 +134,7 @@ struct Knob {
   std::int64_t SubjectConfig::*own = nullptr;
   std::string Config::*text = nullptr;  // holds a text: no range, `good` says what is wrong with it
   Result<void> (*good)(std::string_view value) = nullptr;
+  std::string SubjectConfig::*own_text = nullptr;  // of a subject, as `text`
 };
 std::span<const Knob> knobs();
 
@@ -150,7 +156,7 @@ class NamedKnob {
   std::string name() const;
   const Knob& knob() const { return *knob_; }
   bool of_subject() const { return kind_ != nullptr; }
-  bool is_text() const { return knob_->text != nullptr; }
+  bool is_text() const { return knob_->text != nullptr || knob_->own_text != nullptr; }
   KnobValue value(const Config& config) const;
   /// Of one that holds a number.
   std::int64_t get(const Config& config) const;

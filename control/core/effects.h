@@ -15,12 +15,14 @@ struct SendMessage {
   PeerId to = 0;
   wire::Message message;  // RequestInfo::prompt_text is filled by the shell when `echo`
 };
-/// A dispatch whose prompt ids the shell reads from the store.
+/// A dispatch whose prompt ids the shell reads from the store, and whose prefix root it derives.
 struct SendDispatch {
   PeerId to = 0;
   wire::Dispatch dispatch;
   Seq seq = 0;
   std::int32_t prompt = 0;
+  /// Names whose prompts may share pages: the shell derives dispatch.prefix_root from it.
+  std::string prefix_scope;
 };
 /// Committed tokens [start, end) of a choice. `ids` is empty when the shell shall read them (and
 /// their extra) from the store.

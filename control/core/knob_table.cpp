@@ -238,6 +238,11 @@ constexpr Knob kOwnBytes{
     "bytes",     "prompts of its requests that have not ended; 0 = no bound of its own",
     false,       &SubjectConfig::max_bytes};
 
+Result<void> good_group(std::string_view value) {
+  if (value.size() <= 128) return {};
+  return Error{Errc::kUsage, "expected the name of a group of at most 128 bytes"};
+}
+
 constexpr std::array kTenantKnobs = {
     Knob{"weight", nullptr, 1, 1000, "", "share of the work beside that of the other tenants",
          false, &SubjectConfig::weight},
@@ -247,7 +252,14 @@ constexpr std::array kTenantKnobs = {
     kOwnPages,
     kOwnPrompt,
     kOwnOutput,
-    kOwnBytes};
+    kOwnBytes,
+    Knob{.name = "share_prefixes",
+         .unit = "group",
+         .doc = "tenants that name the same group share the cache of their prompts' beginnings (a "
+                "common system prompt is computed once), and can find out by timing what the "
+                "others asked; empty = shared with nobody",
+         .good = good_group,
+         .own_text = &SubjectConfig::share_prefixes}};
 constexpr std::array kModelKnobs = {
     kOwnRequests,
     kOwnWaiting,

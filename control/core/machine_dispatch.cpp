@@ -162,6 +162,9 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   send.to = worker.peer;
   send.seq = request.row.seq;
   send.prompt = choice.row.prompt;
+  // Pages are the same bits for one class and model alone; adapter and origin will follow here.
+  send.prefix_scope = load.row.numerics_class + "\n" + request.row.model_sha + "\n" +
+                      config_.prefix_group(request.row.tenant);
   wire::Dispatch& d = send.dispatch;
   d.request_id = request.row.id;
   d.choice = choice.row.choice;

@@ -78,6 +78,7 @@ void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::A
                                    static_cast<std::int64_t>(event.ids.size()));
   counters_.duplicate_tokens += static_cast<std::uint64_t>(skip);
   const Fence fence = choice.fence;
+  if (event.cached_tokens) count_cached(*request, choice, *event.cached_tokens);
   commit_tokens(*request, choice, event, skip);
   ack.items.push_back({event.request_id, event.choice, fence,
                        choice.row.next_index + (planted(Bug::kAckTooFar) ? 1 : 0),
@@ -133,6 +134,15 @@ void Machine::bind_class(Request& request, const std::string& numerics_class) {
     out_->send(other.worker, wire::CancelWork{request.row.id, other.row.choice, other.fence});
     requeue(request, other, "another numerics class");
   }
+}
+
+/// Once for each dispatch, with its first tokens.
+void Machine::count_cached(const Request& request, const Choice& choice, std::int64_t cached) {
+  PrefixStats& group = stats_.prefix_group(config_.prefix_group(request.row.tenant));
+  const std::int64_t tokens =
+      request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] + choice.row.next_index;
+  group.tokens += static_cast<std::uint64_t>(tokens);
+  group.cached += static_cast<std::uint64_t>(std::clamp<std::int64_t>(cached, 0, tokens));
 }
 
 /// Before the tokens are appended. Of a first event with several tokens, and of the first after a

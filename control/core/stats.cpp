@@ -47,6 +47,12 @@ ModelStats& Stats::model(const std::string& name) {
   return models[models.size() < kModelsMax ? name : std::string(kOther)];
 }
 
+PrefixStats& Stats::prefix_group(const std::string& name) {
+  const auto known = prefix_groups.find(name);
+  if (known != prefix_groups.end()) return known->second;
+  return prefix_groups[prefix_groups.size() < kGroupsMax ? name : std::string(kOther)];
+}
+
 ModelStats Stats::all() const {
   ModelStats sum;
   for (const auto& [name, stats] : models) sum.merge(stats);

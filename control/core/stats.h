@@ -50,6 +50,12 @@ struct ModelStats {
   void merge(const ModelStats& other);
 };
 
+/// Tokens that dispatches of a sharing group (Config::prefix_group) brought, and those of them that
+/// workers had in their prefix caches.
+struct PrefixStats {
+  std::uint64_t tokens = 0, cached = 0;
+};
+
 struct Stats {
   /// Names are kept when their models go, so that what is counted never goes down: the first ones
   /// have a row each, what comes after them shares kOther.
@@ -58,6 +64,10 @@ struct Stats {
   std::map<std::string, ModelStats, std::less<>> models;
   ModelStats& model(const std::string& name);
   ModelStats all() const;
+  /// The same for sharing groups.
+  static constexpr std::size_t kGroupsMax = 64;
+  std::map<std::string, PrefixStats, std::less<>> prefix_groups;
+  PrefixStats& prefix_group(const std::string& name);
 
   Histogram model_switch;  // a model that was wanted, or lost its last worker, is ready
   MinuteRate accepted, ended, tokens;

@@ -63,6 +63,7 @@ struct Writer {
   void model_states();
   void loads();
   void worker_states();
+  void prefix_groups();
   void devices();
   void limits();
 };
@@ -366,6 +367,20 @@ void Writer::worker_states() {
   }
 }
 
+/// Hits of the workers' prefix caches.
+void Writer::prefix_groups() {
+  Family& tokens = sheet.counter(
+      "holdfast_prefix_cache_queries_total",
+      "Tokens of prompts (and of what was resumed) that were looked up in prefix caches.",
+      {"group"});
+  Family& cached = sheet.counter("holdfast_prefix_cache_hits_total",
+                                 "Of these, tokens that were there already.", {"group"});
+  for (const auto& [group, stats] : machine.stats().prefix_groups) {
+    tokens.row({group}, number(stats.tokens));
+    cached.row({group}, number(stats.cached));
+  }
+}
+
 /// Memory of a device, which workers of one host share.
 void Writer::devices() {
   Family& family = sheet.gauge(
@@ -406,6 +421,7 @@ json metrics_document(const core::Machine& machine, const store::Store& store,
   writer.model_states();
   writer.loads();
   writer.worker_states();
+  writer.prefix_groups();
   writer.devices();
   writer.limits();
   return writer.sheet.document();

@@ -401,6 +401,7 @@ void fields(V& v, Like<Dispatch> auto& m) {
   v("time_left_ms", m.time_left_ms);
   v("priority", m.priority);
   v.blob("state", m.state);
+  v.blob("prefix_root", m.prefix_root);
 }
 template <class V>
 void fields(V& v, Like<TokenEvent> auto& m) {
@@ -413,6 +414,7 @@ void fields(V& v, Like<TokenEvent> auto& m) {
   v("error_code", m.error_code);
   v("error", m.error);
   v("extra", m.extra);
+  v("cached_tokens", m.cached_tokens);
 }
 template <class V>
 void fields(V& v, Like<Tokens> auto& m) {

@@ -370,6 +370,9 @@ struct Dispatch {
   std::int64_t time_left_ms = -1;  // -1 = no deadline
   std::int32_t priority = 1;
   std::string state;  // sampler state that ids cannot rebuild
+  /// At most 16 bytes: sequences share pages of the prefix cache with those of the same value
+  /// alone.
+  std::string prefix_root;
 };
 struct TokenEvent {
   std::string request_id;
@@ -381,6 +384,8 @@ struct TokenEvent {
   std::string error_code;
   std::string error;
   std::vector<std::string> extra;
+  /// In the first event of a dispatch: its tokens that the worker's prefix cache had.
+  std::optional<std::int64_t> cached_tokens = {};
 };
 /// W→D: the fruit of one engine step, all sequences together.
 struct Tokens {

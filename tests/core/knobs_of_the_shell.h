@@ -14,7 +14,7 @@ inline constexpr const char* kKnobsOfTheShell[] = {
     "objects.max_count",         "objects.max_bytes",
 };
 
-/// Those that hold a text, each with tests of its own: roots_test.
-inline constexpr const char* kTextKnobs[] = {"models.roots"};
+/// Those that hold a text, each with tests of its own: roots_test, prefix_group_test.
+inline constexpr const char* kTextKnobs[] = {"models.roots", "tenant.*.share_prefixes"};
 
 }  // namespace holdfast::core

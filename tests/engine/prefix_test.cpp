@@ -229,14 +229,15 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
     }
     const auto pages = static_cast<std::int32_t>(tokens.size() / kPage);
     Holder holder;
-    const std::int32_t root = PrefixCache::root(draw(4) == 0);
+    const PrefixRoot root = {{draw(2), draw(2)}, draw(4) == 0};
     const std::int32_t known = cache.known(root, tokens, pages);
     cache.find(root, tokens, pages, holder.pages);
     ASSERT_EQ(static_cast<std::int32_t>(holder.pages.size()), known);
     const auto up_to = [&](std::size_t page) {
       std::vector<TokenId> all(tokens.begin(),
                                tokens.begin() + static_cast<std::ptrdiff_t>((page + 1) * kPage));
-      all.push_back(root);
+      for (const std::uint64_t part : root.scope) all.push_back(static_cast<TokenId>(part));
+      all.push_back(root.reads ? 1 : 0);
       return all;
     };
     for (std::size_t p = 0; p < holder.pages.size(); ++p) {
@@ -253,7 +254,8 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
       }
       content[static_cast<std::size_t>(page)] = up_to(p);
       const auto last = std::span<const TokenId>(tokens).subspan(p * kPage, kPage);
-      EXPECT_EQ(cache.keep(last, p == 0 ? root : holder.pages.back(), page), page);
+      EXPECT_EQ(cache.keep(root, last, p == 0 ? PrefixCache::kNoParent : holder.pages.back(), page),
+                page);
       holder.pages.push_back(page);
     }
     holders.push_back(std::move(holder));
@@ -266,6 +268,49 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
   while (cache.evict()) {
   }
   EXPECT_EQ(pool.free(), 12);
+}
+
+TEST(Prefix, Found_WhenRootsDiffer_IsNothingOfOthers) {
+  for (const bool one_by_one : {false, true}) {
+    auto specs = alike(12, 150);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      // Three groups; the roots differ in the first, the last and every byte.
+      specs[i].prefix_root = std::string(16, '\x01');
+      if (i % 3 == 1) specs[i].prefix_root[0] = '\x02';
+      if (i % 3 == 2) specs[i].prefix_root[15] = '\x02';
+    }
+    ModelEngineConfig config = plain_config();
+    config.prefill_chunk = config.prefill_chunk_busy = 1'000;
+    const Ran expected = run(config, specs, 0, one_by_one);
+    config.prefix_cache = true;
+    const Ran ran = run(config, specs, 0, one_by_one);
+    EXPECT_EQ(ran.outcomes, expected.outcomes);
+    const std::uint64_t saved = expected.usage.prefill_tokens - ran.usage.prefill_tokens;
+    EXPECT_EQ(saved, (12u - 3u) * 128u) << one_by_one;
+  }
+}
+
+TEST(Prefix, Produced_WhenPagesAreCached_SaysHowManyTokensOnce) {
+  ModelEngineConfig config = plain_config();
+  config.prefix_cache = true;
+  TestEngine t(config);
+  std::vector<std::int64_t> told;
+  SequenceSpec spec = varied_spec(1, 1);
+  spec.prompt.assign(150, 7);
+  spec.max_tokens = 3;
+  spec.sampling.ignore_eos = true;
+  for (const char* root : {"a", "a", "b", "a"}) {
+    spec.prefix_root = root;
+    ASSERT_TRUE(t.engine->add(spec).has_value());
+    while (!t.engine->idle()) {
+      for (const Produced& p : t.engine->step()) {
+        if (p.cached_tokens) told.push_back(*p.cached_tokens);
+      }
+    }
+  }
+  EXPECT_EQ(told, (std::vector<std::int64_t>{0, 128, 0, 128}));
+  spec.prefix_root = std::string(17, 'x');
+  EXPECT_EQ(t.engine->add(spec).error().code, Errc::kInvalidRequest);
 }
 
 TEST(Prefix, GivesWayToOthersAndChangesNothingUnderPressure) {

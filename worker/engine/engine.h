@@ -31,6 +31,7 @@ struct SequenceSpec {
   std::vector<std::string> stops;
   std::int64_t max_tokens = 0;  // counted from index 0, committed included
   std::int32_t priority = 1;    // lower first; preemption takes the highest number, then youngest
+  std::string prefix_root;      // PrefixRoot::scope; sequences of different ones share no page
 };
 
 /// A text to be turned into one vector (or one for each token), not to be continued.
@@ -52,6 +53,9 @@ struct Produced {
   std::vector<std::string> extra;
   std::vector<float> embedding;  // of an EmbedSpec, with finish kStop: [vectors][width]
   std::int32_t vectors = 0;
+  /// Tokens of prompt and committed text whose keys and values were there already, said once, with
+  /// the first result of a sequence.
+  std::optional<std::int64_t> cached_tokens = {};
 };
 
 struct Usage {

@@ -185,6 +185,7 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
   if (!extra.banned_strings.empty() && !table_) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "banned strings need a tokenizer"};
   }
+  HF_TRY(const PrefixRoot prefix, PrefixRoot::from(spec.prefix_root));
   HF_TRY(const auto request, grammar::read_extra(spec.sampling.extra));
   if (request && !grammars_) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "a grammar needs a tokenizer"};
@@ -212,6 +213,7 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
   }
   slot->prompt_n = static_cast<std::int64_t>(spec.prompt.size());
   slot->reads = reads_mostly(spec, executor_->read_for_written());
+  slot->prefix = prefix;
   slot->sampling = std::move(spec.sampling);
   if (scores) want_scores(*slot);
   slot->choice = spec.choice;
@@ -267,6 +269,8 @@ void ModelEngine::release(Slot& slot) {
   slot.finishes = false;
   slot.generated_max = 0;
   slot.reads = false;
+  slot.prefix = PrefixRoot();
+  slot.cached = Slot::kNotLookedUp;
   slot.sampling = wire::Sampling();
   slot.extra = SamplingExtra();
   slot.banned.reset();
@@ -609,6 +613,7 @@ void ModelEngine::produce(Slot& slot, TokenId id, const LogitRow* row) {
   p.key = slot.key;
   p.start = slot.generated();
   p.ids.push_back(id);
+  if (slot.cached >= 0) p.cached_tokens = std::exchange(slot.cached, Slot::kCachedTold);
   if (slot.sampling.logprobs >= 0) {
     p.extra.push_back(sampler_.logprobs_json(*row, id, slot.sampling.logprobs));
   }

@@ -136,7 +136,9 @@ class ModelEngine final : public Engine {
     std::unique_ptr<grammar::Matcher> matcher;  // null: any text
     bool finishes = false;                      // its text is complete within generated_max
     std::int64_t generated_max = 0;
-    bool reads = false;  // backend::Segment
+    bool reads = false;                  // backend::Segment
+    PrefixRoot prefix;                   // of the spec; root() is whole
+    std::int64_t cached = kNotLookedUp;  // tokens that the prefix cache had at its first admission
     std::unique_ptr<Probe> probe;
     std::unique_ptr<Pooler> pooler;  // null: no embedding
     // Of the prompt's tokens but the first, as far as they are known, also when its pages are given
@@ -158,6 +160,8 @@ class ModelEngine final : public Engine {
     bool paused = false;
     wire::FinishReason finish = wire::FinishReason::kNone;
 
+    static constexpr std::int64_t kNotLookedUp = -1, kCachedTold = -2;  // of `cached`
+    PrefixRoot root() const { return {prefix.scope, reads}; }
     std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
     std::int64_t generated() const { return length() - prompt_n; }
     std::int64_t pending() const { return length() - computed; }

@@ -1,6 +1,8 @@
 #include "worker/engine/prefix_cache.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "shared/plan/plan.h"
@@ -25,28 +27,42 @@ std::span<const PrefixCache::TokenId> PrefixCache::tokens_of(std::int32_t page) 
   return std::span(tokens_).subspan(static_cast<std::size_t>(page) * kPage, kPage);
 }
 
-std::size_t PrefixCache::bucket(std::span<const TokenId> tokens, std::int32_t parent) const {
+Result<PrefixRoot> PrefixRoot::from(std::string_view scope) {
+  PrefixRoot root;
+  if (scope.size() > sizeof(root.scope)) {
+    return Error{Errc::kInvalidRequest,
+                 "prefix root: expected at most 16 bytes, got " + std::to_string(scope.size())};
+  }
+  std::memcpy(root.scope.data(), scope.data(), scope.size());
+  return root;
+}
+
+std::size_t PrefixCache::bucket(const PrefixRoot& root, std::span<const TokenId> tokens,
+                                std::int32_t parent) const {
   std::uint64_t h = 1469598103934665603u ^ static_cast<std::uint32_t>(parent);
+  if (parent == kNoParent) h ^= root.scope[0] + (root.reads ? 1 : 0);
   for (const TokenId id : tokens) h = (h ^ static_cast<std::uint32_t>(id)) * 1099511628211u;
   return static_cast<std::size_t>((h ^ h >> 32) % buckets_.size());
 }
 
-std::int32_t PrefixCache::look_up(std::span<const TokenId> tokens, std::int32_t parent) const {
-  std::int32_t page = buckets_[bucket(tokens, parent)];
+std::int32_t PrefixCache::look_up(const PrefixRoot& root, std::span<const TokenId> tokens,
+                                  std::int32_t parent) const {
+  std::int32_t page = buckets_[bucket(root, tokens, parent)];
   for (; page >= 0; page = entries_[static_cast<std::size_t>(page)].next) {
     const Entry& entry = entries_[static_cast<std::size_t>(page)];
-    if (entry.parent == parent && std::ranges::equal(tokens_of(page), tokens)) break;
+    if (entry.parent != parent || (parent == kNoParent && entry.root != root)) continue;
+    if (std::ranges::equal(tokens_of(page), tokens)) break;
   }
   return page;
 }
 
-void PrefixCache::find(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
+void PrefixCache::find(const PrefixRoot& root, std::span<const TokenId> tokens, std::int32_t most,
                        std::vector<std::int32_t>& out) {
   ++now_;
-  std::int32_t parent = root;
+  std::int32_t parent = kNoParent;
   for (std::int32_t i = 0; i < most; ++i) {
     const std::int32_t page =
-        look_up(tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
+        look_up(root, tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
     if (page < 0) return;
     pool_.share(page);
     entries_[static_cast<std::size_t>(page)].last_use = now_;
@@ -56,12 +72,12 @@ void PrefixCache::find(std::int32_t root, std::span<const TokenId> tokens, std::
 }
 
 /// Pages up to the last one behind which there is a state, which is `page`.
-std::int32_t PrefixCache::deepest_state(std::int32_t root, std::span<const TokenId> tokens,
+std::int32_t PrefixCache::deepest_state(const PrefixRoot& root, std::span<const TokenId> tokens,
                                         std::int32_t most, std::int32_t& page) const {
-  std::int32_t parent = root, deepest = 0;
+  std::int32_t parent = kNoParent, deepest = 0;
   page = -1;
   for (std::int32_t i = 0; i < most; ++i) {
-    parent = look_up(tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
+    parent = look_up(root, tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
     if (parent < 0) break;
     if (entries_[static_cast<std::size_t>(parent)].state < 0) continue;
     deepest = i + 1;
@@ -70,13 +86,13 @@ std::int32_t PrefixCache::deepest_state(std::int32_t root, std::span<const Token
   return deepest;
 }
 
-std::int32_t PrefixCache::state_known(std::int32_t root, std::span<const TokenId> tokens,
+std::int32_t PrefixCache::state_known(const PrefixRoot& root, std::span<const TokenId> tokens,
                                       std::int32_t most) const {
   std::int32_t page = -1;
   return deepest_state(root, tokens, most, page);
 }
 
-std::int32_t PrefixCache::find_state(std::int32_t root, std::span<const TokenId> tokens,
+std::int32_t PrefixCache::find_state(const PrefixRoot& root, std::span<const TokenId> tokens,
                                      std::int32_t most, std::vector<std::int32_t>& out) {
   std::int32_t page = -1;
   const std::int32_t pages = deepest_state(root, tokens, most, page);
@@ -133,21 +149,21 @@ void PrefixCache::unpin(std::int32_t state) {
   --state_at(state).pins;
 }
 
-std::int32_t PrefixCache::known(std::int32_t root, std::span<const TokenId> tokens,
+std::int32_t PrefixCache::known(const PrefixRoot& root, std::span<const TokenId> tokens,
                                 std::int32_t most) const {
-  std::int32_t parent = root;
+  std::int32_t parent = kNoParent;
   for (std::int32_t i = 0; i < most; ++i) {
-    parent = look_up(tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
+    parent = look_up(root, tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
     if (parent < 0) return i;
   }
   return most;
 }
 
-std::int32_t PrefixCache::keep(std::span<const TokenId> tokens, std::int32_t parent,
-                               std::int32_t page) {
+std::int32_t PrefixCache::keep(const PrefixRoot& root, std::span<const TokenId> tokens,
+                               std::int32_t parent, std::int32_t page) {
   CHECK(tokens.size() == kPage);
   CHECK(parent < 0 || entries_[static_cast<std::size_t>(parent)].used);
-  const std::int32_t known = look_up(tokens, parent);
+  const std::int32_t known = look_up(root, tokens, parent);
   if (known >= 0) {
     entries_[static_cast<std::size_t>(known)].last_use = ++now_;
     return known;
@@ -156,8 +172,8 @@ std::int32_t PrefixCache::keep(std::span<const TokenId> tokens, std::int32_t par
   CHECK(!entry.used);
   pool_.share(page);
   std::ranges::copy(tokens, tokens_.begin() + page * static_cast<std::int64_t>(kPage));
-  std::int32_t& first = buckets_[bucket(tokens, parent)];
-  entry = {true, parent, first, 0, ++now_, -1};
+  std::int32_t& first = buckets_[bucket(root, tokens, parent)];
+  entry = {true, parent, first, 0, ++now_, -1, root};
   first = page;
   if (parent >= 0) ++entries_[static_cast<std::size_t>(parent)].children;
   return page;
@@ -165,7 +181,7 @@ std::int32_t PrefixCache::keep(std::span<const TokenId> tokens, std::int32_t par
 
 void PrefixCache::remove(std::int32_t page) {
   Entry& entry = entries_[static_cast<std::size_t>(page)];
-  std::int32_t* link = &buckets_[bucket(tokens_of(page), entry.parent)];
+  std::int32_t* link = &buckets_[bucket(entry.root, tokens_of(page), entry.parent)];
   while (*link != page) link = &entries_[static_cast<std::size_t>(*link)].next;
   *link = entry.next;
   if (entry.parent >= 0) --entries_[static_cast<std::size_t>(entry.parent)].children;

@@ -3,20 +3,35 @@
 // nothing but what its tokens and those before it make of it, bit for bit (numerics contract), so
 // whoever begins with them may read it; it is never written again.
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "shared/base/result.h"
 #include "worker/engine/page_pool.h"
 
 namespace holdfast::engine {
+
+/// Names a tree of pages. Sequences of different roots never share a page, so that how long a
+/// prompt takes tells nothing of the prompts of those who are in another sharing group.
+struct PrefixRoot {
+  /// Bytes that the daemon derives from the sharing group under a secret; all zero: one group.
+  std::array<std::uint64_t, 2> scope{};
+  bool reads = false;  // pages have other bits for these (backend::Segment::reads)
+  bool operator==(const PrefixRoot&) const = default;
+
+  /// `scope` is at most 16 bytes; kInvalidRequest for more.
+  static Result<PrefixRoot> from(std::string_view scope);
+};
 
 /// Where layers carry a state, only a page behind which it is known is of use: a beginning ends
 /// there. States are numbers, too, of which the cache has some; take_state() gives one to be made,
 /// and set_state() says what it has become.
 ///
-/// Trees of pages: a page's parent holds the tokens before its own. There are two roots, for
-/// sequences whose pages have other bits (backend::Segment::reads). The cache is one of the holders
+/// Trees of pages: a page's parent holds the tokens before its own. Each root has a tree of its own
+/// (PrefixRoot): nobody finds a page below another root. The cache is one of the holders
 /// of each of its pages, and gives pages back, the longest unused first, when the pool has none
 /// left. All memory is taken in the constructor. Not thread-safe.
 class PrefixCache {
@@ -27,18 +42,18 @@ class PrefixCache {
   explicit PrefixCache(PagePool& pool, std::int32_t first_state = 0, std::int32_t states = 0);
 
   /// What stands in place of a parent for the first page of a sequence.
-  static constexpr std::int32_t root(bool reads) { return reads ? -2 : -1; }
+  static constexpr std::int32_t kNoParent = -1;
 
   /// The pages of the longest beginning of `tokens` known behind `root`, at most `most`; the caller
   /// becomes a holder of each.
-  void find(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
+  void find(const PrefixRoot& root, std::span<const TokenId> tokens, std::int32_t most,
             std::vector<std::int32_t>& out);
   /// The same up to the last of these pages behind which the state is known, which is pinned and
   /// returned; -1 if there is none.
-  std::int32_t find_state(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
-                          std::vector<std::int32_t>& out);
+  std::int32_t find_state(const PrefixRoot& root, std::span<const TokenId> tokens,
+                          std::int32_t most, std::vector<std::int32_t>& out);
   /// How many pages find_state() would give.
-  std::int32_t state_known(std::int32_t root, std::span<const TokenId> tokens,
+  std::int32_t state_known(const PrefixRoot& root, std::span<const TokenId> tokens,
                            std::int32_t most) const;
   /// A state that says nothing, pinned: one that is free, else the one that was longest unused and
   /// is not pinned; -1 if there is none.
@@ -54,11 +69,13 @@ class PrefixCache {
   void unpin(std::int32_t state);
 
   /// As find() without taking them.
-  std::int32_t known(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most) const;
-  /// Page `page`, held by the caller, is full of `tokens` (a page's worth) behind page `parent`, or
-  /// a root, which is in the cache and held by the caller. Returns the page that the cache has
-  /// for them: `page`, or another one of the same content that was there before.
-  std::int32_t keep(std::span<const TokenId> tokens, std::int32_t parent, std::int32_t page);
+  std::int32_t known(const PrefixRoot& root, std::span<const TokenId> tokens,
+                     std::int32_t most) const;
+  /// Page `page`, held by the caller, is full of `tokens` (a page's worth) behind page `parent`,
+  /// which is in the cache and held by the caller, or behind `root` (kNoParent). Returns the page
+  /// that the cache has for them: `page`, or another one of the same content that was there before.
+  std::int32_t keep(const PrefixRoot& root, std::span<const TokenId> tokens, std::int32_t parent,
+                    std::int32_t page);
   /// Gives back one page that nobody else holds; false if there is none.
   bool evict();
   /// Pages that evict() could give back, one after the other.
@@ -72,6 +89,7 @@ class PrefixCache {
     std::int32_t children = 0;
     std::uint64_t last_use = 0;
     std::int32_t state = -1;
+    PrefixRoot root;  // a first page's: below it the parents say whose the page is
   };
   struct State {
     std::int32_t page = -1;  // behind which it comes; -1: none
@@ -81,10 +99,12 @@ class PrefixCache {
   State& state_at(std::int32_t state) {
     return states_[static_cast<std::size_t>(state - first_state_)];
   }
-  std::int32_t deepest_state(std::int32_t root, std::span<const TokenId> tokens, std::int32_t most,
-                             std::int32_t& page) const;
-  std::size_t bucket(std::span<const TokenId> tokens, std::int32_t parent) const;
-  std::int32_t look_up(std::span<const TokenId> tokens, std::int32_t parent) const;
+  std::int32_t deepest_state(const PrefixRoot& root, std::span<const TokenId> tokens,
+                             std::int32_t most, std::int32_t& page) const;
+  std::size_t bucket(const PrefixRoot& root, std::span<const TokenId> tokens,
+                     std::int32_t parent) const;
+  std::int32_t look_up(const PrefixRoot& root, std::span<const TokenId> tokens,
+                       std::int32_t parent) const;
   void remove(std::int32_t page);
   std::span<const TokenId> tokens_of(std::int32_t page) const;
 

@@ -87,7 +87,8 @@ std::int32_t ModelEngine::prefix_pages(const Slot& slot) const {
 /// Those of them that are known.
 void ModelEngine::find_prefix(Slot& slot) {
   if (!shares_prefix(slot) || !slot.pages.empty()) return;
-  const std::int32_t root = PrefixCache::root(slot.reads), most = prefix_pages(slot);
+  const PrefixRoot root = slot.root();
+  const std::int32_t most = prefix_pages(slot);
   if (config_.recurrent) {
     slot.from = cache_.find_state(root, slot.tokens, most, slot.pages);
   } else {
@@ -95,6 +96,7 @@ void ModelEngine::find_prefix(Slot& slot) {
   }
   slot.kept = static_cast<std::int32_t>(slot.pages.size());
   slot.computed = slot.kept * plan::kPageTokens;
+  if (slot.cached == Slot::kNotLookedUp) slot.cached = slot.computed;
   if (!config_.recurrent) return;
   forget_marks(slot);
   mark(slot, cache_.known(root, slot.tokens, most));  // others begin so, too
@@ -109,8 +111,8 @@ void ModelEngine::keep_prefix(Slot& slot) {
     const auto at = static_cast<std::size_t>(slot.kept);
     const auto tokens =
         std::span<const TokenId>(slot.tokens).subspan(at * plan::kPageTokens, plan::kPageTokens);
-    const std::int32_t page = cache_.keep(
-        tokens, at == 0 ? PrefixCache::root(slot.reads) : slot.pages[at - 1], slot.pages[at]);
+    const std::int32_t parent = at == 0 ? PrefixCache::kNoParent : slot.pages[at - 1];
+    const std::int32_t page = cache_.keep(slot.root(), tokens, parent, slot.pages[at]);
     if (page != slot.pages[at]) {
       pool_.share(page);
       pool_.give(slot.pages[at]);
@@ -126,7 +128,7 @@ bool ModelEngine::waits_for_prefix(const Slot& slot) const {
   const std::int32_t most = prefix_pages(slot);
   for (const Slot* other : order_) {
     if (other == &slot || other->state != State::kRunning || other->paused) continue;
-    if (!shares_prefix(*other) || other->reads != slot.reads) continue;
+    if (!shares_prefix(*other) || other->root() != slot.root()) continue;
     if (other->pending() <= 1 || ranks_before(slot, *other)) continue;
     const std::int32_t shared = std::min(common_pages(slot, *other), most);
     if (shared > other->kept && known_pages(slot, shared) < shared) return true;
@@ -147,7 +149,7 @@ void ModelEngine::mark_branches() {
     if (slot.state != State::kWaiting || !shares_prefix(slot)) continue;
     for (std::size_t k = 0; k < i; ++k) {
       Slot& other = *order_[k];
-      if (other.pending() <= 1 || !shares_prefix(other) || other.reads != slot.reads) continue;
+      if (other.pending() <= 1 || !shares_prefix(other) || other.root() != slot.root()) continue;
       const std::int32_t shared = std::min(common_pages(slot, other), prefix_pages(slot));
       if (known_pages(slot, shared) < shared) mark(other, shared);
     }
@@ -156,7 +158,7 @@ void ModelEngine::mark_branches() {
 
 /// Of its beginning, of so many pages, what it need not compute.
 std::int32_t ModelEngine::known_pages(const Slot& slot, std::int32_t most) const {
-  const std::int32_t root = PrefixCache::root(slot.reads);
+  const PrefixRoot root = slot.root();
   return config_.recurrent ? cache_.state_known(root, slot.tokens, most)
                            : cache_.known(root, slot.tokens, most);
 }

@@ -52,6 +52,7 @@ void WorkTable::start(const wire::Dispatch& dispatch, std::int64_t now_us) {
   order.spec.stops = dispatch.stops;
   order.spec.max_tokens = dispatch.max_tokens;
   order.spec.priority = dispatch.priority;
+  order.spec.prefix_root = dispatch.prefix_root;
   orders_.push_back(std::move(order));
   const Name name{dispatch.request_id, dispatch.choice};
   names_[item.key] = name;
@@ -137,6 +138,7 @@ void WorkTable::produced(const engine::Produced& produced) {
   if (!item.extra.empty()) item.extra.resize(item.ids.size());
   item.finish = produced.finish;
   item.error = produced.error;
+  if (produced.cached_tokens) item.cached_tokens = produced.cached_tokens;
   if (item.finished()) {
     names_.erase(name);
   } else if (!item.paused && item.ids.size() >= ring_tokens_) {
@@ -208,6 +210,7 @@ wire::Tokens WorkTable::unsent(std::size_t tokens_max) const {
     event.choice = name.second;
     event.fence = item.fence;
     event.start = item.sent_upto;
+    event.cached_tokens = item.cached_tokens;
     const std::int64_t skip = item.sent_upto - item.base;
     const std::int64_t n =
         std::min(item.next() - item.sent_upto, static_cast<std::int64_t>(tokens_max - tokens));
@@ -236,6 +239,7 @@ void WorkTable::mark_sent(const wire::Tokens& tokens) {
     const auto it = items_.find({event.request_id, event.choice});
     if (it == items_.end()) continue;
     it->second.sent_upto = event.start + static_cast<std::int64_t>(event.ids.size());
+    it->second.cached_tokens.reset();
     it->second.finish_sent = event.finish != wire::FinishReason::kNone;
   }
 }

@@ -77,6 +77,7 @@ class WorkTable {
     std::int64_t sent_upto = 0;
     bool finish_sent = false;
     bool paused = false;
+    std::optional<std::int64_t> cached_tokens;  // as Produced's, until it is sent
     std::int64_t deadline_us = -1;
     std::int64_t next() const { return base + static_cast<std::int64_t>(ids.size()); }
     bool finished() const { return finish != wire::FinishReason::kNone; }
