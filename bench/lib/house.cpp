@@ -153,6 +153,26 @@ void House::kill_worker(const std::string& key) {
   workers_.erase(key);
 }
 
+std::vector<std::string> House::unexpected_deaths() const {
+  std::vector<std::string> deaths;
+  const auto look = [&](const std::string& name, pid_t pid) {
+    siginfo_t info{};
+    // WNOWAIT: who kills and reaps it later finds it still there.
+    if (pid <= 0 || waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0) {
+      return;
+    }
+    const bool exited = info.si_code == CLD_EXITED;
+    deaths.push_back(name + " (pid " + std::to_string(pid) + ") ended by itself, " +
+                     (exited ? "exit status " : "signal ") + std::to_string(info.si_status));
+  };
+  look("daemon", daemon_);
+  look("ingress helper", ingress_);
+  look("gateway", gateway_);
+  for (const auto& [key, pid] : workers_) look("worker " + key, pid);
+  return deaths;
+}
+
 Result<void> House::wait_ready(int workers, std::int64_t patience_ms) {
   const std::int64_t until = now_us() + patience_ms * 1000;
   while (now_us() < until) {

@@ -9,11 +9,15 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: holdfast-bench-soak [--hours H] [--kill-every S] [--share 0.7] [--json] [--dir DIR]\n"
-    "                           [--model FILE.gguf] [--record FILE]\n"
-    "Steady load on daemon, ingress helper and two workers with the fake engine; every S seconds\n"
+    "                           [--model FILE.gguf] [--record FILE] [--engine fake|model]\n"
+    "                           [--state DIR [--sum FILE]]\n"
+    "Steady load on daemon, ingress helper and two workers with the fake engine (--engine model:\n"
+    "with the real one, whose rate is measured first); every S seconds\n"
     "one of them is killed and started again, each sixth time the daemon (not in the second half, "
     "so\n"
-    "that growth shows). H may be a fraction. --kill-every 0 kills nothing.\n";
+    "that growth shows). H may be a fraction. --kill-every 0 kills nothing.\n"
+    "--state DIR is a state directory that stays: hours of several days add up on it. --sum FILE is\n"
+    "the record in which they do, over all runs so far.\n";
 
 }  // namespace
 
@@ -23,8 +27,19 @@ int main(int argc, char** argv) {
   Program program{"soak", kUsage, {}, {}, {}};
   program.options = {{"hours", required_argument, nullptr, 'h'},
                      {"share", required_argument, nullptr, 's'},
-                     {"kill-every", required_argument, nullptr, 'k'}};
+                     {"kill-every", required_argument, nullptr, 'k'},
+                     {"engine", required_argument, nullptr, 'e'},
+                     {"state", required_argument, nullptr, 'd'},
+                     {"sum", required_argument, nullptr, 'u'}};
   program.take = [&](int option, const char* value) {
+    if (option == 'e') {
+      options.engine = value;
+      return options.engine == "fake" || options.engine == "model";
+    }
+    if (option == 'd' || option == 'u') {
+      (option == 'd' ? options.state : options.sum) = value;
+      return *value != '\0';
+    }
     const double number = std::atof(value);
     if (option == 'h') options.hours = number;
     if (option == 's') options.share = number;
@@ -32,6 +47,7 @@ int main(int argc, char** argv) {
     return option == 'k' ? number >= 0 : number > 0;
   };
   program.run = [&](const Place& place, Report& report) {
+    if (!options.sum.empty() && options.state.empty()) return false;
     options.programs = place.programs;
     options.model = place.model;
     options.scratch = place.scratch;

@@ -1,8 +1,13 @@
 #include "bench/soak_run/soak.h"
 
+#include "bench/lib/load.h"
+#include "bench/soak_run/soak_sum.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <mutex>
+#include <set>
 #include <thread>
 
 namespace holdfast::bench {
@@ -12,6 +17,8 @@ constexpr int kWorkers = 2;
 constexpr int kSlots = 16;
 constexpr int kStepUs = 5000;
 constexpr double kTokensEach = 65;         // the prefill's step and 64 tokens
+constexpr std::int64_t kTokens = 64;       // of each request
+constexpr double kCalibrateS = 20;         // how long the real engine's rate is measured at least
 constexpr double kSlopesCountFromS = 600;  // of a life: below, caches still fill
 
 struct Sample {
@@ -30,7 +37,7 @@ double wal_bytes(const std::string& state_dir) {
 /// Kills in turn: worker, worker, helper, and each sixth time the daemon, unless it is spared.
 class Killer {
  public:
-  explicit Killer(House& house) : house_(house) {}
+  Killer(House& house, std::string engine) : house_(house), engine_(std::move(engine)) {}
   Result<void> next(bool spare_daemon) {
     const int turn = kills_++ % 6;
     if (turn == 5 && !spare_daemon) {
@@ -42,7 +49,7 @@ class Killer {
     if (turn % 3 == 2) return house_.restart_ingress();
     const std::string key = "w" + std::to_string(turn % 3);
     house_.kill_worker(key);
-    return house_.start_worker(key);
+    return house_.start_worker(key, {}, engine_);
   }
   int kills() const { return kills_; }
   int daemon_kills() const { return daemon_kills_; }
@@ -50,6 +57,7 @@ class Killer {
 
  private:
   House& house_;
+  std::string engine_;
   int kills_ = 0;
   int daemon_kills_ = 0;
   std::int64_t daemon_since_us_ = now_us();
@@ -85,17 +93,60 @@ Result<std::unique_ptr<House>> open_house(const SoakOptions& options) {
   HouseOptions house_options;
   house_options.programs = options.programs;
   house_options.model = options.model;
-  house_options.dir = options.scratch + "/soak";
+  house_options.dir = options.state.empty() ? options.scratch + "/soak" : options.state;
   // Each start reads its queue in many pieces, as a start with a very long one does.
   house_options.daemon_config = {"queue.read_requests=4"};
   auto house = std::make_unique<House>(std::move(house_options));
   HF_CHECKED(house->start());
-  HF_CHECKED(house->add_model(
-      R"({"slots":16,"pages":1024,"prefill_chunk":4096,"step_us":)" + std::to_string(kStepUs) + "}",
-      kSlots));
-  for (int i = 0; i < kWorkers; ++i) HF_CHECKED(house->start_worker("w" + std::to_string(i)));
+  const std::string fake =
+      R"({"slots":16,"pages":1024,"prefill_chunk":4096,"step_us":)" + std::to_string(kStepUs) + "}";
+  HF_CHECKED(house->add_model(options.engine == "fake" ? fake : "{}", kSlots, 512));
+  for (int i = 0; i < kWorkers; ++i) {
+    HF_CHECKED(house->start_worker("w" + std::to_string(i), {}, options.engine));
+  }
   HF_CHECKED(house->wait_ready(kWorkers));
   return house;
+}
+
+/// Requests a second that the workers can do: of the fake engine by its steps, of the real one by
+/// what it does with twice as many requests as it has slots.
+Result<double> capacity_of(const SoakOptions& options, House& house) {
+  if (options.engine == "fake") return kWorkers * kSlots * 1e6 / kStepUs / kTokensEach;
+  HF_TRY(auto client, house.connect());
+  std::mutex mutex;
+  std::int64_t ended = 0, number = 0;
+  const std::int64_t begin = now_us();
+  const auto elapsed = [&] { return static_cast<double>(now_us() - begin) / 1e6; };
+  std::int64_t open = 0;
+  while (elapsed() < kCalibrateS) {
+    const std::int64_t free = [&] {
+      const std::lock_guard lock(mutex);
+      return 2 * kWorkers * kSlots - (open - ended);
+    }();
+    for (std::int64_t i = 0; i < free; ++i, ++open) {
+      const auto answer = client->submit(text_submit(1'000'000 + number++, kTokens));
+      const auto* accepted = std::get_if<wire::Accepted>(&answer);
+      if (accepted == nullptr) {
+        return Error{Errc::kInternal, "soak: calibration: " +
+                                          std::get<client::Failure>(answer).message};
+      }
+      client::StreamHandler handler;
+      handler.on_fin = [&](const wire::RequestInfo&) {
+        const std::lock_guard lock(mutex);
+        ++ended;
+      };
+      handler.on_failure = [&](const client::Failure&) {
+        const std::lock_guard lock(mutex);
+        ++ended;
+      };
+      client->open_stream(accepted->info.request_id, {}, std::move(handler));
+    }
+    sleep_ms(5);
+  }
+  const double seconds = elapsed();
+  client.reset();  // its thread ends: nobody counts any more
+  if (ended == 0) return Error{Errc::kInternal, "soak: calibration: no request ended"};
+  return static_cast<double>(ended) / seconds;
 }
 
 void report_load(const SteadyLoad::Counts& counts, Report& report) {
@@ -108,7 +159,11 @@ void report_load(const SteadyLoad::Counts& counts, Report& report) {
   report.add("soak.errors", submitted - good, "requests", Goal{0, Better::kLower});
   report.add("soak.other_tokens", static_cast<double>(counts.wrong), "requests",
              Goal{0, Better::kLower}, "against the first run of the same request");
-  report.add("soak.request_ms", summarize(counts.took_ms), "ms");
+  const Summary took = summarize(counts.took_ms);
+  report.add("soak.request_ms", took, "ms");
+  report.add("soak.p99_over_p50", took.p50 == 0 ? 0 : took.p99 / took.p50, "",
+             Goal{3, Better::kLower});
+  report.add("soak.refused", static_cast<double>(counts.refused), "requests");
   if (!counts.first_problem.empty()) report.problem("soak: " + counts.first_problem);
   if (counts.succeeded + counts.failed + counts.refused != counts.submitted) {
     report.problem(
@@ -144,16 +199,24 @@ void report_slopes(const std::vector<Sample>& samples, Report& report) {
 
 Result<void> run_soak(const SoakOptions& options, Report& report) {
   HF_TRY(const auto house, open_house(options));
+  HF_TRY(const double capacity, capacity_of(options, *house));
   HF_TRY(auto client, house->connect());
-  const double capacity = kWorkers * kSlots * 1e6 / kStepUs / kTokensEach;
+  FirstTokens first;
+  if (!options.state.empty()) {
+    HF_TRY(first, read_first_tokens(options.state));
+  }
+  report.fact("engine", options.engine);
+  report.fact("share", std::to_string(options.share));
+  report.fact("kill_every_s", std::to_string(options.kill_every_s));
   report.add("soak.rate", options.share * capacity, "1/s", std::nullopt, "of requests");
-  SteadyLoad load(std::move(client), options.share * capacity);
-  Killer killer(*house);
+  SteadyLoad load(std::move(client), options.share * capacity, std::move(first));
+  Killer killer(*house, options.engine);
   const CpuTicks cpu = read_cpu_ticks();
   const double seconds = options.hours * 3600;
   const std::int64_t begin = now_us();
   const auto elapsed = [&] { return static_cast<double>(now_us() - begin) / 1e6; };
   std::vector<Sample> samples;
+  std::set<std::string> died;  // that nobody killed: a crash, or memory that was not there
   double next_kill = options.kill_every_s;
   for (double next_sample = 1; elapsed() < seconds; next_sample += 1) {
     sleep_ms(1000 * (next_sample - elapsed()));
@@ -162,6 +225,7 @@ Result<void> run_soak(const SoakOptions& options, Report& report) {
       HF_CHECKED(killer.next(elapsed() > seconds / 2));
       next_kill += options.kill_every_s;
     }
+    for (const std::string& death : house->unexpected_deaths()) died.insert(death);
     samples.push_back({elapsed(), killer.daemon_kills(), killer.daemon_age_s(),
                        static_cast<double>(rss_bytes(house->daemon())),
                        static_cast<double>(open_descriptors(house->daemon())),
@@ -170,11 +234,16 @@ Result<void> run_soak(const SoakOptions& options, Report& report) {
   report_load(load.finish(60), report);
   report_slopes(samples, report);
   report.add("soak.seconds", elapsed(), "s");
+  report.add("soak.unexpected_deaths", static_cast<double>(died.size()), "processes",
+             Goal{0, Better::kLower});
+  for (const std::string& death : died) report.problem("soak: " + death);
   report.add("soak.kills", killer.kills(), "processes");
   report.add("soak.daemon_kills", killer.daemon_kills(), "processes");
   report.add("soak.busy", busy_percent(cpu, read_cpu_ticks()), "%");
   report.add("soak.steal", steal_percent(cpu, read_cpu_ticks()), "%");
-  return {};
+  if (options.state.empty()) return {};
+  HF_CHECKED(write_first_tokens(options.state, load.first_tokens()));
+  return options.sum.empty() ? Result<void>() : add_to_sum(report, options.sum);
 }
 
 }  // namespace holdfast::bench

@@ -20,13 +20,20 @@ struct SoakOptions {
   double hours = 24;
   double kill_every_s = 10;  // 0: never
   double share = 0.7;        // of what the workers can do
+  std::string engine = "fake";  // or "model": the real one
+  /// A state directory that stays, so that runs of several days add up; empty: one of this run.
+  std::string state;
+  std::string sum;  // the record that the runs on `state` add up in; empty: none
 };
+
+using FirstTokens = std::map<std::int64_t, std::vector<wire::TokenId>>;  // by kind of request
 
 /// Requests from a pool of kinds, so that every kind comes again: its tokens must be the same each
 /// time, whoever was killed meanwhile. One thread submits; handlers run on the client's own.
 class SteadyLoad {
  public:
-  SteadyLoad(std::unique_ptr<client::Client> client, double per_second);
+  /// `first`: the tokens of each kind from an earlier run, which these must equal.
+  SteadyLoad(std::unique_ptr<client::Client> client, double per_second, FirstTokens first = {});
   ~SteadyLoad();
   struct Counts {
     std::int64_t submitted = 0, accepted = 0, refused = 0, succeeded = 0, failed = 0, wrong = 0;
@@ -36,6 +43,7 @@ class SteadyLoad {
   /// Submits no more and waits until everything has ended, at most `patience_s`.
   Counts finish(double patience_s);
   std::int64_t open() const;
+  FirstTokens first_tokens() const;
 
  private:
   void run(double per_second);
@@ -48,7 +56,7 @@ class SteadyLoad {
   mutable std::mutex mutex_;
   Counts counts_;
   std::int64_t open_ = 0;
-  std::map<std::int64_t, std::vector<wire::TokenId>> first_;  // by kind
+  FirstTokens first_;
   bool stop_ = false;
   std::unique_ptr<client::Client> client_;  // its thread ends before the rest goes
   std::thread thread_;

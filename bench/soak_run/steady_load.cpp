@@ -10,8 +10,9 @@ constexpr std::int64_t kTokens = 64;
 
 }  // namespace
 
-SteadyLoad::SteadyLoad(std::unique_ptr<client::Client> client, double per_second)
-    : client_(std::move(client)) {
+SteadyLoad::SteadyLoad(std::unique_ptr<client::Client> client, double per_second,
+                       FirstTokens first)
+    : first_(std::move(first)), client_(std::move(client)) {
   thread_ = std::thread([this, per_second] { run(per_second); });
 }
 
@@ -106,6 +107,11 @@ void SteadyLoad::problem(const std::string& what) {
 std::int64_t SteadyLoad::open() const {
   const std::lock_guard lock(mutex_);
   return open_;
+}
+
+FirstTokens SteadyLoad::first_tokens() const {
+  const std::lock_guard lock(mutex_);
+  return first_;
 }
 
 SteadyLoad::Counts SteadyLoad::finish(double patience_s) {
