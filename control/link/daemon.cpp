@@ -64,7 +64,7 @@ Result<void> Daemon::open_doors() {
   client.heartbeat_interval_ms = static_cast<int>(c.client_heartbeat_ms);
   client.heartbeat_timeout_ms = static_cast<int>(c.client_timeout_ms);
   client.send_high_water = client.receive_high_water = static_cast<int>(c.link_high_water);
-  client.message_bytes_max = c.client_message_bytes_max;
+  client.message_bytes_max = client_message_bytes_ = c.client_message_bytes_max;
   wire::SocketOptions worker = client;
   worker.heartbeat_interval_ms = static_cast<int>(c.worker_heartbeat_ms);
   worker.heartbeat_timeout_ms = static_cast<int>(c.worker_timeout_ms);

@@ -104,6 +104,7 @@ class Daemon final : private HouseHost {
   bool stopping_ = false;
   bool memory_given_back_ = false;  // since the last commit
   std::int64_t started_us_ = 0;
+  std::int64_t client_message_bytes_ = 0;  // as the doors were opened
   std::int64_t disk_checked_us_ = 0;
   std::int64_t last_commit_us_ = 0;
   ProcessFacts facts_;

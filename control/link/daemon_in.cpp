@@ -12,7 +12,8 @@ namespace holdfast::link {
 
 void Daemon::handle(Role role, Incoming in) {
   if (const auto* ping = std::get_if<wire::Ping>(&in.message)) {
-    (void)send(in.peer, wire::Pong{ping->tag});
+    const bool client = role == Role::kClient || role == Role::kOperator;
+    (void)send(in.peer, wire::Pong{ping->tag, client ? client_message_bytes_ : 0});
     return;
   }
   if (std::holds_alternative<wire::Pong>(in.message)) return;

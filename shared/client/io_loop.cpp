@@ -17,6 +17,9 @@ constexpr std::int64_t kDeadlineStepUs = 10'000;
 constexpr std::int64_t kPingAfterUs = 1'000'000;
 // Longer than any commit: a daemon that says nothing for so long may have lost what we sent.
 constexpr std::int64_t kSilentAfterUs = 5'000'000;
+// Any daemon takes frames of this size; one that does not say what it takes, those of the second.
+constexpr std::size_t kFrameBytesSure = 64 * 1024;
+constexpr std::int64_t kFrameBytesUnsaid = 4 << 20;
 constexpr std::int64_t kWindow = 1024;
 constexpr std::int64_t kCreditStep = kWindow / 4;
 
@@ -193,6 +196,8 @@ void IoLoop::drain_link_events() {
 
 void IoLoop::on_lost() {
   silent_ = false;
+  frame_bytes_max_ = 0;
+  asked_frame_bytes_ = false;
   for (auto& [id, stream] : streams_) {
     stream.sent = false;
     streams_due_.insert(id);
@@ -255,13 +260,49 @@ void IoLoop::expire_calls(std::int64_t now) {
   }
 }
 
-void IoLoop::send_pending() {
-  while (!unsent_calls_.empty()) {
-    Call& call = calls_.at(*unsent_calls_.begin());
-    if (socket_->send(call.frame) != wire::SendStatus::kSent) break;
-    call.sent = true;
-    unsent_calls_.erase(unsent_calls_.begin());
+/// A frame that is too long would end the connection, everybody's calls and streams with it: it
+/// waits until the daemon has said what it takes.
+bool IoLoop::may_send(const Call& call) {
+  if (call.frame.size() <= kFrameBytesSure) return true;
+  if (frame_bytes_max_ == 0 && !asked_frame_bytes_) {
+    asked_frame_bytes_ = send(wire::Ping{static_cast<std::uint64_t>(now_us())});
   }
+  return frame_bytes_max_ > 0;
+}
+
+void IoLoop::refuse_large(std::uint64_t tag) {
+  const auto it = calls_.find(tag);
+  const auto bytes = static_cast<std::int64_t>(it->second.frame.size());
+  Failure failure = make_failure(
+      Errc::kInvalidRequest,
+      "the message has " + std::to_string(bytes) + " bytes, the daemon takes at most " +
+          std::to_string(frame_bytes_max_) + " (link.client_message_bytes); it was not sent");
+  failure.needed = bytes;
+  failure.largest = frame_bytes_max_;
+  const Done done = std::move(it->second.done);
+  calls_.erase(it);
+  done(std::move(failure));
+}
+
+void IoLoop::send_calls() {
+  for (auto it = unsent_calls_.begin(); it != unsent_calls_.end();) {
+    const std::uint64_t tag = *it;
+    Call& call = calls_.at(tag);
+    if (!may_send(call)) {
+      ++it;
+      continue;
+    }
+    const bool large = call.frame.size() > kFrameBytesSure &&
+                       call.frame.size() > static_cast<std::size_t>(frame_bytes_max_);
+    if (!large && socket_->send(call.frame) != wire::SendStatus::kSent) return;
+    call.sent = true;
+    it = unsent_calls_.erase(it);
+    if (large) refuse_large(tag);
+  }
+}
+
+void IoLoop::send_pending() {
+  send_calls();
   for (const StreamId id : std::exchange(streams_due_, {})) {
     const auto due = streams_.find(id);
     if (due == streams_.end()) continue;  // closed meanwhile
@@ -304,6 +345,10 @@ void IoLoop::on_message(wire::Message message) {
     send(wire::Pong{ping->tag});
     return;
   }
+  if (const auto* pong = std::get_if<wire::Pong>(&message)) {
+    frame_bytes_max_ = pong->message_bytes > 0 ? pong->message_bytes : kFrameBytesUnsaid;
+    return;
+  }
   if (const auto* attached = std::get_if<wire::Attached>(&message)) {
     const Stream* stream = stream_of_tag(attached->tag);
     if (stream != nullptr && stream->handler.on_attached)
@@ -326,7 +371,7 @@ void IoLoop::on_message(wire::Message message) {
 
 void IoLoop::answer(std::uint64_t tag, wire::Message message) {
   const auto it = calls_.find(tag);
-  if (it == calls_.end() || std::holds_alternative<wire::Pong>(message)) return;
+  if (it == calls_.end()) return;
   const Done done = std::move(it->second.done);
   unsent_calls_.erase(tag);
   calls_.erase(it);

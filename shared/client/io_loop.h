@@ -67,6 +67,9 @@ class IoLoop {
   void on_lost();
   void on_tick();
   void send_pending();
+  void send_calls();
+  bool may_send(const Call& call);
+  void refuse_large(std::uint64_t tag);
   void expire_calls(std::int64_t now_us);
   void check_silence(std::int64_t now_us);
   bool send(const wire::Message& message);
@@ -102,6 +105,8 @@ class IoLoop {
   std::map<std::uint64_t, StreamId> stream_tags_;
   bool connected_ = false;
   bool silent_ = false;
+  std::int64_t frame_bytes_max_ = 0;  // that the daemon takes on this connection; 0 = not known yet
+  bool asked_frame_bytes_ = false;
   std::int64_t heard_us_ = 0;  // last frame of the daemon, or connection
   std::int64_t pinged_us_ = 0;
 

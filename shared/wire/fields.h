@@ -282,6 +282,7 @@ void fields(V& v, Like<Ping> auto& m) {
 template <class V>
 void fields(V& v, Like<Pong> auto& m) {
   v("tag", m.tag);
+  v("message_bytes", m.message_bytes);
 }
 template <class V>
 void fields(V& v, Like<Op> auto& m) {

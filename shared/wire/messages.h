@@ -252,6 +252,7 @@ struct Ping {
 };
 struct Pong {
   std::uint64_t tag = 0;
+  std::int64_t message_bytes = 0;  // of the daemon: the longest frame that it takes; 0 = not said
 };
 
 // ---------------------------------------------------------------- operator <-> daemon

@@ -135,6 +135,50 @@ TEST(Client, RefusalsArriveWithTheirNumbers) {
   EXPECT_EQ(std::get<Failure>(got).retry_after_ms, 250);
 }
 
+// It would end the connection of everybody, again and again.
+TEST(Client, AFrameThatIsTooLongIsRefusedAndNeverSent) {
+  ScriptedDaemon daemon;
+  auto client = Client::connect(daemon.endpoint()).value();
+  const auto submit = [&](std::size_t bytes) {
+    return std::async(std::launch::async, [&client, bytes] {
+      wire::Submit message;
+      message.model = "m";
+      message.meta = std::string(bytes, 'x');
+      return client->submit(std::move(message));
+    });
+  };
+  const auto accept = [&](std::future<Answer<wire::Accepted>> answer) {
+    wire::Accepted accepted;
+    accepted.tag = daemon.find<wire::Submit>().tag;
+    daemon.send(accepted);
+    EXPECT_TRUE(std::holds_alternative<wire::Accepted>(answer.get()));
+  };
+  const auto expect_refused = [](Answer<wire::Accepted> got, std::int64_t needed,
+                                 std::int64_t largest) {
+    const auto* failure = std::get_if<Failure>(&got);
+    ASSERT_NE(failure, nullptr);
+    EXPECT_EQ(failure->code, Errc::kInvalidRequest) << failure->message;
+    EXPECT_GT(failure->needed, needed);
+    EXPECT_LT(failure->needed, needed + 10'000);
+    EXPECT_EQ(failure->largest, largest);
+  };
+  auto large = submit(200'000);
+  auto small = submit(1'000);
+  accept(std::move(small));  // while it is not known what the daemon takes
+  wire::Ping ping = daemon.find<wire::Ping>();
+  daemon.send(wire::Pong{ping.tag, 100'000});
+  expect_refused(large.get(), 200'000, 100'000);
+  accept(submit(90'000));
+  expect_refused(submit(100'000).get(), 100'000, 100'000);
+  daemon.stop();  // the next one takes something else, and does not say so
+  daemon.start();
+  auto larger = submit(5'000'000);
+  ping = daemon.find<wire::Ping>();
+  daemon.send(wire::Pong{ping.tag});
+  expect_refused(larger.get(), 5'000'000, 4 << 20);
+  accept(submit(4'000'000));
+}
+
 TEST(Client, WhatCannotTravelIsRefusedAtOnce) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
