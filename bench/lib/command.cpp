@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::bench {
 
 std::string replaced(std::string text, const std::string& name, const std::string& value) {
@@ -34,8 +36,7 @@ Result<Ended> run_command(const std::string& command) {
 
 nlohmann::json last_json(const std::string& out) {
   const std::size_t last = out.rfind("\n{");
-  return nlohmann::json::parse(last == std::string::npos ? out : out.substr(last + 1), nullptr,
-                               false);
+  return try_parse_json<nlohmann::json>(last == std::string::npos ? out : out.substr(last + 1));
 }
 
 Result<nlohmann::json> json_of_command(const std::string& command) {

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/lib/stats.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::bench {
 namespace {
@@ -177,7 +178,7 @@ Result<void> House::wait_ready(int workers, std::int64_t patience_ms) {
   const std::int64_t until = now_us() + patience_ms * 1000;
   while (now_us() < until) {
     HF_TRY(const std::string text, op("models.show", R"({"name":"bench"})"));
-    const json model = json::parse(text, nullptr, false);
+    const json model = try_parse_json<json>(text);
     int ready = 0;
     for (const json& load : model.value("loads", json::array())) {
       if (load.value("state", "") == "ready" && load.value("connected", false)) ++ready;
@@ -210,7 +211,7 @@ Result<std::string> House::op(const std::string& verb, const std::string& args) 
 
 Result<double> House::status(const std::string& pointer) {
   HF_TRY(const std::string text, op("status"));
-  const json document = json::parse(text, nullptr, false);
+  const json document = try_parse_json<json>(text);
   const json::json_pointer at(pointer);
   if (!document.contains(at) || !document.at(at).is_number()) {
     return Error{Errc::kInternal, "status: has no number " + pointer};

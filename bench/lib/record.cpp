@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/lib/report.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::bench {
 namespace {
@@ -52,7 +53,7 @@ Report bench_report(const ordered_json& document) {
 
 Result<Report> parse_report(const std::string& text) {
   try {  // no exception leaves this function
-    const ordered_json document = ordered_json::parse(text);
+    const ordered_json document = try_parse_json<ordered_json>(text);
     if (document.contains("decode_samples")) return bench_report(document);
     Report report(document.at("kind").get<std::string>());
     for (const auto& [name, value] : document.at("machine").items()) {

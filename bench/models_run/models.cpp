@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/models_run/cases.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::bench {
 
@@ -28,7 +29,7 @@ Result<void> operate(House& house, const std::string& verb, const std::string& n
 
 Result<json> show_model(House& house, const std::string& name) {
   HF_TRY(const std::string text, house.op("models.show", json{{"name", name}}.dump()));
-  json document = json::parse(text, nullptr, false);
+  json document = try_parse_json<json>(text);
   if (!document.is_object()) return Error{Errc::kInternal, "models.show: no document"};
   return document;
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/models_run/cases.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::bench {
 namespace {
@@ -13,7 +14,7 @@ constexpr int kWorkers = 4;
 
 Result<std::vector<double>> tokens_of_workers(House& house) {
   HF_TRY(const std::string text, house.op("workers.list"));
-  const json document = json::parse(text, nullptr, false);
+  const json document = try_parse_json<json>(text);
   std::vector<double> tokens;
   for (const json& worker : document.value("workers", json::array())) {
     tokens.push_back(worker.value("tokens", 0.0));

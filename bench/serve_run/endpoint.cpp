@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/lib/stats.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::bench {
 namespace {
@@ -138,7 +139,7 @@ Result<Endpoint> open_endpoint(const std::string& name, const std::string& url,
   if (!answer.ask(request_text(out, "GET /v1/models", ""))) {
     return Error{Errc::kIo, url + ": nobody answers"};
   }
-  const json models = json::parse(answer.rest(), nullptr, false);
+  const json models = try_parse_json<json>(answer.rest());
   if (answer.status != 200 || !models.is_object() || models.value("data", json::array()).empty()) {
     return Error{Errc::kIo, url + ": /v1/models names no model (status " +
                                 std::to_string(answer.status) + ")"};
@@ -176,7 +177,7 @@ Result<Answered> complete(const Endpoint& to, const std::vector<std::int32_t>& p
       const std::string line = in.substr(0, end);
       in.erase(0, end + 1);
       if (line.rfind("data: {", 0) != 0) continue;
-      const json event = json::parse(line.substr(6), nullptr, false);
+      const json event = try_parse_json<json>(line.substr(6));
       if (!event.is_object() || event.contains("error")) {
         return Error{Errc::kIo, to.name + ": " + line};
       }

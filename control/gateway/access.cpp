@@ -4,6 +4,7 @@
 
 #include "control/gateway/errors.h"
 #include "shared/base/clock.h"
+#include "shared/base/json_text.h"
 #include "shared/base/log.h"
 #include "shared/client/api_key.h"
 
@@ -66,7 +67,7 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
     const auto* page = std::get_if<Keeper::Page>(&answer);
     if (page == nullptr) return self->end_read(false);  // what is known holds
     for (const Kept& kept : page->objects) {
-      const auto body = nlohmann::json::parse(kept.body, nullptr, false);
+      const auto body = try_parse_json<nlohmann::json>(kept.body);
       if (!body.is_object() || body.value("revoked_ms", std::int64_t{0}) > 0) continue;
       Key key;
       key.principal.tenant = body.value("tenant", "default");

@@ -5,6 +5,7 @@
 
 #include "control/gateway/batch_work.h"
 #include "control/gateway/batches.h"
+#include "control/gateway/blame.h"
 
 namespace holdfast::gateway {
 
@@ -48,6 +49,7 @@ void BatchRunner::run(int number) {
   // Not all of them at the same moment.
   if (!wait(number * options_.look_ms / options_.batches)) return;
   while (wait(options_.look_ms)) {
+    if (context_.blame != nullptr && !context_.blame->settle()) continue;
     KeepList query;
     query.kind = kOpenBatchKind;
     query.newest_first = false;

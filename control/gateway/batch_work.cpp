@@ -6,11 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "control/gateway/await.h"
+#include "control/gateway/batch_input.h"
 #include "control/gateway/batches.h"
+#include "control/gateway/blame.h"
 #include "control/gateway/errors.h"
 #include "control/gateway/files.h"
 #include "control/gateway/json_fields.h"
@@ -18,6 +21,7 @@
 #include "control/gateway/webhooks.h"
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/json_text.h"
 #include "shared/base/log.h"
 
 namespace holdfast::gateway {
@@ -26,7 +30,11 @@ namespace {
 constexpr std::int64_t kRefreshMs = 1'000;
 constexpr std::int64_t kAgainMs = 500;
 constexpr std::size_t kFlushBytes = 256 * 1024;
+constexpr std::size_t kWindowBytes = 512 * 1024;  // of the input file, behind which it is cut
 constexpr const char* kExpired = "batch_expired";
+// A line that gets no answer while others do is tried again so often: it may be what is wrong.
+constexpr int kStrikesMax = 20;
+constexpr int kStrikesUnreachable = 7;
 
 std::int64_t now_ms() {
   return system_clock().wall_ms();
@@ -47,6 +55,8 @@ class BatchWork {
     bool started = false;
     bool ended = false;
     std::int64_t again_ms = 0;  // not before
+    std::int64_t begun_ms = 0;
+    int strikes = 0;
     OfflineAnswer answer;
   };
   struct Sink {  // the output or the error file
@@ -67,10 +77,14 @@ class BatchWork {
   bool refresh();
   bool save();
   bool read_input();
+  std::optional<std::string> line_text(const BatchLine& line);
+  bool gives_up(Line& line, const OfflineAnswer& answer) const;
   bool open_sink(Sink& sink, const char* member);
   bool work();
   bool pump();
   void start(std::size_t number);
+  void submit(std::size_t number, const std::string& text);
+  std::function<void(OfflineAnswer)> answer_to(std::size_t number);
   void cancel(std::size_t number);
   void cancel_older();
   void collect();
@@ -82,6 +96,8 @@ class BatchWork {
   bool fail(const std::vector<BatchError>& errors);
   bool close_sink(Sink& sink, const char* member);
   std::string request_id(std::size_t number) const;
+  /// What is blamed for a death over a line of which nothing is known yet.
+  std::string reading_id(std::size_t number) const { return request_id(number) + ":read"; }
   bool cancelling() const { return batch_.value("status", "") == "cancelling"; }
   bool expired() const;
 
@@ -97,7 +113,9 @@ class BatchWork {
   std::int64_t lease_version_ = 0;
   std::int64_t leased_until_ms_ = 0;
   std::int64_t refreshed_ms_ = 0;
-  std::string input_;
+  std::string window_;  // the part of the input file that is looked at
+  std::int64_t window_from_ = 0;
+  std::int64_t heard_ms_ = 0;  // the daemon answered
   std::vector<BatchLine> lines_;
   std::map<std::size_t, Line> open_;  // from next_ on, those that were begun
   std::size_t next_ = 0;              // first line whose result is in no file
@@ -132,7 +150,7 @@ bool BatchWork::lease(bool first) {
         [&](auto done) { context_.keeper->get(kOpenBatchKind, id_, "", std::move(done)); });
     const auto* open = std::get_if<Keeper::Found>(&found);
     if (open == nullptr || !*open) return false;
-    const auto body = json::parse((*open)->body, nullptr, false);
+    const auto body = try_parse_json<json>((*open)->body);
     const bool taken = body.is_object() && body.value("until_ms", std::int64_t{0}) > now_ms() &&
                        body.value("worker", "") != worker_;
     if (taken) return false;
@@ -150,6 +168,7 @@ bool BatchWork::lease(bool first) {
   if (done == nullptr) return false;
   lease_version_ = done->version;
   leased_until_ms_ = until;
+  heard_ms_ = now_ms();
   return true;
 }
 
@@ -159,8 +178,9 @@ bool BatchWork::refresh() {
       [&](auto done) { context_.keeper->get(kBatchKind, id_, "", std::move(done)); });
   const auto* batch = std::get_if<Keeper::Found>(&found);
   if (batch == nullptr || !*batch) return false;
+  const auto hands = touch(context_.blame, id_);
   kept_ = **batch;
-  batch_ = json::parse(kept_.body, nullptr, false);
+  batch_ = try_parse_json<json>(kept_.body);
   refreshed_ms_ = now_ms();
   return batch_.is_object();
 }
@@ -187,17 +207,49 @@ bool BatchWork::read_input() {
   const auto* kept = std::get_if<Keeper::Found>(&found);
   if (kept == nullptr) return false;
   if (!*kept) return fail({{"input_file_missing", "the input file is not there any more", 0}});
-  while (static_cast<std::int64_t>(input_.size()) < (*kept)->bytes) {
-    const auto piece = await<std::string>([&](auto done) {
-      context_.keeper->read(kFileKind, file, static_cast<std::int64_t>(input_.size()),
-                            std::move(done));
-    });
-    const auto* bytes = std::get_if<std::string>(&piece);
-    if (bytes == nullptr || bytes->empty() || stopping_() || !lease(false)) return false;
-    input_ += *bytes;
+  const std::int64_t bytes = (*kept)->bytes;
+  const auto guard = [this](std::size_t number, const std::function<void()>& read) {
+    if (is_poison(context_.blame, reading_id(number))) return false;
+    const auto hands = touch(context_.blame, reading_id(number));
+    crash_point(CrashPoint::kGatewayBatchRead);
+    read();
+    return true;
+  };
+  BatchReader reader(batch_.value("endpoint", ""), context_.params.body_bytes, guard);
+  for (std::int64_t at = 0; at < bytes && !reader.is_hopeless();) {
+    const auto piece = await<std::string>(
+        [&](auto done) { context_.keeper->read(kFileKind, file, at, std::move(done)); });
+    const auto* part = std::get_if<std::string>(&piece);
+    if (part == nullptr || part->empty() || stopping_() || !lease(false)) return false;
+    reader.feed(*part);
+    at += static_cast<std::int64_t>(part->size());
   }
-  const auto errors = read_batch_lines(input_, batch_.value("endpoint", ""), &lines_);
+  const auto errors = reader.end();
+  lines_ = std::move(reader.lines());
   return errors.empty() || fail(errors);
+}
+
+/// nullopt: it cannot be read now.
+std::optional<std::string> BatchWork::line_text(const BatchLine& line) {
+  const auto end = [this] { return window_from_ + static_cast<std::int64_t>(window_.size()); };
+  if (line.from < window_from_ || line.from > end()) {
+    window_.clear();
+    window_from_ = line.from;
+  } else if (const auto behind = static_cast<std::size_t>(line.from - window_from_);
+             behind > kWindowBytes) {
+    window_.erase(0, behind);
+    window_from_ = line.from;
+  }
+  const std::int64_t wanted = line.from + static_cast<std::int64_t>(line.bytes);
+  while (end() < wanted) {
+    const auto piece = await<std::string>([&](auto done) {
+      context_.keeper->read(kFileKind, batch_.value("input_file_id", ""), end(), std::move(done));
+    });
+    const auto* part = std::get_if<std::string>(&piece);
+    if (part == nullptr || part->empty() || stopping_()) return std::nullopt;
+    window_ += *part;
+  }
+  return window_.substr(static_cast<std::size_t>(line.from - window_from_), line.bytes);
 }
 
 /// The file of results as far as it is; made when the first line comes.
@@ -208,7 +260,7 @@ bool BatchWork::open_sink(Sink& sink, const char* member) {
   const auto* kept = std::get_if<Keeper::Found>(&found);
   if (kept == nullptr) return false;
   if (!*kept) return true;
-  const json body = json::parse((*kept)->body, nullptr, false);
+  const json body = try_parse_json<json>((*kept)->body);
   sink.version = (*kept)->version;
   sink.bytes = (*kept)->bytes;
   if (body.is_object()) {
@@ -227,7 +279,7 @@ bool BatchWork::append(Sink& sink, const std::string& lines, std::int64_t count,
   change.id = sink.id;
   change.owner = kept_.owner;
   change.version = sink.version;
-  json body = json::parse(file_body(
+  json body = try_parse_json<json>(file_body(
       {id_ + (&sink == &output_ ? "_output.jsonl" : "_error.jsonl"), "batch_output", "", false}));
   body["next_line"] = next;
   body["lines"] = sink.lines + count;
@@ -272,31 +324,71 @@ bool BatchWork::close_sink(Sink& sink, const char* member) {
   return true;
 }
 
-void BatchWork::start(std::size_t number) {
-  Line& line = open_[number];
-  line.started = true;
-  const auto answer = [inbox = inbox_, number](OfflineAnswer a) {
+std::function<void(OfflineAnswer)> BatchWork::answer_to(std::size_t number) {
+  return [inbox = inbox_, number](OfflineAnswer a) {
     const std::lock_guard lock(inbox->mutex);
     inbox->answers[number] = std::move(a);
     inbox->changed.notify_all();
   };
-  json parsed = json::parse(lines_[number].text, nullptr, false);
-  const json& body = parsed["body"];
-  const std::string endpoint = batch_.value("endpoint", "");
+}
+
+void BatchWork::start(std::size_t number) {
+  Line& line = open_[number];
+  line.started = true;
+  line.begun_ms = now_ms();
+  const std::string id = request_id(number);
+  if (is_poison(context_.blame, id) || is_poison(context_.blame, reading_id(number))) {
+    const std::string name = "line " + std::to_string(number + 1) + " of the batch";
+    return answer_to(number)({error_response(poison_refusal(name)), false});
+  }
+  if (!lines_[number].refusal.empty()) {
+    return answer_to(number)({error_response(FieldError{lines_[number].refusal, "body"}), false});
+  }
+  const auto text = line_text(lines_[number]);
+  if (!text) {
+    line.started = false;
+    line.again_ms = now_ms() + kAgainMs;
+    return;
+  }
+  const auto hands = touch(context_.blame, id);
+  crash_point(CrashPoint::kGatewayBatchBegun);
+  try {
+    submit(number, *text);
+  } catch (const std::bad_alloc&) {
+    answer_to(number)({memory_response(), false});
+  }
+}
+
+void BatchWork::submit(std::size_t number, const std::string& text) {
+  json parsed;
   Generation generation;
   generation.submit.priority = wire::PriorityClass::kBatch;
   FieldError error;
+  const std::string endpoint = batch_.value("endpoint", "");
   const ParseBody parse = parser_of(endpoint);
-  if (parse == nullptr || !parse(body, context_.params, &generation, &error)) {
-    return answer({error_response(error), false});
+  JsonLimits limits = kBodyLimits;
+  ++limits.depth_max;  // the line around the body
+  if (parse == nullptr || !parse_json_object(text, &parsed, &error, limits) ||
+      !parse(parsed["body"], context_.params, &generation, &error)) {
+    return answer_to(number)({error_response(error), false});
   }
+  const json& body = parsed["body"];
   if (generation.shape.stream) {
-    return answer({error_response(FieldError{"'stream' is not for batches", "stream"}), false});
+    return answer_to(number)(
+        {error_response(FieldError{"'stream' is not for batches", "stream"}), false});
   }
   if (!body.contains("priority")) generation.submit.priority = wire::PriorityClass::kBatch;
   generation.shape.body_hash = hash_body(endpoint, body);
   generation.submit.tenant = kept_.owner;
-  call_offline(context_, std::move(generation), request_id(number), answer);
+  call_offline(context_, std::move(generation), request_id(number), answer_to(number));
+}
+
+/// It gets no answer, but the daemon answers others.
+bool BatchWork::gives_up(Line& line, const OfflineAnswer& answer) const {
+  if (heard_ms_ <= line.begun_ms) return false;
+  if (answer.unreachable) line.strikes += kStrikesUnreachable;
+  if (answer.response.status == http_status(Errc::kTimeout)) ++line.strikes;
+  return line.strikes > kStrikesMax;
 }
 
 /// Takes the answers that came.
@@ -310,7 +402,8 @@ void BatchWork::collect() {
     const auto it = open_.find(number);
     if (it == open_.end()) continue;
     it->second.started = false;
-    if (answer.passing && !told_to_end_) {
+    if (!answer.passing) heard_ms_ = now_ms();
+    if (answer.passing && !told_to_end_ && !gives_up(it->second, answer)) {
       it->second.again_ms = now_ms() + kAgainMs;
       continue;
     }
@@ -320,6 +413,7 @@ void BatchWork::collect() {
 }
 
 std::string BatchWork::result_of(std::size_t number, bool* failed_line) const {
+  const auto hands = touch(context_.blame, request_id(number));
   const Line& line = open_.at(number);
   const std::string& custom_id = lines_[number].custom_id;
   const int status = line.answer.response.status;
@@ -453,6 +547,10 @@ bool BatchWork::fail(const std::vector<BatchError>& errors) {
 }
 
 bool BatchWork::run() {
+  if (is_poison(context_.blame, id_)) {
+    log::error("a batch is not worked on: gateways crashed over it", {{"batch", id_}});
+    return false;
+  }
   if (!lease(true)) return false;
   if (!refresh()) {
     // Made just now, its second half is to come; or its maker died between the two.

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "control/gateway/keeper.h"
 
@@ -16,7 +15,6 @@ namespace holdfast::gateway {
 
 inline constexpr const char* kBatchKind = "batch";
 inline constexpr const char* kOpenBatchKind = "batch.open";
-inline constexpr std::size_t kBatchLinesMax = 50'000;
 
 /// The body as OpenAI shows it.
 nlohmann::ordered_json batch_json(const Kept& kept);
@@ -25,19 +23,6 @@ nlohmann::ordered_json batch_json(const Kept& kept);
 void set_batch_status(nlohmann::ordered_json& batch, const std::string& status,
                       std::int64_t now_ms);
 bool batch_ended(std::string_view status);
-
-struct BatchLine {
-  std::string custom_id;
-  std::string_view text;  // JSON, within the file's content
-};
-struct BatchError {
-  std::string code;
-  std::string message;
-  std::int64_t line = 0;  // from 1; 0 = the file
-};
-/// The lines of an input file, for one endpoint. Not empty: the batch fails with them (20 at most).
-std::vector<BatchError> read_batch_lines(std::string_view content, std::string_view endpoint,
-                                         std::vector<BatchLine>* out);
 
 /// One line of the output or error file, with its line end. `error_code` not empty: there is no
 /// response.

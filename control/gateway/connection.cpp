@@ -45,7 +45,19 @@ class ConnectionExchange final : public Exchange,
   void admit(Principal principal) override { request_.from = std::move(principal); }
 
   void post(std::function<void()> work) override {
-    net::post(connection_->executor(), std::move(work));
+    net::post(connection_->executor(),
+              [self = shared_from_this(), work = std::move(work)] { self->run(work); });
+  }
+
+  /// Where memory is short this request is answered so, if it can be; the others go on.
+  void run(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      log::error("no memory for a request", {{"path", request_.path.substr(0, 100)}});
+      if (begun_) return abort();
+      respond(memory_response());
+    }
   }
 
   void after(std::chrono::milliseconds delay, std::function<void()> work) override {
@@ -332,7 +344,7 @@ void Connection::dispatch() {
   arm();
   if (in_.size() < kPipelinedBytesMax) read();
   try {
-    shared_->handler(exchange);
+    exchange->run([this, &exchange] { shared_->handler(exchange); });
   } catch (const std::exception& e) {
     log::error("handler failed", {{"path", exchange->request().path}, {"what", e.what()}});
     if (!exchange->closed()) close();

@@ -10,6 +10,7 @@
 #include "control/gateway/kept_endpoints.h"
 #include "control/gateway/offline_call.h"
 #include "shared/base/clock.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -19,6 +20,8 @@ using json = nlohmann::ordered_json;
 constexpr std::int64_t kHour = 3600;
 constexpr std::int64_t kHoursMax = 24 * 30;
 constexpr std::size_t kMetadataMax = 16;
+constexpr std::size_t kMetadataNameBytesMax = 64 * 4;  // of OpenAI's 64 characters
+constexpr std::size_t kMetadataTextBytesMax = 512 * 4;
 
 struct NewBatch {
   Context& context;
@@ -48,6 +51,10 @@ void read_metadata(Fields& fields, json* batch) {
   }
   for (const auto& [name, value] : metadata->items()) {
     if (!value.is_string()) fields.fail("metadata", "must be an object of at most 16 texts");
+    if (name.size() > kMetadataNameBytesMax ||
+        (value.is_string() && value.get_ref<const std::string&>().size() > kMetadataTextBytesMax)) {
+      fields.fail("metadata", "may have names of 64 and texts of 512 characters");
+    }
   }
 }
 
@@ -91,7 +98,7 @@ bool read_batch(const json& body, json* batch, FieldError* error) {
 /// The batch as it is now, made by this POST or by one before it.
 void show_batch(const NewBatchPtr& batch) {
   with_kept(batch->context, batch->exchange, kBatchKind, batch->id, [batch](const Kept& kept) {
-    const json now = json::parse(kept.body, nullptr, false);
+    const json now = try_parse_json<json>(kept.body);
     if (now.value("_hash", "") != batch->body["_hash"]) {
       return batch->exchange->respond(other_body(batch->id));
     }
@@ -135,7 +142,7 @@ void open_batch(const NewBatchPtr& batch) {
 /// Until it is done or cannot be: the batch may be saved by its worker in the same moment.
 void try_cancel(Context& context, const ExchangePtr& exchange, const std::string& id) {
   with_kept(context, exchange, kBatchKind, id, [&context, exchange, id](const Kept& kept) {
-    json body = json::parse(kept.body, nullptr, false);
+    json body = try_parse_json<json>(kept.body);
     const std::string status = body.value("status", "");
     if (status == "cancelling" || status == "cancelled") {
       return exchange->respond(json_response(batch_json(kept)));

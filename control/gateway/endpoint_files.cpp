@@ -78,7 +78,7 @@ bool read_upload(const Request& request, Upload* out, FieldError* error) {
   out->facts.filename = file->filename.empty() ? "file" : file->filename;
   out->facts.filename.resize(std::min(out->facts.filename.size(), kNameBytesMax));
   out->data = file->data;
-  out->facts.hash = hash_bytes(out->facts.purpose + '\0' + std::string(file->data));
+  out->facts.hash = hash_bytes(out->facts.purpose + '\0', file->data);
   return read_expiry(parts, &out->keep_ms, error);
 }
 

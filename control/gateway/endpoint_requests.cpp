@@ -8,6 +8,7 @@
 #include "control/gateway/errors.h"
 #include "control/gateway/render.h"
 #include "control/gateway/sse.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -49,7 +50,7 @@ Response request_response(const wire::RequestInfo& info) {
   body["max_tokens"] = info.max_tokens;
   body["seed"] = info.sampling.seed;
   body["choices"] = choices_json(info);
-  body["usage"] = json::parse(usage_json(info));
+  body["usage"] = try_parse_json<json>(usage_json(info));
   if (info.queue_position >= 0) body["queue_position"] = info.queue_position;
   if (info.eta_ms >= 0) body["eta_ms"] = info.eta_ms;
   Response response;

@@ -14,6 +14,7 @@
 #include "control/gateway/sse.h"
 #include "control/gateway/tool_fields.h"
 #include "control/gateway/webhooks.h"
+#include "shared/base/json_text.h"
 #include "shared/client/webhook.h"
 
 namespace holdfast::gateway {
@@ -34,7 +35,8 @@ struct Turn {
   PostHeaders headers;
   std::vector<std::string> before;  // items of earlier turns, the oldest last
   Generation generation;
-  bool made = false;  // its object is new
+  bool made = false;             // its object is new
+  std::size_t before_bytes = 0;  // of the earlier turns
 };
 using TurnPtr = std::shared_ptr<Turn>;
 
@@ -45,7 +47,7 @@ void keep_end(Context& context, const std::string& id, const std::string& owner,
                       [&context, id, document](client::Answer<Keeper::Found> answer) {
                         const auto* found = std::get_if<Keeper::Found>(&answer);
                         if (found == nullptr || !*found) return;
-                        json body = json::parse((*found)->body, nullptr, false);
+                        json body = try_parse_json<json>((*found)->body);
                         if (!body.is_object() || body.contains("final")) return;
                         body["final"] = document;
                         KeepChange change;
@@ -59,7 +61,7 @@ void keep_end(Context& context, const std::string& id, const std::string& owner,
 
 /// The end of a kept response whose request has ended; null while it has not. On the SDK's thread.
 void find_end(Context& context, const Kept& kept, std::function<void(json)> done) {
-  const json body = json::parse(kept.body, nullptr, false);
+  const json body = try_parse_json<json>(kept.body);
   if (!body.is_object()) return done({});
   if (body.contains("final")) return done(body["final"]);
   const std::string echo = body.value("echo", json::object()).dump();
@@ -287,7 +289,7 @@ void meet_again(const TurnPtr& turn) {
   turn->context.keeper->get(
       kResponseKind, turn->id, turn->owner,
       on_strand<Keeper::Found>(turn->exchange, [turn](const Keeper::Found& found) {
-        const json body = found ? json::parse(found->body, nullptr, false) : json();
+        const json body = found ? try_parse_json<json>(found->body) : json();
         if (body.is_object() && body.value("hash", "") != turn->hash) {
           return turn->exchange->respond(other_body(turn->id));
         }
@@ -318,8 +320,8 @@ void compose(const TurnPtr& turn) {
   change.version = 0;
   change.body = json{{"hash", turn->hash},
                      {"previous", turn->wish.previous},
-                     {"items", json::parse(turn->wish.items)},
-                     {"echo", json::parse(turn->wish.echo)}}
+                     {"items", try_parse_json<json>(turn->wish.items)},
+                     {"echo", try_parse_json<json>(turn->wish.echo)}}
                     .dump(-1, ' ', false, json::error_handler_t::replace);
   turn->context.keeper->put(change, [turn](client::Answer<Keeper::Put> answer) {
     turn->exchange->post([turn, answer = std::move(answer)] {
@@ -341,13 +343,20 @@ Response refuse_previous(const std::string& message) {
 void gather_turns(const TurnPtr& turn, const std::string& previous);
 
 void add_turn(const TurnPtr& turn, const Kept& kept, const json& end) {
-  const json body = json::parse(kept.body, nullptr, false);
+  const json body = try_parse_json<json>(kept.body);
   if (!end.is_object()) {
     return turn->exchange->respond(
         refuse_previous("previous response \"" + kept.id + "\" has not ended"));
   }
   turn->before.push_back(end.value("output", json::array()).dump());
+  turn->before_bytes += turn->before.back().size();
   turn->before.push_back(body.value("items", json::array()).dump());
+  turn->before_bytes += turn->before.back().size();
+  const std::size_t most = turn->context.params.conversation_bytes;
+  if (turn->before_bytes > most) {
+    return turn->exchange->respond(refuse_previous("the conversation before it has more than " +
+                                                   std::to_string(most) + " bytes"));
+  }
   gather_turns(turn, body.value("previous", ""));
 }
 
@@ -374,7 +383,7 @@ void gather_turns(const TurnPtr& turn, const std::string& previous) {
 /// A kept response: its end if that is kept too, else its request.
 void show_kept(Context& context, const ExchangePtr& exchange, const Kept& kept,
                std::function<void(const json& body, const wire::RequestInfo&)> running) {
-  const json body = json::parse(kept.body, nullptr, false);
+  const json body = try_parse_json<json>(kept.body);
   if (!body.is_object()) return exchange->respond(no_such(kResponseKind, kept.id));
   const bool streams = exchange->request().query_value("stream") != nullptr &&
                        *exchange->request().query_value("stream") == "true";
@@ -445,7 +454,7 @@ void get_response(Context& context, ExchangePtr exchange, const Captures& captur
 void cancel_response(Context& context, ExchangePtr exchange, const Captures& captures) {
   const std::string id = captures[0];
   with_kept(context, exchange, kResponseKind, id, [&context, exchange, id](const Kept& kept) {
-    const json body = json::parse(kept.body, nullptr, false);
+    const json body = try_parse_json<json>(kept.body);
     if (body.contains("final")) return exchange->respond(json_response(body["final"]));
     const std::string echo = body.value("echo", json::object()).dump();
     context.client.cancel_async(
@@ -468,7 +477,7 @@ void delete_response(Context& context, ExchangePtr exchange, const Captures& cap
 
 void get_response_items(Context& context, ExchangePtr exchange, const Captures& captures) {
   with_kept(context, exchange, kResponseKind, captures[0], [exchange](const Kept& kept) {
-    const json body = json::parse(kept.body, nullptr, false);
+    const json body = try_parse_json<json>(kept.body);
     json data = body.is_object() ? body.value("items", json::array()) : json::array();
     for (std::size_t i = 0; i < data.size(); ++i) {
       if (!data[i].contains("id")) data[i]["id"] = "item_" + kept.id + "_" + std::to_string(i);

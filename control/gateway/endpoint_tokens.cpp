@@ -8,6 +8,7 @@
 #include "control/gateway/json_fields.h"
 #include "control/gateway/kept_endpoints.h"
 #include "control/gateway/post_headers.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -128,7 +129,7 @@ void ask(Context& context, const ExchangePtr& exchange, const char* verb, Read r
   wish.args.clear();
   const auto answer = [exchange, wish = std::move(wish), show](const std::string& text) {
     try {
-      Response response = json_response(show(wish, json::parse(text)));
+      Response response = json_response(show(wish, try_parse_json<json>(text)));
       response.headers = answer_headers(wish.ignored, false);
       exchange->respond(std::move(response));
     } catch (const json::exception& e) {

@@ -47,6 +47,14 @@ std::string duration_text(std::int64_t ms) {
 
 }  // namespace
 
+Response memory_response() {
+  wire::Refusal refusal;
+  refusal.code = Errc::kMemoryExhausted;
+  refusal.message = "the gateway has no memory for this request; send a smaller one, or later";
+  refusal.retry_after_ms = 1'000;
+  return error_response(refusal);
+}
+
 std::vector<Header> rate_headers(const std::optional<wire::KeyStanding>& key) {
   if (!key) return {};
   return {{"x-ratelimit-limit-requests", std::to_string(key->limit)},

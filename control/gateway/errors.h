@@ -31,6 +31,9 @@ Response error_response(const FieldError& error);
 /// For HTTP's own trouble; the code is kInvalidRequest's for 4xx, kInternal's for 5xx.
 Response error_response(int status, const std::string& message);
 
+/// There was no memory for it: 503, come again.
+Response memory_response();
+
 /// x-ratelimit-…, as OpenAI has them; none without such a limit.
 std::vector<Header> rate_headers(const std::optional<wire::KeyStanding>& key);
 

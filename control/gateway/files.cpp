@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::gateway {
 
 std::string file_body(const FileFacts& facts) {
@@ -12,14 +14,14 @@ std::string file_body(const FileFacts& facts) {
 }
 
 std::string whole_file_body(const std::string& body) {
-  auto whole = nlohmann::json::parse(body, nullptr, false);
+  auto whole = try_parse_json<nlohmann::json>(body);
   if (!whole.is_object()) return body;
   whole.erase("partial");
   return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 FileFacts file_facts(const Kept& kept) {
-  const auto body = nlohmann::json::parse(kept.body, nullptr, false);
+  const auto body = try_parse_json<nlohmann::json>(kept.body);
   FileFacts facts;
   if (!body.is_object()) return facts;
   facts.filename = body.value("filename", "");

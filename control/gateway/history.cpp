@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/clock.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -88,7 +89,7 @@ std::string empty_history_document() {
 std::optional<Reading> read_metrics(const std::string& document) {
   try {
     Reading reading;
-    const json j = json::parse(document);
+    const json j = try_parse_json<json>(document);
     for (const json& family : j.at("families")) {
       const auto name = family.at("name").get<std::string>();
       if (family.at("type") == "histogram") {

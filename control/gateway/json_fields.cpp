@@ -9,62 +9,18 @@ namespace holdfast::gateway {
 
 using json = nlohmann::ordered_json;
 
-namespace {
-
-/// Depth and object sizes, before the parser builds anything. Counts only; syntax is the parser's.
-const char* shape_problem(std::string_view text) {
-  struct Level {
-    bool object;
-    int members;
-  };
-  std::vector<Level> levels;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') {
-        ++i;
-      } else if (c == '"') {
-        in_string = false;
-      }
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      levels.push_back({c == '{', 1});
-      if (levels.size() > static_cast<std::size_t>(kJsonDepthMax)) {
-        return "the body is nested deeper than 32 levels";
-      }
-    } else if ((c == '}' || c == ']') && !levels.empty()) {
-      levels.pop_back();
-    } else if (c == ',' && !levels.empty() && levels.back().object &&
-               ++levels.back().members > kJsonMembersMax) {
-      return "an object in the body has more than 1024 members";
-    }
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-bool parse_json_object(std::string_view text, json* out, FieldError* error) {
+bool parse_json_object(std::string_view text, json* out, FieldError* error,
+                       const JsonLimits& limits) {
   if (!is_valid_utf8(text)) {
     *error = {"the body is not valid UTF-8", ""};
     return false;
   }
-  if (const char* problem = shape_problem(text)) {
-    *error = {problem, ""};
+  Result<json> parsed = parse_json<json>(text, limits);
+  if (!parsed) {
+    *error = {"the body is " + parsed.error().what, ""};
     return false;
   }
-  try {
-    *out = json::parse(text);
-  } catch (const std::exception& e) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
-    std::string what = e.what();
-    const std::size_t bracket = what.find("] ");
-    if (bracket != std::string::npos) what = what.substr(bracket + 2);
-    *error = {"the body is not JSON: " + what, ""};
-    return false;
-  }
+  *out = std::move(parsed).value();
   if (!out->is_object()) {
     *error = {"the body must be a JSON object, it is a " + json_kind(*out), ""};
     return false;
@@ -89,6 +45,11 @@ void Fields::fail(std::string_view name, const std::string& message) {
   if (error_) return;
   const std::string full = prefix_ + std::string(name);
   error_ = FieldError{"'" + full + "' " + message, full};
+}
+
+bool Fields::check(std::string_view name, const Result<void>& result) {
+  if (!result) fail(name, result.error().what);
+  return result.has_value();
 }
 
 bool Fields::boolean(std::string_view name, bool* out) {

@@ -12,15 +12,14 @@
 #include <vector>
 
 #include "control/gateway/errors.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 
-inline constexpr int kJsonDepthMax = 32;
-inline constexpr int kJsonMembersMax = 1'024;  // of one object: ordered_json searches them in line
-
-/// Parses a JSON object. False: `error` says where and why (not UTF-8, not JSON, nested deeper than
-/// kJsonDepthMax, an object with more than kJsonMembersMax members, not an object).
-bool parse_json_object(std::string_view text, nlohmann::ordered_json* out, FieldError* error);
+/// Parses a JSON object. False: `error` says where and why (not UTF-8, not JSON, beyond the limits,
+/// not an object).
+bool parse_json_object(std::string_view text, nlohmann::ordered_json* out, FieldError* error,
+                       const JsonLimits& limits = kBodyLimits);
 
 /// Reads the members of one object. The first error stays; later reads do nothing harmful. `null`
 /// is as good as absent. A reader that returns bool says whether the member was there and right.
@@ -37,6 +36,8 @@ class Fields {
   bool text(std::string_view name, std::string* out);
 
   void fail(std::string_view name, const std::string& message);
+  /// Fails with the reason where there is one. True if there is none.
+  bool check(std::string_view name, const Result<void>& result);
   const std::optional<FieldError>& error() const { return error_; }
   /// Members that were never taken.
   std::vector<std::string> unknown() const;

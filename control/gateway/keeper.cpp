@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/base64.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 
@@ -22,7 +23,7 @@ std::function<void(client::Answer<std::string>)> reading(
     const char* verb, std::function<void(client::Answer<T>)> done, Show show) {
   return [verb, done = std::move(done), show](client::Answer<std::string> answer) {
     if (auto* failure = std::get_if<1>(&answer)) return done(std::move(*failure));
-    const json document = json::parse(std::get<0>(answer), nullptr, false);
+    const json document = try_parse_json<json>(std::get<0>(answer));
     if (!document.is_object()) return done(no_document(verb));
     try {
       done(show(document));

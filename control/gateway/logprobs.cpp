@@ -5,6 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::gateway {
 
 using json = nlohmann::ordered_json;
@@ -49,7 +51,7 @@ json chat_entry(const std::string& token, const json& logprob, const std::string
 json chat_logprobs(const std::vector<TokenLog>& logs) {
   json content = json::array();
   for (const TokenLog& log : logs) {
-    const json extra = json::parse(log.extra, nullptr, false);
+    const json extra = try_parse_json<json>(log.extra);
     json entry = chat_entry(clean_utf8(log.bytes), logprob_of(extra), log.bytes);
     json top = json::array();
     for (const auto& [bytes, logprob] : top_of(extra)) {
@@ -105,7 +107,7 @@ json completion_logprobs(const std::vector<TokenLog>& logs, const EchoLog& echo)
   if (echo.scores != nullptr) append_prompt(echo, out);
   const std::int64_t before = count_characters(echo.text);
   for (const TokenLog& log : logs) {
-    const json extra = json::parse(log.extra, nullptr, false);
+    const json extra = try_parse_json<json>(log.extra);
     out["tokens"].push_back(clean_utf8(log.bytes));
     out["token_logprobs"].push_back(logprob_of(extra));
     json top = json::object();
@@ -122,7 +124,7 @@ json completion_logprobs(const std::vector<TokenLog>& logs, const EchoLog& echo)
 double mean_logprob(const std::vector<TokenLog>& logs) {
   double sum = 0;
   for (const TokenLog& log : logs) {
-    const json value = logprob_of(json::parse(log.extra, nullptr, false));
+    const json value = logprob_of(try_parse_json<json>(log.extra));
     sum += value.is_number() ? value.get<double>() : std::numeric_limits<double>::lowest() / 1e6;
   }
   return logs.empty() ? std::numeric_limits<double>::lowest()

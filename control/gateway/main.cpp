@@ -5,7 +5,9 @@
 #include <thread>
 
 #include "control/gateway/batch_runner.h"
+#include "control/gateway/blame.h"
 #include "control/gateway/history.h"
+#include "control/gateway/memory_bound.h"
 #include "control/gateway/options.h"
 #include "control/gateway/router.h"
 #include "control/gateway/server.h"
@@ -37,6 +39,104 @@ void announce(const Options& options, const std::string& address) {
   }
 }
 
+/// Connections to the daemon. What breaks one leaves the others alone: what clients wait for, what
+/// their objects are, whose keys hold, and the work that nobody waits for have one each.
+struct Links {
+  std::unique_ptr<client::Client> requests, objects, keys, metrics, work, work_objects;
+};
+
+Result<Links> open_links(const Options& options) {
+  const std::string run = "ipc://" + options.state + "/run/";
+  client::Options patient;
+  patient.timeout = options.daemon_wait;
+  client::Options quick;
+  quick.timeout = kMetricsWait;
+  Links links;
+  HF_TRY(links.requests, client::Client::connect(run + "clients.sock", patient));
+  HF_TRY(links.objects, client::Client::connect(run + "operator.sock", patient));
+  HF_TRY(links.keys, client::Client::connect(run + "operator.sock", patient));
+  HF_TRY(links.metrics, client::Client::connect(run + "operator.sock", quick));
+  HF_TRY(links.work, client::Client::connect(run + "clients.sock", patient));
+  HF_TRY(links.work_objects, client::Client::connect(run + "operator.sock", patient));
+  return links;
+}
+
+/// Signals are taken by sigwait in one thread; all others are born with them blocked.
+sigset_t block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+/// What the endpoints work with, and what the batches do.
+struct Contexts {
+  Contexts(const Links& links, const Options& options, Server& server)
+      : objects(*links.objects),
+        keys(*links.keys),
+        work_objects(*links.work_objects),
+        blame(work_objects, options.state + "/run/touched"),
+        serving{*links.requests, client::new_request_id, {}},
+        working{*links.work, client::new_request_id, {}} {
+    serving.params.body_bytes = options.limits.parse.body_bytes;
+    serving.operating = links.objects.get();
+    serving.keeper = &objects;
+    const std::string address = server.address();
+    const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
+    serving.access = std::make_shared<Access>(keys, loopback);
+    serving.access->start();
+    serving.cors = options.cors;
+    serving.http = server.stats();
+    serving.daemon_metrics = std::make_shared<DaemonMetrics>(*links.metrics);
+    serving.metrics_time = kMetricsWait;
+    working.params = serving.params;
+    working.operating = links.work_objects.get();
+    working.keeper = &work_objects;
+    working.webhooks = serving.webhooks;
+    working.blame = &blame;
+  }
+
+  Keeper objects, keys, work_objects;
+  Blame blame;
+  Context serving, working;
+};
+
+int serve(const Options& options, const sigset_t& signals) {
+  // The handler is called only from run(), by when the contexts are there. They and the server
+  // outlive the clients: streams of those hold connections, which belong to the server.
+  std::unique_ptr<Contexts> contexts;
+  auto server = Server::listen(
+      options.http_fd, options.http, options.limits,
+      [&contexts](const ExchangePtr& exchange) { make_handler(contexts->serving)(exchange); },
+      options.tls);
+  if (!server) return fail(server.error());
+  auto links = open_links(options);
+  if (!links) return fail(links.error());
+  contexts = std::make_unique<Contexts>(*links, options, **server);
+  auto history = std::make_unique<History>(contexts->serving.daemon_metrics);
+  contexts->serving.history = history.get();
+  auto batches = std::make_unique<BatchRunner>(contexts->working);
+  contexts->serving.batches = batches.get();
+  auto webhooks = std::make_unique<WebhookSender>(contexts->working);
+
+  announce(options, (*server)->address());
+  std::thread stopper([&signals, &server] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    log::info("stopping", {{"signal", signal}});
+    (*server)->stop();
+  });
+  (*server)->run(options.threads);
+  stopper.join();
+  webhooks.reset();
+  batches.reset();
+  history.reset();
+  return 0;
+}
+
 int run(int argc, char** argv) {
   int exit_code = -1;
   auto options = read_options(argc, argv, &exit_code);
@@ -44,66 +144,8 @@ int run(int argc, char** argv) {
   if (exit_code >= 0) return exit_code;
   if (options->check) return 0;
   crash_point(CrashPoint::kGatewayStartBegin);
-
-  // Signals are taken by sigwait in one thread; all others are born with them blocked.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-
-  // The handler is called only from run(), by when the context is there. The server outlives the
-  // client: streams of the client hold connections, and those belong to the server.
-  std::unique_ptr<Context> context;
-  auto server = Server::listen(
-      options->http_fd, options->http, options->limits,
-      [&context](const ExchangePtr& exchange) { make_handler (*context)(exchange); }, options->tls);
-  if (!server) return fail(server.error());
-  client::Options client_options;
-  client_options.timeout = options->daemon_wait;
-  auto client =
-      client::Client::connect("ipc://" + options->state + "/run/clients.sock", client_options);
-  if (!client) return fail(client.error());
-  auto operating =
-      client::Client::connect("ipc://" + options->state + "/run/operator.sock", client_options);
-  if (!operating) return fail(operating.error());
-  client::Options metrics_options;
-  metrics_options.timeout = kMetricsWait;
-  auto metrics_client =
-      client::Client::connect("ipc://" + options->state + "/run/operator.sock", metrics_options);
-  if (!metrics_client) return fail(metrics_client.error());
-  Keeper keeper(**operating);
-  context.reset(new Context{**client, client::new_request_id, {}});
-  context->operating = operating->get();
-  context->keeper = &keeper;
-  const std::string address = (*server)->address();
-  const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
-  context->access = std::make_shared<Access>(keeper, loopback);
-  context->access->start();
-  context->cors = options->cors;
-  context->http = (*server)->stats();
-  context->daemon_metrics = std::make_shared<DaemonMetrics>(**metrics_client);
-  context->metrics_time = kMetricsWait;
-  auto history = std::make_unique<History>(context->daemon_metrics);
-  context->history = history.get();
-  auto batches = std::make_unique<BatchRunner>(*context);
-  context->batches = batches.get();
-  auto webhooks = std::make_unique<WebhookSender>(*context);
-
-  announce(*options, address);
-  std::thread stopper([&signals, &server] {
-    int signal = 0;
-    sigwait(&signals, &signal);
-    log::info("stopping", {{"signal", signal}});
-    (*server)->stop();
-  });
-  (*server)->run(options->threads);
-  stopper.join();
-  webhooks.reset();
-  batches.reset();
-  history.reset();
-  return 0;
+  if (const auto bound = bound_memory(options->memory_bytes); !bound) return fail(bound.error());
+  return serve(*options, block_signals());
 }
 
 }  // namespace

@@ -152,11 +152,13 @@ bool parse_message(const json& body, const ParamLimits& limits, Generation* out,
   if (const json* metadata = fields.take("metadata"); metadata && metadata->is_object()) {
     if (metadata->contains("user_id")) chat["user"] = (*metadata)["user_id"];
   }
-  for (const auto& [name, value] : body.items()) {
-    const auto rest = fields.unknown();
-    if (std::find(rest.begin(), rest.end(), name) != rest.end()) chat[name] = value;
-  }
+  for (const std::string& name : fields.unknown()) chat[name] = body[name];
   if (fields.error()) {
+    *error = *fields.error();
+    return false;
+  }
+  out->budget.take(body);
+  if (!fields.check("messages", out->budget.make(chat))) {
     *error = *fields.error();
     return false;
   }

@@ -4,6 +4,7 @@
 
 #include "control/gateway/errors.h"
 #include "control/gateway/sse.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 
@@ -24,7 +25,7 @@ json block_json(const std::string& request_id, const MessageBlock& block, int ca
     case MessageBlock::Kind::kCall:
       break;
   }
-  json input = whole ? json::parse(block.text, nullptr, false) : json::object();
+  json input = whole ? try_parse_json<json>(block.text) : json::object();
   if (!input.is_object()) input = json::object();  // it broke off
   return {{"type", "tool_use"},
           {"id", "toolu_" + call_id(request_id, 0, call)},
@@ -33,7 +34,7 @@ json block_json(const std::string& request_id, const MessageBlock& block, int ca
 }
 
 json usage_of(const wire::RequestInfo& info) {
-  const json usage = json::parse(usage_json(info));
+  const json usage = try_parse_json<json>(usage_json(info));
   return {{"input_tokens", usage["prompt_tokens"]},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", 0},
@@ -151,7 +152,7 @@ std::string MessageWriter::on_fin(const wire::RequestInfo& info) {
 }
 
 std::string MessageWriter::on_failure(const wire::Refusal& refusal) {
-  const json body = json::parse(error_body(refusal, ""));
+  const json body = try_parse_json<json>(error_body(refusal, ""));
   say("error", dump({{"type", "error"}, {"error", body["error"]}}));
   return std::exchange(out_, {});
 }

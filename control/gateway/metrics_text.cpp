@@ -7,6 +7,8 @@
 #include <sstream>
 #include <vector>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::gateway {
 namespace {
 
@@ -60,7 +62,7 @@ MetricFamily read_family(const json& j) {
 /// False: the document cannot be read, and nothing of it is used.
 bool read_document(const std::string& document, std::vector<MetricFamily>& out) {
   try {
-    const json j = json::parse(document);
+    const json j = try_parse_json<json>(document);
     std::vector<MetricFamily> families;
     for (const json& family : j.at("families")) {
       families.push_back(read_family(family));

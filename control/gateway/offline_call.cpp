@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "control/gateway/blame.h"
 #include "control/gateway/errors.h"
 #include "control/gateway/render.h"
 #include "control/gateway/tool_fields.h"
@@ -36,7 +37,9 @@ bool is_passing(Errc code) {
 }
 
 void fail(const CallPtr& call, const client::Failure& failure) {
-  call->done({error_response(failure), is_passing(failure.code)});
+  OfflineAnswer answer{error_response(failure), is_passing(failure.code)};
+  answer.unreachable = failure.code == Errc::kUnreachable;
+  call->done(std::move(answer));
 }
 
 void follow(const CallPtr& call, wire::RequestInfo info) {
@@ -53,6 +56,7 @@ void follow(const CallPtr& call, wire::RequestInfo info) {
   handler.on_attached = [call](const wire::RequestInfo& now) { call->answer->update(now); };
   handler.on_event = [call](const wire::Event& event) { call->answer->on_event(event); };
   handler.on_fin = [call](const wire::RequestInfo& end) {
+    const auto hands = touch(call->context.blame, call->request_id);
     const bool whole =
         end.state != wire::RequestState::kCancelled && end.state != wire::RequestState::kExpired;
     call->done({call->answer->on_fin(end), false, whole});
@@ -94,6 +98,7 @@ void call_offline(Context& context, Generation generation, const std::string& re
   const std::string model = call->generation.submit.model;
   find_output(*context.outputs, context.client, model, [call](client::Answer<std::string> answer) {
     if (const auto* failure = std::get_if<client::Failure>(&answer)) return fail(call, *failure);
+    const auto hands = touch(call->context.blame, call->request_id);
     call->generation.shape.output = std::get<0>(answer);
     bind_to_calls(&call->generation);
     submit(call);

@@ -12,8 +12,9 @@ namespace holdfast::gateway {
 
 struct OfflineAnswer {
   Response response;
-  bool passing = false;  // no answer yet, but a refusal that may be another one later
-  bool whole = true;     // false: it was cancelled or its time was over before it had ended
+  bool passing = false;      // no answer yet, but a refusal that may be another one later
+  bool whole = true;         // false: it was cancelled or its time was over before it had ended
+  bool unreachable = false;  // passing: the daemon did not answer
 };
 
 /// The parser of an endpoint's bodies; nullptr for a path that makes nothing.
@@ -21,7 +22,8 @@ using ParseBody = bool (*)(const nlohmann::ordered_json&, const ParamLimits&, Ge
                            FieldError*);
 ParseBody parser_of(std::string_view path);
 
-/// `done` runs once, on the SDK's I/O thread. The request goes on whoever dies.
+/// `done` runs once, on the SDK's I/O thread. The request goes on whoever dies. While its thread
+/// computes on it the id is in the hands of this process (blame.h).
 void call_offline(Context& context, Generation generation, const std::string& request_id,
                   std::function<void(OfflineAnswer)> done);
 

@@ -9,6 +9,12 @@ namespace holdfast::gateway {
 
 namespace {
 
+void add_memory(CLI::App& app, Options* options) {
+  app.add_option("--memory-bytes", options->memory_bytes,
+                 "memory of the process; 0: 256 MiB and room for the uploads")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+}
+
 /// What stands on the command line and means more than a number.
 struct Texts {
   std::vector<std::string> cors_origins;
@@ -35,6 +41,11 @@ Result<void> read_texts(const Texts& texts, Options* options) {
 }
 
 }  // namespace
+
+std::int64_t memory_for(const ServerLimits& limits) {
+  constexpr std::int64_t kRest = 256 << 20;
+  return kRest + 2 * limits.uploads * static_cast<std::int64_t>(limits.parse.upload_bytes);
+}
 
 Result<Options> read_options(int argc, char** argv, int* exit_code) {
   *exit_code = -1;
@@ -70,6 +81,7 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
       ->check(CLI::Range(1, 1 << 30));
   app.add_option("--uploads", limits.uploads, "files taken at once, each is held in memory")
       ->check(CLI::Range(1, 1'000));
+  add_memory(app, &options);
   app.add_option("--connections", limits.connections, "connections at once")
       ->check(CLI::Range(1, 1'000'000));
   app.add_option("--connections-per-address", limits.connections_per_address,
@@ -101,6 +113,7 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
   limits.stall_time = std::chrono::milliseconds(stall_ms);
   limits.drain_time = std::chrono::milliseconds(drain_ms);
   options.daemon_wait = std::chrono::milliseconds(wait_ms);
+  if (options.memory_bytes == 0) options.memory_bytes = memory_for(limits);
   HF_CHECKED(read_texts(texts, &options));
   return options;
 }

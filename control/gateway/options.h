@@ -18,8 +18,13 @@ struct Options {
   ServerLimits limits;
   Cors cors;
   std::shared_ptr<TlsIdentity> tls;  // nullptr: plain HTTP
+  std::int64_t memory_bytes = 0;     // bound of the process; 0: memory_for(limits)
   bool check = false;                // only look whether all this is right
 };
+
+/// What the process may take when nothing else is said: every upload twice, as its buffer grows,
+/// and the same amount again as the smallest machine needs for the rest.
+std::int64_t memory_for(const ServerLimits& limits);
 
 /// From argv and environment (HOLDFAST_STATE, HOLDFAST_HTTP_FD). kUsage with a one-line reason;
 /// `exit_code` >= 0: nothing more to do (--help was printed).

@@ -10,6 +10,7 @@
 #include "control/gateway/tool_fields.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
+#include "shared/base/json_text.h"
 #include "shared/grammar/request.h"
 
 namespace holdfast::gateway {
@@ -21,22 +22,23 @@ namespace {
 constexpr std::int64_t kTokensMax = std::int64_t{1} << 40;
 constexpr std::int64_t kDimensionsMax = 1 << 20;
 constexpr std::int64_t kTimeoutMsMax = std::int64_t{1} << 40;
+// Of body.messages[i].tool_calls[j].function.arguments.
+constexpr int kArgumentsDepth = 6;
 
 void read_stops(Fields& fields, const ParamLimits& limits, std::vector<std::string>* out) {
   const json* stop = fields.take("stop");
   if (stop == nullptr) return;
   if (stop->is_string()) {
     out->push_back(stop->get<std::string>());
-  } else if (stop->is_array()) {
+  } else if (stop->is_array() && stop->size() <= limits.stops) {
     for (const json& s : *stop) {
       if (!s.is_string()) return fields.fail("stop", "must be a string or an array of strings");
       out->push_back(s.get<std::string>());
     }
+  } else if (stop->is_array()) {
+    return fields.fail("stop", "has more than " + std::to_string(limits.stops) + " strings");
   } else {
     return fields.fail("stop", "must be a string or an array of strings");
-  }
-  if (out->size() > limits.stops) {
-    fields.fail("stop", "has more than " + std::to_string(limits.stops) + " strings");
   }
   for (const std::string& s : *out) {
     if (s.empty()) fields.fail("stop", "has an empty string");
@@ -190,7 +192,7 @@ void read_tokens(Fields& fields, const char* name, const json& value,
 }
 
 /// `prompt`, or whatever the field is called.
-void read_prompts(Fields& fields, const char* name, const json& value,
+void read_prompts(Fields& fields, const char* name, const json& value, const ParamLimits& limits,
                   std::vector<wire::Prompt>* out) {
   constexpr const char* kExpected =
       "must be a string, an array of strings, an array of token ids or an array of such arrays";
@@ -202,10 +204,13 @@ void read_prompts(Fields& fields, const char* name, const json& value,
   }
   if (is_tokens(value)) return read_tokens(fields, name, value, out);
   if (!value.is_array() || value.empty()) return fields.fail(name, kExpected);
+  if (value.size() > static_cast<std::size_t>(limits.choices)) {
+    return fields.fail(name, "has more than " + std::to_string(limits.choices) + " prompts");
+  }
   const bool texts = value[0].is_string();
   for (const json& item : value) {
     if (texts ? !item.is_string() : !is_tokens(item)) return fields.fail(name, kExpected);
-    read_prompts(fields, name, item, out);
+    read_prompts(fields, name, item, limits, out);
   }
 }
 
@@ -241,18 +246,25 @@ bool read_message(Fields& fields, const std::string& name, const json& message, 
   return true;
 }
 
-/// Clients send arguments as JSON text, templates want the object.
-void open_arguments(json* message) {
+/// Clients send arguments as JSON text, templates want the object. False: it is too much.
+bool open_arguments(Fields& fields, const std::string& name, BodyBudget& budget, json* message) {
   const auto calls = message->find("tool_calls");
-  if (calls == message->end() || !calls->is_array()) return;
+  if (calls == message->end() || !calls->is_array()) return true;
   for (json& call : *calls) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
     json& function = call["function"];
     if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-    json arguments =
-        json::parse(function["arguments"].get_ref<const std::string&>(), nullptr, false);
-    if (arguments.is_object()) function["arguments"] = std::move(arguments);
+    const auto& text = function["arguments"].get_ref<const std::string&>();
+    Result<json> arguments = budget.open(text, kArgumentsDepth);
+    if (!arguments) {
+      const auto at = static_cast<std::size_t>(&call - &calls->front());
+      fields.fail(name + ".tool_calls[" + std::to_string(at) + "].function.arguments",
+                  arguments.error().what);
+      return false;
+    }
+    if (arguments.value().is_object()) function["arguments"] = std::move(arguments).value();
   }
+  return true;
 }
 
 void read_messages(Fields& fields, Generation* out) {
@@ -264,10 +276,11 @@ void read_messages(Fields& fields, Generation* out) {
   chat["messages"] = json::array();
   for (std::size_t i = 0; i < messages->size(); ++i) {
     json message;
-    if (!read_message(fields, "messages[" + std::to_string(i) + "]", (*messages)[i], &message)) {
+    const std::string name = "messages[" + std::to_string(i) + "]";
+    if (!read_message(fields, name, (*messages)[i], &message) ||
+        !open_arguments(fields, name, out->budget, &message)) {
       return;
     }
-    open_arguments(&message);
     chat["messages"].push_back(std::move(message));
   }
   read_tools(fields, &chat, out);
@@ -276,6 +289,7 @@ void read_messages(Fields& fields, Generation* out) {
   }
   wire::Prompt prompt;
   prompt.messages_json = chat.dump();
+  if (!fields.check("messages", out->budget.make(prompt.messages_json->size()))) return;
   out->submit.prompts.push_back(std::move(prompt));
 }
 
@@ -302,13 +316,18 @@ void read_response_format(Fields& fields, Grammars* out) {
 }
 
 /// Beside that the names that vLLM and llama-server know. At most one in all.
-void read_grammar(Fields& fields, wire::Submit* submit) {
+void read_grammar(Fields& fields, const ParamLimits& limits, BodyBudget& budget,
+                  wire::Submit* submit) {
   Grammars found;
   read_response_format(fields, &found);
   for (const char* name : {"guided_json", "json_schema"}) {
     const json* schema = fields.take(name);
     if (schema == nullptr) continue;
     const bool is_text = schema->is_string();  // vLLM's clients send either
+    if (is_text) {
+      const auto opened = budget.open(schema->get_ref<const std::string&>(), 1);
+      if (!opened) fields.fail(name, opened.error().what);
+    }
     found.push_back({"json_schema", is_text ? schema->get<std::string>() : schema->dump()});
   }
   const std::pair<const char*, const char*> texts[] = {
@@ -330,14 +349,33 @@ void read_grammar(Fields& fields, wire::Submit* submit) {
     fields.fail("guided_finish", "needs a 'response_format' or guided_… field beside it");
   }
   if (!found.empty()) found[0].finish = finish;
-  submit->sampling.extra =
-      read_sampling_extra(fields, found.empty() ? std::string() : grammar::extra_of(found[0]));
+  for (const auto& one : found) {
+    if (!fields.check("response_format", budget.make(one.source.size()))) return;
+  }
+  submit->sampling.extra = read_sampling_extra(
+      fields, found.empty() ? std::string() : grammar::extra_of(found[0]), limits.bias_ids);
+  fields.check("logit_bias", budget.make(submit->sampling.extra.size()));
+}
+
+/// With `echo` every choice says its prompt again.
+void check_echo(Fields& fields, const ParamLimits& limits, const wire::Submit& submit) {
+  if (!submit.echo) return;
+  std::size_t bytes = 0;
+  for (const wire::Prompt& prompt : submit.prompts) {
+    if (prompt.text) bytes += prompt.text->size();
+    if (prompt.ids) bytes += prompt.ids->size() * sizeof(wire::TokenId);
+  }
+  bytes *= static_cast<std::size_t>(submit.n);
+  if (bytes <= limits.echo_bytes) return;
+  fields.fail("echo", "would say " + std::to_string(bytes) + " bytes of prompts again, at most " +
+                          std::to_string(limits.echo_bytes) + " are; ask for fewer choices");
 }
 
 }  // namespace
 
 bool parse_completion(const json& body, const ParamLimits& limits, Generation* out,
                       FieldError* error) {
+  if (!out->budget.begun()) out->budget.take(body);
   Fields fields(body);
   out->shape.api = Api::kCompletions;
   read_generation(fields, limits, out);
@@ -346,9 +384,9 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
   if (prompt == nullptr) {
     fields.fail("prompt", "is required");
   } else {
-    read_prompts(fields, "prompt", *prompt, &submit.prompts);
+    read_prompts(fields, "prompt", *prompt, limits, &submit.prompts);
   }
-  read_grammar(fields, &submit);
+  read_grammar(fields, limits, out->budget, &submit);
   fields.boolean("echo", &submit.echo);
   fields.boolean("add_special_tokens", &submit.add_special);
   std::int64_t value = 16;
@@ -363,16 +401,18 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
     if (submit.echo) of_prompt = std::max(of_prompt, submit.sampling.logprobs);
   }
   read_best_of(fields, limits, out);
+  check_echo(fields, limits, submit);
   return finish(fields, limits, out, error);
 }
 
 bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, FieldError* error) {
+  if (!out->budget.begun()) out->budget.take(body);
   Fields fields(body);
   out->shape.api = Api::kChat;
   read_generation(fields, limits, out);
   wire::Submit& submit = out->submit;
   read_messages(fields, out);
-  read_grammar(fields, &submit);
+  read_grammar(fields, limits, out->budget, &submit);
   std::int64_t value = 0;
   if (fields.integer("max_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;
   if (fields.integer("max_completion_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;
@@ -388,6 +428,7 @@ bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, Fi
 
 bool parse_embedding(const json& body, const ParamLimits& limits, Generation* out,
                      FieldError* error) {
+  if (!out->budget.begun()) out->budget.take(body);
   Fields fields(body);
   out->shape.api = Api::kEmbeddings;
   read_common(fields, out);
@@ -395,7 +436,7 @@ bool parse_embedding(const json& body, const ParamLimits& limits, Generation* ou
   if (input == nullptr) {
     fields.fail("input", "is required");
   } else {
-    read_prompts(fields, "input", *input, &out->submit.prompts);
+    read_prompts(fields, "input", *input, limits, &out->submit.prompts);
   }
   std::string text;
   if (fields.text("encoding_format", &text)) {
@@ -418,12 +459,16 @@ bool parse_embedding(const json& body, const ParamLimits& limits, Generation* ou
   return finish(fields, limits, out, error);
 }
 
-std::string hash_bytes(std::string_view bytes) {
+std::string hash_bytes(std::string_view bytes, std::string_view more) {
   CHECK(sodium_init() >= 0);
   unsigned char digest[32];
-  CHECK(crypto_generichash(digest, sizeof digest,
-                           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-                           nullptr, 0) == 0);
+  crypto_generichash_state state;
+  CHECK(crypto_generichash_init(&state, nullptr, 0, sizeof digest) == 0);
+  for (const std::string_view part : {bytes, more}) {
+    CHECK(crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(part.data()),
+                                    part.size()) == 0);
+  }
+  CHECK(crypto_generichash_final(&state, digest, sizeof digest) == 0);
   return to_hex(ByteSpan(reinterpret_cast<const std::byte*>(digest), sizeof digest));
 }
 

@@ -7,6 +7,7 @@
 
 #include "control/gateway/json_fields.h"
 #include "control/gateway/render.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 
@@ -170,7 +171,7 @@ std::string echo_of(const json& body) {
   for (const Echo& member : kEchoes) {
     const auto it = body.find(member.name);
     const bool given = it != body.end() && !it->is_null();
-    echo[member.name] = given ? *it : json::parse(member.otherwise);
+    echo[member.name] = given ? *it : try_parse_json<json>(member.otherwise);
   }
   return echo.dump();
 }
@@ -203,10 +204,7 @@ bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
     fields.fail("truncation", "must be \"disabled\": nothing of a conversation is left out");
   }
   // Everything else is as in a chat: what is not known there is named as ignored.
-  for (const auto& [name, value] : body.items()) {
-    const auto rest = fields.unknown();
-    if (std::find(rest.begin(), rest.end(), name) != rest.end()) chat[name] = value;
-  }
+  for (const std::string& name : fields.unknown()) chat[name] = body[name];
   if (fields.error()) {
     *error = *fields.error();
     return false;
@@ -218,7 +216,7 @@ bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
 
 bool chat_body(const ResponseWish& wish, const std::vector<std::string>& turns, json* out,
                FieldError* error) {
-  *out = json::parse(wish.chat);
+  *out = try_parse_json<json>(wish.chat);
   json messages = json::array();
   if (out->contains("instructions")) {
     messages.push_back({{"role", "system"}, {"content", (*out)["instructions"]}});
@@ -227,7 +225,7 @@ bool chat_body(const ResponseWish& wish, const std::vector<std::string>& turns, 
   const json empty = json::object();
   Fields fields(empty);
   for (const std::string& turn : turns) {
-    const json items = json::parse(turn);
+    const json items = try_parse_json<json>(turn);
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (add_item(fields, "input[" + std::to_string(i) + "]", items[i], &messages)) continue;
       *error = *fields.error();
@@ -322,11 +320,11 @@ json response_json(const wire::RequestInfo& info, const std::string& echo_text, 
   out["output"] = std::move(output);
   // Not before the end: clients that join events themselves would keep the empty one.
   if (wire::is_terminal(info.state)) out["output_text"] = text;
-  const json echo = json::parse(echo_text, nullptr, false);
+  const json echo = try_parse_json<json>(echo_text);
   if (echo.is_object()) {
     for (const auto& [name, value] : echo.items()) out[name] = value;
   }
-  const json usage = json::parse(usage_json(info));
+  const json usage = try_parse_json<json>(usage_json(info));
   out["usage"] = {{"input_tokens", usage["prompt_tokens"]},
                   {"input_tokens_details", {{"cached_tokens", 0}}},
                   {"output_tokens", usage["completion_tokens"]},

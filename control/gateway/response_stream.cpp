@@ -5,6 +5,7 @@
 #include "control/gateway/json_fields.h"
 #include "control/gateway/render.h"
 #include "control/gateway/sse.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 
@@ -167,7 +168,7 @@ std::string ResponseStream::on_fin(const wire::RequestInfo& info) {
 }
 
 std::string ResponseStream::on_failure(const wire::Refusal& refusal) {
-  const json body = json::parse(error_body(refusal, ""));
+  const json body = try_parse_json<json>(error_body(refusal, ""));
   say("error",
       {{"code", body["error"]["code"]}, {"message", body["error"]["message"]}, {"param", nullptr}});
   return std::exchange(out_, {});

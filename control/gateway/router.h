@@ -23,6 +23,7 @@
 namespace holdfast::gateway {
 
 class BatchRunner;
+class Blame;
 class History;
 
 /// What endpoints work with. Outlives every exchange; read-only after the start.
@@ -46,6 +47,7 @@ struct Context {
   std::chrono::milliseconds console_time{3'000};  // for the daemon to answer the console
   History* history = nullptr;                     // the console's plots
   std::shared_ptr<WebhookStats> webhooks = std::make_shared<WebhookStats>();
+  Blame* blame = nullptr;  // for deaths over what is taken up again; null: nothing is blamed
 };
 
 /// The parts of the path that stood for {…} in the route, percent-decoded.

@@ -3,6 +3,7 @@
 #include <climits>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/sampling/extra.h"
 
 namespace holdfast::gateway {
@@ -18,9 +19,13 @@ constexpr const char* kFields[] = {
 };
 
 /// OpenAI's object of ids to numbers, or llama-server's list of pairs, in which false is "never".
-json bias_object(Fields& fields, const json& value) {
-  if (!value.is_array()) return value;
+json bias_object(Fields& fields, const json& value, std::size_t ids_max) {
   json object = json::object();
+  if (value.size() > ids_max) {  // each id is looked for among those before it
+    fields.fail("logit_bias", "has more than " + std::to_string(ids_max) + " token ids");
+    return object;
+  }
+  if (!value.is_array()) return value;
   for (const json& pair : value) {
     const bool good = pair.is_array() && pair.size() == 2 && pair[0].is_number_integer() &&
                       (pair[1].is_number() || pair[1] == false);
@@ -36,8 +41,9 @@ json bias_object(Fields& fields, const json& value) {
 
 }  // namespace
 
-std::string read_sampling_extra(Fields& fields, const std::string& grammar_extra) {
-  json extra = grammar_extra.empty() ? json::object() : json::parse(grammar_extra);
+std::string read_sampling_extra(Fields& fields, const std::string& grammar_extra,
+                                std::size_t bias_ids_max) {
+  json extra = grammar_extra.empty() ? json::object() : try_parse_json<json>(grammar_extra);
   for (const char* name : kFields) {
     const json* value = fields.take(name);
     if (value == nullptr) continue;
@@ -53,7 +59,7 @@ std::string read_sampling_extra(Fields& fields, const std::string& grammar_extra
     if (!good) fields.fail("bad_words", "is not right: " + good.error().what);
   }
   if (const json* bias = fields.take("logit_bias"); bias != nullptr && !bias->empty()) {
-    extra["logit_bias"] = bias_object(fields, *bias);
+    extra["logit_bias"] = bias_object(fields, *bias, bias_ids_max);
     const auto good =
         sampling::parse_extra(json{{"logit_bias", extra["logit_bias"]}}.dump(), INT_MAX);
     if (!good) fields.fail("logit_bias", "is not right: " + good.error().what);

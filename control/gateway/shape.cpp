@@ -4,6 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::gateway {
 
 using json = nlohmann::json;
@@ -74,7 +76,7 @@ std::string encode_shape(const Shape& shape) {
 
 Shape decode_shape(const std::string& meta) {
   Shape shape;
-  const json all = json::parse(meta, nullptr, false);
+  const json all = try_parse_json<json>(meta);
   if (!all.is_object() || !all.contains("gateway") || !all["gateway"].is_object()) return shape;
   const json& in = all["gateway"];
   const auto flag = [&in](const char* name) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "shared/base/json_text.h"
 #include "shared/chat/output_parser.h"
 #include "shared/grammar/request.h"
 
@@ -31,18 +33,33 @@ void note_arguments(const json& tool, chat::JsonArguments& to) {
   }
 }
 
-/// {"type": "function", "function": {"name": …}}: the tools of that name.
-void keep_named(Fields& fields, const json& wanted, json* tools) {
+/// The tools of these names, in the order of `tools`.
+void keep_named(Fields& fields, const std::set<std::string>& names, json* tools) {
   json kept = json::array();
-  const std::string name = name_of(wanted);
-  for (const json& tool : *tools) {
-    if (!name.empty() && name_of(tool) == name) kept.push_back(tool);
+  std::set<std::string> missing = names;
+  for (json& tool : *tools) {
+    const std::string name = name_of(tool);
+    if (!names.contains(name)) continue;
+    missing.erase(name);
+    kept.push_back(std::move(tool));
   }
-  if (kept.empty()) {
-    return fields.fail("tool_choice", name.empty() ? "must name a function of 'tools'"
-                                                   : "names \"" + name + "\", which 'tools' lacks");
+  if (!missing.empty()) {
+    return fields.fail("tool_choice", "names \"" + *missing.begin() + "\", which 'tools' lacks");
   }
   *tools = std::move(kept);
+}
+
+/// {"type": "function", "function": {"name": …}}: adds the name. False: there is none, or it is
+/// there already.
+bool add_name(Fields& fields, const json& wanted, std::set<std::string>* names) {
+  const std::string name = name_of(wanted);
+  if (name.empty()) {
+    fields.fail("tool_choice", "must name a function of 'tools'");
+    return false;
+  }
+  if (names->insert(name).second) return true;
+  fields.fail("tool_choice", "names \"" + name + "\" twice");
+  return false;
 }
 
 /// {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required", "tools": […]}}. Returns
@@ -56,13 +73,11 @@ std::string keep_allowed(Fields& fields, const json& choice, json* tools) {
                 "must have allowed_tools: {\"mode\": \"auto\" or \"required\", \"tools\": […]}");
     return "auto";
   }
-  json kept = json::array();
+  std::set<std::string> names;
   for (const json& wanted : list) {
-    json one = *tools;
-    keep_named(fields, wanted, &one);
-    for (json& tool : one) kept.push_back(std::move(tool));
+    if (!add_name(fields, wanted, &names)) return "auto";
   }
-  *tools = std::move(kept);
+  keep_named(fields, names, tools);
   return mode.get<std::string>();
 }
 
@@ -75,7 +90,8 @@ std::string read_choice(Fields& fields, json* tools) {
   }
   const json kind = choice->is_object() ? choice->value("type", json()) : json();
   if (kind == "function") {
-    keep_named(fields, *choice, tools);
+    std::set<std::string> names;
+    if (add_name(fields, *choice, &names)) keep_named(fields, names, tools);
     return "required";
   }
   if (kind == "allowed_tools") return keep_allowed(fields, *choice, tools);
@@ -84,12 +100,25 @@ std::string read_choice(Fields& fields, json* tools) {
   return "auto";
 }
 
+/// Functions are told apart by their names.
+bool check_names(Fields& fields, const json& tools) {
+  std::set<std::string> names;
+  for (const json& tool : tools) {
+    const std::string name = name_of(tool);
+    if (name.empty() || names.insert(name).second) continue;
+    fields.fail("tools", "has the function \"" + name + "\" twice");
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void read_tools(Fields& fields, json* chat, Generation* out) {
   const json* given = fields.take("tools");
   if (given != nullptr && !given->is_array()) return fields.fail("tools", "must be an array");
   json may_call = given == nullptr ? json::array() : *given;
+  if (!check_names(fields, may_call)) return;
   const std::string mode = read_choice(fields, &may_call);
   bool parallel = true;
   fields.boolean("parallel_tool_calls", &parallel);
@@ -112,6 +141,8 @@ void read_tools(Fields& fields, json* chat, Generation* out) {
     must.push_back(std::move(tool));
   }
   out->must_call = must.dump();
+  // The grammar that asks for a call has them as a text in a text.
+  if (!fields.check("tools", out->budget.make(2 * out->must_call.size()))) return;
   const json* choice = fields.take("tool_choice");
   const bool named = choice->is_object() && choice->value("type", json()) == "function";
   out->one_call = !parallel || named;
@@ -127,12 +158,12 @@ void bind_to_calls(Generation* generation) {
     if (kind.opens_reasoning) generation->shape.output += "+open";
   }
   json source = {{"form", hermes ? "hermes" : "llama3"}};
-  source["tools"] = json::parse(generation->must_call);
+  source["tools"] = try_parse_json<json>(generation->must_call);
   source["single"] = generation->one_call;
   source["reasoning"] = kind.reasoning;
   source["opened"] = kind.opens_reasoning;
   std::string& extra = generation->submit.sampling.extra;
-  json merged = extra.empty() ? json::object() : json::parse(extra);
+  json merged = extra.empty() ? json::object() : try_parse_json<json>(extra);
   merged["grammar"] = {{"kind", "tool_call"}, {"source", source.dump()}};
   extra = merged.dump();
 }

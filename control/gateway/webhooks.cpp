@@ -6,6 +6,7 @@
 #include "control/gateway/await.h"
 #include "control/gateway/params.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/json_text.h"
 #include "shared/client/webhook.h"
 
 namespace holdfast::gateway {
@@ -39,7 +40,7 @@ bool WebhookTarget::wants(const std::string& owner, std::string_view type) const
 std::vector<WebhookTarget> targets_of(const std::vector<Kept>& kept) {
   std::vector<WebhookTarget> out;
   for (const Kept& one : kept) {
-    const json body = json::parse(one.body, nullptr, false);
+    const json body = try_parse_json<json>(one.body);
     if (!body.is_object()) continue;
     WebhookTarget target;
     target.id = one.id;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/text/chat_template.h"
 
 namespace holdfast::ingress {
@@ -56,7 +57,7 @@ Result<void> check_messages(json& root) {
 
 Result<std::string> render_chat(std::string_view text, const text::Tokenizer& tokenizer,
                                 const std::string& date) {
-  json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json root = try_parse_json<json>(text);
   if (!root.is_object()) return invalid("not a JSON object");
   HF_CHECKED(check_messages(root));
   if (tokenizer.chat_template().empty()) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::link {
 namespace {
 
@@ -139,7 +141,7 @@ Result<json> document(const std::string& verb, const json& args, const core::Mac
 
 Result<std::string> config_document(const std::string& verb, const std::string& args,
                                     const core::Machine& machine) {
-  const json parsed = args.empty() ? json::object() : json::parse(args, nullptr, false);
+  const json parsed = args.empty() ? json::object() : try_parse_json<json>(args);
   if (!parsed.is_object()) return Error{Errc::kUsage, verb + ": arguments are not a JSON object"};
   try {
     HF_TRY(const json j, document(verb, parsed, machine));

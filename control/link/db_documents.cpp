@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::link {
 namespace {
 
@@ -14,7 +16,7 @@ std::string text_of(const json& j) {
 }  // namespace
 
 Result<std::string> path_argument(const wire::Op& op) {
-  const json j = op.args.empty() ? json::object() : json::parse(op.args, nullptr, false);
+  const json j = op.args.empty() ? json::object() : try_parse_json<json>(op.args);
   if (!j.is_object()) return Error{Errc::kUsage, op.verb + ": arguments are not a JSON object"};
   const auto it = j.find("path");
   if (it == j.end()) return std::string();

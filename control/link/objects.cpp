@@ -5,6 +5,7 @@
 
 #include "control/core/admission.h"
 #include "shared/base/base64.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::link {
 
@@ -18,6 +19,7 @@ constexpr std::size_t kBodyBytesMax = 1 << 20;
 constexpr std::int64_t kReadBytesMax = 512 * 1024;
 constexpr std::int64_t kReadBytes = 256 * 1024;
 constexpr std::int64_t kListMax = 1000;
+constexpr std::int64_t kListBytes = 8 << 20;  // of a page, far below what a message may have
 constexpr std::int64_t kExpireAtOnce = 100;
 
 json object_json(const core::ObjectRow& r) {
@@ -29,7 +31,7 @@ json object_json(const core::ObjectRow& r) {
           {"created_ms", r.created_ms},
           {"changed_ms", r.changed_ms},
           {"expires_ms", r.expires_ms},
-          {"body", json::parse(r.body, nullptr, false)},
+          {"body", try_parse_json<json>(r.body)},
           {"bytes", r.bytes}};
 }
 
@@ -162,7 +164,7 @@ Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::
     HF_TRY(totals_, store_.object_totals());
     totals_stale_ = false;
   }
-  const json args = json::parse(op.args, nullptr, false);
+  const json args = try_parse_json<json>(op.args);
   Change change{{text_of(args, "kind"), text_of(args, "id")},
                 text_of(args, "owner"),
                 number_of(args, "version", -1),
@@ -214,7 +216,7 @@ Result<void> Objects::expire(const core::Now& now, core::Effects& out) {
 
 Result<std::string> Objects::render(const std::string& verb, const std::string& args_text,
                                     store::Store& store) {
-  const json args = json::parse(args_text, nullptr, false);
+  const json args = try_parse_json<json>(args_text);
   const std::string kind = text_of(args, "kind");
   const std::string owner = text_of(args, "owner");
   if (verb == "objects.list") {
@@ -226,8 +228,14 @@ Result<std::string> Objects::render(const std::string& verb, const std::string& 
     query.limit = std::clamp<std::int64_t>(number_of(args, "limit", 100), 1, kListMax);
     HF_TRY(const auto rows, store.list_objects(query));
     json list = json::array();
-    for (const core::ObjectRow& row : rows) list.push_back(object_json(row));
-    const bool more = static_cast<std::int64_t>(rows.size()) == query.limit;
+    std::int64_t bytes = 0;
+    for (const core::ObjectRow& row : rows) {
+      if (bytes > kListBytes) break;  // the next page goes on here
+      bytes += static_cast<std::int64_t>(row.body.size());
+      list.push_back(object_json(row));
+    }
+    const bool more =
+        static_cast<std::int64_t>(rows.size()) == query.limit || list.size() < rows.size();
     return json{{"objects", std::move(list)}, {"more", more}}.dump();
   }
   HF_TRY(const auto row, store.find_object(kind, text_of(args, "id")));

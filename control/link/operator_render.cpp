@@ -12,6 +12,7 @@
 #include "control/link/objects.h"
 #include "control/link/operator_verbs.h"
 #include "control/link/status_document.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::link {
 namespace {
@@ -351,7 +352,7 @@ Result<json> document(const std::string& verb, const std::string& text, core::Ma
   if (verb == "workers.drain" || verb == "workers.resume") {
     return json{{"key", text}, {"draining", verb == "workers.drain"}};
   }
-  const json args = text.empty() ? json::object() : json::parse(text, nullptr, false);
+  const json args = text.empty() ? json::object() : try_parse_json<json>(text);
   if (verb == "models.alias_history") {
     return alias_history_json(args.value("name", std::string()),
                               std::clamp<std::int64_t>(args.value("limit", 50), 1, 1'000), store);

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::link {
 namespace {
 
@@ -164,7 +166,7 @@ OpAction worker_exit(Args& args) {
 }  // namespace
 
 OpAction read_op(core::PeerId peer, const wire::Op& op) {
-  const json j = op.args.empty() ? json::object() : json::parse(op.args, nullptr, false);
+  const json j = op.args.empty() ? json::object() : try_parse_json<json>(op.args);
   if (!j.is_object()) return usage(op.verb, "arguments are not a JSON object");
   Args args{j, {}};
   OpAction action = usage(op.verb, "no such verb");

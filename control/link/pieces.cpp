@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/base/log.h"
 #include "shared/wire/prompt_scores.h"
 
@@ -11,7 +12,7 @@ namespace {
 /// The sampler knows alternatives by their ids alone: each [id, logprob] of "top" gets its bytes,
 /// [id, logprob, [byte, …]], where the vocabulary has any for it.
 std::string with_bytes(std::string extra, const text::PieceTable& pieces) {
-  auto log = nlohmann::json::parse(extra, nullptr, false);
+  auto log = try_parse_json<nlohmann::json>(extra);
   if (!log.is_object() || !log.contains("top") || !log["top"].is_array()) return extra;
   for (nlohmann::json& entry : log["top"]) {
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_number_integer()) continue;

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::link {
 namespace {
 
@@ -78,7 +80,7 @@ void TokenDesk::refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::str
 
 void TokenDesk::ask(core::PeerId peer, const wire::Op& op, const core::Machine& machine,
                     std::int64_t now_us) {
-  const json args = json::parse(op.args, nullptr, false);
+  const json args = try_parse_json<json>(op.args);
   std::string wrong = "arguments are not a JSON object";
   wire::Prompt prompt;
   if (!args.is_object() || !read_prompt(op.verb, args, &prompt, &wrong)) {

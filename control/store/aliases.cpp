@@ -5,6 +5,7 @@
 
 #include "control/core/aliases.h"
 #include "control/store/sqlite_store.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::store {
 namespace {
@@ -22,7 +23,7 @@ std::string encode_numbers(const Fields& fields, const Row& row) {
 template <class Fields, class Row>
 Result<void> decode_numbers(const Fields& fields, std::string_view text, Row& row,
                             const std::string& where) {
-  const json j = json::parse(text, nullptr, false);
+  const json j = try_parse_json<json>(text);
   if (!j.is_object()) return Error{Errc::kCorrupt, where + ": the stored JSON is damaged"};
   for (const auto& field : fields) {
     const auto it = j.find(field.name);

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "shared/base/bytes.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::store {
 namespace {
@@ -185,7 +186,7 @@ class PlainParams {
 Result<Params> decode_params(std::string_view text) {
   if (Params plain; PlainParams(text).read(plain)) return plain;
   try {
-    const auto j = nlohmann::json::parse(text);
+    const auto j = try_parse_json<nlohmann::json>(text);
     Params p;
     wire::Sampling& s = p.sampling;
     s.temperature = j.at("temperature").get<float>();
@@ -218,7 +219,9 @@ std::string encode_strings(const std::vector<std::string>& strings) {
 Result<std::vector<std::string>> decode_strings(std::string_view text) {
   try {
     std::vector<std::string> out;
-    for (const auto& item : nlohmann::json::parse(text)) out.push_back(from_json(item));
+    const auto list = try_parse_json<nlohmann::json>(text);
+    if (!list.is_array()) return corrupt("list of strings");
+    for (const auto& item : list) out.push_back(from_json(item));
     return out;
   } catch (const nlohmann::json::exception&) {
     return corrupt("list of strings");

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/store/encode.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::store {
 namespace {
@@ -33,7 +34,7 @@ std::string encode_config(const core::ConfigVersion& version) {
 
 Result<core::ConfigVersion> decode_config(std::string_view text) {
   const Error damaged{Errc::kCorrupt, "config_versions: the stored value is damaged"};
-  const json j = json::parse(text, nullptr, false);
+  const json j = try_parse_json<json>(text);
   if (!j.is_object()) return damaged;
   core::ConfigVersion version;
   version.who = text_of(j, "who");

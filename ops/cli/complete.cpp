@@ -12,6 +12,7 @@
 #include "ops/cli/synth.h"
 #include "ops/cli/verb_functions.h"
 #include "ops/cli/verbs.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::cli {
 namespace {
@@ -43,7 +44,7 @@ void print_workers(const Call& call) {
   const auto answer = client.value()->op("workers.list", "{}");
   const auto* text = std::get_if<std::string>(&answer);
   if (text == nullptr) return;
-  const auto document = nlohmann::json::parse(*text, nullptr, false);
+  const auto document = try_parse_json<nlohmann::json>(*text);
   if (!document.is_object()) return;
   for (const auto& worker : document.value("workers", nlohmann::json::array())) {
     std::printf("%s\n", worker.value("key", "").c_str());

@@ -15,6 +15,7 @@
 
 #include "ops/cli/offline_change.h"
 #include "ops/cli/output.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::cli {
 namespace {
@@ -45,7 +46,7 @@ bool listens(const std::string& path) {
 
 bool is_supervised(const std::string& state_dir) {
   std::ifstream file(socket_path(state_dir, "supervisor.json"));
-  const json supervisor = json::parse(file, nullptr, false);
+  const json supervisor = try_parse_json<json>(file);
   if (!supervisor.is_object()) return false;
   const auto pid = supervisor.value("pid", 0);
   return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
@@ -75,7 +76,7 @@ bool works_offline(const std::string& verb) {
 /// The document, or nullopt after the refusal has been reported.
 std::optional<json> read_result(const Call& call, const std::string& verb, const std::string& text,
                                 int& exit) {
-  json result = json::parse(text.empty() ? "{}" : text, nullptr, false);
+  json result = try_parse_json<json>(text.empty() ? "{}" : text);
   if (result.is_discarded()) {
     exit = report_error(call, Errc::kInternal, verb + ": the daemon's answer is not JSON");
     return std::nullopt;

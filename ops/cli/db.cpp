@@ -9,6 +9,7 @@
 #include "ops/cli/offline_change.h"
 #include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::cli {
 namespace {
@@ -26,7 +27,7 @@ int run_alone(const Call& call, const std::string& verb, const json& args) {
   const auto answer = operate_offline(call.state_dir, verb, args.dump());
   if (!answer) return report_error(call, answer.error());
   if (!answer->ok) return report_refusal(call, answer->refusal);
-  print_document(call, json::parse(answer->result));
+  print_document(call, try_parse_json<json>(answer->result));
   return kExitDone;
 }
 
@@ -59,7 +60,7 @@ int db_backup(const Call& call) {
   if (!checked) return report_error(call, checked.error());
   if (!checked->ok) return report_refusal(call, checked->refusal);
   json document = *made;
-  document["check"] = json::parse(checked->result);
+  document["check"] = try_parse_json<json>(checked->result);
   document["check"].erase("path");
   print_document(call, document);
   return kExitDone;

@@ -11,6 +11,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/state_dir.h"
 #include "ops/cli/verb_functions.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::cli {
 namespace {
@@ -81,7 +82,7 @@ json document_of(const std::vector<Finding>& findings) {
 }  // namespace
 
 std::int64_t knob_value(const Patient& patient, const char* name, std::int64_t fallback) {
-  const json status = json::parse(patient.status, nullptr, false);
+  const json status = try_parse_json<json>(patient.status);
   if (!status.is_object()) return fallback;
   for (const json& limit : status.value("limits", json::array())) {
     if (limit.value("name", "") == name) return limit.value("limit", fallback);
@@ -100,7 +101,7 @@ void check_daemon(Patient& patient) {
     patient.ok("daemon", "none runs on " + patient.state);
     return;
   }
-  const json status = json::parse(patient.status, nullptr, false);
+  const json status = try_parse_json<json>(patient.status);
   const json problems = status.is_object() ? status.value("problems", json::array()) : json();
   if (problems.empty()) patient.ok("daemon", "it answers and sees no problem");
   for (const json& problem : problems) {

@@ -17,6 +17,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/state_dir.h"
 #include "shared/base/cgroup.h"
+#include "shared/base/json_text.h"
 #include "shared/base/memory_nodes.h"
 #include "shared/base/processors.h"
 
@@ -50,7 +51,7 @@ std::string gib(std::int64_t bytes) {
 
 /// Sums over what the daemon's status lists.
 std::int64_t sum_of(const Patient& p, const char* list, const char* field) {
-  const json status = json::parse(p.status, nullptr, false);
+  const json status = try_parse_json<json>(p.status);
   std::int64_t sum = 0;
   if (!status.is_object()) return 0;
   for (const json& item : status.value(list, json::array())) {
@@ -84,7 +85,7 @@ void check_open_files(Patient& p) {
   getrlimit(RLIMIT_NOFILE, &limit);
   auto soft = static_cast<std::int64_t>(limit.rlim_cur);
   std::string whose = "of this shell";
-  const json status = json::parse(p.status, nullptr, false);
+  const json status = try_parse_json<json>(p.status);
   for (const json& child : status.is_object() ? status.value("supervised", json()) : json()) {
     if (child.value("role", "") != "gateway") continue;
     const std::string path = "/proc/" + std::to_string(child.value("pid", 0)) + "/limits";

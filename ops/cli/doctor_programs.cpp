@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/doctor.h"
+#include "shared/base/json_text.h"
 #include "shared/base/version.h"
 #include "worker/backend/cpu/family.h"
 
@@ -125,7 +126,7 @@ void check_processor(Patient& p) {
            "through to the guest");
     return;
   }
-  const json status = json::parse(p.status, nullptr, false);
+  const json status = try_parse_json<json>(p.status);
   for (const json& worker : status.is_object() ? status.value("workers", json()) : json()) {
     const std::string used = worker.value("kernels", "");
     const bool known = std::find(families.begin(), families.end(), used) != families.end();

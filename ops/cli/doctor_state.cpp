@@ -24,6 +24,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/state_dir.h"
 #include "ops/cli/status_screen.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::cli {
 namespace {
@@ -220,7 +221,7 @@ void check_supervisor(Patient& p) {
     p.ok("supervisor", p.served ? "none: the daemon was started by something else" : "none runs");
     return;
   }
-  const json document = json::parse(text, nullptr, false);
+  const json document = try_parse_json<json>(text);
   const pid_t pid = document.is_object() ? document.value("pid", 0) : 0;
   if (!lives(pid)) {
     p.warn("supervisor", path + " names process " + std::to_string(pid) + ", which does not run",

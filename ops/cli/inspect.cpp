@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/gguf/gguf.h"
 #include "shared/hf/folder.h"
 #include "shared/plan/expected.h"
@@ -239,7 +240,7 @@ Result<std::string> inspect_json(const std::string& path, std::int64_t context,
   if (!note.empty()) out["tokenizer_warning"] = note;
   const auto shape = plan::read_shape(*file);
   if (shape) {
-    out["model"] = json::parse(plan::shape_to_json(*shape));
+    out["model"] = try_parse_json<json>(plan::shape_to_json(*shape));
     out["memory"] = memory_json(*shape, context, streams);
   } else {
     out["model_error"] = {{"code", std::string(errc_name(shape.error().code))},

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "ops/cli/daemon.h"
+#include "shared/base/json_text.h"
 #include "shared/client/client.h"
 
 namespace holdfast::cli {
@@ -66,7 +67,7 @@ std::optional<json> ask(client::Client& client, const std::string& verb, const j
     failure = *failed;
     return std::nullopt;
   }
-  json result = json::parse(std::get<std::string>(answer), nullptr, false);
+  json result = try_parse_json<json>(std::get<std::string>(answer));
   if (result.is_discarded()) result = json::object();
   return result;
 }

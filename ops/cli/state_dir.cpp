@@ -13,6 +13,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::cli {
 namespace {
 
@@ -154,7 +156,7 @@ std::string last_log_line(const std::string& path, std::int64_t offset) {
   for (std::string line; std::getline(file, line);) {
     if (!line.empty()) last = line;
   }
-  const auto parsed = nlohmann::json::parse(last, nullptr, false);
+  const auto parsed = try_parse_json<nlohmann::json>(last);
   if (!parsed.is_object()) {  // "program: reason", for people
     const std::size_t colon = last.find(": ");
     const bool named = last.rfind("holdfast", 0) == 0 && colon < last.find(' ');

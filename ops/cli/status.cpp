@@ -14,6 +14,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/status_screen.h"
 #include "ops/cli/verb_functions.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::cli {
 namespace {
@@ -100,7 +101,7 @@ class Watcher {
       client_.reset();
       return failure(errc_name(refused->code), refused->message);
     }
-    json document = json::parse(std::get<std::string>(answer), nullptr, false);
+    json document = try_parse_json<json>(std::get<std::string>(answer));
     if (document.is_object()) return document;
     return failure("internal", "the daemon's answer is not JSON");
   }

@@ -8,6 +8,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/text_stream.h"
 #include "ops/cli/verb_functions.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::cli {
 namespace {
@@ -93,7 +94,7 @@ Part check_golden(const Call& call) {
   if (const auto* refused = std::get_if<client::Failure>(&answer)) {
     return part.text = refused->message, part;
   }
-  const json document = json::parse(std::get<std::string>(answer), nullptr, false);
+  const json document = try_parse_json<json>(std::get<std::string>(answer));
   const bool first = document.is_object() && document.value("golden", "") == "stored";
   part.good = true;
   part.text =

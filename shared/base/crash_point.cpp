@@ -28,13 +28,16 @@ struct Armed {
   CrashPoint point{};
   std::string_view name;
   std::string fired_path;  // empty: nobody is told
+  bool aborts = false;     // SIGABRT instead of SIGKILL
   std::atomic<long> passes_left{0};
 };
 Armed g_armed;
 
 [[noreturn]] void refuse(const std::string& text, const char* why) {
-  std::fprintf(stderr, "HOLDFAST_CRASH_AT=%s: %s; expected NAME, NAME:N or @FILE\n", text.c_str(),
-               why);
+  std::fprintf(
+      stderr,
+      "HOLDFAST_CRASH_AT=%s: %s; expected NAME, NAME:N, one of them with ! behind it, or @FILE\n",
+      text.c_str(), why);
   std::_Exit(64);
 }
 
@@ -75,8 +78,10 @@ void arm_crash_points(std::string_view program) {
   if (wish == nullptr || wish[0] == '\0') return;
   const std::string base = wish[0] == '@' ? wish + 1 : "";
   const std::string file = base.empty() ? "" : base + "." + std::string(program);
-  const std::string text = file.empty() ? wish : read_small_file(file);
+  std::string text = file.empty() ? wish : read_small_file(file);
   if (text.empty()) return;  // nothing (any more) to die at
+  const bool aborts = text.back() == '!';
+  if (aborts) text.pop_back();
   long passes = 0;
   const CrashPointInfo* info = find_point(text, &passes);
   if (info->name.substr(0, info->name.find('.')) != program) return;
@@ -85,6 +90,7 @@ void arm_crash_points(std::string_view program) {
   g_armed.point = info->point;
   g_armed.name = info->name;
   if (!file.empty()) g_armed.fired_path = base + ".fired";
+  g_armed.aborts = aborts;
   g_armed.passes_left.store(passes);
   crash_detail::armed = true;
 }
@@ -100,6 +106,7 @@ void crash_detail::pass(CrashPoint point) {
       close(fd);
     }
   }
+  if (g_armed.aborts) std::abort();
   kill(getpid(), SIGKILL);
   for (;;) pause();  // the signal is on its way
 }

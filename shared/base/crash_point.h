@@ -4,6 +4,7 @@
 //
 //   HOLDFAST_CRASH_AT=NAME:N  The process kills itself with SIGKILL when it passes NAME for the
 //                             N-th time (N from 1; ":N" may be left out).
+//   HOLDFAST_CRASH_AT=NAME:N! By SIGABRT: a crash of its own, where SIGKILL is one from outside.
 //   HOLDFAST_CRASH_AT=@FILE   FILE.PROGRAM holds NAME:N. The first process of the program that
 //                             starts and takes the file away is armed; it appends "NAME PID" to
 //                             FILE.fired before it dies. One file is one death, whatever is started

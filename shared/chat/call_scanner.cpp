@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::chat {
 namespace {
 
@@ -18,7 +20,7 @@ bool is_name(const std::string& key) {
 
 /// A JSON string with its quotes as text; false if it is none.
 bool unquote(const std::string& json, std::string& out) {
-  const auto value = nlohmann::json::parse(json, nullptr, false);
+  const auto value = try_parse_json<nlohmann::json>(json);
   if (!value.is_string()) return false;
   out = value.get<std::string>();
   return true;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "shared/base/json_text.h"
 #include "shared/chat/parser_base.h"
 
 namespace holdfast::chat {
@@ -156,7 +157,7 @@ class Llama3 final : public Family {
       while (n < rest.size() && !value.feed(rest[n])) ++n;
       if (n < rest.size() && !value.ended_before()) ++n;
       const auto parsed =
-          nlohmann::ordered_json::parse(rest.substr(0, std::min(n, rest.size())), nullptr, false);
+          try_parse_json<nlohmann::ordered_json>(rest.substr(0, std::min(n, rest.size())));
       if (parsed.is_discarded()) return false;
       arguments_object[key] = parsed;
       rest.remove_prefix(std::min(n, rest.size()));

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/chat/parser_base.h"
 
 namespace holdfast::chat {
@@ -18,7 +19,7 @@ constexpr std::size_t kNameBytesMax = 256;
 std::string word_as_json(const std::string& word, bool is_key) {
   if (!is_key && (word == "None" || word == "null")) return "null";
   if (!is_key && (word == "True" || word == "False")) return word == "True" ? "true" : "false";
-  if (!is_key && nlohmann::json::accept(word)) return word;
+  if (!is_key && is_json(word)) return word;
   return '"' + escaped(word) + '"';
 }
 

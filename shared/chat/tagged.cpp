@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/chat/parser_base.h"
 
 namespace holdfast::chat {
@@ -64,7 +65,7 @@ std::string as_json(std::string_view raw) {
   if (text == "True") return "true";
   if (text == "False") return "false";
   if (text == "None") return "null";
-  if (nlohmann::json::accept(text)) return text;
+  if (is_json(text)) return text;
   return '"' + escaped(raw) + '"';
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "shared/base/json_text.h"
 #include "shared/grammar/decimal.h"
 #include "shared/grammar/nfa.h"
 
@@ -140,6 +141,11 @@ const JsonTree* JsonTree::find(std::string_view name) const {
 }
 
 Result<JsonTree> parse_json_tree(std::string_view text, std::uint32_t depth_max) {
+  // Bounds on members and values; the depth is the handler's.
+  JsonLimits limits = kBodyLimits;
+  limits.depth_max = static_cast<int>(depth_max) + 1;
+  const Result<JsonSize> size = measure_json(text, limits);
+  if (!size) return Error{Errc::kInvalidRequest, size.error().what};
   Handler handler(depth_max);
   if (!json::sax_parse(text, &handler) || !handler.error().empty()) {
     return Error{Errc::kInvalidRequest, handler.error().empty() ? "not JSON" : handler.error()};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::grammar {
 namespace {
 
@@ -23,7 +25,7 @@ std::string extra_of(const GrammarRequest& request) {
 Result<std::optional<GrammarRequest>> read_extra(std::string_view extra_json) {
   std::optional<GrammarRequest> none;
   if (extra_json.empty()) return none;
-  const auto extra = nlohmann::json::parse(extra_json, nullptr, false);
+  const auto extra = try_parse_json<nlohmann::json>(extra_json);
   if (!extra.is_object()) return bad("the extra of sampling is no JSON object");
   const auto grammar = extra.find("grammar");
   if (grammar == extra.end() || grammar->is_null()) return none;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/gguf/parse.h"
 #include "shared/hf/families.h"
 
@@ -507,7 +508,7 @@ class ConfigReader {
 }  // namespace
 
 Result<nlohmann::json> full_config(const nlohmann::json& config, const Family& family) {
-  json out = json::parse(family.defaults);
+  json out = try_parse_json<json>(family.defaults);
   const json* own = &config;
   if (family.text_config != nullptr) {
     const auto at = config.find(family.text_config);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "shared/base/json_text.h"
 #include "shared/gguf/parse.h"
 #include "shared/gguf/quants.h"
 #include "shared/hf/families.h"
@@ -160,7 +161,7 @@ class ConfigWriter {
     HF_CHECKED(copy("attention.key_length", "head_dim", false));
     used_.insert(key("attention.value_length"));
     head_dim_ = file_.get_u64(key("attention.key_length")).value_or(width / heads);
-    if (json::parse(family_.defaults).contains("head_dim")) out_["head_dim"] = head_dim_;
+    if (try_parse_json<json>(family_.defaults).contains("head_dim")) out_["head_dim"] = head_dim_;
     const std::uint64_t value_length =
         file_.get_u64(key("attention.value_length")).value_or(head_dim_);
     if (value_length != head_dim_) {
@@ -300,7 +301,8 @@ class ConfigWriter {
       const double usual = 1 / std::sqrt(static_cast<double>(head_dim_));
       out_["attention_multiplier"] = shortest(static_cast<double>(static_cast<float>(usual)));
     }
-    if (turned != head_dim_ || json::parse(family_.defaults).contains("partial_rotary_factor")) {
+    if (turned != head_dim_ ||
+        try_parse_json<json>(family_.defaults).contains("partial_rotary_factor")) {
       out_["partial_rotary_factor"] = static_cast<double>(turned) / static_cast<double>(head_dim_);
     }
     return {};

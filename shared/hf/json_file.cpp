@@ -8,39 +8,18 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::hf {
 namespace {
-
-constexpr int kDeepest = 64;
-
-/// The deepest nesting of brackets outside of strings. One pass, no memory.
-int nesting_of(std::string_view text) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-      continue;
-    }
-    if (c == '"') in_string = true;
-    if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
-    if (c == '}' || c == ']') --depth;
-    if (deepest > kDeepest) break;
-  }
-  return deepest;
-}
 
 Result<nlohmann::json> parse(std::string_view text, const std::string& name) {
   const auto failed = [&](const std::string& why) {
     return Error{Errc::kFileInvalid, "read " + name + ": " + why};
   };
-  if (nesting_of(text) > kDeepest) {
-    return failed("brackets are nested deeper than " + std::to_string(kDeepest));
-  }
-  nlohmann::json out = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Result<JsonSize> size = measure_json(text, kDocumentLimits);
+  if (!size) return failed("it is " + size.error().what);
+  nlohmann::json out = try_parse_json<nlohmann::json>(text);
   if (out.is_discarded()) return failed("it is not valid JSON");
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/plan/plan.h"
 
 namespace holdfast::plan {
@@ -155,7 +156,7 @@ std::string shape_to_json(const ModelShape& shape) {
 }
 
 Result<ModelShape> shape_from_json(std::string_view text) {
-  const json in = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json in = try_parse_json<json>(text);
   if (!in.is_object()) return Error{Errc::kFileInvalid, "read model shape: not a JSON object"};
   ModelShape shape;
   FromJson read{in, ""};

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::sampling {
 namespace {
 
@@ -181,7 +183,7 @@ bool SamplingExtra::needs_chain() const {
 Result<SamplingExtra> parse_extra(std::string_view text, std::int32_t vocab) {
   SamplingExtra extra;
   if (text.empty()) return extra;
-  const json j = json::parse(text, nullptr, false);
+  const json j = try_parse_json<json>(text);
   if (!j.is_object()) return bad("extra: expected a JSON object");
   for (const auto& [name, value] : j.items()) {
     if (value.is_null() || name == "grammar") continue;  // shared/grammar/request.h reads that

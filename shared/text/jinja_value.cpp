@@ -8,6 +8,7 @@
 
 #include <utf8proc.h>
 
+#include "shared/base/json_text.h"
 #include "shared/text/jinja_strings.h"
 
 namespace holdfast::text::jinja {
@@ -627,15 +628,10 @@ std::string to_json(const Value& value, const JsonForm& form) {
 }
 
 Value from_json(std::string_view json) {
-  constexpr int kDepthMax = 64;
-  bool too_deep = false;
-  const nlohmann::ordered_json::parser_callback_t limit =
-      [&](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) {
-        if (depth > kDepthMax) too_deep = true;
-        return !too_deep;
-      };
-  const auto parsed = nlohmann::ordered_json::parse(json, limit, /*allow_exceptions=*/false);
-  if (too_deep) throw TemplateError("JSON is nested deeper than 64");
+  constexpr JsonLimits kLimits = kDocumentLimits;
+  const auto size = measure_json(json, kLimits);
+  if (!size) throw TemplateError("JSON is " + size.error().what);
+  const auto parsed = try_parse_json<nlohmann::ordered_json>(json, kLimits);
   if (parsed.is_discarded()) throw TemplateError("malformed JSON");
   return from_nlohmann(parsed);
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -266,6 +267,28 @@ TEST(Tidy, HeadersHavePragmaOnceAndNoHeavyIncludes) {
       const bool heavy = name == "nlohmann/json.hpp" || starts_with(name, "boost/beast") ||
                          starts_with(name, "CLI/") || starts_with(name, "spdlog/");
       if (heavy) findings.add(source.path, i + 1, name + " belongs in a .cpp file");
+    }
+  }
+  EXPECT_TRUE(findings.empty()) << findings.str();
+}
+
+// Goal: no text becomes JSON without bounds on its depth, members and values. Method: the library's
+// own doors may be named in the one file that measures first, and where a reader bounds itself.
+TEST(Tidy, JsonTextsHaveOneDoor) {
+  const std::map<std::string, std::string> allowed = {
+      {"shared/base/json_text.cpp", "the door"},
+      {"shared/grammar/json_tree.cpp", "measures first, then builds a tree of its own"}};
+  const std::vector<std::string> doors = {
+      "json::parse(",     "json::accept(",       "json::sax_parse(",  "json::from_cbor(",
+      "json::from_bson(", "json::from_msgpack(", "json::from_ubjson("};
+  Findings findings;
+  for (const Source& source : cpp_sources()) {
+    if (starts_with(source.path, "tests/") || allowed.contains(source.path)) continue;
+    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+      for (const std::string& door : doors) {
+        if (code_of(source.lines[i]).find(door) == std::string::npos) continue;
+        findings.add(source.path, i + 1, door + "…: shared/base/json_text.h is the door");
+      }
     }
   }
   EXPECT_TRUE(findings.empty()) << findings.str();

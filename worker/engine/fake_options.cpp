@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "shared/base/cgroup.h"
+#include "shared/base/json_text.h"
 #include "shared/base/log.h"
 
 namespace holdfast::engine {
@@ -99,7 +100,7 @@ Result<FakeOptions> parse_fake_options(std::string_view text, const EngineOption
   if (load.pages > 0) o.pages = load.pages;
   if (load.prefill_chunk > 0) o.prefill_chunk = load.prefill_chunk;
   if (text.empty()) return o;
-  const json j = json::parse(text, nullptr, false);
+  const json j = try_parse_json<json>(text);
   if (!j.is_object()) return invalid("options are no JSON object");
   std::string crash;
   try {
@@ -114,7 +115,7 @@ Result<FakeOptions> parse_fake_options(std::string_view text, const EngineOption
 
 Result<FakeDevice> parse_fake_device(std::string_view text) {
   FakeDevice device;
-  const json j = json::parse(text, nullptr, false);
+  const json j = try_parse_json<json>(text);
   if (!j.is_object()) return invalid("the device is no JSON object");
   try {
     device.name = j.value("name", device.name);

@@ -3,6 +3,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
 #include "shared/base/log.h"
 #include "shared/hf/folder.h"
 #include "shared/plan/plan.h"
@@ -108,7 +109,7 @@ std::string plan_name(const model::Program& program, std::int64_t context) {
 
 Result<void> read_options(std::string_view options_json, EngineOptions& options) {
   if (options_json.empty()) return {};
-  const auto json = nlohmann::json::parse(options_json, nullptr, false);
+  const auto json = try_parse_json<nlohmann::json>(options_json);
   const auto refuse = [](const std::string& what) {
     return Error{Errc::kInvalidRequest, "model options: " + what};
   };
