@@ -14,7 +14,6 @@ bool death_counts(const WorkerExit& exit) {
     case 7:               // SIGBUS
     case 8:               // SIGFPE
     case 11:              // SIGSEGV
-    case 31:              // SIGSYS
       return true;
     default:
       return false;

@@ -11,8 +11,9 @@
 
 namespace holdfast::core {
 
-/// SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, out of memory or the step watchdog. A SIGKILL
-/// from outside and an orderly exit never count.
+/// SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, out of memory or the step watchdog. A SIGKILL from
+/// outside, an orderly exit and SIGSYS (a call that is not on the process's list: a matter of the
+/// list, or of code that was taken over) never count.
 bool death_counts(const WorkerExit& exit);
 
 /// What a request asked for cannot be done: that says nothing about who tried it.

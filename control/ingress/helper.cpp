@@ -152,13 +152,22 @@ void Helper::on_message(wire::Message message) {
   } else if (auto* blob = std::get_if<wire::TokenizerBlob>(&message)) {
     on_blob(std::move(*blob));
   } else if (auto* inspect = std::get_if<wire::Inspect>(&message)) {
-    post(inspect_lane_, [this, connection = connection_, inspect = std::move(*inspect)] {
-      crash_point(CrashPoint::kIngressInspectBefore);
-      wire::Inspected inspected = inspect_in_child(options_.program, inspect);
-      crash_point(CrashPoint::kIngressInspectAfter);
-      finish(connection, std::move(inspected));
+    post(inspect_lane_, [this, connection = connection_, job = std::move(*inspect)] {
+      this->inspect(connection, job);
     });
   }
+}
+
+void Helper::inspect(std::uint64_t connection, const wire::Inspect& job) {
+  crash_point(CrashPoint::kIngressInspectBefore);
+  std::optional<wire::Inspected> inspected = options_.spawner != nullptr
+                                                 ? options_.spawner->inspect(job)
+                                                 : inspect_in_child(options_.program, job);
+  crash_point(CrashPoint::kIngressInspectAfter);
+  if (inspected) return finish(connection, std::move(*inspected));
+  // The daemon asks the next one.
+  log::error("the spawner of readers is gone; ending to be started anew");
+  request_stop();
 }
 
 void Helper::on_prepare(wire::Prepare job) {

@@ -16,13 +16,15 @@
 
 #include "control/ingress/grammar_check.h"
 #include "control/ingress/prepare.h"
+#include "control/ingress/reader_spawner.h"
 #include "shared/wire/socket.h"
 
 namespace holdfast::ingress {
 
 struct HelperOptions {
-  std::string endpoint;  // "ipc://STATE/run/ingress.sock"
-  std::string program;   // this executable, for the inspecting child
+  std::string endpoint;              // "ipc://STATE/run/ingress.sock"
+  std::string program;               // this executable, for the inspecting child
+  ReaderSpawner* spawner = nullptr;  // starts it where this process may not
   PrepareLimits limits;
   std::int64_t job_ms = 10'000;  // longest PREPARE
   std::size_t tokenizers = 8;    // kept in memory
@@ -57,6 +59,7 @@ class Helper {
   void drain_messages();
   void on_message(wire::Message message);
   void on_prepare(wire::Prepare job);
+  void inspect(std::uint64_t connection, const wire::Inspect& job);
   void on_blob(wire::TokenizerBlob blob);
   void start_prepare(wire::Prepare job);
   void send_answers();

@@ -16,11 +16,11 @@ wire::Inspected inspect_file(const std::string& path);
 /// An answer that is only a reason.
 wire::Inspected refused_file(const Error& error);
 
-/// In the child, first of all: CPU time and address space by the file's size, few descriptors, no
-/// core file, no new privileges, death with the parent.
-void limit_this_process(const std::string& path);
+/// In the child, first of all: CPU time and address space by the file's size, descriptors for so
+/// many files, no core file, no new privileges, death with the parent.
+void limit_this_process(const std::string& path, std::size_t files);
 
-/// In the helper: runs `program --inspect path roots` and reads its answer. A child that is killed
+/// Runs `program --inspect path roots` and reads its answer. A child that is killed
 /// by a limit or by a signal is kFileInvalid with that said.
 wire::Inspected inspect_in_child(const std::string& program, const wire::Inspect& job);
 

@@ -27,8 +27,8 @@ constexpr CrashPointInfo kPoints[] = {
 struct Armed {
   CrashPoint point{};
   std::string_view name;
-  std::string fired_path;  // empty: nobody is told
-  bool aborts = false;     // SIGABRT instead of SIGKILL
+  bool aborts = false;  // SIGABRT instead of SIGKILL
+  int fired_fd = -1;  // open before the process gives up opening files; -1: nobody is told
   std::atomic<long> passes_left{0};
 };
 Armed g_armed;
@@ -89,22 +89,20 @@ void arm_crash_points(std::string_view program) {
   if (!file.empty() && unlink(file.c_str()) != 0) return;
   g_armed.point = info->point;
   g_armed.name = info->name;
-  if (!file.empty()) g_armed.fired_path = base + ".fired";
   g_armed.aborts = aborts;
+  if (!file.empty()) {
+    g_armed.fired_fd =
+        open((base + ".fired").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  }
   g_armed.passes_left.store(passes);
   crash_detail::armed = true;
 }
 
 void crash_detail::pass(CrashPoint point) {
   if (point != g_armed.point || g_armed.passes_left.fetch_sub(1) != 1) return;
-  if (!g_armed.fired_path.empty()) {
+  if (g_armed.fired_fd >= 0) {
     const std::string line = std::string(g_armed.name) + " " + std::to_string(getpid()) + "\n";
-    const int fd =
-        open(g_armed.fired_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd >= 0) {
-      [[maybe_unused]] const ssize_t written = write(fd, line.data(), line.size());
-      close(fd);
-    }
+    [[maybe_unused]] const ssize_t written = write(g_armed.fired_fd, line.data(), line.size());
   }
   if (g_armed.aborts) std::abort();
   kill(getpid(), SIGKILL);

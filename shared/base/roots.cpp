@@ -1,9 +1,19 @@
 #include "shared/base/roots.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 
 namespace holdfast {
 namespace {
+
+constexpr const char* kRootsFile = "/models.roots";
 
 /// Absolute, and each component names a step down.
 bool goes_down(std::string_view path) {
@@ -56,6 +66,24 @@ Result<void> allowed_by_roots(std::string_view path, std::string_view roots) {
   return Error{Errc::kUnauthorized,
                "the file " + std::string(path) + " is not below a directory of models.roots (" +
                    std::string(roots) + "); move it there or change models.roots"};
+}
+
+Result<void> write_roots(const std::string& run_dir, const std::string& roots) {
+  const std::string path = run_dir + kRootsFile, fresh = path + ".new";
+  const auto failed = [&] {
+    return Error{Errc::kIo, "write " + path + ": " + std::strerror(errno)};
+  };
+  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return failed();
+  const bool whole = write(fd, roots.data(), roots.size()) == static_cast<ssize_t>(roots.size());
+  if (close(fd) != 0 || !whole || rename(fresh.c_str(), path.c_str()) != 0) return failed();
+  return {};
+}
+
+std::optional<std::string> read_roots(const std::string& run_dir) {
+  std::ifstream file(run_dir + kRootsFile);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 }  // namespace holdfast

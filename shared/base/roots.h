@@ -1,7 +1,8 @@
 #pragma once
 // Under which directories a model's file must lie. Only names are looked at here; the child that
-// reads the file follows them on the disk (control/ingress/confine.h).
+// reads the file follows them on the disk (control/ingress/real_paths.h).
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,5 +20,10 @@ Result<void> good_roots(std::string_view roots);
 /// Whether `path` may be a model's file: absolute, without "." and "..", below one of the
 /// directories. Without roots every path may. kUnauthorized says where it may lie.
 Result<void> allowed_by_roots(std::string_view path, std::string_view roots);
+
+/// What the daemon tells those that may not look into the database: its `models.roots` in RUN_DIR.
+Result<void> write_roots(const std::string& run_dir, const std::string& roots);
+/// nullopt: it has told nothing.
+std::optional<std::string> read_roots(const std::string& run_dir);
 
 }  // namespace holdfast

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "shared/base/open_files.h"
 #include "shared/gguf/parse.h"
 
 namespace holdfast::gguf {
@@ -229,8 +230,7 @@ Error io_error(const std::string& path, const std::string& cause) {
 }  // namespace
 
 Result<std::shared_ptr<const File>> File::open(const std::string& path) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer; it changes nothing for regular files.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const int fd = open_to_read(path);
   if (fd < 0) return io_error(path, std::strerror(errno));
   struct stat info {};
   if (::fstat(fd, &info) != 0) {

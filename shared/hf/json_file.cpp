@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/json_text.h"
+#include "shared/base/open_files.h"
 
 namespace holdfast::hf {
 namespace {
@@ -30,7 +31,7 @@ Result<std::string> read_text(const std::string& path, std::uint64_t most) {
   const auto failed = [&](const std::string& why) {
     return Error{Errc::kIo, "read " + path + ": " + why};
   };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const int fd = open_to_read(path);
   if (fd < 0) return failed(std::strerror(errno));
   struct stat info {};
   const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/open_files.h"
 #include "shared/gguf/parse.h"
 #include "shared/hf/json_file.h"
 
@@ -98,7 +99,7 @@ Result<std::shared_ptr<const Safetensors>> Safetensors::open(const std::string& 
   const auto failed = [&](const std::string& why) {
     return Error{Errc::kIo, "open " + path + ": " + why};
   };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const int fd = open_to_read(path);
   if (fd < 0) return failed(std::strerror(errno));
   struct stat info {};
   const bool usable = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;

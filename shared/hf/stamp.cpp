@@ -1,6 +1,7 @@
 #include "shared/hf/stamp.h"
 
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
+#include "shared/base/open_files.h"
 #include "shared/hf/folder.h"
 
 namespace holdfast::hf {
@@ -52,7 +54,7 @@ class Sha256 {
 };
 
 Result<void> hash_file(const std::string& path, Sha256& sha) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open_to_read(path);
   if (fd < 0) return io_error(path);
   posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
   std::vector<unsigned char> buffer(1 << 20);
@@ -68,6 +70,11 @@ Result<void> hash_file(const std::string& path, Sha256& sha) {
 }
 
 }  // namespace
+
+void prepare_hashing() {
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
+  (void)Sha256().end();
+}
 
 Result<Stamp> stamp_of(const std::string& path) {
   Stamp all;

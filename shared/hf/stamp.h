@@ -9,6 +9,10 @@
 
 namespace holdfast::hf {
 
+/// OpenSSL reads its configuration at its first use; afterwards it reads none, and hashing works in
+/// a process that can open nothing.
+void prepare_hashing();
+
 struct Stamp {
   std::int64_t size = 0;      // of all files that open_model reads
   std::int64_t mtime_ns = 0;  // of the one that was changed last

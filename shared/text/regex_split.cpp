@@ -3,6 +3,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <atomic>
+
 #include "shared/base/check.h"
 
 namespace holdfast::text {
@@ -12,6 +14,7 @@ constexpr std::uint32_t kMatchSteps = 10'000'000;
 constexpr std::uint32_t kHeapKib = 64 * 1024;
 constexpr std::size_t kJitStackStart = 64 * 1024;
 constexpr std::size_t kJitStackMax = 16 * 1024 * 1024;
+std::atomic<bool> g_interpret{false};
 
 // What one split call needs to run matches; PCRE2 wants it per thread.
 class MatchRoom {
@@ -52,6 +55,10 @@ class MatchRoom {
 
 }  // namespace
 
+void interpret_patterns() {
+  g_interpret.store(true);
+}
+
 struct RegexSplitter::Compiled {
   explicit Compiled(std::string_view pattern) {
     std::size_t offset = 0;
@@ -60,7 +67,7 @@ struct RegexSplitter::Compiled {
     if (code == nullptr) return;
     // Without JIT (a host that forbids writable code) pcre2_match interprets:
     // slower, the same.
-    static_cast<void>(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE));
+    if (!g_interpret.load()) static_cast<void>(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE));
   }
   ~Compiled() {
     if (code != nullptr) pcre2_code_free(code);

@@ -12,6 +12,10 @@
 
 namespace holdfast::text {
 
+/// From now on patterns are interpreted, for a process that may make no code: five times slower at
+/// cutting text, 10 MB/s, and the same cuts.
+void interpret_patterns();
+
 /// Immutable: safe from any thread.
 class RegexSplitter {
  public:

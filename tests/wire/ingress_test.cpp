@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,13 +17,16 @@
 #include <thread>
 
 #include "control/ingress/chat.h"
-#include "control/ingress/confine.h"
 #include "control/ingress/helper.h"
 #include "control/ingress/inspect.h"
 #include "control/ingress/prepare.h"
+#include "control/ingress/reader_spawner.h"
+#include "control/ingress/real_paths.h"
 #include "scripted_daemon.h"
+#include "shared/base/open_files.h"
 #include "shared/gguf/gguf.h"
 #include "shared/plan/plan.h"
+#include "shared/sandbox/rights.h"
 
 namespace holdfast::ingress {
 namespace {
@@ -224,20 +229,23 @@ TEST_F(Files, ChildThatDiesIsARefusal) {
 }
 
 TEST_F(Files, ConfinedToAFolderItsLinksCanBeRead) {
-  std::filesystem::create_directories(folder + "/hub");
+  std::filesystem::create_directories(folder + "/hub/1_Pooling");
   write("blob", "content");
-  write("other", "content");
+  const std::string other = write("other", "content");
+  write("hub/1_Pooling/config.json", "{}");
   std::filesystem::create_symlink("../blob", folder + "/hub/model.safetensors");
   EXPECT_EXIT(
       {
-        const auto paths = real_paths_below(folder + "/hub", "");
-        const Confinement done = confine_this_process(paths.value());
-        const bool linked = open((folder + "/hub/model.safetensors").c_str(), O_RDONLY) >= 0;
-        const bool other = done.files && open((folder + "/other").c_str(), O_RDONLY) >= 0;
-        std::fprintf(stderr, "linked %d other %d\n", linked, other);
+        const std::string hub = folder + "/hub";
+        (void)keep_open_files(names_of_files(hub), 100);
+        sandbox::confine(sandbox::header_reader_wish());
+        const bool linked = open_to_read(hub + "/model.safetensors") >= 0;
+        const bool inner = open_to_read(hub + "/1_Pooling/config.json") >= 0;
+        const bool outside = open_to_read(other) >= 0;
+        std::fprintf(stderr, "linked %d inner %d other %d\n", linked, inner, outside);
         _exit(0);
       },
-      testing::ExitedWithCode(0), "linked 1 other 0");
+      testing::ExitedWithCode(0), "linked 1 inner 1 other 0");
 }
 
 TEST_F(Files, AllPartsOfAFileCanBeReadAndNoneLeadsOutOfTheRoots) {
@@ -256,32 +264,55 @@ TEST_F(Files, AllPartsOfAFileCanBeReadAndNoneLeadsOutOfTheRoots) {
   EXPECT_EQ(out.error().code, Errc::kUnauthorized);
 }
 
-/// What a process that took over the reader could do, as text; run in a process of its own.
-void try_everything(const std::string& own, const std::string& other, const std::string& fresh) {
-  const Confinement done = confine_this_process({own});
-  const auto verdict = [](bool possible) { return possible ? "yes " : "no "; };
-  std::string said = "own:";
-  said += verdict(open(own.c_str(), O_RDONLY) >= 0);
-  said += std::string("network:") + verdict(done.syscalls && socket(AF_INET, SOCK_STREAM, 0) >= 0);
-  const pid_t child = done.syscalls ? fork() : -1;
-  if (child == 0) _exit(0);
-  said += std::string("process:") + verdict(child > 0);
-  said += std::string("other:") + verdict(done.files && open(other.c_str(), O_RDONLY) >= 0);
-  said += std::string("change:") + verdict(done.files && open(own.c_str(), O_RDWR) >= 0);
-  const bool made = done.files && open(fresh.c_str(), O_WRONLY | O_CREAT, 0600) >= 0;
-  said += std::string("write:") + verdict(made);
+/// Runs in a process of its own: what was opened before can be read, twice from its beginning.
+void read_what_was_kept(const std::string& own, const std::string& other) {
+  const auto kept = keep_open_files({own, other + "-missing"}, 2);
+  const bool calls = sandbox::confine(sandbox::header_reader_wish()).calls;
+  std::string said = kept ? "own:" : "not kept:";
+  for (int i = 0; i < 2; ++i) {
+    char byte = '-';
+    const int fd = open_to_read(own);
+    if (fd >= 0 && read(fd, &byte, 1) == 1) said += byte;
+  }
+  said += open_to_read(other) >= 0 ? " other:yes" : " other:no";
   std::fprintf(stderr, "%s\n", said.c_str());
-  _exit(done.files && done.syscalls ? 0 : 3);  // 3: a kernel without
+  if (calls && open(other.c_str(), O_RDONLY) >= 0) std::fprintf(stderr, "opened\n");
+  if (calls) open(other.c_str(), O_RDWR);
+  _exit(calls ? 1 : 3);  // 3: a build that confines nothing
 }
 
-TEST_F(Files, AConfinedProcessReadsItsFileAndNothingElse) {
+TEST_F(Files, AConfinedProcessReadsItsFileAndIsKilledForChangingAnother) {
   const std::string own = write("own.gguf", "x");
-  const std::string other = write("other.txt", "x");
+  const std::string other = write("other.txt", "y");
   EXPECT_EXIT(
-      try_everything(own, other, folder + "/new"),
-      [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) % 3 == 0; },
-      "own:yes network:no process:no other:no change:no write:no ");
-  EXPECT_FALSE(std::filesystem::exists(folder + "/new"));
+      read_what_was_kept(own, other),
+      [](int status) {
+        return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) ||
+               (WIFEXITED(status) && WEXITSTATUS(status) == 3);
+      },
+      "own:xx other:no\n$");
+}
+
+TEST_F(Files, MoreFilesThanAModelHasAreRefused) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 3; ++i) names.push_back(write(std::to_string(i), "x"));
+  EXPECT_EXIT(_exit(keep_open_files(names, 2) ? 1 : 0), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(Files, TheSpawnerAnswersAsAChildOfOnesOwn) {
+  if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
+  const auto spawner = ReaderSpawner::start(kProgram);
+  ASSERT_TRUE(spawner.has_value()) << spawner.error().what;
+  for (int i = 0; i < 2; ++i) {
+    const auto answer = spawner.value()->inspect({7, kDemo, {}});
+    ASSERT_TRUE(answer.has_value());
+    EXPECT_TRUE(answer->ok) << answer->refusal.message;
+    EXPECT_EQ(answer->job, 7u);
+  }
+  EXPECT_EQ(spawner.value()->inspect({1, folder + "/none", {}})->refusal.code, Errc::kIo);
+  EXPECT_EQ(spawner.value()->inspect({1, kDemo, folder})->refusal.code, Errc::kUnauthorized);
+  const std::string endless(100'000, 'x');
+  EXPECT_EQ(spawner.value()->inspect({1, endless, {}})->refusal.code, Errc::kInvalidRequest);
 }
 
 TEST_F(Files, LinksDoNotLeadOutOfTheRoots) {
@@ -420,6 +451,39 @@ TEST_F(HelperTest, JobsOfALostConnectionAreNotAnswered) {
   EXPECT_FALSE(daemon.next(std::chrono::milliseconds(200)).has_value());
   daemon.send(job_of(text_prompt("x")));
   EXPECT_TRUE(daemon.expect<wire::Prepared>().ok);
+}
+
+TEST(Program, ServesPromptsAndFilesConfined) {
+  if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
+  ScriptedDaemon daemon;
+  std::string program = kProgram, flag = "--endpoint", endpoint = daemon.endpoint();
+  char* argv[] = {program.data(), flag.data(), endpoint.data(), nullptr};
+  pid_t pid = 0;
+  ASSERT_EQ(posix_spawn(&pid, kProgram.c_str(), nullptr, nullptr, argv, environ), 0);
+  daemon.expect<wire::IngressHello>();
+  daemon.send(job_of(text_prompt("To be")));
+  daemon.expect<wire::NeedTokenizer>();
+  daemon.send(wire::TokenizerBlob{"demo", demo_blob()});
+  EXPECT_TRUE(daemon.expect<wire::Prepared>().ok);
+  wire::Prompt chat;
+  chat.messages_json =
+      R"({"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function",)"
+      R"("function":{"name":"f","parameters":{"type":"object"}}}]})";
+  daemon.send(job_of(chat));
+  (void)daemon.expect<wire::Prepared>();
+  wire::Prepare schema = job_of(text_prompt("x"));
+  schema.extra = R"({"grammar":{"kind":"regex","source":"[a-z]+"}})";
+  daemon.send(schema);
+  EXPECT_TRUE(daemon.expect<wire::Prepared>().ok);
+  for (int i = 0; i < 2; ++i) {
+    daemon.send(wire::Inspect{5, kDemo, {}});
+    EXPECT_TRUE(daemon.expect<wire::Inspected>().ok);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(pid, &status, WNOHANG), 0) << "it lives";
+  kill(pid, SIGTERM);
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace

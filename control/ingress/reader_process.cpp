@@ -1,3 +1,5 @@
+#include "control/ingress/reader_process.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -50,17 +52,14 @@ std::uint64_t bytes_of(const std::string& path) {
   return sum;
 }
 
-Error child_error(Errc code, const std::string& path, const std::string& what) {
-  return {code, path + ": " + what};
-}
+}  // namespace
 
-wire::Inspected refused(const wire::Inspect& job, const Error& error) {
-  wire::Inspected out = refused_file(error);
+wire::Inspected refused_job(const wire::Inspect& job, Errc code, const std::string& what) {
+  wire::Inspected out = refused_file({code, job.path + ": " + what});
   out.job = job.job;
   return out;
 }
 
-/// All that the child writes until it closes the pipe.
 std::string read_answer(int fd) {
   std::string out;
   char buffer[1 << 16];
@@ -71,72 +70,69 @@ std::string read_answer(int fd) {
   }
 }
 
-Result<pid_t> spawn(const std::string& program, const wire::Inspect& job, int write_end) {
+Result<pid_t> start_reader(const std::string& program, const std::string& path,
+                           const std::string& roots, int write_end) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, write_end, 1);
   std::string flag = "--inspect";
-  std::string name = program;
-  std::string file = job.path;
-  std::string roots = job.roots;
-  char* argv[] = {name.data(), flag.data(), file.data(), roots.data(), nullptr};
+  std::string name = program, file = path, allowed = roots;
+  char* argv[] = {name.data(), flag.data(), file.data(), allowed.data(), nullptr};
   pid_t pid = 0;
   const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return child_error(Errc::kInternal, program, std::strerror(error));
+  if (error != 0) return Error{Errc::kInternal, program + ": " + std::strerror(error)};
   return pid;
 }
 
-}  // namespace
-
-void limit_this_process(const std::string& path) {
+void limit_this_process(const std::string& path, std::size_t files) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   prctl(PR_SET_DUMPABLE, 0);
   const std::uint64_t size = bytes_of(path);
   set_limit(RLIMIT_CORE, 0);
-  set_limit(RLIMIT_NOFILE, 16);
+  set_limit(RLIMIT_NOFILE, 32 + files);
   set_limit(RLIMIT_FSIZE, kAnswerBytesMax);
   set_limit(RLIMIT_CPU, kCpuSeconds + size / kHashBytesPerSecond);
   if (kLimitAddressSpace) set_limit(RLIMIT_AS, kMemoryBytes + size);
 }
 
+wire::Inspected judge_answer(const wire::Inspect& job, const std::string& answer, int status) {
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    const std::string how =
+        signal == SIGXCPU ? "reading the header took too much time"
+                          : "reading the header ended by signal " + std::to_string(signal) + " (" +
+                                strsignal(signal) + "); the file is damaged or hostile";
+    return refused_job(job, Errc::kFileInvalid, how);
+  }
+  Result<wire::Message> message = wire::decode(answer);
+  auto* inspected = message.has_value() ? std::get_if<wire::Inspected>(&message.value()) : nullptr;
+  if (inspected == nullptr) {
+    return refused_job(job, Errc::kFileInvalid,
+                       "the reader of the header ended with status " +
+                           std::to_string(WEXITSTATUS(status)) + " and no answer; out of memory?");
+  }
+  inspected->job = job.job;
+  return std::move(*inspected);
+}
+
 wire::Inspected inspect_in_child(const std::string& program, const wire::Inspect& job) {
   int ends[2] = {-1, -1};
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return refused(job, child_error(Errc::kInternal, job.path, std::strerror(errno)));
-  }
-  const Result<pid_t> pid = spawn(program, job, ends[1]);
+  if (pipe2(ends, O_CLOEXEC) != 0) return refused_job(job, Errc::kInternal, std::strerror(errno));
+  const Result<pid_t> pid = start_reader(program, job.path, job.roots, ends[1]);
   close(ends[1]);
   if (!pid.has_value()) {
     close(ends[0]);
-    return refused(job, pid.error());
+    return refused_job(job, pid.error().code, pid.error().what);
   }
   const std::string answer = read_answer(ends[0]);
   close(ends[0]);
   int status = 0;
   while (waitpid(pid.value(), &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
-    return refused(
-        job, child_error(Errc::kFileInvalid, job.path,
-                         signal == SIGXCPU
-                             ? "reading the header took too much time"
-                             : "reading the header ended by signal " + std::to_string(signal) +
-                                   " (" + strsignal(signal) + "); the file is damaged or hostile"));
-  }
-  Result<wire::Message> message = wire::decode(answer);
-  auto* inspected = message.has_value() ? std::get_if<wire::Inspected>(&message.value()) : nullptr;
-  if (inspected == nullptr) {
-    return refused(job, child_error(Errc::kFileInvalid, job.path,
-                                    "the reader of the header ended with status " +
-                                        std::to_string(WEXITSTATUS(status)) +
-                                        " and no answer; out of memory?"));
-  }
-  inspected->job = job.job;
-  return std::move(*inspected);
+  return judge_answer(job, answer, status);
 }
 
 }  // namespace holdfast::ingress

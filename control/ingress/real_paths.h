@@ -1,5 +1,5 @@
 #pragma once
-// The child that reads an untrusted model file can do that and nothing else.
+// Where a model's files really lie, looked up before the process that reads them may look no more.
 
 #include <string>
 #include <vector>
@@ -15,14 +15,8 @@ namespace holdfast::ingress {
 Result<std::vector<std::string>> real_paths_below(const std::string& path,
                                                   const std::string& roots);
 
-/// What this process may still do.
-struct Confinement {
-  bool files = false;     // nothing but `real_paths` can be opened, nothing written (Landlock)
-  bool syscalls = false;  // no network, no new process or program, no signal to others (seccomp)
-};
-
-/// For the rest of this process. A path is a file, or a directory with all that is in it. A kernel
-/// that lacks one of the two goes without it: limit_this_process holds all the same.
-Confinement confine_this_process(const std::vector<std::string>& real_paths);
+/// The names under which the files of the model at `path` are read: of a folder all that is in it
+/// and in its directories, one level deep.
+std::vector<std::string> names_of_files(const std::string& path);
 
 }  // namespace holdfast::ingress

@@ -1,0 +1,60 @@
+#include "shared/base/open_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <optional>
+
+namespace holdfast {
+namespace {
+
+constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+
+std::optional<std::map<std::string, int>>& kept_files() {
+  static std::optional<std::map<std::string, int>> files;
+  return files;
+}
+
+}  // namespace
+
+int open_to_read(const std::string& path) {
+  const auto& kept = kept_files();
+  if (!kept) return ::open(path.c_str(), kFlags);
+  const auto found = kept->find(path);
+  if (found == kept->end()) {
+    errno = ENOENT;
+    return -1;
+  }
+  if (found->second < 0) {
+    errno = -found->second;
+    return -1;
+  }
+  const int fd = fcntl(found->second, F_DUPFD_CLOEXEC, 0);
+  if (fd >= 0) lseek(fd, 0, SEEK_SET);
+  return fd;
+}
+
+Result<void> keep_open_files(const std::vector<std::string>& paths, std::size_t most) {
+  std::map<std::string, int> files;  // a descriptor, or an errno below zero
+  for (const std::string& path : paths) {
+    struct stat st = {};
+    if (files.count(path) > 0 || stat(path.c_str(), &st) != 0 || S_ISDIR(st.st_mode)) continue;
+    if (files.size() >= most) {
+      return Error{Errc::kIo, path + ": one of more than " + std::to_string(most) +
+                                  " files, expected at most so many in a model's folder"};
+    }
+    const int fd = ::open(path.c_str(), kFlags);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+      return Error{Errc::kIo, path + ": " + std::strerror(errno)};
+    }
+    files.emplace(path, fd >= 0 ? fd : -errno);
+  }
+  kept_files() = std::move(files);
+  return {};
+}
+
+}  // namespace holdfast

@@ -1,0 +1,13 @@
+#pragma once
+// The allow list of a profile as a seccomp filter:
+// https://docs.kernel.org/userspace-api/seccomp_filter.html
+
+#include "shared/sandbox/profile.h"
+
+namespace holdfast::sandbox {
+
+/// For every thread of this process and all that it starts, for good. Sets no_new_privs. False if
+/// the kernel has no filters, or if one of ours would not load; then nothing has changed.
+bool filter_calls(Profile profile);
+
+}  // namespace holdfast::sandbox

@@ -1,0 +1,2 @@
+set(libs hf_sandbox)
+set(timeout_s 120)
