@@ -34,11 +34,12 @@ using Subjects = std::map<std::string, SubjectConfig, std::less<>>;
 
 struct Config {
   std::int64_t queue_max_requests = 100'000;
-  std::int64_t queue_max_tenant_requests = 100'000;
+  std::int64_t queue_max_tenant_requests = 50'000;
   std::int64_t queue_max_bytes = 1LL << 30;
   std::int64_t queue_max_waiting = 0;
   std::int64_t queue_max_running = 0;
   std::int64_t queue_max_pages = 0;
+  std::int64_t queue_preempt = 1;
   std::int64_t preparing_max = 4096;
   std::int64_t queue_read_requests = 512;
   std::int64_t request_prompts_max = 2048;

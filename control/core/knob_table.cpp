@@ -26,6 +26,10 @@ constexpr std::array kKnobs = {
          "KV pages of 64 tokens that running choices may come to need, prompt + max_tokens each; "
          "others wait, one that needs more alone is refused; 0 = no bound",
          false},
+    Knob{"queue.preempt", &Config::queue_preempt, 0, 1, "",
+         "1: work of a tenant above its share of a model's slots, the youngest, gives way to one "
+         "below its own and goes on later; 0: that one waits until a slot becomes free",
+         false},
     Knob{"queue.max_preparing", &Config::preparing_max, 1, 1'000'000, "requests",
          "submissions that wait for an ingress helper", false},
     Knob{

@@ -325,7 +325,7 @@ void Machine::check_class(Request& request) {
            row.numerics_class == request.row.numerics_class;
   });
   const std::int64_t wait_us = config_.class_wait_ms * 1000;
-  const auto left = class_left_us_.find(queue_key(request));
+  const auto left = class_left_us_.find(class_key(request));
   std::int64_t again_us = left == class_left_us_.end() ? 0 : left->second + wait_us;
   if (served || !waits) again_us = now_.mono_us + std::max(wait_us, kClassLookUs);
   if (again_us > now_.mono_us) {
@@ -380,7 +380,7 @@ wire::RequestInfo Machine::info(const Request& request) const {
   info.meta = request.meta;
   info.alias = request.row.alias;
   if (request.row.state != RequestState::kQueued) return info;
-  const auto queue = queues_.find(queue_key(request));
+  const auto queue = queues_.find(request.row.model);
   for (const Choice& choice : request.choices) {
     if (choice.phase != ChoicePhase::kQueued || queue == queues_.end()) continue;
     const ChoiceRef ref{request.row.seq, choice.row.choice};

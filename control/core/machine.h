@@ -21,6 +21,7 @@
 #include "control/core/config.h"
 #include "control/core/effects.h"
 #include "control/core/events.h"
+#include "control/core/fair_line.h"
 #include "control/core/fences.h"
 #include "control/core/key_book.h"
 #include "control/core/models.h"
@@ -39,7 +40,7 @@ struct Counters {
                 expired = 0;
   std::uint64_t tokens = 0, duplicate_tokens = 0, stale_events = 0, violations = 0;
   std::uint64_t envelope_drifts = 0;  // loads that took more or less than was reserved
-  std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0,
+  std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0, preempted = 0,
                 workers_lost = 0, retired = 0, breakers_opened = 0;
   std::uint64_t recovered = 0;        // live requests that this process found in the database
   std::uint64_t replayed_tokens = 0;  // committed before, given to a worker again to go on from
@@ -123,7 +124,7 @@ class Machine {
   bool storage_low() const { return storage_low_; }
 
  private:
-  using QueueKey = std::pair<std::string, std::string>;  // model name, numerics class or ""
+  using ClassKey = std::pair<std::string, std::string>;           // model name, numerics class
   using Waiters = std::vector<std::pair<PeerId, std::uint64_t>>;  // peer and tag
   struct Job {                                                    // for an ingress helper
     std::uint64_t id = 0;
@@ -138,6 +139,17 @@ class Machine {
     std::int32_t tries = 0;
     std::int64_t deadline_us = 0;
     std::int64_t since_us = 0;
+    std::int64_t bytes = 0;  // of its prompts, for the fairness between tenants
+  };
+  struct Helper {
+    std::set<std::uint64_t> jobs;
+    std::int64_t bytes = 0;  // of all of them
+    bool has_room() const;
+  };
+  struct Freed {  // what gives way on a load
+    std::int64_t running = 0;
+    std::int64_t pages = 0;
+    std::int64_t pages_at_most = 0;
   };
   struct Lost {  // a worker that is gone, for the supervisor's word on how it ended
     std::int64_t pid = 0;
@@ -197,9 +209,13 @@ class Machine {
               Tokenized tokenized);
   void answer_refused(const Waiters& waiters, wire::Refusal refusal);
   void start_job(Job job);
+  void stand_in_line(const Job& job);
+  void make_way_in_line(const std::string& tenant);
+  bool line_has_room(const std::string& tenant) const;
   void assign_jobs();
   void job_lost(Job& job, const std::string& why);
   Job take_job(std::uint64_t id);
+  void leave_helper(Job& job);
   void end_job(std::uint64_t id) { (void)take_job(id); }
   void helper_gone(PeerId peer);
 
@@ -306,6 +322,8 @@ class Machine {
   void change(Request& request, RequestChange what);
   void write_request(const Request& request, Durability durability);
   void write_choice(const Request& request, const Choice& choice, Durability durability);
+  bool waits(const std::string& model) const;
+  QueueItem queue_item(const Request& request, const Choice& choice) const;
   void enqueue(Request& request, Choice& choice);
   void dequeue(Request& request, Choice& choice);
   void count_running(Request& request, Choice& choice);
@@ -319,16 +337,22 @@ class Machine {
   void end_request(Request& request, FinishReason finish, const std::string& code,
                    const std::string& error, bool tell_worker);
   void quarantine(Request& request);
-  static QueueKey queue_key(const Request& request);
+  static ClassKey class_key(const Request& request);
 
   // machine_dispatch.cpp
   void dispatch();
   bool dispatch_to(Load& load);
   bool first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready);
-  bool bounds_allow(const Load& load, const QueueItem& item) const;
+  bool bounds_allow(const Load& load, const QueueItem& item, const Freed& freed) const;
   bool tenant_allows(const QueueItem& item) const;
   const QueueItem* best_item(const Load& load);
+  std::int32_t rank_on_worker(const Request& request) const;
   void start_choice(Request& request, Choice& choice, Load& load);
+
+  // machine_shares.cpp: slots of tenants above their share for those below
+  WorkQueue::Capacity capacity_of(const std::string& model) const;
+  bool take_share(Load& load);
+  std::vector<ChoiceRef> who_gives_way(const Load& load, const QueueItem& item) const;
 
   // machine_workers.cpp
   void on(const WorkerExit& event);
@@ -399,14 +423,14 @@ class Machine {
   Counters counters_;
   Stats stats_;
   std::vector<std::uint64_t> arrow_counts_ = std::vector<std::uint64_t>(request_arrows().size());
-  std::map<QueueKey, WorkQueue> queues_;
+  std::map<std::string, WorkQueue> queues_;        // by model; what runs is in them too
   std::map<std::string, Model> models_;            // by name
   std::map<std::string, std::string> goldens_;     // see OpGolden
   std::map<std::string, Alias> aliases_;           // by name
   std::map<std::int64_t, CanaryRow> rolled_back_;  // whose requests may still be unread, by run
   std::int64_t last_canary_ = 0;
   std::map<std::string, Load> loads_;               // by load id
-  std::map<QueueKey, std::int64_t> class_left_us_;  // a ready load of it ended, the last time
+  std::map<ClassKey, std::int64_t> class_left_us_;  // a ready load of it ended, the last time
   std::map<PeerId, Worker> workers_;
   // What each connection said last, those that a newer one has replaced included: which of two
   // connections of one process is dead is known only when it is reported gone.
@@ -414,8 +438,8 @@ class Machine {
   std::deque<Lost> lost_;
   std::deque<WorkerExit> exits_;  // ended before their connection was seen to be gone
   std::map<std::uint64_t, Job> jobs_;
-  std::map<PeerId, std::set<std::uint64_t>> helpers_;
-  std::deque<std::uint64_t> unassigned_;
+  std::map<PeerId, Helper> helpers_;
+  FairLine unassigned_;
   std::unordered_map<std::string, std::uint64_t> pending_by_id_;
   std::map<std::pair<std::string, std::string>, std::uint64_t> pending_by_key_;
   std::uint64_t last_job_ = 0;

@@ -91,8 +91,7 @@ std::string Machine::alias_with(const std::string& model) const {
 /// While a model loads to become a target, what it is going to replace or to be compared with
 /// stays: it serves meanwhile, and for good if the load fails. Unless requests wait for the model.
 bool Machine::makes_way_for(const std::string& model, const std::string& wanting) const {
-  const auto queue = queues_.lower_bound({wanting, std::string()});
-  if (queue != queues_.end() && queue->first.first == wanting) return true;
+  if (waits(wanting)) return true;
   return std::none_of(aliases_.begin(), aliases_.end(), [&](const auto& item) {
     const Alias& alias = item.second;
     const bool loading = alias.canary && alias.canary->row.model == wanting;

@@ -155,10 +155,8 @@ void Machine::sample_queues(Canary& canary, const Alias& alias) {
     std::int64_t waiting = 0;
     std::int64_t slots = 0;
     for (const AliasTarget& target : targets) {
-      for (auto queue = queues_.lower_bound({target.model, std::string()});
-           queue != queues_.end() && queue->first.first == target.model; ++queue) {
-        waiting += static_cast<std::int64_t>(queue->second.size());
-      }
+      const auto queue = queues_.find(target.model);
+      if (queue != queues_.end()) waiting += static_cast<std::int64_t>(queue->second.size());
       for (const auto& [id, load] : loads_) {
         const bool serves = load.row.model == target.model && load.worker != 0;
         if (serves && load.row.state == ModelState::kReady) slots += load.row.slots;

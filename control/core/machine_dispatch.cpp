@@ -8,6 +8,8 @@ namespace holdfast::core {
 
 namespace {
 
+constexpr std::int32_t kRanksOfClass = 4096;
+
 /// Room for one more running choice. One that needs more pages than the bound runs by itself: it
 /// was let in when the bound was another.
 bool room_in(const Tally& tally, std::int64_t max_running, std::int64_t max_pages,
@@ -18,16 +20,21 @@ bool room_in(const Tally& tally, std::int64_t max_running, std::int64_t max_page
 
 }  // namespace
 
-/// Bounds that this choice waits for, and with it what stands behind it.
-bool Machine::bounds_allow(const Load& load, const QueueItem& item) const {
+/// Bounds that this choice waits for, and with it what stands behind it. `freed`: choices and pages
+/// of the load that are about to give way.
+bool Machine::bounds_allow(const Load& load, const QueueItem& item, const Freed& freed) const {
   if (!config_.guarded) return true;
   const Census& census = requests_.census();
   const SubjectConfig model = config_.model(load.row.model);
   const SubjectConfig worker = config_.worker(load.row.worker_key);
-  return room_in(census.all(), config_.queue_max_running, config_.queue_max_pages, item.pages) &&
-         room_in(census.model(load.row.model), model.max_running, model.max_pages, item.pages) &&
-         room_in(census.worker(load.row.worker_key), worker.max_running, worker.max_pages,
-                 item.pages);
+  const auto room = [&](Tally tally, std::int64_t max_running, std::int64_t max_pages) {
+    tally.running -= freed.running;
+    tally.pages -= freed.pages_at_most;
+    return room_in(tally, max_running, max_pages, item.pages);
+  };
+  return room(census.all(), config_.queue_max_running, config_.queue_max_pages) &&
+         room(census.model(load.row.model), model.max_running, model.max_pages) &&
+         room(census.worker(load.row.worker_key), worker.max_running, worker.max_pages);
 }
 
 /// A tenant at its own bound does not hold up the others.
@@ -38,33 +45,39 @@ bool Machine::tenant_allows(const QueueItem& item) const {
 }
 
 /// The bounds of all are for who is first in all queues: else small requests of one model would
-/// keep a large one of another waiting for ever.
+/// keep a large one of another waiting for ever. Virtual times are of one model each, so of two
+/// models the tenant with less that runs goes first.
 bool Machine::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready) {
   const bool bounded = config_.queue_max_running > 0 || config_.queue_max_pages > 0;
   if (!bounded || !config_.guarded) return true;
+  const auto rank = [this](const QueueItem& item) {
+    const double running = static_cast<double>(requests_.census().tenant(item.tenant).running);
+    return std::make_tuple(item.priority, running / static_cast<double>(item.weight), item.ref);
+  };
   const QueueItem* first = nullptr;
   for (const auto& [free, load] : ready) {
     const QueueItem* item = best_item(*load);
-    if (item != nullptr && (first == nullptr || goes_before(*item, *first))) first = item;
+    if (item != nullptr && (first == nullptr || rank(*item) < rank(*first))) first = item;
   }
   return first != nullptr && room_in(requests_.census().all(), config_.queue_max_running,
                                      config_.queue_max_pages, first->pages);
 }
 
-/// What goes next on this load: work bound to its class, or not bound yet.
+/// Picks the next work for this load, bound to its class or not bound yet. Tenants below their
+/// share of the slots go before the others.
 const QueueItem* Machine::best_item(const Load& load) {
+  const auto queue = queues_.find(load.row.model);
+  if (queue == queues_.end() || queue->second.size() == 0) return nullptr;
   MayRun may;
   if (!config_.tenants.empty() && config_.guarded)
     may = [this](const QueueItem& item) { return tenant_allows(item); };
-  const QueueItem* best = nullptr;
-  for (const QueueKey& key : {QueueKey{load.row.model, load.row.numerics_class},
-                              QueueKey{load.row.model, std::string()}}) {
-    const auto it = queues_.find(key);
-    if (it == queues_.end()) continue;
-    const QueueItem* head = it->second.head(may);
-    if (head != nullptr && (best == nullptr || goes_before(*head, *best))) best = head;
+  MayRun first;
+  if (queue->second.contended()) {
+    first = [this, &queue, capacity = capacity_of(load.row.model)](const QueueItem& item) {
+      return queue->second.within_share(item, capacity);
+    };
   }
-  return best;
+  return queue->second.head(load.row.numerics_class, may, first);
 }
 
 void Machine::dispatch() {
@@ -72,6 +85,7 @@ void Machine::dispatch() {
   if (paused_ || draining_ || queues_.empty()) return;
   // Most free slots first, so that several workers fill evenly; ids make ties deterministic.
   std::vector<std::pair<std::int64_t, Load*>> ready;
+  std::vector<Load*> usable;
   for (auto& [id, load] : loads_) {
     const auto worker = workers_.find(load.worker);
     if (load.row.state != ModelState::kReady || worker == workers_.end() ||
@@ -79,6 +93,7 @@ void Machine::dispatch() {
         load.held_until_us > now_.mono_us) {
       continue;
     }
+    usable.push_back(&load);
     const std::int64_t extra = planted(Bug::kSlotsMiscounted) ? 1 : 0;
     const auto free = load.row.slots + extra - static_cast<std::int64_t>(load.running.size());
     if (free > 0) ready.emplace_back(-free, &load);
@@ -97,29 +112,36 @@ void Machine::dispatch() {
     ++ready.back().first;
     std::push_heap(ready.begin(), ready.end(), by_free);
   }
+  if (config_.queue_preempt == 0 || planted(Bug::kTenantsByAge)) return;
+  for (Load* load : usable) {
+    while (take_share(*load)) continue;
+  }
 }
 
 /// One choice onto this load. False if there is none that it can take now.
 bool Machine::dispatch_to(Load& load) {
   if (load.alone || !breakers_allow(load)) return false;
   const QueueItem* item = best_item(load);
-  if (item == nullptr || !bounds_allow(load, *item)) return false;
+  if (item == nullptr || !bounds_allow(load, *item, {})) return false;
   const ChoiceRef ref = item->ref;
   Request* request = requests_.by_seq(ref.seq);
   CHECK(request != nullptr);
   Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
-  const std::int64_t tokens =
-      request->prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] + choice.row.next_index;
-  if (!fits_now(load, tokens)) return false;
+  if (!fits_now(load, tokens_of(*request, choice))) return false;
   const bool suspect = suspicion(choice, config_) != Suspicion::kNone;
   if (suspect && !load.running.empty()) return false;  // it waits until one worker is empty
-  const auto queue = queues_.find(queue_key(*request));
-  CHECK(queue != queues_.end());
-  queue->second.take(ref, config_.tenant(request->row.tenant).weight);
-  if (queue->second.size() == 0) queues_.erase(queue);
+  queues_.at(request->row.model).take(ref);
   load.alone = suspect;
   start_choice(*request, choice, load);
   return true;
+}
+
+/// The class, and within it how many of its tenant run already: prompts are computed in this order,
+/// so the first of one tenant does not wait for all of another's.
+std::int32_t Machine::rank_on_worker(const Request& request) const {
+  const std::int64_t others = queues_.at(request.row.model).running(request.row.tenant) - 1;
+  return static_cast<std::int32_t>(request.row.priority) * kRanksOfClass +
+         static_cast<std::int32_t>(std::clamp<std::int64_t>(others, 0, kRanksOfClass - 1));
 }
 
 void Machine::start_choice(Request& request, Choice& choice, Load& load) {
@@ -133,9 +155,7 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   choice.worker_key = worker.hello.worker_key;
   choice.incarnation = worker.hello.incarnation;
   choice.load_id = load.row.load_id;
-  const std::int64_t tokens =
-      request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] + choice.row.next_index;
-  choice.pages = pages_for(tokens + 1, load.row.page_tokens);
+  choice.pages = pages_for(tokens_of(request, choice) + 1, load.row.page_tokens);
   load.pages_used += choice.pages;
   load.running.insert({request.row.seq, choice.row.choice});
   count_running(request, choice);
@@ -175,7 +195,7 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   d.sampling = request.sampling;
   d.stops = request.stops;
   d.max_tokens = request.row.max_tokens;
-  d.priority = static_cast<std::int32_t>(request.row.priority);
+  d.priority = rank_on_worker(request);
   if (request.total_deadline_us != 0) {
     d.time_left_ms = std::max<std::int64_t>((request.total_deadline_us - now_.mono_us) / 1000, 0);
   }

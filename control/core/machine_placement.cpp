@@ -73,9 +73,7 @@ void Machine::place() {
   if (draining_) return;
   for (auto& [name, model] : models_) {
     // An unload meets requests that wait: they are served as a new one would be, by a new load.
-    const auto queue = queues_.lower_bound({name, std::string()});
-    const bool waits = queue != queues_.end() && queue->first.first == name;
-    if (waits && !model.row.wanted && !paused_ && model.row.state == ModelState::kUnloaded) {
+    if (waits(name) && !model.row.wanted && !paused_ && model.row.state == ModelState::kUnloaded) {
       want(model);
     }
     if (model.row.wanted && model.row.state != ModelState::kFailed) place_model(model);
@@ -243,9 +241,7 @@ void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdic
 bool Machine::may_be_evicted(Load& load) {
   if (load.row.state != ModelState::kReady || !load.running.empty()) return false;
   if (models_.at(load.row.model).pinned) return false;
-  for (const auto& [key, queue] : queues_) {
-    if (key.first == load.row.model && queue.size() > 0) return false;
-  }
+  if (waits(load.row.model)) return false;
   const std::int64_t stays_until_us = load.ready_us + config_.model(load.row.model).dwell_ms * 1000;
   if (stays_until_us <= now_.mono_us) return true;
   if (load.asked_again_us != stays_until_us) {  // placement looks often, one timer is enough

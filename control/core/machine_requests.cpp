@@ -7,7 +7,7 @@
 
 namespace holdfast::core {
 
-Machine::QueueKey Machine::queue_key(const Request& request) {
+Machine::ClassKey Machine::class_key(const Request& request) {
   return {request.row.model, request.row.numerics_class};
 }
 
@@ -40,17 +40,31 @@ void Machine::write_choice(const Request& request, const Choice& choice, Durabil
   out_->write(UpdateChoice{request.row.seq, choice.row}, durability);
 }
 
-void Machine::enqueue(Request& request, Choice& choice) {
-  choice.phase = ChoicePhase::kQueued;
+bool Machine::waits(const std::string& model) const {
+  const auto queue = queues_.find(model);
+  return queue != queues_.end() && queue->second.size() > 0;
+}
+
+/// Resumed work has paid for its prompt.
+QueueItem Machine::queue_item(const Request& request, const Choice& choice) const {
   QueueItem item;
   item.ref = {request.row.seq, choice.row.choice};
   item.priority = request.row.priority;
   item.resumed = choice.resumed;
   item.tenant = request.row.tenant;
   item.pages = pages_at_most(request, choice);
-  item.cost = request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +
-              request.row.max_tokens - choice.row.next_index;
-  queues_[queue_key(request)].push(item);
+  item.weight = config_.tenant(request.row.tenant).weight;
+  item.numerics_class = request.row.numerics_class;
+  item.cost = request.row.max_tokens - choice.row.next_index;
+  if (!choice.resumed) {
+    item.cost += request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)];
+  }
+  return item;
+}
+
+void Machine::enqueue(Request& request, Choice& choice) {
+  choice.phase = ChoicePhase::kQueued;
+  queues_[request.row.model].push(queue_item(request, choice));
   if (!request.row.numerics_class.empty()) {
     request.class_deadline_us = now_.mono_us + config_.class_wait_ms * 1000;
     timers_.add(request.class_deadline_us, TimerKind::kRequest, request.row.seq);
@@ -61,11 +75,11 @@ void Machine::enqueue(Request& request, Choice& choice) {
 }
 
 void Machine::dequeue(Request& request, Choice& choice) {
-  const auto queue = queues_.find(queue_key(request));
+  const auto queue = queues_.find(request.row.model);
   if (queue == queues_.end()) return;
   queue->second.remove({request.row.seq, choice.row.choice});
   if (queue->second.size() > 0) return;
-  queues_.erase(queue);
+  if (queue->second.idle()) queues_.erase(queue);
   want_place_ = true;
 }
 
@@ -90,12 +104,18 @@ void Machine::count_running(Request& request, Choice& choice) {
   choice.pages_at_most = pages_at_most(request, choice);
   ++request.running;
   requests_.census().count_running(request.row, choice.worker_key, choice.pages_at_most, 1);
+  queues_[request.row.model].run(queue_item(request, choice));
 }
 
 void Machine::stop_counting(Request& request, Choice& choice) {
   --request.running;
   CHECK(request.running >= 0);
   requests_.census().count_running(request.row, choice.worker_key, choice.pages_at_most, -1);
+  const auto queue = queues_.find(request.row.model);
+  CHECK(queue != queues_.end());
+  queue->second.end({request.row.seq, choice.row.choice},
+                    request.row.max_tokens - choice.row.next_index);
+  if (queue->second.idle()) queues_.erase(queue);
 }
 
 void Machine::end_attempt(Request& request, Choice& choice, const std::string& reason) {

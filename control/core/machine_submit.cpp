@@ -7,6 +7,12 @@
 namespace holdfast::core {
 namespace {
 
+// The bounds of what a helper is given at a time keep it busy, and are so small that nobody waits
+// long behind what another tenant has sent.
+constexpr std::size_t kHelperJobsMax = 32;
+constexpr std::int64_t kHelperBytesMax = 256 << 10;
+constexpr std::size_t kJobBytes = 256;  // what a job costs beside its prompts
+
 bool ids_only(const wire::Submit& submit) {
   return !submit.echo && std::all_of(submit.prompts.begin(), submit.prompts.end(),
                                      [](const wire::Prompt& p) { return p.ids.has_value(); });
@@ -119,7 +125,7 @@ std::optional<wire::Refusal> Machine::refuse_full(const SubmitEvent& event,
         check_full("model " + model.row.name, "model." + model.row.name,
                    bounds_of(config_.model(model.row.name)), census.model(model.row.name), bytes);
   }
-  if (!refusal && preparing >= config_.preparing_max) {
+  if (!refusal && preparing >= config_.preparing_max && !line_has_room(tenant)) {
     refusal =
         refuse_over(Errc::kQueueFull, std::to_string(preparing) + " requests wait for tokenizing",
                     "queue.max_preparing", preparing + 1, config_.preparing_max);
@@ -184,7 +190,39 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters) {
   job.waiters = waiters;
   job.submit = event;
   job.deadline_us = now_.mono_us + config_.ingress_timeout_ms * 1000;
+  job.bytes = payload_bytes(event.submit) + static_cast<std::int64_t>(kJobBytes);
+  if (std::ssize(jobs_) >= config_.preparing_max) make_way_in_line(tenant_of(event.submit));
   start_job(std::move(job));
+}
+
+bool Machine::Helper::has_room() const {
+  return jobs.empty() || (jobs.size() < kHelperJobsMax && bytes < kHelperBytesMax);
+}
+
+/// True for a tenant that has few in a full line: one that has more gives way.
+bool Machine::line_has_room(const std::string& tenant) const {
+  return config_.preparing_max > 1 &&
+         unassigned_.newest_of_longest(unassigned_.size(tenant) + 1).has_value();
+}
+
+/// The newest job of the tenant that has most in line is refused.
+void Machine::make_way_in_line(const std::string& tenant) {
+  const auto id = unassigned_.newest_of_longest(unassigned_.size(tenant) + 1);
+  if (!id) return;
+  const Job job = take_job(*id);
+  wire::Refusal refusal = refuse_over(
+      Errc::kQueueFull, "too many requests wait for tokenizing, most of them of this tenant",
+      "queue.max_preparing", config_.preparing_max + 1, config_.preparing_max);
+  if (const auto model = models_.find(job.route.model); model != models_.end()) {
+    add_forecast(refusal, model->second);
+  }
+  count_refused(job.route);
+  answer_refused(job.waiters, std::move(refusal));
+}
+
+/// An operator's job costs next to nothing, so it is next.
+void Machine::stand_in_line(const Job& job) {
+  unassigned_.push(job.inspect ? std::string() : tenant_of(job.submit.submit), job.id, job.bytes);
 }
 
 void Machine::start_job(Job job) {
@@ -196,24 +234,26 @@ void Machine::start_job(Job job) {
     if (!submit.idem_key.empty()) pending_by_key_[{tenant_of(submit), submit.idem_key}] = job.id;
   }
   timers_.add(job.deadline_us, TimerKind::kJob, static_cast<std::int64_t>(job.id));
-  unassigned_.push_back(job.id);
+  stand_in_line(job);
   jobs_.emplace(job.id, std::move(job));
   assign_jobs();
 }
 
 /// Gives waiting jobs to the helper with the fewest; one hashes files for long, so jobs are spread.
+/// A helper has only so many at a time: the others wait here, where tenants take turns.
 void Machine::assign_jobs() {
-  while (!unassigned_.empty() && !helpers_.empty()) {
-    const auto it = jobs_.find(unassigned_.front());
-    unassigned_.pop_front();
-    if (it == jobs_.end() || it->second.helper != 0) continue;
-    Job& job = it->second;
-    const auto helper = std::min_element(
-        helpers_.begin(), helpers_.end(),
-        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  while (unassigned_.size() > 0 && !helpers_.empty()) {
+    const auto helper =
+        std::min_element(helpers_.begin(), helpers_.end(), [](const auto& a, const auto& b) {
+          return std::pair(!a.second.has_room(), a.second.jobs.size()) <
+                 std::pair(!b.second.has_room(), b.second.jobs.size());
+        });
+    if (!helper->second.has_room()) return;
+    Job& job = jobs_.at(*unassigned_.pop());
     job.helper = helper->first;
     ++job.tries;
-    helper->second.insert(job.id);
+    helper->second.jobs.insert(job.id);
+    helper->second.bytes += job.bytes;
     if (job.inspect) {
       out_->send(job.helper, wire::Inspect{job.id, job.add.path, config_.model_roots});
     } else {
@@ -227,17 +267,13 @@ void Machine::assign_jobs() {
 /// The helper of this job died or took too long: another try, or the end of it.
 void Machine::job_lost(Job& job, const std::string& why) {
   const bool had_helper = job.helper != 0;
-  if (had_helper) {
-    const auto helper = helpers_.find(job.helper);
-    if (helper != helpers_.end()) helper->second.erase(job.id);
-  }
-  job.helper = 0;
+  leave_helper(job);
   if (had_helper && job.tries < config_.ingress_tries) {
     const std::int64_t limit =
         job.inspect ? config_.ingress_inspect_timeout_ms : config_.ingress_timeout_ms;
     job.deadline_us = now_.mono_us + limit * 1000;
     timers_.add(job.deadline_us, TimerKind::kJob, static_cast<std::int64_t>(job.id));
-    unassigned_.push_back(job.id);
+    stand_in_line(job);
     assign_jobs();
     return;
   }
@@ -246,7 +282,8 @@ void Machine::job_lost(Job& job, const std::string& why) {
              had_helper ? std::string(job.inspect ? "reading the model file failed "
                                                   : "preparing the request failed ") +
                               std::to_string(job.tries) + " times: the ingress helper " + why
-                        : "no ingress helper is connected");
+             : helpers_.empty() ? "no ingress helper is connected"
+                                : "the ingress helpers were busy with others for too long");
   if (!had_helper) refusal.retry_after_ms = 1000;
   if (job.inspect) {
     op_refused(job.add.peer, job.add.tag, std::move(refusal));
@@ -267,10 +304,18 @@ Machine::Job Machine::take_job(std::uint64_t id) {
     pending_by_id_.erase(submit.request_id);
     if (!submit.idem_key.empty()) pending_by_key_.erase({tenant_of(submit), submit.idem_key});
   }
-  if (const auto helper = helpers_.find(job.helper); helper != helpers_.end()) {
-    helper->second.erase(id);
-  }
+  unassigned_.remove(id);
+  leave_helper(job);
+  assign_jobs();
   return job;
+}
+
+void Machine::leave_helper(Job& job) {
+  const auto helper = helpers_.find(job.helper);
+  if (helper != helpers_.end() && helper->second.jobs.erase(job.id) > 0) {
+    helper->second.bytes -= job.bytes;
+  }
+  job.helper = 0;
 }
 
 void Machine::on(const IngressUp& event) {
@@ -279,7 +324,7 @@ void Machine::on(const IngressUp& event) {
 }
 
 void Machine::helper_gone(PeerId peer) {
-  const std::set<std::uint64_t> jobs = helpers_.at(peer);
+  const std::set<std::uint64_t> jobs = helpers_.at(peer).jobs;
   helpers_.erase(peer);
   for (const std::uint64_t id : jobs) {
     if (const auto it = jobs_.find(id); it != jobs_.end()) job_lost(it->second, "died");

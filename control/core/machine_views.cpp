@@ -16,9 +16,9 @@ std::vector<QueueLine> Machine::queue_lines(std::int64_t now_us) const {
     at.priority = priority;
     return at;
   };
-  for (const auto& [key, queue] : queues_) {
+  for (const auto& [model, queue] : queues_) {
     for (const WorkQueue::Waiting& tally : queue.tallies()) {
-      QueueLine& at = line(key.first, tally.tenant, tally.priority);
+      QueueLine& at = line(model, tally.tenant, tally.priority);
       at.waiting += tally.waiting;
       const auto request = requests_.all().find(tally.oldest.seq);
       if (request == requests_.all().end()) continue;

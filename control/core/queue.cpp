@@ -8,115 +8,287 @@
 namespace holdfast::core {
 namespace {
 
+/// A tenant whose work could not run (its bounds, no worker of its class) may catch up by so many
+/// times what it takes next, no more: else it would hold up the others afterwards.
+constexpr double kCatchUp = 8;
+/// Tenants that position() looks at one by one; it takes the others to be like them.
+constexpr std::int64_t kTenantsLookedAt = 256;
+
 std::size_t class_index(PriorityClass priority) {
   if (planted(Bug::kPriorityIgnored)) return 1;
   return std::min<std::size_t>(static_cast<std::size_t>(priority), 2);
 }
 
+double virtual_time(std::int64_t tokens, std::int64_t weight) {
+  return static_cast<double>(tokens) / static_cast<double>(std::max<std::int64_t>(weight, 1));
+}
+
 }  // namespace
 
-WorkQueue::Rank WorkQueue::rank_of(const QueueItem& item) {
-  return {static_cast<int>(class_index(item.priority)), item.resumed ? 0 : 1, item.ref};
+WorkQueue::Tenant& WorkQueue::tenant_of(const std::string& name, std::int64_t weight) {
+  const auto [it, fresh] = tenants_.try_emplace(name);
+  if (!fresh) weights_ -= it->second.weight;
+  it->second.weight = std::max<std::int64_t>(weight, 1);
+  weights_ += it->second.weight;
+  return it->second;
+}
+
+void WorkQueue::forget_tenant_if_idle(const std::string& name) {
+  const auto it = tenants_.find(name);
+  if (it->second.waiting > 0 || it->second.running > 0) return;
+  weights_ -= it->second.weight;
+  tenants_.erase(it);
+}
+
+void WorkQueue::set_served(Class& in, const std::string& tenant, Account& account, double served) {
+  for (const auto& [numerics, waiting] : account.by_class) {
+    Order& order = in.active[numerics];
+    order.erase({account.served, tenant});
+    order.emplace(served, tenant);
+  }
+  account.served = served;
+}
+
+/// A tenant that was away saves nothing up, and nothing that it owes is forgotten.
+WorkQueue::Account& WorkQueue::open_account(Class& in, const std::string& tenant) {
+  const auto [it, fresh] = in.accounts.try_emplace(tenant);
+  Account& account = it->second;
+  if (fresh) account.served = in.now;
+  if (account.waiting.empty()) {
+    if (account.running == 0) in.ahead.erase({account.served, tenant});
+    account.served = std::max(account.served, in.now);
+  }
+  return account;
+}
+
+void WorkQueue::forget_if_idle(Class& in, const std::string& tenant) {
+  const auto it = in.accounts.find(tenant);
+  const Account& account = it->second;
+  if (!account.waiting.empty() || account.running > 0) return;
+  if (account.served > in.now) {
+    in.ahead.emplace(account.served, tenant);
+  } else {
+    in.accounts.erase(it);
+  }
+}
+
+void WorkQueue::advance(Class& in, double to) {
+  in.now = std::max(in.now, to);
+  while (!in.ahead.empty() && in.ahead.begin()->first <= in.now) {
+    in.accounts.erase(in.ahead.begin()->second);
+    in.ahead.erase(in.ahead.begin());
+  }
 }
 
 void WorkQueue::push(const QueueItem& item) {
   CHECK_MSG(items_.emplace(item.ref, item).second, "a choice is queued once");
-  ranks_.insert(rank_of(item));
+  ++tenant_of(item.tenant, item.weight).waiting;
   Class& in = classes_[class_index(item.priority)];
-  if (item.resumed) {
-    in.resumed.insert(item.ref);
-    return;
-  }
-  Tenant& tenant = in.tenants[item.tenant];
-  if (tenant.waiting.empty()) {
-    // Who was away does not save up what it did not use.
-    tenant.served = std::max(tenant.served, in.now);
-    in.active.emplace(tenant.served, item.tenant);
-  }
-  tenant.waiting.insert(item.ref);
+  Account& account = open_account(in, item.tenant);
+  ++in.waiting;
+  account.cost += item.cost;
+  account.waiting.insert(rank_of(item));
+  std::set<Rank>& waiting = account.by_class[item.numerics_class];
+  if (waiting.empty()) in.active[item.numerics_class].emplace(account.served, item.tenant);
+  waiting.insert(rank_of(item));
 }
 
 void WorkQueue::take_out(const QueueItem& item) {
-  ranks_.erase(rank_of(item));
   Class& in = classes_[class_index(item.priority)];
-  if (item.resumed) {
-    in.resumed.erase(item.ref);
-    return;
+  Account& account = in.accounts.at(item.tenant);
+  --in.waiting;
+  account.cost -= item.cost;
+  account.waiting.erase(rank_of(item));
+  const auto waiting = account.by_class.find(item.numerics_class);
+  waiting->second.erase(rank_of(item));
+  if (waiting->second.empty()) {
+    const auto order = in.active.find(item.numerics_class);
+    order->second.erase({account.served, item.tenant});
+    if (order->second.empty()) in.active.erase(order);
+    account.by_class.erase(waiting);
   }
-  const auto it = in.tenants.find(item.tenant);
-  CHECK(it != in.tenants.end());
-  it->second.waiting.erase(item.ref);
-  if (!it->second.waiting.empty()) return;
-  in.active.erase({it->second.served, item.tenant});
-  if (it->second.served <= in.now) in.tenants.erase(it);
+  --tenants_.at(item.tenant).waiting;
 }
 
 bool WorkQueue::remove(ChoiceRef ref) {
   const auto it = items_.find(ref);
   if (it == items_.end()) return false;
   take_out(it->second);
+  forget_if_idle(classes_[class_index(it->second.priority)], it->second.tenant);
+  forget_tenant_if_idle(it->second.tenant);
   items_.erase(it);
   return true;
 }
 
-const QueueItem* WorkQueue::head(const MayRun& may) const {
+const QueueItem* WorkQueue::head(const std::string& numerics_class, const MayRun& may,
+                                 const MayRun& first) const {
   for (const Class& in : classes_) {
-    for (const ChoiceRef& ref : in.resumed) {
-      const QueueItem& item = items_.at(ref);
-      if (!may || may(item)) return &item;
+    if (in.waiting == 0) continue;
+    const QueueItem* other = nullptr;  // of a tenant that does not go first
+    Rank oldest{};
+    // Both orders at once: what this class alone may run, and what every class may.
+    const Order none;
+    const auto order_of = [&](const std::string& name) -> const Order& {
+      const auto it = in.active.find(name);
+      return it == in.active.end() ? none : it->second;
+    };
+    const Order& own = order_of(numerics_class);
+    const Order& any = numerics_class.empty() ? none : order_of(std::string());
+    auto a = own.begin();
+    auto b = any.begin();
+    while (a != own.end() || b != any.end()) {
+      const bool take_a = a != own.end() && (b == any.end() || *a <= *b);
+      const std::string& tenant = take_a ? a->second : b->second;
+      const bool both = take_a && b != any.end() && *a == *b;
+      const Account& account = in.accounts.at(tenant);
+      const auto first_of = [&](const std::string& name) {
+        const std::set<Rank>& waiting = account.by_class.at(name);
+        return planted(Bug::kNewestFirst) ? *waiting.rbegin() : *waiting.begin();
+      };
+      Rank rank = first_of(take_a ? numerics_class : std::string());
+      if (both) rank = std::min(rank, first_of(std::string()));
+      const QueueItem& item = items_.at(rank.second);
+      if (!may || may(item)) {
+        const bool by_age = planted(Bug::kTenantsByAge);
+        if (!by_age && (!first || first(item))) return &item;
+        if (other == nullptr || (by_age && rank < oldest)) {
+          other = &item;
+          oldest = rank;
+        }
+      }
+      if (take_a) ++a;
+      if (!take_a || both) ++b;
     }
-    for (const auto& [served, tenant] : in.active) {
-      const std::set<ChoiceRef>& waiting = in.tenants.at(tenant).waiting;
-      const QueueItem& item =
-          items_.at(planted(Bug::kNewestFirst) ? *waiting.rbegin() : *waiting.begin());
-      if (!may || may(item)) return &item;
-    }
+    if (other != nullptr) return other;
   }
   return nullptr;
 }
 
-void WorkQueue::take(ChoiceRef ref, std::int64_t weight) {
+void WorkQueue::take(ChoiceRef ref) {
   const auto it = items_.find(ref);
   CHECK_MSG(it != items_.end(), "what is taken waits");
-  const QueueItem& item = it->second;
-  if (!item.resumed) {
-    Class& in = classes_[class_index(item.priority)];
-    Tenant& tenant = in.tenants.at(item.tenant);
-    in.now = std::max(in.now, tenant.served);
-    in.active.erase({tenant.served, item.tenant});
-    tenant.served += static_cast<double>(std::max<std::int64_t>(item.cost, 1)) /
-                     static_cast<double>(std::max<std::int64_t>(weight, 1));
-    in.active.emplace(tenant.served, item.tenant);
-  }
-  remove(ref);
+  const QueueItem item = std::move(it->second);
+  items_.erase(it);
+  take_out(item);
+  Class& in = classes_[class_index(item.priority)];
+  Account& account = in.accounts.at(item.tenant);
+  const std::int64_t cost = std::max<std::int64_t>(item.cost, 1);
+  const double step = virtual_time(cost, item.weight);
+  const double start = std::max(account.served, in.now - kCatchUp * step);
+  set_served(in, item.tenant, account, start + step);
+  begin_running(item, cost);
+  advance(in, start);
 }
 
+void WorkQueue::run(const QueueItem& item) {
+  if (running_.count(item.ref) > 0) return;
+  open_account(classes_[class_index(item.priority)], item.tenant);
+  begin_running(item, 0);
+}
+
+void WorkQueue::begin_running(const QueueItem& item, std::int64_t charged) {
+  running_[item.ref] = {item.tenant, item.priority, item.pages, charged, item.weight};
+  ++classes_[class_index(item.priority)].accounts.at(item.tenant).running;
+  Tenant& tenant = tenant_of(item.tenant, item.weight);
+  ++tenant.running;
+  tenant.pages += item.pages;
+}
+
+void WorkQueue::end(ChoiceRef ref, std::int64_t left) {
+  const auto it = running_.find(ref);
+  CHECK_MSG(it != running_.end(), "what ends has run");
+  const Running was = std::move(it->second);
+  running_.erase(it);
+  Class& in = classes_[class_index(was.priority)];
+  Account& account = in.accounts.at(was.tenant);
+  // Virtual time never goes back below that of the others.
+  const std::int64_t back = std::clamp<std::int64_t>(left, 0, was.charged);
+  const double served = account.served - virtual_time(back, was.weight);
+  set_served(in, was.tenant, account, std::max(served, std::min(account.served, in.now)));
+  --account.running;
+  forget_if_idle(in, was.tenant);
+  Tenant& tenant = tenants_.at(was.tenant);
+  --tenant.running;
+  tenant.pages -= was.pages;
+  forget_tenant_if_idle(was.tenant);
+}
+
+std::int64_t WorkQueue::running(const std::string& tenant) const {
+  const auto it = tenants_.find(tenant);
+  return it == tenants_.end() ? 0 : it->second.running;
+}
+
+/// Counts those of each tenant whose turn, by the virtual time at which they start, comes before.
 std::int64_t WorkQueue::position(ChoiceRef ref) const {
   const auto it = items_.find(ref);
   if (it == items_.end()) return -1;
-  return static_cast<std::int64_t>(ranks_.order_of_key(rank_of(it->second)));
+  const QueueItem& item = it->second;
+  std::int64_t before = 0;
+  const std::size_t index = class_index(item.priority);
+  for (std::size_t i = 0; i < index; ++i) before += classes_[i].waiting;
+  const Class& in = classes_[index];
+  const auto turn_of = [&](const std::string& tenant, const Account& account, std::int64_t nth) {
+    const double mean = static_cast<double>(account.cost) /
+                        static_cast<double>(std::max<std::size_t>(account.waiting.size(), 1));
+    const double weight = static_cast<double>(tenants_.at(tenant).weight);
+    return account.served + static_cast<double>(nth) * std::max(mean, 1.0) / weight;
+  };
+  const Account& own = in.accounts.at(item.tenant);
+  const auto rank = static_cast<std::int64_t>(own.waiting.order_of_key(rank_of(item)));
+  const double turn = turn_of(item.tenant, own, rank);
+  std::int64_t others = 0;
+  std::int64_t looked_at = 0;
+  for (const auto& [name, account] : in.accounts) {
+    if (&account == &own || account.waiting.empty()) continue;
+    if (looked_at++ == kTenantsLookedAt) break;
+    if (account.served > turn) continue;
+    const double each = turn_of(name, account, 1) - account.served;
+    const auto turns = static_cast<std::int64_t>((turn - account.served) / each);
+    // At the same moment the name decides, as the order does.
+    const bool tie =
+        account.served + static_cast<double>(turns) * each < turn || name < item.tenant;
+    others += std::min(turns + (tie ? 1 : 0), static_cast<std::int64_t>(account.waiting.size()));
+  }
+  const auto all = static_cast<std::int64_t>(in.accounts.size()) - 1;
+  if (looked_at > kTenantsLookedAt) others = others * all / kTenantsLookedAt;
+  return before + rank + std::min(others, in.waiting - 1 - rank);
+}
+
+bool WorkQueue::within_share(const QueueItem& item, const Capacity& capacity) const {
+  const auto it = tenants_.find(item.tenant);
+  if (it == tenants_.end() || it->second.running == 0) return true;
+  const Tenant& tenant = it->second;
+  return (tenant.running + 1) * weights_ <= tenant.weight * capacity.slots &&
+         (tenant.pages + item.pages) * weights_ <= tenant.weight * capacity.pages;
+}
+
+std::optional<double> WorkQueue::above_share(const std::string& name, const Capacity& capacity,
+                                             std::int64_t fewer, std::int64_t pages) const {
+  const auto it = tenants_.find(name);
+  if (it == tenants_.end()) return std::nullopt;
+  const Tenant& tenant = it->second;
+  const std::int64_t running = tenant.running - fewer;
+  if (running < 2) return std::nullopt;
+  if (running * weights_ <= tenant.weight * capacity.slots &&
+      (tenant.pages - pages) * weights_ <= tenant.weight * capacity.pages) {
+    return std::nullopt;
+  }
+  return virtual_time(running, tenant.weight);
 }
 
 std::vector<WorkQueue::Waiting> WorkQueue::tallies() const {
   std::vector<Waiting> all;
   for (std::size_t i = 0; i < classes_.size(); ++i) {
-    const auto priority = static_cast<PriorityClass>(i);
-    for (const auto& [tenant, in] : classes_[i].tenants) {
-      if (in.waiting.empty()) continue;
-      all.push_back(
-          {priority, tenant, static_cast<std::int64_t>(in.waiting.size()), *in.waiting.begin()});
-    }
-    // At most what was running once.
-    for (const ChoiceRef& ref : classes_[i].resumed) {
-      all.push_back({priority, items_.at(ref).tenant, 1, ref});
+    for (const auto& [tenant, account] : classes_[i].accounts) {
+      if (account.waiting.empty()) continue;
+      ChoiceRef oldest = account.waiting.begin()->second;
+      const auto fresh = account.waiting.lower_bound({1, ChoiceRef{}});
+      if (fresh != account.waiting.end()) oldest = std::min(oldest, fresh->second);
+      all.push_back({static_cast<PriorityClass>(i), tenant,
+                     static_cast<std::int64_t>(account.waiting.size()), oldest});
     }
   }
   return all;
-}
-
-bool goes_before(const QueueItem& a, const QueueItem& b) {
-  return std::make_tuple(class_index(a.priority), a.resumed ? 0 : 1, a.ref) <
-         std::make_tuple(class_index(b.priority), b.resumed ? 0 : 1, b.ref);
 }
 
 }  // namespace holdfast::core

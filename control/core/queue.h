@@ -1,6 +1,10 @@
 #pragma once
-// The order of work for one model and numerics class: priority class, resumed before new, then
-// weighted fairness between tenants, then age. Push, pop, remove and position are O(log n).
+// The order of work for one model: priority class, then fairness between tenants, then within a
+// tenant what ran before, then age. Fairness is start-time fair queueing: each tenant has one
+// virtual time, over all numerics classes, that grows by the tokens of what it is given over its
+// weight; who is least served goes next. Tokens that were not made are given back. Besides, each
+// tenant has a share of the slots and pages, by its weight among those that wait or run.
+// Every operation is O(log n), and a step for each tenant that may not run.
 
 #include <ext/pb_ds/assoc_container.hpp>
 #include <ext/pb_ds/tree_policy.hpp>
@@ -11,7 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,26 +28,58 @@ struct QueueItem {
   PriorityClass priority = PriorityClass::kNormal;
   bool resumed = false;
   std::string tenant;
-  std::int64_t cost = 1;   // tokens that it may take, what fairness counts
-  std::int64_t pages = 0;  // KV pages at its longest
+  std::int64_t cost = 1;            // tokens that it may take, what fairness counts
+  std::int64_t pages = 0;           // KV pages at its longest
+  std::int64_t weight = 1;          // of its tenant
+  std::string numerics_class = {};  // that alone may run it; empty: every one may
 };
-/// Whether the tenant of this one may have one more running. Empty: all may.
+/// True if this one may run now. Asked of the first of each tenant. Empty: all may.
 using MayRun = std::function<bool(const QueueItem&)>;
 
 class WorkQueue {
  public:
+  /// The sum over all loads of the model, which tenants share. 0 = none.
+  struct Capacity {
+    std::int64_t slots = 0;
+    std::int64_t pages = 0;
+  };
+
   void push(const QueueItem& item);
-  /// False if it is not in here.
+  /// False if it does not wait.
   bool remove(ChoiceRef ref);
-  /// What goes next of those that may; nullptr when there is none. Valid until the next change.
-  /// Passes over a tenant as a whole, so it costs a step for each tenant that may not.
-  const QueueItem* head(const MayRun& may = {}) const;
-  /// Takes one out that head() gave and charges its tenant, one of more weight less.
-  void take(ChoiceRef ref, std::int64_t weight = 1);
+  /// The next one for a load of this class, of those that may; nullptr when there is none. Valid
+  /// until that item is taken or removed. Within a priority class tenants that `first` is true of
+  /// go before the others.
+  const QueueItem* head(const std::string& numerics_class = {}, const MayRun& may = {},
+                        const MayRun& first = {}) const;
+  /// Begins to run it and charges its tenant.
+  void take(ChoiceRef ref);
+  /// Counts one as running that has not waited here, as a start finds it. Nothing if it runs
+  /// already.
+  void run(const QueueItem& item);
+  /// Ends its run; `left` of the tokens that it was charged for were not made.
+  void end(ChoiceRef ref, std::int64_t left);
+
+  /// The number of those that wait.
   std::size_t size() const { return items_.size(); }
-  /// How many stand before it if fairness moved nothing; -1 if it is not in here.
+  /// Nothing waits and nothing runs.
+  bool idle() const { return items_.empty() && running_.empty(); }
+  /// More than one tenant has something that waits or runs.
+  bool contended() const { return tenants_.size() > 1; }
+  /// Choices of a tenant that run, of all priorities.
+  std::int64_t running(const std::string& tenant) const;
+  /// The number of those taken before it if nothing comes and nothing ends early; -1 if it
+  /// does not wait. Costs of others count as the mean of their tenant.
   std::int64_t position(ChoiceRef ref) const;
-  /// What waits, by priority and tenant; what is resumed apart. In no order.
+
+  /// True if its tenant, with this one running too, has no more than its share or nothing else.
+  bool within_share(const QueueItem& item, const Capacity& capacity) const;
+  /// The choices for a weight of 1 that a tenant would run without `fewer` of them, which have
+  /// `pages`, if it would still be above its share. Empty: it is not above, or has but one.
+  std::optional<double> above_share(const std::string& tenant, const Capacity& capacity,
+                                    std::int64_t fewer = 0, std::int64_t pages = 0) const;
+
+  /// The waiting ones by priority and tenant. In no order.
   struct Waiting {
     PriorityClass priority = PriorityClass::kNormal;
     std::string tenant;
@@ -53,29 +89,59 @@ class WorkQueue {
   std::vector<Waiting> tallies() const;
 
  private:
-  struct Tenant {
-    double served = 0;  // virtual time: cost / weight of what it got
-    std::set<ChoiceRef> waiting;
-  };
-  struct Class {
-    std::set<ChoiceRef> resumed;
-    std::map<std::string, Tenant> tenants;
-    std::set<std::pair<double, std::string>> active;  // tenants that wait, least served first
-    double now = 0;                                   // virtual time of the last one served
-  };
-  using Rank = std::tuple<int, int, ChoiceRef>;  // class, 0 resumed | 1 new, age
+  using Rank = std::pair<int, ChoiceRef>;  // 0 ran before | 1 new, age
   using Ranks =
       __gnu_pbds::tree<Rank, __gnu_pbds::null_type, std::less<Rank>, __gnu_pbds::rb_tree_tag,
                        __gnu_pbds::tree_order_statistics_node_update>;
-  static Rank rank_of(const QueueItem& item);
+  using Order = std::set<std::pair<double, std::string>>;  // tenants, least served first
+  struct Account {                                         // of a tenant in a priority class
+    double served = 0;      // virtual time: tokens / weight of what it got
+    std::int64_t cost = 0;  // of what waits
+    std::int64_t running = 0;
+    Ranks waiting;
+    std::map<std::string, std::set<Rank>> by_class;  // the same, by numerics class
+  };
+  struct Class {
+    std::map<std::string, Account> accounts;
+    std::map<std::string, Order> active;  // tenants that wait, by numerics class
+    Order ahead;                          // who has nothing here, but was served beyond `now`
+    double now = 0;                       // virtual time of the last one that was taken
+    std::int64_t waiting = 0;
+  };
+  struct Tenant {  // over all priority classes
+    std::int64_t waiting = 0;
+    std::int64_t running = 0;
+    std::int64_t pages = 0;  // of what runs
+    std::int64_t weight = 1;
+  };
+  struct Running {
+    std::string tenant;
+    PriorityClass priority = PriorityClass::kNormal;
+    std::int64_t pages = 0;
+    std::int64_t charged = 0;
+    std::int64_t weight = 1;  // at which it was charged
+  };
+  struct RefHash {
+    std::size_t operator()(const ChoiceRef& ref) const {
+      return std::hash<std::int64_t>()(ref.seq * 4099 + ref.choice);
+    }
+  };
+
+  static Rank rank_of(const QueueItem& item) { return {item.resumed ? 0 : 1, item.ref}; }
+  static void set_served(Class& in, const std::string& tenant, Account& account, double served);
+  static void forget_if_idle(Class& in, const std::string& tenant);
+  static void advance(Class& in, double to);
+  Account& open_account(Class& in, const std::string& tenant);
+  Tenant& tenant_of(const std::string& name, std::int64_t weight);
+  void forget_tenant_if_idle(const std::string& name);
   void take_out(const QueueItem& item);
+  void begin_running(const QueueItem& item, std::int64_t charged);
 
   std::array<Class, 3> classes_;
   std::map<ChoiceRef, QueueItem> items_;
-  Ranks ranks_;
+  std::unordered_map<ChoiceRef, Running, RefHash> running_;
+  std::map<std::string, Tenant> tenants_;
+  std::int64_t weights_ = 0;  // of all in tenants_
 };
-
-/// True if `a` goes before `b` when two queues feed one worker.
-bool goes_before(const QueueItem& a, const QueueItem& b);
 
 }  // namespace holdfast::core

@@ -13,6 +13,11 @@ std::int32_t Request::open_choices() const {
                     [](const Choice& c) { return c.phase != ChoicePhase::kEnded; }));
 }
 
+std::int64_t tokens_of(const Request& request, const Choice& choice) {
+  return request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +
+         choice.row.next_index;
+}
+
 std::int64_t indexes_at_most(const Request& request) {
   const bool scores_alone = request.row.max_tokens == 0 && request.sampling.prompt_logprobs >= 0;
   return scores_alone ? 1 : request.row.max_tokens;

@@ -58,6 +58,9 @@ struct Request {
   std::int32_t open_choices() const;
 };
 
+/// Tokens of its prompt and those that are committed.
+std::int64_t tokens_of(const Request& request, const Choice& choice);
+
 /// Indexes that a choice may fill: its tokens, or the one that stands for scores of the prompt
 /// alone.
 std::int64_t indexes_at_most(const Request& request);

@@ -9,15 +9,15 @@ std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens) {
   return (tokens + per_page - 1) / per_page;
 }
 
-bool fits_now(const Load& load, std::int64_t tokens) {
-  const auto running = static_cast<std::int64_t>(load.running.size());
+bool fits_now(const Load& load, std::int64_t tokens, std::int64_t fewer, std::int64_t pages) {
+  const auto running = static_cast<std::int64_t>(load.running.size()) - fewer;
   if (running >= load.row.slots) {
     return running == load.row.slots && planted(Bug::kSlotsMiscounted);
   }
   // The first token needs a place too. An empty worker takes anything that admission let in.
   if (running == 0) return true;
   const std::int64_t needed = pages_for(tokens + 1, load.row.page_tokens) + running;
-  return load.pages_used + needed <= load.row.pages;
+  return load.pages_used - pages + needed <= load.row.pages;
 }
 
 }  // namespace holdfast::core

@@ -45,7 +45,9 @@ inline constexpr std::int32_t kPageTokens = 64;  // of every engine
 std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens);
 
 /// Room for a choice of `tokens` tokens so far (prompt + committed): its pages, and one page for
-/// each sequence that runs already to grow into.
-bool fits_now(const Load& load, std::int64_t tokens);
+/// each sequence that runs already to grow into. So many of those, with so many pages, are about to
+/// give way.
+bool fits_now(const Load& load, std::int64_t tokens, std::int64_t fewer = 0,
+              std::int64_t pages = 0);
 
 }  // namespace holdfast::core

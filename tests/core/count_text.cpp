@@ -54,6 +54,7 @@ Counts counts_of(const Machine& machine, Now now) {
       {"adopted", c.adopted},
       {"returned", c.returned},
       {"requeued", c.requeued},
+      {"preempted", c.preempted},
       {"workers_lost", c.workers_lost},
       {"retired", c.retired},
       {"breakers_opened", c.breakers_opened},

@@ -385,6 +385,13 @@ std::int64_t swept_with_two_mib(Rig& rig) {
   return swept(rig, 10, 2 << 20);
 }
 
+/// Choices of another tenant that run while the first one has all slots.
+std::int64_t newcomer_beside_a_full_house(Rig& rig) {
+  rig.worker();
+  rig.accepted(5);
+  rig.submit([](wire::Submit& s) { s.tenant = "u"; });
+  return rig.bench.machine.requests().census().tenant("u").running;
+}
 std::int64_t share_of_ten(Rig& rig) {
   rig.bench.step(OpPause{kOperator, 1, true});
   for (int i = 0; i < 20; ++i) {
@@ -490,6 +497,7 @@ const std::vector<Row>& rows() {
       {"queue.max_waiting", 1, 1, 3, 3, five_without_worker},
       {"queue.max_running", 1, 1, 3, 3, five_with_worker},
       {"queue.max_pages", 1, 1, 3, 3, five_with_worker},
+      {"queue.preempt", 0, 0, 1, 1, newcomer_beside_a_full_house},
       {"queue.max_preparing", 1, 1, 3, 3, five_texts},
       {"request.max_prompts", 2, 2, 7, 7, largest_prompts},
       {"request.max_choices", 3, 3, 9, 9, largest_n},

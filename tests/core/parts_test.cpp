@@ -49,27 +49,8 @@ TEST(WorkQueue, WhatMayNotRunNowHoldsUpNobodyEvenIfItRanBefore) {
   queue.push(item(3, "u"));
   const auto not_t = [](const QueueItem& one) { return one.tenant != "t"; };
   EXPECT_EQ(queue.head()->ref.seq, 1);
-  EXPECT_EQ(queue.head(not_t)->ref.seq, 3);
-  EXPECT_EQ(queue.head([](const QueueItem&) { return false; }), nullptr);
-}
-
-TEST(WorkQueue, OfTwoQueuesTheClassThenResumedThenAgeDecides) {
-  const auto made = [](PriorityClass priority, bool resumed, Seq seq) {
-    QueueItem one = item(seq, "t");
-    one.priority = priority;
-    one.resumed = resumed;
-    return one;
-  };
-  const QueueItem in_order[] = {
-      made(PriorityClass::kInteractive, true, 9), made(PriorityClass::kInteractive, false, 8),
-      made(PriorityClass::kNormal, true, 6),      made(PriorityClass::kNormal, true, 7),
-      made(PriorityClass::kNormal, false, 4),     made(PriorityClass::kNormal, false, 5),
-      made(PriorityClass::kBatch, true, 3),       made(PriorityClass::kBatch, false, 2)};
-  for (std::size_t a = 0; a < std::size(in_order); ++a) {
-    for (std::size_t b = 0; b < std::size(in_order); ++b) {
-      EXPECT_EQ(goes_before(in_order[a], in_order[b]), a < b) << a << " " << b;
-    }
-  }
+  EXPECT_EQ(queue.head({}, not_t)->ref.seq, 3);
+  EXPECT_EQ(queue.head({}, [](const QueueItem&) { return false; }), nullptr);
 }
 
 TEST(WorkQueue, TenantsShareByTokensNotByRequests) {
@@ -91,13 +72,16 @@ TEST(WorkQueue, TenantsShareByTokensNotByRequests) {
 
 TEST(WorkQueue, WeightsShareTheWork) {
   WorkQueue queue;
-  for (Seq seq = 1; seq <= 100; ++seq) queue.push(item(seq, "a"));
-  for (Seq seq = 101; seq <= 200; ++seq) queue.push(item(seq, "b"));
+  for (Seq seq = 1; seq <= 100; ++seq) {
+    QueueItem heavy = item(seq, "a");
+    heavy.weight = 3;
+    queue.push(heavy);
+    queue.push(item(100 + seq, "b"));
+  }
   int a = 0;
   for (int i = 0; i < 80; ++i) {
-    const bool is_a = queue.head()->tenant == "a";
-    a += is_a;
-    queue.take(queue.head()->ref, is_a ? 3 : 1);
+    a += queue.head()->tenant == "a";
+    queue.take(queue.head()->ref);
   }
   EXPECT_NEAR(a, 60, 2);
 }
@@ -155,9 +139,13 @@ TEST(WorkQueue, RandomPushRemovePopKeepsItsCount) {
   WorkQueue queue;
   std::mt19937 random(7);
   std::set<Seq> inside;
+  std::set<Seq> running;
   for (int i = 0; i < 20'000; ++i) {
     const Seq seq = static_cast<Seq>(random() % 500);
-    if (inside.count(seq) == 0) {
+    if (running.count(seq) > 0) {
+      queue.end({seq, 0}, static_cast<std::int64_t>(random() % 20));
+      running.erase(seq);
+    } else if (inside.count(seq) == 0) {
       queue.push(item(seq, "t" + std::to_string(random() % 5),
                       static_cast<PriorityClass>(random() % 3), random() % 4 == 0));
       inside.insert(seq);
@@ -168,10 +156,15 @@ TEST(WorkQueue, RandomPushRemovePopKeepsItsCount) {
       const Seq head = queue.head()->ref.seq;
       queue.take(queue.head()->ref);
       EXPECT_EQ(inside.erase(head), 1u);
+      running.insert(head);
     }
     ASSERT_EQ(queue.size(), inside.size());
   }
+  EXPECT_FALSE(queue.idle());
   EXPECT_EQ(drain(queue).size(), inside.size());
+  running.insert(inside.begin(), inside.end());
+  for (const Seq seq : running) queue.end({seq, 0}, 0);
+  EXPECT_TRUE(queue.idle());
 }
 
 TEST(RequestStates, TerminalStatesHaveNoWayOut) {

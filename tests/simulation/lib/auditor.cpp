@@ -293,6 +293,7 @@ void Auditor::on_dispatch(core::PeerId to, const wire::Dispatch& m) {
   known->model_sha = m.model_sha;
   if (paused_ && pauses_open_ == 0)
     world_.fail("I6 " + m.request_id + " started in a paused queue");
+  check_shares(m.request_id, *known, m.choice);
   check_order(m.request_id, *known);
   check_killer(m.request_id, seen);
 }
@@ -357,6 +358,9 @@ void Auditor::arrived(core::PeerId from, const wire::Message& message) {
   for (const wire::TokenEvent& event : tokens->events) {
     look_for_lie(from, event);
     look_for_end(event);
+    if (const auto known = known_.find(event.request_id); known != known_.end()) {
+      has_a_share(known->second);
+    }
   }
 }
 

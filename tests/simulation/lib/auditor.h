@@ -80,6 +80,7 @@ class Auditor {
     }
     std::int64_t frozen = -1;  // index at the answer to a cancel
     bool end_came = false;     // its last token reached the daemon
+    bool begun = false;        // it was given to a worker
   };
   struct Known {
     int wish = -1;
@@ -89,6 +90,7 @@ class Auditor {
     std::int64_t accept_order = 0;
     std::int64_t alive_us = 0;  // it had certainly not ended then
     std::set<std::string> overtaken_by;
+    std::map<std::string, std::int64_t> passed;  // tokens begun by other tenants while it waited
     std::optional<wire::RequestInfo> fin;
     std::vector<Seen> choices;
     int variants = 3;       // bits of those that are possible, see variants_of()
@@ -109,6 +111,8 @@ class Auditor {
   void on_dispatch(core::PeerId to, const wire::Dispatch& m);
   void on_ack(core::PeerId to, const wire::AckItem& item);
   void check_order(const std::string& id, Known& known);
+  void check_shares(const std::string& id, Known& known, std::int32_t choice);
+  void has_a_share(const Known& known);
   void check_end(const std::string& id, Known& known, const wire::RequestInfo& info);
   void check_killer(const std::string& id, const Seen& seen);
   void check_quarantine(const std::string& id, const Known& known);

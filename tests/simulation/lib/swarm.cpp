@@ -167,6 +167,24 @@ void draw_aliases(Draws& d, Swarm& s) {
   s.bad_model = d.chance(0.6) ? static_cast<double>(d.between(10, 500)) / 1000 : 0;
 }
 
+/// A quiet house in which one tenant asks for much more than there are slots.
+Swarm draw_crowd(Draws& d, const Swarm& busy) {
+  Swarm s;
+  s.crowd = true;
+  s.requests = busy.requests;
+  s.clients = busy.clients;
+  s.workers = busy.workers;
+  s.slots = busy.slots;
+  s.prompt_pages = busy.prompt_pages;
+  s.small_memory = busy.small_memory;
+  s.submit_over_us = d.between(1, 4) * 1'000'000;
+  s.step_us = busy.step_us;
+  s.delay_us = d.between(100, 3000);
+  s.sync_us = busy.sync_us;
+  s.ring_tokens = 4096;
+  return s;
+}
+
 }  // namespace
 
 Swarm draw_swarm(std::uint64_t seed) {
@@ -183,7 +201,7 @@ Swarm draw_swarm(std::uint64_t seed) {
   draw_retention(d, s);
   if (d.chance(0.06)) draw_poison(d, s);
   draw_aliases(d, s);
-  return s;
+  return d.chance(0.08) ? draw_crowd(d, s) : s;
 }
 
 }  // namespace holdfast::simulation

@@ -28,6 +28,7 @@ struct Swarm {
   bool two_classes = false;    // the last worker computes other tokens
   bool small_memory = false;   // one model at a time on a worker
   bool local_workers = false;  // a power failure takes them too
+  bool crowd = false;          // no accidents; the first request has many choices
   bool aliases = false;        // requests by an alias too; its targets and canaries change
   std::int64_t submit_over_us = 0, step_us = 0, delay_us = 0, sync_us = 0, ring_tokens = 0;
   std::int64_t blame_alone = 2, blame_quarantine = 5, queue_max = 1000;

@@ -28,6 +28,9 @@ struct Wish {
 /// An alias of m0, m1 or both, in seeds that have aliases.
 inline constexpr const char* kAlias = "chat";
 
+/// The tenant with many choices, in seeds that have one.
+inline constexpr const char* kCrowd = "crowd";
+
 /// Content hashes of the models, by their order; the second one may be broken.
 inline constexpr const char* kModelShas[] = {"sha-m0", "sha-m1"};
 inline constexpr const char* kBadModel = kModelShas[1];

@@ -53,6 +53,24 @@ void draw_behaviour(Wish& w, SimRandom& r, const Swarm& s) {
   if (r.chance(s.ask_again)) w.again_us = r.between(100, 4000) * kMs;
 }
 
+/// Many more choices than slots, of a tenant that has nothing else.
+void make_crowd(Wish& w, SimRandom& r, const Swarm& s) {
+  wire::Submit& m = w.submit;
+  m.tenant = kCrowd;
+  m.model = "m0";
+  m.priority = wire::PriorityClass::kNormal;
+  m.n = static_cast<std::int32_t>(40 + 3 * s.slots * s.workers);
+  m.max_tokens = r.between(8, 12);
+  m.sampling.prompt_logprobs = -1;
+  w.prompt.resize(std::min<std::size_t>(w.prompt.size(), 8));
+  if (m.prompts[0].text) {
+    w.prompt = ids_of_text(*m.prompts[0].text);
+  } else {
+    m.prompts[0].ids = w.prompt;
+  }
+  w.cancel_us = -1;
+}
+
 }  // namespace
 
 std::vector<Wish> draw_wishes(World& world) {
@@ -92,6 +110,7 @@ std::vector<Wish> draw_wishes(World& world) {
         }
       }
     }
+    if (s.crowd && i == 0) make_crowd(w, r, s);
     wishes.push_back(std::move(w));
   }
   return wishes;

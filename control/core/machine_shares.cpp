@@ -1,0 +1,112 @@
+// Shares of the slots. A tenant that has many running holds up the others for as long as they run,
+// whatever the order of the queue says: so while others wait, what it has above its share gives
+// way. It is not lost: it goes on later, first in its tenant's turn.
+#include <algorithm>
+
+#include "control/core/machine.h"
+
+namespace holdfast::core {
+
+/// Slots and pages of the loads that could run its work, within the bounds on what may run.
+WorkQueue::Capacity Machine::capacity_of(const std::string& model) const {
+  WorkQueue::Capacity all;
+  for (const auto& [id, load] : loads_) {
+    if (load.row.model != model || load.row.state != ModelState::kReady || load.worker == 0)
+      continue;
+    all.slots += load.row.slots;
+    all.pages += load.row.pages;
+  }
+  const auto tighten = [](std::int64_t& value, std::int64_t bound) {
+    if (bound > 0) value = std::min(value, bound);
+  };
+  const SubjectConfig own = config_.model(model);
+  tighten(all.slots, own.max_running);
+  tighten(all.pages, own.max_pages);
+  tighten(all.slots, config_.queue_max_running);
+  tighten(all.pages, config_.queue_max_pages);
+  return all;
+}
+
+/// Puts one choice of a tenant below its share onto this load, in place of work of tenants above
+/// theirs. False if nobody waits for that, or nobody has to give way. It ends: who takes is not
+/// above its share afterwards, and who gives is not below.
+bool Machine::take_share(Load& load) {
+  const auto found = queues_.find(load.row.model);
+  if (found == queues_.end()) return false;
+  WorkQueue& queue = found->second;
+  if (queue.size() == 0 || !queue.contended() || load.running.empty() || load.alone) return false;
+  const WorkQueue::Capacity capacity = capacity_of(load.row.model);
+  const QueueItem* next = best_item(load);
+  const QueueItem* head = queue.head(load.row.numerics_class, [&](const QueueItem& item) {
+    return queue.within_share(item, capacity) && (!config_.guarded || tenant_allows(item));
+  });
+  if (head == nullptr || next == nullptr || !breakers_allow(load)) return false;
+  if (next->priority < head->priority) return false;  // what is more important waits too
+  const QueueItem item = *head;
+  Request* request = requests_.by_seq(item.ref.seq);
+  CHECK(request != nullptr);
+  Choice& choice = request->choices[static_cast<std::size_t>(item.ref.choice)];
+  if (suspicion(choice, config_) != Suspicion::kNone) return false;  // it wants an empty worker
+  const std::vector<ChoiceRef> victims = who_gives_way(load, item);
+  if (victims.empty()) return false;
+  for (const ChoiceRef& ref : victims) {
+    Request* other = requests_.by_seq(ref.seq);
+    Choice& gives_way = other->choices[static_cast<std::size_t>(ref.choice)];
+    if (gives_way.phase != ChoicePhase::kRunning) continue;  // quarantined with the one before
+    out_->send(gives_way.worker, wire::CancelWork{other->row.id, ref.choice, gives_way.fence});
+    requeue(*other, gives_way, "gave way to another tenant");
+    ++counters_.preempted;
+  }
+  queue.take(item.ref);
+  start_choice(*request, choice, load);
+  return true;
+}
+
+/// Running work of this load whose end would make room for `item`: of the least important class and
+/// the tenant that has most, the youngest first. Empty if that would not do.
+std::vector<ChoiceRef> Machine::who_gives_way(const Load& load, const QueueItem& item) const {
+  struct Candidate {
+    ChoiceRef ref;
+    const Request* request = nullptr;
+    const Choice* choice = nullptr;
+  };
+  std::vector<Candidate> left;
+  for (const ChoiceRef& ref : load.running) {
+    const Request& request = requests_.all().at(ref.seq);
+    const Choice& choice = request.choices[static_cast<std::size_t>(ref.choice)];
+    if (request.row.priority < item.priority || request.row.tenant == item.tenant) continue;
+    if (choice.phase == ChoicePhase::kRunning) left.push_back({ref, &request, &choice});
+  }
+  const WorkQueue& queue = queues_.at(load.row.model);
+  const WorkQueue::Capacity capacity = capacity_of(load.row.model);
+  const Request& wanting = requests_.all().at(item.ref.seq);
+  const std::int64_t tokens =
+      tokens_of(wanting, wanting.choices[static_cast<std::size_t>(item.ref.choice)]);
+  std::map<std::string, Freed> freed_of;
+  Freed freed;
+  std::vector<ChoiceRef> victims;
+  while (!bounds_allow(load, item, freed) || !fits_now(load, tokens, freed.running, freed.pages)) {
+    const auto rank = [&](const Candidate& one) -> std::optional<std::tuple<int, double, Fence>> {
+      const std::string& tenant = one.request->row.tenant;
+      const Freed& own = freed_of[tenant];
+      const auto above = queue.above_share(tenant, capacity, own.running, own.pages_at_most);
+      if (!above) return std::nullopt;
+      return std::tuple(static_cast<int>(one.request->row.priority), *above, one.choice->fence);
+    };
+    const auto next =
+        std::max_element(left.begin(), left.end(), [&](const Candidate& a, const Candidate& b) {
+          return rank(a) < rank(b);  // nullopt is the least
+        });
+    if (next == left.end() || !rank(*next)) return {};
+    for (Freed* sum : {&freed, &freed_of[next->request->row.tenant]}) {
+      ++sum->running;
+      sum->pages += next->choice->pages;
+      sum->pages_at_most += next->choice->pages_at_most;
+    }
+    victims.push_back(next->ref);
+    left.erase(next);
+  }
+  return victims;
+}
+
+}  // namespace holdfast::core
