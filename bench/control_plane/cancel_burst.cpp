@@ -17,7 +17,7 @@ Result<std::vector<double>> cancel_all(House& house, std::vector<std::string> id
   std::vector<double> took;
   for (const std::string& id : ids) {
     const std::int64_t begin = now_us();
-    const auto answer = client->cancel(id);
+    const auto answer = client->cancel(client::AllTenants::local(), id);
     took.push_back(static_cast<double>(now_us() - begin) / 1000);
     const auto* info = std::get_if<wire::RequestInfo>(&answer);
     if (info == nullptr || info->state != wire::RequestState::kCancelled) {

@@ -31,7 +31,7 @@ Result<Run> run_streams(const Options& options, const std::string& name, const S
   HF_TRY(const auto client, house->connect());
   TokenAges ages;
   for (int i = 0; i < shape.streams; ++i) {
-    auto answer = client->submit(ids_submit(i, 4000));
+    auto answer = client->submit(client::Principal::local(), ids_submit(i, 4000));
     const auto* accepted = std::get_if<wire::Accepted>(&answer);
     if (accepted == nullptr) return Error{Errc::kInternal, "a stream was not accepted"};
     ages.watch(*client, accepted->info.request_id);

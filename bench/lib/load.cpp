@@ -65,22 +65,25 @@ void submit_next(Closed& load, client::Client& client) {
     number = load.started++;
   }
   const std::int64_t begin = now_us();
-  client.submit_async(load.make(number), [&, begin](client::Answer<wire::Accepted> answer) {
-    const double ms = static_cast<double>(now_us() - begin) / 1000;
-    const auto* accepted = std::get_if<wire::Accepted>(&answer);
-    if (accepted != nullptr && load.on_accepted) load.on_accepted(accepted->info);
-    submit_next(load, client);
-    const std::lock_guard lock(load.mutex);
-    if (accepted != nullptr) {
-      ++load.result.accepted;
-      load.result.latency_ms.push_back(ms);
-    } else {
-      ++load.result.refused;
-      const auto& failure = std::get<client::Failure>(answer);
-      if (load.result.first_failure.empty()) load.result.first_failure = failure.message;
-    }
-    if (++load.ended == load.count) load.changed.notify_all();
-  });
+  client.submit_async(client::Principal::local(), load.make(number),
+                      [&, begin](client::Answer<wire::Accepted> answer) {
+                        const double ms = static_cast<double>(now_us() - begin) / 1000;
+                        const auto* accepted = std::get_if<wire::Accepted>(&answer);
+                        if (accepted != nullptr && load.on_accepted)
+                          load.on_accepted(accepted->info);
+                        submit_next(load, client);
+                        const std::lock_guard lock(load.mutex);
+                        if (accepted != nullptr) {
+                          ++load.result.accepted;
+                          load.result.latency_ms.push_back(ms);
+                        } else {
+                          ++load.result.refused;
+                          const auto& failure = std::get<client::Failure>(answer);
+                          if (load.result.first_failure.empty())
+                            load.result.first_failure = failure.message;
+                        }
+                        if (++load.ended == load.count) load.changed.notify_all();
+                      });
 }
 
 }  // namespace
@@ -123,7 +126,7 @@ PacedLoad::PacedLoad(const std::string& endpoint, double per_second, MakeSubmit 
   auto client = client::Client::connect(endpoint, {});
   CHECK(client);
   client_ = std::move(client).value();
-  (void)client_->models();
+  (void)client_->models(client::AllTenants::local());
   thread_ = std::thread([this, per_second] { run(per_second); });
 }
 
@@ -141,7 +144,7 @@ void PacedLoad::run(double per_second) {
       const std::lock_guard lock(shared_->mutex);
       ++shared_->open;
     }
-    client_->submit_async(make_(number),
+    client_->submit_async(client::Principal::local(), make_(number),
                           [shared = shared_, due](const client::Answer<wire::Accepted>& answer) {
                             const double ms = static_cast<double>(now_us() - due) / 1000;
                             const std::lock_guard lock(shared->mutex);
@@ -189,7 +192,7 @@ void TokenAges::watch(client::Client& client, const std::string& request_id) {
     const std::lock_guard lock(mutex_);
     ++result_.failures;
   };
-  client.open_stream(request_id, {}, std::move(handler));
+  client.open_stream(client::AllTenants::local(), request_id, {}, std::move(handler));
 }
 
 void TokenAges::begin() {

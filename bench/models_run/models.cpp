@@ -57,15 +57,16 @@ Heard ask(client::Client& client, const std::string& model, std::int64_t number,
   submit.model = model;
   Heard heard;
   const std::int64_t begin = now_us();
-  const auto accepted = client.submit(std::move(submit));
+  const auto accepted = client.submit(client::Principal::local(), std::move(submit));
   if (const auto* failure = std::get_if<client::Failure>(&accepted)) {
     heard.failure = failure->message;
     return heard;
   }
-  const auto end = client.stream(std::get<wire::Accepted>(accepted).info.request_id, {},
-                                 [&](const wire::Event& event) {
-                                   heard.tokens += static_cast<std::int64_t>(event.ids.size());
-                                 });
+  const auto end =
+      client.stream(client::AllTenants::local(), std::get<wire::Accepted>(accepted).info.request_id,
+                    {}, [&](const wire::Event& event) {
+                      heard.tokens += static_cast<std::int64_t>(event.ids.size());
+                    });
   heard.ms = static_cast<double>(now_us() - begin) / 1000;
   if (const auto* failure = std::get_if<client::Failure>(&end)) {
     heard.failure = failure->message;

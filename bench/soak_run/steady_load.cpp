@@ -46,20 +46,21 @@ void SteadyLoad::submit(std::int64_t number) {
   const std::int64_t begin = now_us();
   // Half of them as text, so that the ingress helper's deaths matter.
   wire::Submit request = kind % 2 == 0 ? ids_submit(kind, kTokens) : text_submit(kind, kTokens);
-  client_->submit_async(std::move(request), [=, this](client::Answer<wire::Accepted> answer) {
-    if (const auto* accepted = std::get_if<wire::Accepted>(&answer)) {
-      {
-        const std::lock_guard lock(mutex_);
-        ++counts_.accepted;
-      }
-      follow(kind, accepted->info.request_id, begin);
-      return;
-    }
-    problem("refused: " + std::get<client::Failure>(answer).message);
-    const std::lock_guard lock(mutex_);
-    ++counts_.refused;
-    --open_;
-  });
+  client_->submit_async(client::Principal::local(), std::move(request),
+                        [=, this](client::Answer<wire::Accepted> answer) {
+                          if (const auto* accepted = std::get_if<wire::Accepted>(&answer)) {
+                            {
+                              const std::lock_guard lock(mutex_);
+                              ++counts_.accepted;
+                            }
+                            follow(kind, accepted->info.request_id, begin);
+                            return;
+                          }
+                          problem("refused: " + std::get<client::Failure>(answer).message);
+                          const std::lock_guard lock(mutex_);
+                          ++counts_.refused;
+                          --open_;
+                        });
 }
 
 void SteadyLoad::follow(std::int64_t kind, const std::string& id, std::int64_t begin_us) {
@@ -75,7 +76,7 @@ void SteadyLoad::follow(std::int64_t kind, const std::string& id, std::int64_t b
     ++counts_.failed;
     --open_;
   };
-  client_->open_stream(id, {}, std::move(handler));
+  client_->open_stream(client::AllTenants::local(), id, {}, std::move(handler));
 }
 
 void SteadyLoad::ended(std::int64_t kind, const std::vector<wire::TokenId>& ids,

@@ -136,6 +136,7 @@ struct Knob {
   std::string Config::*text = nullptr;  // holds a text: no range, `good` says what is wrong with it
   Result<void> (*good)(std::string_view value) = nullptr;
   std::string SubjectConfig::*own_text = nullptr;  // of a subject, as `text`
+  bool local = false;  // bounds operators who come over the network, so they do not change it
 };
 std::span<const Knob> knobs();
 

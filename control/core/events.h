@@ -181,6 +181,7 @@ struct OpConfig {
   std::string who;
   std::vector<Assignment> changes;
   std::optional<std::int64_t> rollback_to = {};
+  bool from_network = false;  // some knobs are changed on the machine alone
 };
 
 /// models.alias: other targets, at once or when their models are ready; without any: its removal.

@@ -97,7 +97,8 @@ constexpr std::array kKnobs = {
          .doc = "DIR:DIR…: a model's file must lie below one of them, links followed; empty = "
                 "anywhere. What is loaded already stays",
          .text = &Config::model_roots,
-         .good = good_roots},
+         .good = good_roots,
+         .local = true},
     Knob{"models.replicas", &Config::placement_replicas, 0, 1000, "workers",
          "workers that a wanted model is loaded on; 0 = every worker with room", false},
     Knob{"models.fleet_wait_ms", &Config::fleet_wait_ms, 0, 86'400'000, "ms",

@@ -269,6 +269,7 @@ class Machine {
 
   // machine_config.cpp
   void on(const OpConfig& event);
+  std::optional<wire::Refusal> refuse_local(const ConfigVersion& next) const;
   void import_config(const ConfigImport& import);
   void use_config(const ConfigVersion& version, bool at_start);
   void add_config_version(ConfigVersion version, bool at_start);

@@ -10,6 +10,7 @@ namespace {
 constexpr std::int64_t kFinKeptUs = 1'000'000;
 
 wire::Refusal not_found(const std::string& id) {
+  // The same for what is not there and for what is another tenant's.
   return refuse(Errc::kNotFound,
                 id.empty() ? std::string("no such request") : "no request with id " + id);
 }
@@ -101,7 +102,12 @@ void Machine::client_message(PeerId peer, const wire::Cancel& m) {
     out_->send(peer, wire::StatusReply{m.tag, info(*request)});
     return;
   }
-  if (const auto pending = pending_by_id_.find(m.request_id); pending != pending_by_id_.end()) {
+  const auto pending = pending_by_id_.find(m.request_id);
+  const auto is_theirs = [&](std::uint64_t job) {
+    const std::string& tenant = jobs_.at(job).submit.submit.tenant;
+    return m.tenant.empty() || m.tenant == (tenant.empty() ? "default" : tenant);
+  };
+  if (pending != pending_by_id_.end() && is_theirs(pending->second)) {
     // Not accepted yet, so nothing was promised: it ends here.
     const std::uint64_t job = pending->second;
     answer_refused(jobs_.at(job).waiters,

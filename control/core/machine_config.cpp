@@ -51,8 +51,24 @@ void Machine::import_config(const ConfigImport& import) {
   if (next->has_value()) add_config_version(std::move(**next), true);
 }
 
+/// The refusal of a version that changes what is changed on the machine alone.
+std::optional<wire::Refusal> Machine::refuse_local(const ConfigVersion& next) const {
+  const Config now = effective_config(base_, config_version());
+  const Config then = effective_config(base_, next);
+  for (const Knob& knob : knobs()) {
+    if (!knob.local || NamedKnob(knob).value(now) == NamedKnob(knob).value(then)) continue;
+    const std::string name(knob.name);
+    return refuse(Errc::kUnauthorized, name +
+                                           " is not changed over the network: use `holdfast config "
+                                           "set " +
+                                           name + "=…` on the machine, or the configuration file");
+  }
+  return std::nullopt;
+}
+
 void Machine::on(const OpConfig& event) {
   const ChangeOrigin origin{"operator", event.who, now_.wall_ms};
+  ConfigVersion next;
   if (event.rollback_to.has_value()) {
     const auto target =
         std::find_if(config_versions_.begin(), config_versions_.end(),
@@ -65,15 +81,21 @@ void Machine::on(const OpConfig& event) {
       return;
     }
     const ConfigVersion to = target == config_versions_.end() ? ConfigVersion() : *target;
-    add_config_version(rolled_back_version(config_version(), base_, to, origin), false);
+    next = rolled_back_version(config_version(), base_, to, origin);
   } else {
-    auto next = changed_version(config_version(), base_, event.changes, origin);
-    if (!next) {
-      op_refused(event.peer, event.tag, refuse(Errc::kInvalidRequest, next.error().what));
+    auto changed = changed_version(config_version(), base_, event.changes, origin);
+    if (!changed) {
+      op_refused(event.peer, event.tag, refuse(Errc::kInvalidRequest, changed.error().what));
       return;
     }
-    add_config_version(std::move(next).value(), false);
+    next = std::move(changed).value();
   }
+  if (event.from_network) {
+    if (auto refusal = refuse_local(next)) {
+      return op_refused(event.peer, event.tag, std::move(*refusal));
+    }
+  }
+  add_config_version(std::move(next), false);
   op_done(event.peer, event.tag, event.verb, {});
 }
 

@@ -1,5 +1,7 @@
 #include "control/gateway/access.h"
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/errors.h"
@@ -11,11 +13,8 @@
 namespace holdfast::gateway {
 namespace {
 
-constexpr std::int64_t kFreshMs = 1'000;
-
-std::int64_t steady_ms() {
-  return system_clock().monotonic_us() / 1000;
-}
+// A list of keys that is older than this judges nobody.
+constexpr std::int64_t kFreshUs = 1'000'000;
 
 /// "Authorization: Bearer KEY", or Anthropic's "x-api-key: KEY"; empty without one.
 std::string key_of(const Request& request) {
@@ -29,6 +28,17 @@ std::string key_of(const Request& request) {
   }
   const std::string* header = request.header("x-api-key");
   return header == nullptr ? std::string() : *header;
+}
+
+/// Empty without a key.
+std::string hash_of(const Request& request) {
+  const std::string key = key_of(request);
+  return key.empty() ? std::string() : client::hash_api_key(key);
+}
+
+client::Role role_of(const std::string& name) {
+  if (name == "operator") return client::Role::kOperator;
+  return name == "metrics" ? client::Role::kMetrics : client::Role::kClient;
 }
 
 ApiKey api_key(const std::string& id, const nlohmann::json& body) {
@@ -63,84 +73,129 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
   query.from = from;
   query.limit = 1000;
   const auto self = shared_from_this();
-  keeper_.list(query, [self, keys, any](client::Answer<Keeper::Page> answer) {
-    const auto* page = std::get_if<Keeper::Page>(&answer);
-    if (page == nullptr) return self->end_read(false);  // what is known holds
-    for (const Kept& kept : page->objects) {
-      const auto body = try_parse_json<nlohmann::json>(kept.body);
-      if (!body.is_object() || body.value("revoked_ms", std::int64_t{0}) > 0) continue;
-      Key key;
-      key.principal.tenant = body.value("tenant", "default");
-      key.principal.is_operator = body.value("role", "") == "operator";
-      key.principal.key = api_key(kept.id, body);
-      key.expires_ms = body.value("expires_ms", std::int64_t{0});
-      (*keys)[body.value("hash", "")] = std::move(key);
-    }
-    const bool some = any || !page->objects.empty();
-    if (page->more) return self->read_page(keys, page->objects.back().seq, some);
-    {
-      const std::lock_guard lock(self->mutex_);
-      if (!self->known_ && !some) {
-        log::info("no API key exists: whoever reaches this address may do everything",
-                  {{"loopback", self->loopback_ ? "yes" : "no"}});
-      }
-      self->keys_ = std::move(*keys);
-      self->any_ = some;
-    }
-    self->end_read(true);
-  });
+  keeper_.list(
+      client::AllTenants::local(), query, [self, keys, any](client::Answer<Keeper::Page> answer) {
+        const auto* page = std::get_if<Keeper::Page>(&answer);
+        if (page == nullptr) return self->end_read(false);
+        for (const Kept& kept : page->objects) {
+          const auto body = try_parse_json<nlohmann::json>(kept.body);
+          if (!body.is_object() || body.value("revoked_ms", std::int64_t{0}) > 0) continue;
+          Key key;
+          key.principal = {
+              {body.value("tenant", "default"), kept.id, role_of(body.value("role", ""))},
+              api_key(kept.id, body)};
+          key.expires_ms = body.value("expires_ms", std::int64_t{0});
+          (*keys)[body.value("hash", "")] = std::move(key);
+        }
+        const bool some = any || !page->objects.empty();
+        if (page->more) return self->read_page(keys, page->objects.back().seq, some);
+        {
+          const std::lock_guard lock(self->mutex_);
+          if (!self->known_ && !some) {
+            log::info(
+                "no API key exists: this user and root may do everything at a loopback address",
+                {{"loopback", self->loopback_ ? "yes" : "no"}});
+          }
+          self->keys_ = std::move(*keys);
+          self->any_ = some;
+        }
+        self->end_read(true);
+      });
 }
 
 void Access::end_read(bool read) {
-  std::vector<std::function<void()>> waiting;
+  Works works;
+  bool more = false;
   {
     const std::lock_guard lock(mutex_);
-    known_ = known_ || read;
-    asking_ = false;
-    read_ms_ = steady_ms();
-    waiting.swap(waiting_);
+    reading_ = false;
+    if (read) {
+      known_ = true;
+      known_us_ = reading_us_;
+    }
+    works.swap(waiting_);
+    if (read) {
+      waiting_.swap(later_);
+      more = !waiting_.empty();
+    } else {
+      // The daemon is away: nobody waits for it twice.
+      works.insert(works.end(), later_.begin(), later_.end());
+      later_.clear();
+    }
   }
-  for (const auto& work : waiting) work();
+  if (more) begin_read();
+  for (const auto& work : works) work();
 }
 
-bool Access::ready(std::function<void()> work) {
+void Access::begin_read() {
   {
     const std::lock_guard lock(mutex_);
-    if (known_) return true;
-    waiting_.push_back(std::move(work));
-  }
-  refresh();
-  return false;
-}
-
-void Access::refresh() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (asking_ || (known_ && steady_ms() - read_ms_ < kFreshMs)) return;
-    asking_ = true;
+    if (std::exchange(reading_, true)) return;
+    reading_us_ = system_clock().monotonic_us();
   }
   read_page(std::make_shared<Keys>(), 0, false);
 }
 
-std::variant<Principal, Response> Access::check(const Request& request) {
-  refresh();
-  const std::string key = key_of(request);
-  const std::string hash = key.empty() ? std::string() : client::hash_api_key(key);
+/// True if the known keys are new enough for a request that came then. A key that is not among them
+/// may have been made since: that it does not exist is said after a look that began later.
+bool Access::judges(const std::string& hash, std::int64_t arrived_us) const {
+  if (!known_) return false;
+  const bool is_new = !hash.empty() && !keys_.contains(hash);
+  return known_us_ >= (is_new ? arrived_us : arrived_us - kFreshUs);
+}
+
+bool Access::ready(const Request& request, std::function<void()> work) {
+  const std::string hash = hash_of(request);
+  const std::int64_t arrived_us = request.arrived_us;
+  bool waits = false;
+  {
+    const std::lock_guard lock(mutex_);
+    waits = !judges(hash, arrived_us);
+    if (!waits && known_us_ > arrived_us - kFreshUs / 2) return true;
+    const bool too_late = reading_ && reading_us_ < arrived_us;
+    if (waits) (too_late ? later_ : waiting_).push_back(std::move(work));
+  }
+  begin_read();  // also before anybody has to wait for it
+  return !waits;
+}
+
+void Access::refresh() {
+  begin_read();
+}
+
+bool Access::keyless() const {
   const std::lock_guard lock(mutex_);
-  if (!known_) {
+  return known_ && loopback_ && !any_;
+}
+
+std::optional<Response> Access::refuse_peer(const Request& request) const {
+  if (users_ == nullptr) return std::nullopt;
+  return refuse_other_user(users_->find(request.ends), geteuid());
+}
+
+std::variant<Principal, Response> Access::check(const Request& request) {
+  const std::string hash = hash_of(request);
+  std::unique_lock lock(mutex_);
+  if (!judges(hash, request.arrived_us)) {
     wire::Refusal refusal;
     refusal.code = Errc::kUnreachable;
-    refusal.message = "the keys were not read yet: the daemon does not answer";
+    refusal.message =
+        "the keys cannot be read now: the daemon does not answer, and nobody is let in by keys "
+        "that may have been revoked";
     refusal.retry_after_ms = 1000;
     return error_response(refusal);
   }
-  if (!any_ && loopback_) return Principal{};
+  if (!any_ && loopback_) {
+    lock.unlock();
+    if (auto refused = refuse_peer(request)) return std::move(*refused);
+    return Principal::local();
+  }
   if (!any_) {
     return unauthorized(
         "this address is open to other machines and no key exists; make one with `holdfast keys "
         "create NAME`");
   }
-  if (key.empty()) {
+  if (hash.empty()) {
     return unauthorized("a key is wanted: Authorization: Bearer KEY (or x-api-key: KEY)");
   }
   const auto found = keys_.find(hash);

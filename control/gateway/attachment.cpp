@@ -60,7 +60,8 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
       self->exchange_->post([self, failure] { self->on_failure(failure); });
     };
     // From 0 whatever the client has: the text rule needs the tokens before.
-    stream_id_ = context_.client.open_stream(request_id, {}, std::move(handler));
+    stream_id_ = context_.client.open_stream(caller_of(exchange_->request()), request_id, {},
+                                             std::move(handler));
     open_ = true;
   }
 

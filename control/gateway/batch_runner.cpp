@@ -55,9 +55,9 @@ void BatchRunner::run(int number) {
     query.newest_first = false;
     query.limit = 100;
     std::promise<client::Answer<Keeper::Page>> promise;
-    context_.keeper->list(query, [&promise](client::Answer<Keeper::Page> page) {
-      promise.set_value(std::move(page));
-    });
+    context_.keeper->list(
+        client::AllTenants::local(), query,
+        [&promise](client::Answer<Keeper::Page> page) { promise.set_value(std::move(page)); });
     const auto answer = promise.get_future().get();
     const auto* page = std::get_if<Keeper::Page>(&answer);
     if (page == nullptr) continue;

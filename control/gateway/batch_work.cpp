@@ -35,6 +35,7 @@ constexpr const char* kExpired = "batch_expired";
 // A line that gets no answer while others do is tried again so often: it may be what is wrong.
 constexpr int kStrikesMax = 20;
 constexpr int kStrikesUnreachable = 7;
+const client::AllTenants kHouse = client::AllTenants::local();  // for the lease and the batch
 
 std::int64_t now_ms() {
   return system_clock().wall_ms();
@@ -98,6 +99,8 @@ class BatchWork {
   std::string request_id(std::size_t number) const;
   /// What is blamed for a death over a line of which nothing is known yet.
   std::string reading_id(std::size_t number) const { return request_id(number) + ":read"; }
+  /// The tenant whose files and requests are worked on.
+  client::Principal owner() const { return client::Principal::on_behalf_of(kept_.owner); }
   bool cancelling() const { return batch_.value("status", "") == "cancelling"; }
   bool expired() const;
 
@@ -147,7 +150,7 @@ bool BatchWork::lease(bool first) {
   if (!first && now_ms() < leased_until_ms_ - limits_.lease_ms / 2) return true;
   if (first) {
     const auto found = await<Keeper::Found>(
-        [&](auto done) { context_.keeper->get(kOpenBatchKind, id_, "", std::move(done)); });
+        [&](auto done) { context_.keeper->get(kHouse, kOpenBatchKind, id_, std::move(done)); });
     const auto* open = std::get_if<Keeper::Found>(&found);
     if (open == nullptr || !*open) return false;
     const auto body = try_parse_json<json>((*open)->body);
@@ -163,7 +166,7 @@ bool BatchWork::lease(bool first) {
   change.version = lease_version_;
   change.body = json{{"worker", worker_}, {"until_ms", until}}.dump();
   const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(kHouse, change, std::move(done)); });
   const auto* done = std::get_if<Keeper::Put>(&put);
   if (done == nullptr) return false;
   lease_version_ = done->version;
@@ -175,7 +178,7 @@ bool BatchWork::lease(bool first) {
 /// The batch as it is now: it may have been cancelled.
 bool BatchWork::refresh() {
   const auto found = await<Keeper::Found>(
-      [&](auto done) { context_.keeper->get(kBatchKind, id_, "", std::move(done)); });
+      [&](auto done) { context_.keeper->get(kHouse, kBatchKind, id_, std::move(done)); });
   const auto* batch = std::get_if<Keeper::Found>(&found);
   if (batch == nullptr || !*batch) return false;
   const auto hands = touch(context_.blame, id_);
@@ -193,7 +196,7 @@ bool BatchWork::save() {
   change.version = kept_.version;
   change.body = batch_.dump(-1, ' ', false, json::error_handler_t::replace);
   const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(kHouse, change, std::move(done)); });
   const auto* done = std::get_if<Keeper::Put>(&put);
   if (done == nullptr) return false;
   kept_.version = done->version;
@@ -203,7 +206,7 @@ bool BatchWork::save() {
 bool BatchWork::read_input() {
   const std::string file = batch_.value("input_file_id", "");
   const auto found = await<Keeper::Found>(
-      [&](auto done) { context_.keeper->get(kFileKind, file, kept_.owner, std::move(done)); });
+      [&](auto done) { context_.keeper->get(owner(), kFileKind, file, std::move(done)); });
   const auto* kept = std::get_if<Keeper::Found>(&found);
   if (kept == nullptr) return false;
   if (!*kept) return fail({{"input_file_missing", "the input file is not there any more", 0}});
@@ -218,7 +221,7 @@ bool BatchWork::read_input() {
   BatchReader reader(batch_.value("endpoint", ""), context_.params.body_bytes, guard);
   for (std::int64_t at = 0; at < bytes && !reader.is_hopeless();) {
     const auto piece = await<std::string>(
-        [&](auto done) { context_.keeper->read(kFileKind, file, at, std::move(done)); });
+        [&](auto done) { context_.keeper->read(owner(), kFileKind, file, at, std::move(done)); });
     const auto* part = std::get_if<std::string>(&piece);
     if (part == nullptr || part->empty() || stopping_() || !lease(false)) return false;
     reader.feed(*part);
@@ -256,7 +259,7 @@ std::optional<std::string> BatchWork::line_text(const BatchLine& line) {
 bool BatchWork::open_sink(Sink& sink, const char* member) {
   sink.id = "file-" + id_ + (std::string(member) == "output_file_id" ? "_output" : "_error");
   const auto found = await<Keeper::Found>(
-      [&](auto done) { context_.keeper->get(kFileKind, sink.id, "", std::move(done)); });
+      [&](auto done) { context_.keeper->get(owner(), kFileKind, sink.id, std::move(done)); });
   const auto* kept = std::get_if<Keeper::Found>(&found);
   if (kept == nullptr) return false;
   if (!*kept) return true;
@@ -277,7 +280,6 @@ bool BatchWork::append(Sink& sink, const std::string& lines, std::int64_t count,
   KeepChange change;
   change.kind = kFileKind;
   change.id = sink.id;
-  change.owner = kept_.owner;
   change.version = sink.version;
   json body = try_parse_json<json>(file_body(
       {id_ + (&sink == &output_ ? "_output.jsonl" : "_error.jsonl"), "batch_output", "", false}));
@@ -287,8 +289,8 @@ bool BatchWork::append(Sink& sink, const std::string& lines, std::int64_t count,
   change.body = body.dump();
   change.append = lines;
   change.append_at = sink.bytes;
-  const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+  const auto put = await<Keeper::Put>(
+      [&](auto done) { context_.keeper->put(owner(), change, std::move(done)); });
   const auto* done = std::get_if<Keeper::Put>(&put);
   if (done == nullptr) return false;
   sink.version = done->version;
@@ -309,16 +311,15 @@ void BatchWork::count() {
 bool BatchWork::close_sink(Sink& sink, const char* member) {
   if (sink.version == 0) return true;
   const auto found = await<Keeper::Found>(
-      [&](auto done) { context_.keeper->get(kFileKind, sink.id, "", std::move(done)); });
+      [&](auto done) { context_.keeper->get(owner(), kFileKind, sink.id, std::move(done)); });
   const auto* kept = std::get_if<Keeper::Found>(&found);
   if (kept == nullptr || !*kept) return false;
   KeepChange change;
   change.kind = kFileKind;
   change.id = sink.id;
-  change.owner = kept_.owner;
   change.body = whole_file_body((*kept)->body);
-  const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+  const auto put = await<Keeper::Put>(
+      [&](auto done) { context_.keeper->put(owner(), change, std::move(done)); });
   if (!std::holds_alternative<Keeper::Put>(put)) return false;
   batch_[member] = sink.id;
   return true;
@@ -379,8 +380,7 @@ void BatchWork::submit(std::size_t number, const std::string& text) {
   }
   if (!body.contains("priority")) generation.submit.priority = wire::PriorityClass::kBatch;
   generation.shape.body_hash = hash_body(endpoint, body);
-  generation.submit.tenant = kept_.owner;
-  call_offline(context_, std::move(generation), request_id(number), answer_to(number));
+  call_offline(context_, owner(), std::move(generation), request_id(number), answer_to(number));
 }
 
 /// It gets no answer, but the daemon answers others.
@@ -460,7 +460,8 @@ void BatchWork::cancel_older() {
 }
 
 void BatchWork::cancel(std::size_t number) {
-  context_.client.cancel_async(request_id(number), [](const client::Answer<wire::RequestInfo>&) {});
+  context_.client.cancel_async(owner(), request_id(number),
+                               [](const client::Answer<wire::RequestInfo>&) {});
 }
 
 /// Starts what there is room for and takes what has come. False: the end, for now.
@@ -574,7 +575,7 @@ bool BatchWork::run() {
   }
   log::info("batch ended", {{"batch", id_}, {"status", status()}});
   (void)await<bool>(
-      [&](auto done) { context_.keeper->remove(kOpenBatchKind, id_, "", std::move(done)); });
+      [&](auto done) { context_.keeper->remove(kHouse, kOpenBatchKind, id_, std::move(done)); });
   return true;
 }
 

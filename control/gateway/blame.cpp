@@ -37,7 +37,7 @@ Blame::Blame(Keeper& keeper, std::string dir) : keeper_(keeper), dir_(std::move(
 bool Blame::write_down(const Touched& touched) {
   for (int i = 0; i < kTries; ++i) {
     const auto found = await<Keeper::Found>(
-        [&](auto done) { keeper_.get(kBlameKind, touched.item, "", std::move(done)); });
+        [&](auto done) { keeper_.get(kHouse, kBlameKind, touched.item, std::move(done)); });
     const auto* kept = std::get_if<Keeper::Found>(&found);
     if (kept == nullptr) return false;
     const json before = *kept ? try_parse_json<json>((*kept)->body) : json::object();
@@ -50,7 +50,7 @@ bool Blame::write_down(const Touched& touched) {
     change.version = *kept ? (*kept)->version : 0;
     change.body = json{{"crashes", deaths.crashes}, {"deaths", deaths.all}}.dump();
     change.expires_ms = system_clock().wall_ms() + kKeepMs;
-    const auto put = await<Keeper::Put>([&](auto done) { keeper_.put(change, std::move(done)); });
+    const auto put = await<Keeper::Put>([&](auto done) { keeper_.put(kHouse, change, std::move(done)); });
     const auto* failure = std::get_if<client::Failure>(&put);
     if (failure == nullptr) {
       log::warn("a gateway ended over an item", {{"item", touched.item},
@@ -70,7 +70,7 @@ bool Blame::read_all() {
   query.limit = 1000;
   for (;;) {
     const auto answer =
-        await<Keeper::Page>([&](auto done) { keeper_.list(query, std::move(done)); });
+        await<Keeper::Page>([&](auto done) { keeper_.list(kHouse, query, std::move(done)); });
     const auto* page = std::get_if<Keeper::Page>(&answer);
     if (page == nullptr) return false;
     for (const Kept& kept : page->objects) {

@@ -3,6 +3,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
@@ -13,6 +14,7 @@
 
 #include "control/gateway/errors.h"
 #include "shared/base/check.h"
+#include "shared/base/clock.h"
 #include "shared/base/log_fields.h"
 
 namespace holdfast::gateway {
@@ -31,6 +33,30 @@ constexpr std::chrono::milliseconds kLingerTime{1'000};
 // The kernel would let this grow to megabytes: memory for each slow reader, and a measure of
 // progress that moves only every few hundred kilobytes.
 constexpr int kSocketSendBytes = 128 * 1024;
+
+TcpEnds::End end_of(const net::ip::tcp::endpoint& from) {
+  TcpEnds::End end;
+  end.port = from.port();
+  const auto copy = [&](const auto& bytes) {
+    std::copy(bytes.begin(), bytes.end(), end.address.begin());
+  };
+  from.address().is_v6() ? copy(from.address().to_v6().to_bytes())
+                         : copy(from.address().to_v4().to_bytes());
+  return end;
+}
+
+TcpEnds ends_of(const net::ip::tcp::socket& socket) {
+  TcpEnds ends;
+  error_code ec;
+  const auto client = socket.remote_endpoint(ec);
+  if (ec) return ends;  // gone already: nobody's
+  const auto server = socket.local_endpoint(ec);
+  if (ec) return ends;
+  ends.v6 = client.address().is_v6();
+  ends.client = end_of(client);
+  ends.server = end_of(server);
+  return ends;
+}
 
 }  // namespace
 
@@ -298,6 +324,10 @@ void Connection::parse() {
   const State before = parser_.state();
   const std::size_t used = parser_.feed(in_);
   in_.erase(0, used);
+  if (before == State::kHead && parser_.state() != State::kHead) {
+    parser_.request().arrived_us = system_clock().monotonic_us();
+    parser_.request().ends = ends_of(socket_);
+  }
   switch (parser_.state()) {
     case State::kFailed:
       return refuse(parser_.failure_status(), parser_.failure());

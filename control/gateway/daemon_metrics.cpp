@@ -10,7 +10,7 @@ void DaemonMetrics::ask(std::function<void(Document)> done) {
     waiting_.push_back(std::move(done));
     if (waiting_.size() > 1) return;  // asked already
   }
-  client_.op_async("metrics", "{}",
+  client_.op_async(client::AllTenants::local(), "metrics", "{}",
                    [self = shared_from_this()](const auto& answer) { self->answer(answer); });
 }
 

@@ -27,7 +27,6 @@ struct NewBatch {
   Context& context;
   ExchangePtr exchange;
   std::string id;
-  std::string owner;
   json body;
 };
 using NewBatchPtr = std::shared_ptr<NewBatch>;
@@ -110,17 +109,17 @@ void show_batch(const NewBatchPtr& batch) {
 /// Makes an object of the batch's id, or finds it made by the same POST before; then `next`.
 void put_new(const NewBatchPtr& batch, KeepChange change, void (*next)(const NewBatchPtr&)) {
   change.id = batch->id;
-  change.owner = batch->owner;
   change.version = 0;
-  batch->context.keeper->put(change, [batch, next](client::Answer<Keeper::Put> answer) {
-    batch->exchange->post([batch, next, answer = std::move(answer)] {
-      const auto* failure = std::get_if<client::Failure>(&answer);
-      if (failure != nullptr && failure->code != Errc::kConflict) {
-        return batch->exchange->respond(error_response(*failure));
-      }
-      next(batch);
-    });
-  });
+  batch->context.keeper->put(batch->exchange->request().from, change,
+                             [batch, next](client::Answer<Keeper::Put> answer) {
+                               batch->exchange->post([batch, next, answer = std::move(answer)] {
+                                 const auto* failure = std::get_if<client::Failure>(&answer);
+                                 if (failure != nullptr && failure->code != Errc::kConflict) {
+                                   return batch->exchange->respond(error_response(*failure));
+                                 }
+                                 next(batch);
+                               });
+                             });
 }
 
 void put_batch(const NewBatchPtr& batch) {
@@ -159,15 +158,16 @@ void try_cancel(Context& context, const ExchangePtr& exchange, const std::string
     change.id = id;
     change.version = kept.version;
     change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-    context.keeper->put(change, [&context, exchange, id](client::Answer<Keeper::Put> answer) {
-      exchange->post([&context, exchange, id, answer = std::move(answer)] {
-        const auto* failure = std::get_if<client::Failure>(&answer);
-        if (failure != nullptr && failure->code != Errc::kConflict) {
-          return exchange->respond(error_response(*failure));
-        }
-        try_cancel(context, exchange, id);
-      });
-    });
+    context.keeper->put(exchange->request().from, change,
+                        [&context, exchange, id](client::Answer<Keeper::Put> answer) {
+                          exchange->post([&context, exchange, id, answer = std::move(answer)] {
+                            const auto* failure = std::get_if<client::Failure>(&answer);
+                            if (failure != nullptr && failure->code != Errc::kConflict) {
+                              return exchange->respond(error_response(*failure));
+                            }
+                            try_cancel(context, exchange, id);
+                          });
+                        });
   });
 }
 
@@ -175,11 +175,10 @@ void try_cancel(Context& context, const ExchangePtr& exchange, const std::string
 
 void post_batches(Context& context, ExchangePtr exchange, const Captures&) {
   const Request& request = exchange->request();
-  auto batch = std::make_shared<NewBatch>(NewBatch{context, exchange, {}, owner_of(request), {}});
+  auto batch = std::make_shared<NewBatch>(NewBatch{context, exchange, {}, {}});
   FieldError error;
   json body;
-  batch->id = kept_id(context, request, "batch_");
-  batch->body["id"] = batch->id;
+  batch->body["id"] = nullptr;  // the first member, as OpenAI writes it
   if (!parse_json_object(request.body, &body, &error) || !read_batch(body, &batch->body, &error)) {
     return exchange->respond(error_response(error));
   }
@@ -192,7 +191,12 @@ void post_batches(Context& context, ExchangePtr exchange, const Captures&) {
       return batch->exchange->respond(error_response(FieldError{
           "'input_file_id' must be a file uploaded with the purpose \"batch\"", "input_file_id"}));
     }
-    open_batch(batch);
+    with_new_id(batch->context, batch->exchange, kBatchKind, "batch_", [batch](const NewId& made) {
+      batch->id = made.id;
+      batch->body["id"] = made.id;
+      if (made.version > 0) batch->body["_id_version"] = made.version;
+      open_batch(batch);
+    });
   });
 }
 

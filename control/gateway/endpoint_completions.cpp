@@ -22,13 +22,6 @@ namespace {
 using json = nlohmann::ordered_json;
 using Parse = bool (*)(const json&, const ParamLimits&, Generation*, FieldError*);
 
-Response resume_mismatch(const std::string& message) {
-  wire::Refusal refusal;
-  refusal.code = Errc::kIdempotencyMismatch;
-  refusal.message = message;
-  return error_response(refusal, "Last-Event-ID");
-}
-
 /// Everything about one POST that outlives the handler.
 struct Post {
   Context& context;
@@ -65,7 +58,7 @@ void on_accepted(Post& post, client::Answer<wire::Accepted> answer) {
   if (post.exchange->closed()) {
     // Nobody knows this request's id and nobody was attached, so no disconnect would be noticed.
     if (post.wishes.on_disconnect == wire::OnDisconnect::kCancel && !accepted.duplicate) {
-      post.context.client.cancel_async(accepted.info.request_id,
+      post.context.client.cancel_async(post.exchange->request().from, accepted.info.request_id,
                                        [](const client::Answer<wire::RequestInfo>&) {});
     }
     return;
@@ -77,13 +70,14 @@ void submit(const std::shared_ptr<Post>& post) {
   crash_point(CrashPoint::kGatewaySubmitBefore);
   wire::Submit message = std::move(post->generation.submit);
   message.request_id = post->context.new_request_id();
-  sign(post->exchange->request(), &message);
+  put_limits(post->exchange->request(), &message);
   message.idem_key = post->wishes.idem_key;
   message.body_hash = post->generation.shape.body_hash;
   message.on_disconnect = post->wishes.on_disconnect;
   message.meta = encode_shape(post->generation.shape);
   post->context.client.submit_async(
-      std::move(message), [post](client::Answer<wire::Accepted> answer) {
+      post->exchange->request().from, std::move(message),
+      [post](client::Answer<wire::Accepted> answer) {
         post->exchange->post([post, answer = std::move(answer)]() mutable {
           on_accepted(*post, std::move(answer));
         });
@@ -109,15 +103,13 @@ void submit_chat(const std::shared_ptr<Post>& post) {
 /// names: it must never start a second one. The body must be the one that made it.
 void find_again(const std::shared_ptr<Post>& post) {
   post->context.client.status_async(
-      post->wishes.resume->request_id, [post](client::Answer<wire::RequestInfo> answer) {
+      caller_of(post->exchange->request()), post->wishes.resume->request_id,
+      [post](client::Answer<wire::RequestInfo> answer) {
         post->exchange->post([post, answer = std::move(answer)]() mutable {
           if (const auto* failure = std::get_if<client::Failure>(&answer)) {
             return post->exchange->respond(error_response(*failure, "Last-Event-ID"));
           }
           auto& info = std::get<wire::RequestInfo>(answer);
-          if (!may_see(post->exchange->request(), info)) {
-            return post->exchange->respond(error_response(404, "no such request"));
-          }
           if (decode_shape(info.meta).body_hash != post->generation.shape.body_hash) {
             return post->exchange->respond(resume_mismatch(
                 "Last-Event-ID names request " + info.request_id + ", which had another body"));

@@ -12,6 +12,7 @@
 #include "control/gateway/history.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/page_guard.h"
+#include "shared/base/check.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -97,7 +98,8 @@ Response away() {
 bool read_args(const Request& request, std::string* out, FieldError* error) {
   json args = json::object();
   if (!request.body.empty() && !parse_json_object(request.body, &args, error)) return false;
-  args["who"] = request.from.key.id.empty() ? "console" : "console, key " + request.from.key.name;
+  args["who"] =
+      request.from.key().empty() ? "console" : "console, key " + request.from.api_key.name;
   *out = args.dump(-1, ' ', false, json::error_handler_t::replace);
   return true;
 }
@@ -165,12 +167,17 @@ void post_console_verb(Context& context, ExchangePtr exchange, const Captures& c
       if (std::exchange(*open, false)) exchange->respond(away());
     });
   }
+  const auto all = client::AllTenants::of(exchange->request().from);
+  CHECK_MSG(all.has_value(), "refuse_console lets operators in alone");
   context.operating->op_async(
-      captures[0], args, [exchange, open](client::Answer<std::string> answer) {
+      *all, captures[0], args, [exchange, open](client::Answer<std::string> answer) {
         exchange->post([exchange, open, answer = std::move(answer)]() mutable {
           if (!std::exchange(*open, false)) return;
           if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-            return exchange->respond(error_response(*failure));
+            Response response = error_response(*failure);
+            // The caller was let in: the thing itself is refused.
+            if (failure->code == Errc::kUnauthorized) response.status = 403;
+            return exchange->respond(std::move(response));
           }
           exchange->respond(document_response(std::get<std::string>(std::move(answer))));
         });

@@ -88,7 +88,6 @@ void send_piece(const UploadPtr& upload, std::int64_t at, bool is_new) {
   KeepChange change;
   change.kind = kFileKind;
   change.id = upload->id;
-  change.owner = owner_of(upload->exchange->request());
   change.append = upload->data.substr(from, kPieceBytes);
   change.append_at = at;
   if (is_new) change.version = 0;
@@ -98,23 +97,25 @@ void send_piece(const UploadPtr& upload, std::int64_t at, bool is_new) {
   change.body = file_body(facts);
   const std::int64_t keep_ms = last ? upload->keep_ms : kPartialMs;
   change.expires_ms = keep_ms == 0 ? 0 : now_ms() + keep_ms;
-  upload->context.keeper->put(change, [upload, last](client::Answer<Keeper::Put> answer) {
-    upload->exchange->post([upload, last, answer = std::move(answer)] {
-      const auto* failure = std::get_if<client::Failure>(&answer);
-      if (failure != nullptr && failure->code != Errc::kConflict) {
-        return upload->exchange->respond(error_response(*failure));
-      }
-      // After a conflict the truth is in the database: this put may have come twice.
-      if (failure != nullptr || last) return look(upload);
-      send_piece(upload, std::get<0>(answer).bytes, false);
-    });
-  });
+  upload->context.keeper->put(upload->exchange->request().from, change,
+                              [upload, last](client::Answer<Keeper::Put> answer) {
+                                upload->exchange->post([upload, last, answer = std::move(answer)] {
+                                  const auto* failure = std::get_if<client::Failure>(&answer);
+                                  if (failure != nullptr && failure->code != Errc::kConflict) {
+                                    return upload->exchange->respond(error_response(*failure));
+                                  }
+                                  // After a conflict the truth is in the database: this put may
+                                  // have come twice.
+                                  if (failure != nullptr || last) return look(upload);
+                                  send_piece(upload, std::get<0>(answer).bytes, false);
+                                });
+                              });
 }
 
 /// Goes on from what the database has of it.
 void look(const UploadPtr& upload) {
   upload->context.keeper->get(
-      kFileKind, upload->id, owner_of(upload->exchange->request()),
+      upload->exchange->request().from, kFileKind, upload->id,
       on_strand<Keeper::Found>(upload->exchange, [upload](const Keeper::Found& found) {
         if (!found) return send_piece(upload, 0, true);
         const FileFacts facts = file_facts(*found);
@@ -136,17 +137,20 @@ struct Download {
 
 void send_content(const std::shared_ptr<Download>& download) {
   if (download->at >= download->file.bytes) return download->exchange->end();
-  download->context.keeper->read(
-      kFileKind, download->file.id, download->at, [download](client::Answer<std::string> answer) {
-        download->exchange->post([download, answer = std::move(answer)] {
-          const auto* piece = std::get_if<std::string>(&answer);
-          // Without the rest the client must see a broken answer, not a short file.
-          if (piece == nullptr || piece->empty()) return download->exchange->abort();
-          download->at += static_cast<std::int64_t>(piece->size());
-          download->exchange->write(*piece);
-          download->exchange->on_drain(kPieceBytes, [download] { send_content(download); });
-        });
-      });
+  download->context.keeper->read(download->exchange->request().from, kFileKind, download->file.id,
+                                 download->at, [download](client::Answer<std::string> answer) {
+                                   download->exchange->post([download, answer = std::move(answer)] {
+                                     const auto* piece = std::get_if<std::string>(&answer);
+                                     // Without the rest the client must see a broken answer, not a
+                                     // short file.
+                                     if (piece == nullptr || piece->empty())
+                                       return download->exchange->abort();
+                                     download->at += static_cast<std::int64_t>(piece->size());
+                                     download->exchange->write(*piece);
+                                     download->exchange->on_drain(
+                                         kPieceBytes, [download] { send_content(download); });
+                                   });
+                                 });
 }
 
 }  // namespace
@@ -157,8 +161,11 @@ void post_files(Context& context, ExchangePtr exchange, const Captures&) {
   if (!read_upload(exchange->request(), upload.get(), &error)) {
     return exchange->respond(error_response(error));
   }
-  upload->id = kept_id(context, exchange->request(), "file-");
-  look(upload);
+  with_new_id(context, exchange, kFileKind, "file-", [upload](const NewId& made) {
+    upload->id = made.id;
+    upload->facts.id_version = made.version;
+    look(upload);
+  });
 }
 
 void get_files(Context& context, ExchangePtr exchange, const Captures&) {
@@ -179,7 +186,7 @@ void get_file(Context& context, ExchangePtr exchange, const Captures& captures) 
 void delete_file(Context& context, ExchangePtr exchange, const Captures& captures) {
   const std::string id = captures[0];
   context.keeper->remove(
-      kFileKind, id, owner_of(exchange->request()),
+      exchange->request().from, kFileKind, id,
       on_strand<bool>(exchange, [exchange, id](bool deleted) {
         if (!deleted) return exchange->respond(no_such(kFileKind, id));
         exchange->respond(json_response({{"id", id}, {"object", "file"}, {"deleted", true}}));

@@ -51,6 +51,7 @@ void get_ready(Context& context, ExchangePtr exchange, const Captures&) {
     if (std::exchange(*open, false)) exchange->respond(unready("the daemon does not answer"));
   });
   context.client.models_async(
+      client::AllTenants::local(),
       [exchange, open](client::Answer<std::vector<wire::ModelInfo>> answer) {
         exchange->post([exchange, open, answer = std::move(answer)] {
           if (std::exchange(*open, false)) exchange->respond(readiness(answer));

@@ -20,6 +20,10 @@ void answer(Context& context, const ExchangePtr& exchange, const std::string* do
 
 }  // namespace
 
+void answer_own_metrics(Context& context, const ExchangePtr& exchange) {
+  answer(context, exchange, nullptr);
+}
+
 void get_metrics(Context& context, ExchangePtr exchange, const Captures&) {
   if (context.daemon_metrics == nullptr) return answer(context, exchange, nullptr);
   // Whichever comes first, the daemon's answer or the time limit: the second finds it answered.

@@ -23,7 +23,7 @@ json model_json(const wire::ModelInfo& model) {
   out["context"] = model.context;
   out["max_model_len"] = model.context;  // the name that vLLM's users look for
   out["chat"] = model.chat;
-  out["sha256"] = model.sha;
+  if (!model.sha.empty()) out["sha256"] = model.sha;  // not for every key
   if (!model.alias_of.empty()) out["alias_of"] = model.alias_of;
   return out;
 }
@@ -37,14 +37,16 @@ Response json_response(const json& body) {
 /// Asks the daemon and answers with what `show` makes of the models.
 void with_models(Context& context, const ExchangePtr& exchange,
                  std::function<Response(const Models&)> show) {
-  context.client.models_async([exchange, show = std::move(show)](client::Answer<Models> answer) {
-    exchange->post([exchange, show, answer = std::move(answer)] {
-      if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-        return exchange->respond(error_response(*failure));
-      }
-      exchange->respond(show(std::get<0>(answer)));
-    });
-  });
+  const client::Caller caller = caller_of(exchange->request());
+  context.client.models_async(caller,
+                              [exchange, show = std::move(show)](client::Answer<Models> answer) {
+                                exchange->post([exchange, show, answer = std::move(answer)] {
+                                  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+                                    return exchange->respond(error_response(*failure));
+                                  }
+                                  exchange->respond(show(std::get<0>(answer)));
+                                });
+                              });
 }
 
 }  // namespace

@@ -67,11 +67,7 @@ std::function<void(InfoAnswer)> then(const ExchangePtr& exchange,
       if (const auto* failure = std::get_if<client::Failure>(&answer)) {
         return exchange->respond(error_response(*failure));
       }
-      auto& info = std::get<wire::RequestInfo>(answer);
-      if (!may_see(exchange->request(), info)) {
-        return exchange->respond(error_response(404, "no such request"));
-      }
-      work(std::move(info));
+      work(std::move(std::get<wire::RequestInfo>(answer)));
     });
   };
 }
@@ -105,7 +101,7 @@ bool read_start(const Request& request, const std::string& request_id,
 /// Answers 404 for what cannot be an id.
 bool check_id(const ExchangePtr& exchange, const std::string& id) {
   if (is_request_id(id)) return true;
-  exchange->respond(error_response(404, "no such request"));
+  exchange->respond(no_such_request(id));
   return false;
 }
 
@@ -113,21 +109,18 @@ bool check_id(const ExchangePtr& exchange, const std::string& id) {
 
 void get_request(Context& context, ExchangePtr exchange, const Captures& captures) {
   if (!check_id(exchange, captures[0])) return;
-  context.client.status_async(captures[0], then(exchange, [exchange](wire::RequestInfo info) {
+  context.client.status_async(caller_of(exchange->request()), captures[0],
+                              then(exchange, [exchange](const wire::RequestInfo& info) {
                                 exchange->respond(request_response(info));
                               }));
 }
 
 void delete_request(Context& context, ExchangePtr exchange, const Captures& captures) {
   if (!check_id(exchange, captures[0])) return;
-  // Whose it is, before anything happens to it.
-  context.client.status_async(
-      captures[0], then(exchange, [&context, exchange](const wire::RequestInfo& found) {
-        context.client.cancel_async(found.request_id,
-                                    then(exchange, [exchange](const wire::RequestInfo& info) {
-                                      exchange->respond(request_response(info));
-                                    }));
-      }));
+  context.client.cancel_async(caller_of(exchange->request()), captures[0],
+                              then(exchange, [exchange](const wire::RequestInfo& info) {
+                                exchange->respond(request_response(info));
+                              }));
 }
 
 void get_request_stream(Context& context, ExchangePtr exchange, const Captures& captures) {
@@ -151,7 +144,7 @@ void get_request_stream(Context& context, ExchangePtr exchange, const Captures& 
     }
     show_request(context, exchange, std::move(info), std::move(view));
   };
-  context.client.status_async(captures[0], then(exchange, start));
+  context.client.status_async(caller_of(exchange->request()), captures[0], then(exchange, start));
 }
 
 }  // namespace holdfast::gateway

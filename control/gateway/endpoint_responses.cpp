@@ -29,7 +29,7 @@ struct Turn {
   Context& context;
   ExchangePtr exchange;
   std::string id;
-  std::string owner;
+  std::int64_t id_version = 0;
   std::string hash;
   ResponseWish wish;
   PostHeaders headers;
@@ -37,14 +37,15 @@ struct Turn {
   Generation generation;
   bool made = false;             // its object is new
   std::size_t before_bytes = 0;  // of the earlier turns
+  const Principal& from() const { return exchange->request().from; }
 };
 using TurnPtr = std::shared_ptr<Turn>;
 
 /// So that it is there when the request's tokens are not any more. Whoever is first does it.
-void keep_end(Context& context, const std::string& id, const std::string& owner,
+void keep_end(Context& context, const client::Principal& owner, const std::string& id,
               const json& document) {
-  context.keeper->get(kResponseKind, id, owner,
-                      [&context, id, document](client::Answer<Keeper::Found> answer) {
+  context.keeper->get(owner, kResponseKind, id,
+                      [&context, owner, id, document](client::Answer<Keeper::Found> answer) {
                         const auto* found = std::get_if<Keeper::Found>(&answer);
                         if (found == nullptr || !*found) return;
                         json body = try_parse_json<json>((*found)->body);
@@ -55,32 +56,35 @@ void keep_end(Context& context, const std::string& id, const std::string& owner,
                         change.id = id;
                         change.version = (*found)->version;
                         change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-                        context.keeper->put(change, [](const client::Answer<Keeper::Put>&) {});
+                        context.keeper->put(owner, change,
+                                            [](const client::Answer<Keeper::Put>&) {});
                       });
 }
 
 /// The end of a kept response whose request has ended; null while it has not. On the SDK's thread.
-void find_end(Context& context, const Kept& kept, std::function<void(json)> done) {
+void find_end(Context& context, const client::Principal& owner, const Kept& kept,
+              std::function<void(json)> done) {
   const json body = try_parse_json<json>(kept.body);
   if (!body.is_object()) return done({});
   if (body.contains("final")) return done(body["final"]);
   const std::string echo = body.value("echo", json::object()).dump();
   context.client.status_async(
-      kept.id, [&context, kept, echo, done](const client::Answer<wire::RequestInfo>& answer) {
+      owner, kept.id,
+      [&context, owner, kept, echo, done](const client::Answer<wire::RequestInfo>& answer) {
         const auto* info = std::get_if<wire::RequestInfo>(&answer);
         if (info == nullptr || !wire::is_terminal(info->state)) return done({});
         auto stream =
             std::make_shared<ResponseStream>(decode_shape(info->meta), *info, echo, INT64_MAX);
         client::StreamHandler handler;
         handler.on_event = [stream](const wire::Event& event) { (void)stream->on_event(event); };
-        handler.on_fin = [&context, stream, kept, echo, done](const wire::RequestInfo& end) {
+        handler.on_fin = [&context, owner, stream, kept, echo, done](const wire::RequestInfo& end) {
           (void)stream->on_fin(end);
           const json document = response_json(end, echo, output_items(kept.id, stream->parts()));
-          keep_end(context, kept.id, kept.owner, document);
+          keep_end(context, owner, kept.id, document);
           done(document);
         };
         handler.on_failure = [done](const client::Failure&) { done({}); };
-        context.client.open_stream(kept.id, {}, std::move(handler));
+        context.client.open_stream(owner, kept.id, {}, std::move(handler));
       });
 }
 
@@ -88,12 +92,12 @@ void find_end(Context& context, const Kept& kept, std::function<void(json)> done
 class Shown : public std::enable_shared_from_this<Shown> {
  public:
   Shown(Context& context, ExchangePtr exchange, const wire::RequestInfo& info, std::string echo,
-        std::string owner, bool store)
+        bool store)
       : context_(context),
         exchange_(std::move(exchange)),
         id_(info.request_id),
         echo_(std::move(echo)),
-        owner_(std::move(owner)),
+        owner_(exchange_->request().from),
         store_(store) {}
 
   void whole(const wire::RequestInfo& info, std::vector<Header> headers) {
@@ -130,7 +134,7 @@ class Shown : public std::enable_shared_from_this<Shown> {
     handler.on_failure = [self](const client::Failure& failure) {
       self->exchange_->post([self, failure] { self->on_failure(failure); });
     };
-    sdk_stream_ = context_.client.open_stream(id_, {}, std::move(handler));
+    sdk_stream_ = context_.client.open_stream(owner_, id_, {}, std::move(handler));
     open_ = true;
   }
 
@@ -153,7 +157,7 @@ class Shown : public std::enable_shared_from_this<Shown> {
     close_stream();
     const std::string out = stream_->on_fin(info);
     const json document = response_json(info, echo_, output_items(id_, stream_->parts()));
-    if (store_) keep_end(context_, id_, owner_, document);
+    if (store_) keep_end(context_, owner_, id_, document);
     if (streams_) {
       exchange_->write(out);
       return exchange_->end();
@@ -182,7 +186,8 @@ class Shown : public std::enable_shared_from_this<Shown> {
 
   Context& context_;
   ExchangePtr exchange_;
-  const std::string id_, echo_, owner_;
+  const std::string id_, echo_;
+  const client::Principal owner_;
   const bool store_;
   std::vector<Header> headers_;
   std::optional<ResponseStream> stream_;
@@ -206,7 +211,7 @@ void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
   std::vector<Header> headers =
       answer_headers(turn->generation.ignored, accepted.duplicate, accepted.key);
   const auto shown = std::make_shared<Shown>(turn->context, turn->exchange, accepted.info,
-                                             turn->wish.echo, turn->owner, turn->wish.store);
+                                             turn->wish.echo, turn->wish.store);
   if (turn->wish.stream) {
     const std::int64_t after = turn->headers.resume && !turn->headers.resume->shown.empty()
                                    ? turn->headers.resume->shown[0]
@@ -220,22 +225,22 @@ void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
 /// It was refused: there is no such response.
 void forget(const TurnPtr& turn) {
   const auto done = [](const client::Answer<bool>&) {};
-  turn->context.keeper->remove(kResponseKind, turn->id, turn->owner, done);
+  turn->context.keeper->remove(turn->from(), kResponseKind, turn->id, done);
   if (turn->wish.background) {
-    turn->context.keeper->remove(kWatchKind, turn->id, turn->owner, done);
+    turn->context.keeper->remove(turn->from(), kWatchKind, turn->id, done);
   }
 }
 
 void submit(const TurnPtr& turn) {
   wire::Submit message = std::move(turn->generation.submit);
   message.request_id = turn->id;
-  sign(turn->exchange->request(), &message);
+  put_limits(turn->exchange->request(), &message);
   message.body_hash = turn->hash;
   message.on_disconnect =
       turn->wish.background ? wire::OnDisconnect::kContinue : turn->headers.on_disconnect;
   message.meta = encode_shape(turn->generation.shape);
   turn->context.client.submit_async(
-      std::move(message), [turn](client::Answer<wire::Accepted> answer) {
+      turn->from(), std::move(message), [turn](client::Answer<wire::Accepted> answer) {
         turn->exchange->post([turn, answer = std::move(answer)] {
           if (const auto* failure = std::get_if<client::Failure>(&answer)) {
             // Without an answer it may have been accepted all the same.
@@ -265,16 +270,18 @@ void watch(const TurnPtr& turn) {
   KeepList query;
   query.kind = client::kWebhookKind;
   query.limit = 1000;
+  // Which webhooks there are is no tenant's to read.
   turn->context.keeper->list(
-      query, on_strand<Keeper::Page>(turn->exchange, [turn](const Keeper::Page& page) {
-        if (!any_wants_responses(targets_of(page.objects), turn->owner)) return take_up(turn);
+      client::AllTenants::local(), query,
+      on_strand<Keeper::Page>(turn->exchange, [turn](const Keeper::Page& page) {
+        if (!any_wants_responses(targets_of(page.objects), turn->from().tenant()))
+          return take_up(turn);
         KeepChange change;
         change.kind = kWatchKind;
         change.id = turn->id;
-        change.owner = turn->owner;
         change.version = 0;
         change.body = "{}";
-        turn->context.keeper->put(change, [turn](client::Answer<Keeper::Put> answer) {
+        turn->context.keeper->put(turn->from(), change, [turn](client::Answer<Keeper::Put> answer) {
           turn->exchange->post([turn, answer = std::move(answer)] {
             const auto* failure = std::get_if<client::Failure>(&answer);
             if (failure == nullptr || failure->code == Errc::kConflict) return take_up(turn);
@@ -287,7 +294,7 @@ void watch(const TurnPtr& turn) {
 /// The same POST made it before: its end may be all that is left.
 void meet_again(const TurnPtr& turn) {
   turn->context.keeper->get(
-      kResponseKind, turn->id, turn->owner,
+      turn->from(), kResponseKind, turn->id,
       on_strand<Keeper::Found>(turn->exchange, [turn](const Keeper::Found& found) {
         const json body = found ? try_parse_json<json>(found->body) : json();
         if (body.is_object() && body.value("hash", "") != turn->hash) {
@@ -316,14 +323,14 @@ void compose(const TurnPtr& turn) {
   KeepChange change;
   change.kind = kResponseKind;
   change.id = turn->id;
-  change.owner = turn->owner;
   change.version = 0;
-  change.body = json{{"hash", turn->hash},
-                     {"previous", turn->wish.previous},
-                     {"items", try_parse_json<json>(turn->wish.items)},
-                     {"echo", try_parse_json<json>(turn->wish.echo)}}
-                    .dump(-1, ' ', false, json::error_handler_t::replace);
-  turn->context.keeper->put(change, [turn](client::Answer<Keeper::Put> answer) {
+  json kept = {{"hash", turn->hash},
+               {"previous", turn->wish.previous},
+               {"items", try_parse_json<json>(turn->wish.items)},
+               {"echo", try_parse_json<json>(turn->wish.echo)}};
+  if (turn->id_version > 0) kept["id_version"] = turn->id_version;
+  change.body = kept.dump(-1, ' ', false, json::error_handler_t::replace);
+  turn->context.keeper->put(turn->from(), change, [turn](client::Answer<Keeper::Put> answer) {
     turn->exchange->post([turn, answer = std::move(answer)] {
       const auto* failure = std::get_if<client::Failure>(&answer);
       turn->made = failure == nullptr;
@@ -368,13 +375,13 @@ void gather_turns(const TurnPtr& turn, const std::string& previous) {
         refuse_previous("the conversation has more than 200 turns before this one"));
   }
   turn->context.keeper->get(
-      kResponseKind, previous, turn->owner,
+      turn->from(), kResponseKind, previous,
       on_strand<Keeper::Found>(turn->exchange, [turn, previous](const Keeper::Found& found) {
         if (!found) {
           return turn->exchange->respond(
               refuse_previous("previous response \"" + previous + "\" is not kept here"));
         }
-        find_end(turn->context, *found, [turn, kept = *found](const json& end) {
+        find_end(turn->context, turn->from(), *found, [turn, kept = *found](const json& end) {
           turn->exchange->post([turn, kept, end] { add_turn(turn, kept, end); });
         });
       }));
@@ -389,9 +396,27 @@ void show_kept(Context& context, const ExchangePtr& exchange, const Kept& kept,
                        *exchange->request().query_value("stream") == "true";
   if (body.contains("final") && !streams) return exchange->respond(json_response(body["final"]));
   context.client.status_async(
-      kept.id,
+      exchange->request().from, kept.id,
       on_strand<wire::RequestInfo>(
           exchange, [body, running](const wire::RequestInfo& info) { running(body, info); }));
+}
+
+/// A client that reconnects with Last-Event-ID but without a key means the response that the id
+/// names. It is found or it is not: nothing is made under an id that a client says.
+void find_again(const TurnPtr& turn) {
+  turn->id = turn->headers.resume->request_id;
+  turn->context.client.status_async(
+      turn->from(), turn->id,
+      on_strand<wire::RequestInfo>(turn->exchange, [turn](const wire::RequestInfo& info) {
+        if (decode_shape(info.meta).body_hash != turn->hash) {
+          return turn->exchange->respond(resume_mismatch("Last-Event-ID names response " +
+                                                         turn->id + ", which had another body"));
+        }
+        wire::Accepted accepted;
+        accepted.duplicate = true;
+        accepted.info = info;
+        on_accepted(turn, accepted);
+      }));
 }
 
 bool read_after(const Request& request, const std::string& id, std::int64_t* after) {
@@ -411,8 +436,7 @@ bool read_after(const Request& request, const std::string& id, std::int64_t* aft
 
 void post_responses(Context& context, ExchangePtr exchange, const Captures&) {
   const Request& request = exchange->request();
-  auto turn =
-      std::make_shared<Turn>(Turn{context, exchange, {}, owner_of(request), {}, {}, {}, {}, {}});
+  auto turn = std::make_shared<Turn>(Turn{context, exchange, {}, 0, {}, {}, {}, {}, {}});
   FieldError error;
   json body;
   if (!read_post_headers(request, &turn->headers, &error) ||
@@ -421,9 +445,18 @@ void post_responses(Context& context, ExchangePtr exchange, const Captures&) {
     return exchange->respond(error_response(error));
   }
   turn->hash = hash_body(request.path, body);
-  turn->id =
-      turn->headers.resume ? turn->headers.resume->request_id : kept_id(context, request, "resp_");
-  gather_turns(turn, turn->wish.previous);
+  if (turn->headers.resume && turn->headers.idem_key.empty()) return find_again(turn);
+  with_new_id(context, exchange, kResponseKind, "resp_", [turn](const NewId& made) {
+    turn->id = made.id;
+    turn->id_version = made.version;
+    const auto& resume = turn->headers.resume;
+    if (resume && resume->request_id != made.id) {
+      return turn->exchange->respond(resume_mismatch("Last-Event-ID names response " +
+                                                     resume->request_id +
+                                                     ", this POST is response " + made.id));
+    }
+    gather_turns(turn, turn->wish.previous);
+  });
 }
 
 void get_response(Context& context, ExchangePtr exchange, const Captures& captures) {
@@ -434,21 +467,19 @@ void get_response(Context& context, ExchangePtr exchange, const Captures& captur
     return exchange->respond(error_response(
         FieldError{"'starting_after' must be the number of an event", "starting_after"}));
   }
-  with_kept(context, exchange, kResponseKind, captures[0],
-            [&context, exchange, streams, after](const Kept& kept) {
-              const std::string owner = kept.owner;
-              show_kept(
-                  context, exchange, kept,
-                  [&context, exchange, streams, after, owner](const json& body,
-                                                              const wire::RequestInfo& info) {
-                    const std::string echo = body.value("echo", json::object()).dump();
-                    const auto shown =
-                        std::make_shared<Shown>(context, exchange, info, echo, owner, true);
-                    if (streams) return shown->stream(info, after, {});
-                    if (wire::is_terminal(info.state)) return shown->whole(info, {});
-                    exchange->respond(json_response(response_json(info, echo, json::array())));
-                  });
+  with_kept(
+      context, exchange, kResponseKind, captures[0],
+      [&context, exchange, streams, after](const Kept& kept) {
+        show_kept(
+            context, exchange, kept,
+            [&context, exchange, streams, after](const json& body, const wire::RequestInfo& info) {
+              const std::string echo = body.value("echo", json::object()).dump();
+              const auto shown = std::make_shared<Shown>(context, exchange, info, echo, true);
+              if (streams) return shown->stream(info, after, {});
+              if (wire::is_terminal(info.state)) return shown->whole(info, {});
+              exchange->respond(json_response(response_json(info, echo, json::array())));
             });
+      });
 }
 
 void cancel_response(Context& context, ExchangePtr exchange, const Captures& captures) {
@@ -458,17 +489,18 @@ void cancel_response(Context& context, ExchangePtr exchange, const Captures& cap
     if (body.contains("final")) return exchange->respond(json_response(body["final"]));
     const std::string echo = body.value("echo", json::object()).dump();
     context.client.cancel_async(
-        id, on_strand<wire::RequestInfo>(exchange, [&context, exchange, echo, owner = kept.owner](
-                                                       const wire::RequestInfo& info) {
-          std::make_shared<Shown>(context, exchange, info, echo, owner, true)->whole(info, {});
-        }));
+        exchange->request().from, id,
+        on_strand<wire::RequestInfo>(
+            exchange, [&context, exchange, echo](const wire::RequestInfo& info) {
+              std::make_shared<Shown>(context, exchange, info, echo, true)->whole(info, {});
+            }));
   });
 }
 
 void delete_response(Context& context, ExchangePtr exchange, const Captures& captures) {
   const std::string id = captures[0];
   context.keeper->remove(
-      kResponseKind, id, owner_of(exchange->request()),
+      exchange->request().from, kResponseKind, id,
       on_strand<bool>(exchange, [exchange, id](bool deleted) {
         if (!deleted) return exchange->respond(no_such(kResponseKind, id));
         exchange->respond(json_response({{"id", id}, {"object", "response"}, {"deleted", true}}));

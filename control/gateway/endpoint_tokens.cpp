@@ -136,7 +136,8 @@ void ask(Context& context, const ExchangePtr& exchange, const char* verb, Read r
       exchange->respond(error_response(500, std::string("the daemon's answer: ") + e.what()));
     }
   };
-  context.operating->op_async(verb, args, on_strand<std::string>(exchange, answer));
+  context.operating->op_async(exchange->request().from, verb, args,
+                              on_strand<std::string>(exchange, answer));
 }
 
 }  // namespace

@@ -62,8 +62,16 @@ std::vector<Header> rate_headers(const std::optional<wire::KeyStanding>& key) {
           {"x-ratelimit-reset-requests", duration_text(key->reset_ms)}};
 }
 
-bool may_see(const Request& request, const wire::RequestInfo& info) {
-  return request.from.is_operator || request.from.tenant == info.tenant;
+client::Caller caller_of(const Request& request) {
+  if (const auto all = client::AllTenants::of(request.from)) return *all;
+  return request.from;
+}
+
+Response no_such_request(const std::string& id) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kNotFound;
+  refusal.message = "no request with id " + id;
+  return error_response(refusal);
 }
 
 int http_status(Errc code) {

@@ -13,8 +13,11 @@
 
 namespace holdfast::gateway {
 
-/// Whether a request's maker, or an operator, asks about it.
-bool may_see(const Request& request, const wire::RequestInfo& info);
+/// The caller that a request's questions are asked for: its tenant, of an operator every tenant.
+client::Caller caller_of(const Request& request);
+
+/// Says of an id that cannot be one what the daemon says of one that is not there, or not theirs.
+Response no_such_request(const std::string& id);
 
 /// Something wrong with a request's fields: 400, naming the parameter.
 struct FieldError {

@@ -10,6 +10,7 @@ std::string file_body(const FileFacts& facts) {
   nlohmann::json body = {{"filename", facts.filename}, {"purpose", facts.purpose}};
   if (!facts.hash.empty()) body["hash"] = facts.hash;
   if (!facts.whole) body["partial"] = true;
+  if (facts.id_version > 0) body["id_version"] = facts.id_version;
   return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -160,6 +160,7 @@ bool RequestParser::check_framing() {
 bool RequestParser::split_target(std::string_view target) {
   // absolute-form, as proxies send it: http://host/path
   if (target.starts_with("http://") || target.starts_with("https://")) {
+    request_.absolute_form = true;
     const std::size_t slash = target.find('/', target.find("//") + 2);
     target = slash == std::string_view::npos ? "/" : target.substr(slash);
   }

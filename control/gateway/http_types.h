@@ -1,12 +1,15 @@
 #pragma once
 // A request and an answer of HTTP as plain data: no socket, no library.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "shared/client/principal.h"
 
 namespace holdfast::gateway {
 
@@ -20,11 +23,25 @@ struct ApiKey {
   std::optional<std::int64_t> requests_per_minute;
 };
 
-/// Whose a request is.
-struct Principal {
-  std::string tenant = "default";
-  bool is_operator = true;
-  ApiKey key;
+/// The caller of a request, with its key's limits. By default one who may do little.
+struct Principal : client::Principal {
+  Principal() : client::Principal({}, {}, client::Role::kClient) {}
+  Principal(client::Principal who, ApiKey api_key)
+      : client::Principal(std::move(who)), api_key(std::move(api_key)) {}
+  /// The operator without a key.
+  static Principal local() { return {client::Principal::local(), {}}; }
+
+  ApiKey api_key;
+};
+
+/// Both ends of a connection, as the server sees them. Addresses in the network's order.
+struct TcpEnds {
+  struct End {
+    std::array<std::uint8_t, 16> address{};  // of IPv4 the first four
+    std::uint16_t port = 0;
+  };
+  bool v6 = false;
+  End client, server;
 };
 
 struct Request {
@@ -36,8 +53,11 @@ struct Request {
   bool http11 = true;
   bool keep_alive = true;
   bool expects_continue = false;
-  bool secure = false;  // it came over TLS
-  Principal from;       // set before an endpoint sees it
+  bool absolute_form = false;   // its target named a host of its own: http://host/path
+  bool secure = false;          // it came over TLS
+  TcpEnds ends;                 // of its connection
+  std::int64_t arrived_us = 0;  // when its head was read, by the clock that never goes back
+  Principal from;               // set before an endpoint sees it
 
   /// Value of the first header of that name (any case), nullptr if there is none.
   const std::string* header(std::string_view name) const;

@@ -48,9 +48,10 @@ Kept kept_of(const json& object) {
 
 }  // namespace
 
-void Keeper::put(const KeepChange& change, std::function<void(client::Answer<Put>)> done) {
+void Keeper::put(const client::Caller& caller, const KeepChange& change,
+                 std::function<void(client::Answer<Put>)> done) {
   // The body is JSON text already: it is not parsed to be written again.
-  json args = {{"kind", change.kind}, {"id", change.id}, {"owner", change.owner}};
+  json args = {{"kind", change.kind}, {"id", change.id}, {"owner", caller.tenant()}};
   if (change.version) args["version"] = *change.version;
   if (!change.append.empty()) args["append"] = to_base64(change.append);
   if (change.append_at) args["append_at"] = *change.append_at;
@@ -60,38 +61,43 @@ void Keeper::put(const KeepChange& change, std::function<void(client::Answer<Put
     text.pop_back();
     text += ",\"body\":" + *change.body + "}";
   }
-  client_.op_async("objects.put", text,
+  client_.op_async(caller, "objects.put", text,
                    reading<Put>("objects.put", std::move(done), [](const json& document) {
                      return Put{document.at("version"), document.at("bytes")};
                    }));
 }
 
-void Keeper::get(const std::string& kind, const std::string& id, const std::string& owner,
+void Keeper::get(const client::Caller& caller, const std::string& kind, const std::string& id,
                  std::function<void(client::Answer<Found>)> done) {
-  const json args = {{"kind", kind}, {"id", id}, {"owner", owner}};
-  client_.op_async("objects.get", args.dump(),
+  const json args = {{"kind", kind}, {"id", id}, {"owner", caller.tenant()}};
+  client_.op_async(caller, "objects.get", args.dump(),
                    reading<Found>("objects.get", std::move(done), [](const json& document) {
                      return document.at("found") == true ? Found(kept_of(document.at("object")))
                                                          : Found();
                    }));
 }
 
-void Keeper::read(const std::string& kind, const std::string& id, std::int64_t from,
-                  std::function<void(client::Answer<std::string>)> done) {
-  const json args = {{"kind", kind}, {"id", id}, {"from", from}, {"limit", 512 * 1024}};
-  client_.op_async("objects.get", args.dump(),
+void Keeper::read(const client::Caller& caller, const std::string& kind, const std::string& id,
+                  std::int64_t from, std::function<void(client::Answer<std::string>)> done) {
+  const json args = {{"kind", kind},
+                     {"id", id},
+                     {"owner", caller.tenant()},
+                     {"from", from},
+                     {"limit", 512 * 1024}};
+  client_.op_async(caller, "objects.get", args.dump(),
                    reading<std::string>("objects.get", std::move(done), [](const json& document) {
                      return from_base64(document.value("content", "")).value_or(std::string());
                    }));
 }
 
-void Keeper::list(const KeepList& query, std::function<void(client::Answer<Page>)> done) {
+void Keeper::list(const client::Caller& caller, const KeepList& query,
+                  std::function<void(client::Answer<Page>)> done) {
   const json args = {{"kind", query.kind},
-                     {"owner", query.owner},
+                     {"owner", caller.tenant()},
                      {"from", query.from},
                      {"order", query.newest_first ? "newest" : "oldest"},
                      {"limit", query.limit}};
-  client_.op_async("objects.list", args.dump(),
+  client_.op_async(caller, "objects.list", args.dump(),
                    reading<Page>("objects.list", std::move(done), [](const json& document) {
                      Page page;
                      page.more = document.at("more");
@@ -102,10 +108,20 @@ void Keeper::list(const KeepList& query, std::function<void(client::Answer<Page>
                    }));
 }
 
-void Keeper::remove(const std::string& kind, const std::string& id, const std::string& owner,
+void Keeper::derive(const client::Principal& principal, const std::string& kind,
+                    const std::string& prefix, const std::string& key,
+                    std::function<void(client::Answer<Derived>)> done) {
+  const json args = {{"kind", kind}, {"prefix", prefix}, {"key", key}};
+  client_.op_async(principal, "ids.derive", args.dump(),
+                   reading<Derived>("ids.derive", std::move(done), [](const json& document) {
+                     return Derived{document.at("id"), document.at("version")};
+                   }));
+}
+
+void Keeper::remove(const client::Caller& caller, const std::string& kind, const std::string& id,
                     std::function<void(client::Answer<bool>)> done) {
-  const json args = {{"kind", kind}, {"id", id}, {"owner", owner}};
-  client_.op_async("objects.delete", args.dump(),
+  const json args = {{"kind", kind}, {"id", id}, {"owner", caller.tenant()}};
+  client_.op_async(caller, "objects.delete", args.dump(),
                    reading<bool>("objects.delete", std::move(done), [](const json& document) {
                      return document.at("deleted") == true;
                    }));

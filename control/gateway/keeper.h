@@ -29,7 +29,6 @@ struct Kept {
 struct KeepChange {
   std::string kind;
   std::string id;
-  std::string owner;
   std::optional<std::int64_t> version;  // that it must have; 0: it must be new
   std::optional<std::string> body;
   std::string_view append;                // behind its content
@@ -39,13 +38,14 @@ struct KeepChange {
 
 struct KeepList {
   std::string kind;
-  std::string owner;  // empty: anybody's
   std::int64_t from = 0;
   bool newest_first = true;
   std::int64_t limit = 100;
 };
 
 /// Over a client of the operator's endpoint. Handlers run on that client's I/O thread. Thread-safe.
+/// Each call says whose objects it is about: a tenant sees and changes its own alone, and what it
+/// makes is its own.
 class Keeper {
  public:
   explicit Keeper(client::Client& client) : client_(client) {}
@@ -55,19 +55,31 @@ class Keeper {
     std::int64_t bytes = 0;
   };
   /// kConflict: it has another version, length or owner.
-  void put(const KeepChange& change, std::function<void(client::Answer<Put>)> done);
+  void put(const client::Caller& caller, const KeepChange& change,
+           std::function<void(client::Answer<Put>)> done);
   using Found = std::optional<Kept>;
-  void get(const std::string& kind, const std::string& id, const std::string& owner,
+  void get(const client::Caller& caller, const std::string& kind, const std::string& id,
            std::function<void(client::Answer<Found>)> done);
   /// A piece of the content from byte `from` on; empty at its end, and for what is not there.
-  void read(const std::string& kind, const std::string& id, std::int64_t from,
-            std::function<void(client::Answer<std::string>)> done);
+  void read(const client::Caller& caller, const std::string& kind, const std::string& id,
+            std::int64_t from, std::function<void(client::Answer<std::string>)> done);
   struct Page {
     std::vector<Kept> objects;
     bool more = false;
   };
-  void list(const KeepList& query, std::function<void(client::Answer<Page>)> done);
-  void remove(const std::string& kind, const std::string& id, const std::string& owner,
+  void list(const client::Caller& caller, const KeepList& query,
+            std::function<void(client::Answer<Page>)> done);
+  struct Derived {
+    std::string id;
+    std::int64_t version =
+        0;  // of the derivation: 1 is without a secret, for what is there already
+  };
+  /// The id that a principal's Idempotency-Key stands for: the daemon derives it from a secret that
+  /// it tells nobody.
+  void derive(const client::Principal& principal, const std::string& kind,
+              const std::string& prefix, const std::string& key,
+              std::function<void(client::Answer<Derived>)> done);
+  void remove(const client::Caller& caller, const std::string& kind, const std::string& id,
               std::function<void(client::Answer<bool>)> done);  // true: it was there
 
  private:

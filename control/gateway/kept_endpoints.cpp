@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::int64_t kPage = 20;
 constexpr std::int64_t kPageMax = 100;
-constexpr std::size_t kIdDigits = 26;
 
 struct ListWish {
   ExchangePtr exchange;
@@ -58,7 +57,7 @@ void answer_list(const ListWish& wish, bool more) {
 /// Page by page, until there are as many to be seen as were asked for.
 void gather(Context& context, const std::shared_ptr<ListWish>& wish) {
   wish->query.limit = kPageMax;
-  context.keeper->list(wish->query,
+  context.keeper->list(wish->exchange->request().from, wish->query,
                        on_strand<Keeper::Page>(wish->exchange, [&context, wish](Keeper::Page page) {
                          for (const Kept& kept : page.objects) {
                            json shown = wish->show(kept);
@@ -76,15 +75,16 @@ void gather(Context& context, const std::shared_ptr<ListWish>& wish) {
 
 }  // namespace
 
-std::string owner_of(const Request& request) {
-  return request.from.tenant;
-}
-
-std::string kept_id(const Context& context, const Request& request, std::string_view prefix) {
+void with_new_id(Context& context, const ExchangePtr& exchange, const std::string& kind,
+                 const std::string& prefix, std::function<void(NewId)> work) {
+  const Request& request = exchange->request();
   const std::string* key = request.header("Idempotency-Key");
-  if (key == nullptr || key->empty()) return std::string(prefix) + context.new_request_id();
-  const std::string name = owner_of(request) + '\0' + std::string(prefix) + '\0' + *key;
-  return std::string(prefix) + hash_bytes(name).substr(0, kIdDigits);
+  if (key == nullptr || key->empty()) return work({prefix + context.new_request_id(), 0});
+  context.keeper->derive(request.from, kind, prefix, *key,
+                         on_strand<Keeper::Derived>(
+                             exchange, [work = std::move(work)](const Keeper::Derived& derived) {
+                               work({derived.id, derived.version});
+                             }));
 }
 
 Response json_response(const json& body) {
@@ -110,7 +110,7 @@ Response other_body(const std::string& id) {
 void with_kept(Context& context, const ExchangePtr& exchange, const std::string& kind,
                const std::string& id, std::function<void(Kept)> work) {
   context.keeper->get(
-      kind, id, owner_of(exchange->request()),
+      exchange->request().from, kind, id,
       on_strand<Keeper::Found>(exchange,
                                [exchange, kind, id, work = std::move(work)](Keeper::Found found) {
                                  if (!found) return exchange->respond(no_such(kind, id));
@@ -124,7 +124,6 @@ void list_kept(Context& context, const ExchangePtr& exchange, const std::string&
   wish->exchange = exchange;
   wish->show = std::move(show);
   wish->query.kind = kind;
-  wish->query.owner = owner_of(exchange->request());
   if (!read_wish(exchange, wish.get())) return;
   const std::string* after = exchange->request().query_value("after");
   if (after == nullptr || after->empty()) return gather(context, wish);

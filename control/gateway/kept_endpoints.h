@@ -1,10 +1,10 @@
 #pragma once
 // What the endpoints of kept objects (files, batches) share: ids, pages, repeated POSTs.
 
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 
 #include "control/gateway/exchange.h"
 #include "control/gateway/keeper.h"
@@ -12,11 +12,15 @@
 
 namespace holdfast::gateway {
 
-/// Whose objects a request may see.
-std::string owner_of(const Request& request);
-
-/// "file-…": new, or with an Idempotency-Key always the same for its owner.
-std::string kept_id(const Context& context, const Request& request, std::string_view prefix);
+/// The id of what a POST makes. It is never the client's to choose.
+struct NewId {
+  std::string id;
+  std::int64_t version = 0;  // how it was derived from an Idempotency-Key; 0: it is a random one
+};
+/// "file-…": new, or with an Idempotency-Key always the same for its owner, from a secret of the
+/// database. `kind`: of the object that it names, for those that older versions derived.
+void with_new_id(Context& context, const ExchangePtr& exchange, const std::string& kind,
+                 const std::string& prefix, std::function<void(NewId)> work);
 
 /// A `done` of the keeper that goes on with `work` on the strand, or answers with the failure.
 template <class T>

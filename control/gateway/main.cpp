@@ -86,7 +86,7 @@ struct Contexts {
     serving.keeper = &objects;
     const std::string address = server.address();
     const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
-    serving.access = std::make_shared<Access>(keys, loopback);
+    serving.access = std::make_shared<Access>(keys, loopback, std::make_shared<PeerUsers>());
     serving.access->start();
     serving.cors = options.cors;
     serving.http = server.stats();

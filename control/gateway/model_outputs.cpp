@@ -20,12 +20,14 @@ void ModelOutputs::put(const std::vector<wire::ModelInfo>& models) {
 void find_output(ModelOutputs& outputs, client::Client& client, const std::string& model,
                  std::function<void(client::Answer<std::string>)> done) {
   if (auto known = outputs.find(model)) return done(std::move(*known));
-  client.models_async([&outputs, model, done = std::move(done)](
+  client.models_async(client::AllTenants::local(),
+                      [&outputs, model, done = std::move(done)](
                           client::Answer<std::vector<wire::ModelInfo>> answer) {
-    if (auto* failure = std::get_if<client::Failure>(&answer)) return done(std::move(*failure));
-    outputs.put(std::get<0>(answer));
-    done(outputs.find(model).value_or(""));
-  });
+                        if (auto* failure = std::get_if<client::Failure>(&answer))
+                          return done(std::move(*failure));
+                        outputs.put(std::get<0>(answer));
+                        done(outputs.find(model).value_or(""));
+                      });
 }
 
 }  // namespace holdfast::gateway

@@ -13,6 +13,7 @@ namespace {
 
 struct Call {
   Context& context;
+  client::Principal principal;
   Generation generation;
   std::string request_id;
   std::function<void(OfflineAnswer)> done;
@@ -62,7 +63,7 @@ void follow(const CallPtr& call, wire::RequestInfo info) {
     call->done({call->answer->on_fin(end), false, whole});
   };
   handler.on_failure = [call](const client::Failure& failure) { fail(call, failure); };
-  call->context.client.open_stream(call->request_id, {}, std::move(handler));
+  call->context.client.open_stream(call->principal, call->request_id, {}, std::move(handler));
 }
 
 void submit(const CallPtr& call) {
@@ -72,7 +73,7 @@ void submit(const CallPtr& call) {
   message.on_disconnect = wire::OnDisconnect::kContinue;
   message.meta = encode_shape(call->generation.shape);
   call->context.client.submit_async(
-      std::move(message), [call](client::Answer<wire::Accepted> answer) {
+      call->principal, std::move(message), [call](client::Answer<wire::Accepted> answer) {
         if (const auto* failure = std::get_if<client::Failure>(&answer)) {
           return fail(call, *failure);
         }
@@ -89,10 +90,10 @@ ParseBody parser_of(std::string_view path) {
   return nullptr;
 }
 
-void call_offline(Context& context, Generation generation, const std::string& request_id,
-                  std::function<void(OfflineAnswer)> done) {
+void call_offline(Context& context, const client::Principal& principal, Generation generation,
+                  const std::string& request_id, std::function<void(OfflineAnswer)> done) {
   auto call = std::make_shared<Call>(
-      Call{context, std::move(generation), request_id, std::move(done), nullptr});
+      Call{context, principal, std::move(generation), request_id, std::move(done), nullptr});
   Shape& shape = call->generation.shape;
   if (!is_chat(shape.api)) return submit(call);
   const std::string model = call->generation.submit.model;

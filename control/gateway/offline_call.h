@@ -24,7 +24,7 @@ ParseBody parser_of(std::string_view path);
 
 /// `done` runs once, on the SDK's I/O thread. The request goes on whoever dies. While its thread
 /// computes on it the id is in the hands of this process (blame.h).
-void call_offline(Context& context, Generation generation, const std::string& request_id,
-                  std::function<void(OfflineAnswer)> done);
+void call_offline(Context& context, const client::Principal& principal, Generation generation,
+                  const std::string& request_id, std::function<void(OfflineAnswer)> done);
 
 }  // namespace holdfast::gateway

@@ -3,8 +3,6 @@
 #include "control/gateway/errors.h"
 
 namespace holdfast::gateway {
-namespace {
-
 Response forbidden(const std::string& message) {
   wire::Refusal refusal;
   refusal.code = Errc::kUnauthorized;
@@ -13,6 +11,8 @@ Response forbidden(const std::string& message) {
   response.status = 403;
   return response;
 }
+
+namespace {
 
 bool is_number_up_to(std::string_view text, int most) {
   if (text.empty() || text.size() > 5) return false;
@@ -69,19 +69,28 @@ bool is_loopback_host(std::string_view host) {
   return equal_ignoring_case(host, "localhost") || host == "[::1]" || is_loopback_v4(host);
 }
 
+std::optional<Response> refuse_foreign_host(const Request& request) {
+  const std::string* host = request.header("Host");
+  if (host != nullptr && is_loopback_host(*host) && !request.absolute_form) return std::nullopt;
+  return forbidden(
+      "without a key this address is served as localhost, 127.0.0.1 and [::1], named in the Host "
+      "header and not in the request's target; for another name make a key (holdfast keys create "
+      "NAME)");
+}
+
 std::optional<Response> refuse_foreign_page(const Request& request, const Cors& cors) {
   const std::string* origin = request.header("Origin");
-  if (origin == nullptr || cors.allows(*origin)) return std::nullopt;
+  if (origin != nullptr && cors.allows(*origin)) return std::nullopt;
   const std::string* host = request.header("Host");
   if (host != nullptr && is_loopback_host(*host) && !is_from_elsewhere(request, *host)) {
     return std::nullopt;
   }
-  return forbidden("a web page of another place (" + *origin +
+  return forbidden("a web page of another place (" + (origin == nullptr ? "unnamed" : *origin) +
                    ") asks without a key; name it with --cors-origin if it may, or give it a key");
 }
 
 std::optional<Response> refuse_console(const Request& request) {
-  if (!request.from.is_operator) {
+  if (!request.from.is_operator()) {
     return forbidden(
         "this key's role is client: the console wants an operator's "
         "(holdfast keys create NAME --role operator)");
@@ -89,7 +98,7 @@ std::optional<Response> refuse_console(const Request& request) {
   if (request.method == "POST" && !is_json(request)) {
     return error_response(415, "the console's API takes Content-Type: application/json");
   }
-  if (!request.from.key.id.empty()) return std::nullopt;
+  if (!request.from.key().empty()) return std::nullopt;
   const std::string* host = request.header("Host");
   if (host == nullptr || !is_loopback_host(*host)) {
     return forbidden(

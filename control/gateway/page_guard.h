@@ -2,6 +2,7 @@
 // Who may use the console's API, and which web pages may ask without a key.
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "control/gateway/cors.h"
@@ -23,8 +24,17 @@ bool is_loopback_host(std::string_view host);
 /// what these stand for: no browser adds it by itself.
 std::optional<Response> refuse_console(const Request& request);
 
-/// For a request without a key, of any path: the refusal if a web page of another place sent it,
-/// one that `cors` does not name. Programs send no Origin and are let through.
+/// For any path of an address that wants no key: the refusal of a request that names another host
+/// than loopback, in its Host header or in its target. A page of another site whose name was made
+/// to point here cannot do without.
+std::optional<Response> refuse_foreign_host(const Request& request);
+
+/// 403.
+Response forbidden(const std::string& message);
+
+/// For a request without a key, of any path: the refusal if a web page of another place sent it
+/// (Origin, Sec-Fetch-Site), one that `cors` does not name. Programs send neither and are let
+/// through.
 std::optional<Response> refuse_foreign_page(const Request& request, const Cors& cors);
 
 }  // namespace holdfast::gateway

@@ -52,11 +52,16 @@ bool read_post_headers(const Request& request, PostHeaders* out, FieldError* err
   return true;
 }
 
-void sign(const Request& request, wire::Submit* message) {
-  message->tenant = request.from.tenant;
-  message->api_key = request.from.key.id;
-  message->key_max_requests = request.from.key.max_requests;
-  message->key_requests_per_minute = request.from.key.requests_per_minute;
+Response resume_mismatch(const std::string& message) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kIdempotencyMismatch;
+  refusal.message = message;
+  return error_response(refusal, "Last-Event-ID");
+}
+
+void put_limits(const Request& request, wire::Submit* message) {
+  message->key_max_requests = request.from.api_key.max_requests;
+  message->key_requests_per_minute = request.from.api_key.requests_per_minute;
 }
 
 std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate,

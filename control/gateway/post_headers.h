@@ -20,8 +20,11 @@ struct PostHeaders {
 /// Idempotency-Key, X-On-Disconnect, Last-Event-ID. False: `error` names the one that is wrong.
 bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error);
 
-/// Says whose `message` is: tenant, key and the key's limits.
-void sign(const Request& request, wire::Submit* message);
+/// Puts the limits of the request's key into `message`; the SDK says whose it is.
+void put_limits(const Request& request, wire::Submit* message);
+
+/// Last-Event-ID names something else than what this POST is.
+Response resume_mismatch(const std::string& message);
 
 /// X-Holdfast-Ignored, X-Holdfast-Duplicate and x-ratelimit-…, where they apply.
 std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate,

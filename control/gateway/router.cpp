@@ -50,29 +50,78 @@ bool wants_key(const Context& context, const Route& route) {
          route.endpoint != get_console;
 }
 
-/// False: it was answered that a key is wanted.
-bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
-  if (!wants_key(context, route)) return true;
-  auto verdict = context.access->check(exchange->request());
-  if (auto* refused = std::get_if<Response>(&verdict)) {
-    exchange->respond(std::move(*refused));
-    return false;
+/// The refusal if the key's role does not go with the route.
+std::optional<Response> refuse_role(const Principal& principal, const Route& route) {
+  const bool counters = route.endpoint == get_metrics;
+  const client::Role role = principal.role();
+  if (role == client::Role::kMetrics && !counters) {
+    return forbidden("this key's role is metrics: it may read GET /metrics and nothing else");
   }
-  auto& principal = std::get<Principal>(verdict);
-  if (principal.key.id.empty()) {
-    if (auto refused = refuse_foreign_page(exchange->request(), context.cors)) {
-      exchange->respond(std::move(*refused));
-      return false;
-    }
+  if (role == client::Role::kClient && counters) {
+    return forbidden(
+        "this key's role is client: /metrics tells of all tenants and wants the role metrics or "
+        "operator (holdfast keys create NAME --role metrics)");
   }
-  exchange->admit(std::move(principal));
-  return true;
+  return std::nullopt;
 }
 
-/// `waited`: for the keys, which this gateway had not read yet.
+/// False: it was answered why not.
+bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
+  if (context.access == nullptr) exchange->admit(Principal::local());
+  if (!wants_key(context, route)) return true;
+  auto verdict = context.access->check(exchange->request());
+  std::optional<Response> refused;
+  if (auto* response = std::get_if<Response>(&verdict)) {
+    refused = std::move(*response);
+  } else {
+    auto& principal = std::get<Principal>(verdict);
+    const bool keyless = principal.key().empty();
+    if (keyless) refused = refuse_foreign_host(exchange->request());
+    if (keyless && !refused) refused = refuse_foreign_page(exchange->request(), context.cors);
+    if (!keyless) refused = refuse_role(principal, route);
+    if (!refused) exchange->admit(std::move(principal));
+  }
+  if (refused) exchange->respond(std::move(*refused));
+  return !refused;
+}
+
+void answer(Context& context, const ExchangePtr& exchange, bool waited);
+
+/// Goes on when the keys were read. While they cannot be, a house without keys still tells its own
+/// users what the gateway itself counts: that the daemon is away is what they look for.
+void wait_for_keys(Context& context, const ExchangePtr& exchange, const Route& route,
+                   const std::shared_ptr<bool>& open) {
+  if (route.endpoint != get_metrics) return;
+  exchange->after(context.metrics_time, [&context, exchange, open] {
+    const Request& request = exchange->request();
+    if (!*open || !context.access->keyless() || context.access->refuse_peer(request) ||
+        refuse_foreign_page(request, context.cors)) {
+      return;
+    }
+    *open = false;
+    answer_own_metrics(context, exchange);
+  });
+}
+
+/// True: it goes on later.
+bool waits_for_keys(Context& context, const ExchangePtr& exchange, const Route& route) {
+  if (!wants_key(context, route)) return false;
+  auto open = std::make_shared<bool>(true);
+  const bool ready = context.access->ready(exchange->request(), [&context, exchange, open] {
+    exchange->post([&context, exchange, open] {
+      if (std::exchange(*open, false)) answer(context, exchange, true);
+    });
+  });
+  if (!ready) wait_for_keys(context, exchange, route, open);
+  return !ready;
+}
+
 void answer(Context& context, const ExchangePtr& exchange, bool waited) {
   const Request& request = exchange->request();
   exchange->set_headers(context.cors.headers(request));
+  if (context.access != nullptr && context.access->keyless()) {
+    if (auto refused = refuse_foreign_host(request)) return exchange->respond(std::move(*refused));
+  }
   std::string_view method = request.method;
   if (method == "HEAD") method = "GET";
   std::string allow;
@@ -81,11 +130,7 @@ void answer(Context& context, const ExchangePtr& exchange, bool waited) {
     if (!captures) continue;
     if (route.method == method) {
       exchange->set_route({route.method, route.pattern});
-      if (wants_key(context, route) && !waited && !context.access->ready([&context, exchange] {
-            exchange->post([&context, exchange] { answer(context, exchange, true); });
-          })) {
-        return;
-      }
+      if (!waited && waits_for_keys(context, exchange, route)) return;
       if (!admit(context, exchange, route)) return;
       return route.endpoint(context, exchange, *captures);
     }
@@ -107,6 +152,10 @@ void answer(Context& context, const ExchangePtr& exchange, bool waited) {
 }
 
 }  // namespace
+
+std::span<const Route> routes() {
+  return kRoutes;
+}
 
 std::optional<Captures> match_path(std::string_view pattern, std::string_view path) {
   Captures captures;

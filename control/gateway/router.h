@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,9 @@ struct Route {
   std::string_view pattern;  // "/v1/requests/{}/stream"; a last {*} takes the rest with its slashes
   Endpoint endpoint;
 };
+
+/// Every route there is.
+std::span<const Route> routes();
 
 /// nullopt if the path does not fit the pattern (or is badly encoded).
 std::optional<Captures> match_path(std::string_view pattern, std::string_view path);

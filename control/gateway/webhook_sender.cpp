@@ -19,6 +19,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
+const client::AllTenants kHouse = client::AllTenants::local();
 constexpr std::int64_t kPage = 100;
 constexpr std::int64_t kLookMax = 10'000;  // of one kind in one round
 constexpr std::int64_t kAgeMaxMs = 72 * 3'600'000;
@@ -48,7 +49,7 @@ void each(Keeper& keeper, const char* kind, bool newest_first, const Visit& visi
   query.limit = kPage;
   for (std::int64_t seen = 0; seen < kLookMax; seen += kPage) {
     const auto answer =
-        await<Keeper::Page>([&](auto done) { keeper.list(query, std::move(done)); });
+        await<Keeper::Page>([&](auto done) { keeper.list(kHouse, query, std::move(done)); });
     const auto* page = std::get_if<Keeper::Page>(&answer);
     if (page == nullptr || !visit(page->objects) || !page->more) return;
     query.from = page->objects.back().seq;
@@ -130,14 +131,15 @@ void WebhookSender::watch_responses() {
 
 /// Tells of a response that has ended, and is done with it.
 void WebhookSender::look_at(const Kept& watch) {
+  const auto owner = client::Principal::on_behalf_of(watch.owner);
   const std::string item = std::string(kWatchKind) + ":" + watch.id;
   if (is_poison(context_.blame, item)) {
     log::error("the end of a response is not told: gateways crashed over it", {{"item", item}});
-    context_.keeper->remove(kWatchKind, watch.id, "", [](const client::Answer<bool>&) {});
+    context_.keeper->remove(owner, kWatchKind, watch.id, [](const client::Answer<bool>&) {});
     return;
   }
   const auto answer = await<wire::RequestInfo>(
-      [&](auto done) { context_.client.status_async(watch.id, std::move(done)); });
+      [&](auto done) { context_.client.status_async(owner, watch.id, std::move(done)); });
   if (const auto* failure = std::get_if<client::Failure>(&answer)) {
     // Its POST may be on its way; one that never came, or was refused, has no end.
     const bool never = failure->code == Errc::kNotFound && now_ms() - watch.created_ms > kUnknownMs;
@@ -151,7 +153,7 @@ void WebhookSender::look_at(const Kept& watch) {
     if (!put_deliveries(*context_.keeper, event)) return;
   }
   (void)await<bool>(
-      [&](auto done) { context_.keeper->remove(kWatchKind, watch.id, "", std::move(done)); });
+      [&](auto done) { context_.keeper->remove(owner, kWatchKind, watch.id, std::move(done)); });
 }
 
 /// New ones are the newest; those that wait for another try are anywhere.
@@ -188,7 +190,7 @@ bool WebhookSender::put_due(const Kept& due, const json& body) {
   change.version = due.version;
   change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
   const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(kHouse, change, std::move(done)); });
   return std::holds_alternative<Keeper::Put>(put);
 }
 
@@ -199,14 +201,15 @@ void WebhookSender::end(const Kept& due, json body, const char* state) {
   KeepChange change;
   change.kind = client::kDoneKind;
   change.id = due.id;
-  change.owner = due.owner;
   change.expires_ms = now_ms() + options_.keep_done_ms;
   change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto owner = client::Principal::on_behalf_of(due.owner);
   const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(change, std::move(done)); });
+      await<Keeper::Put>([&](auto done) { context_.keeper->put(owner, change, std::move(done)); });
   if (!std::holds_alternative<Keeper::Put>(put)) return;  // its lease ends: it is sent again
-  (void)await<bool>(
-      [&](auto done) { context_.keeper->remove(client::kDueKind, due.id, "", std::move(done)); });
+  (void)await<bool>([&](auto done) {
+    context_.keeper->remove(owner, client::kDueKind, due.id, std::move(done));
+  });
 }
 
 void WebhookSender::deliver(const Kept& due, const std::vector<WebhookTarget>& targets) {

@@ -23,8 +23,8 @@ std::string derived_id(const char* prefix, const WebhookEvent& event, const std:
 }
 
 std::optional<bool> is_kept(Keeper& keeper, const char* kind, const std::string& id) {
-  const auto answer =
-      await<Keeper::Found>([&](auto done) { keeper.get(kind, id, "", std::move(done)); });
+  const auto answer = await<Keeper::Found>(
+      [&](auto done) { keeper.get(client::AllTenants::local(), kind, id, std::move(done)); });
   const auto* found = std::get_if<Keeper::Found>(&answer);
   return found == nullptr ? std::nullopt : std::optional(found->has_value());
 }
@@ -62,7 +62,8 @@ std::optional<std::vector<WebhookTarget>> read_targets(Keeper& keeper) {
   query.kind = client::kWebhookKind;
   query.newest_first = false;
   query.limit = 1000;
-  const auto answer = await<Keeper::Page>([&](auto done) { keeper.list(query, std::move(done)); });
+  const auto answer = await<Keeper::Page>(
+      [&](auto done) { keeper.list(client::AllTenants::local(), query, std::move(done)); });
   const auto* page = std::get_if<Keeper::Page>(&answer);
   if (page == nullptr) return std::nullopt;
   return targets_of(page->objects);
@@ -98,14 +99,15 @@ bool put_deliveries(Keeper& keeper, const WebhookEvent& event) {
     KeepChange change;
     change.kind = client::kDueKind;
     change.id = id;
-    change.owner = event.owner;
     change.version = 0;
     change.body = json{{"webhook", target.id}, {"type", event.type},
                        {"about", event.about}, {"payload", event_json(event).dump()},
                        {"attempts", 0},        {"next_ms", 0},
                        {"lease_ms", 0},        {"last", ""}}
                       .dump();
-    const auto put = await<Keeper::Put>([&](auto done) { keeper.put(change, std::move(done)); });
+    const auto owner = client::Principal::on_behalf_of(event.owner);
+    const auto put =
+        await<Keeper::Put>([&](auto done) { keeper.put(owner, change, std::move(done)); });
     const auto* failure = std::get_if<client::Failure>(&put);
     if (failure != nullptr && failure->code != Errc::kConflict) return false;
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "control/link/commit_points.h"
+#include "control/link/names.h"
 #include "control/link/state_dir.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
@@ -45,6 +46,9 @@ Result<void> Daemon::open_store() {
   store::OpenOptions open;
   open.state_dir = options_.state_dir;
   HF_TRY(store_, store::Store::open(open));
+  for (const char* name : {"ids", "prefix"}) {
+    HF_CHECKED(store_->make_secret(name, new_secret()));
+  }
   pieces_ = std::make_unique<PieceCache>(*store_);
   token_desk_ = std::make_unique<TokenDesk>(
       *pieces_,

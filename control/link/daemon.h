@@ -58,7 +58,7 @@ class Daemon final : private HouseHost {
   void begin_backup(core::PeerId peer, const wire::Op& op);
   void step_backups();
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
-                 const std::string& key);
+                 const std::string& key, const std::string& tenant = {});
   void check_disk(std::int64_t now_us);
   ProcessFacts facts() const;
 
@@ -82,6 +82,7 @@ class Daemon final : private HouseHost {
     std::uint64_t tag = 0;
     std::string verb;
     std::string args;
+    std::string tenant;  // whose question it is; empty = an operator's
   };
 
   DaemonOptions options_;

@@ -32,6 +32,10 @@ void Daemon::handle(Role role, Incoming in) {
 void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   const auto* op = std::get_if<wire::Op>(&message);
   if (op == nullptr) return;
+  if (auto refusal = refuse_tenant(*op)) {
+    (void)send(peer, wire::OpResult{op->tag, false, std::move(*refusal), {}});
+    return;
+  }
   if (op->verb == "db.backup") return begin_backup(peer, *op);
   if (op->verb == "objects.put" || op->verb == "objects.delete") {
     return house_->change_object(peer, *op);
@@ -45,14 +49,14 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
     return;
   }
   if (auto* question = std::get_if<Deferred>(&action)) {
-    deferred_.push_back({peer, op->tag, question->verb, question->args});
+    deferred_.push_back({peer, op->tag, question->verb, question->args, op->tenant});
     return;
   }
   const auto& event = std::get<core::Event>(action);
   const bool silent = std::holds_alternative<core::WorkerExit>(event) ||
                       std::holds_alternative<core::Shutdown>(event);
   house_->operate(event);
-  if (silent) deferred_.push_back({peer, op->tag, op->verb, {}});
+  if (silent) deferred_.push_back({peer, op->tag, op->verb, {}, {}});
 }
 
 void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {

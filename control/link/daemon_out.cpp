@@ -33,7 +33,9 @@ void pass_sent_point(const wire::Message& message) {
 
 Result<void> Daemon::release() {
   HF_CHECKED(house_->release());
-  for (const Deferral& d : std::exchange(deferred_, {})) answer_op(d.peer, d.tag, d.verb, d.args);
+  for (const Deferral& d : std::exchange(deferred_, {})) {
+    answer_op(d.peer, d.tag, d.verb, d.args, d.tenant);
+  }
   outbox_waits_ = false;
   for (Door& door : doors_) {
     outbox_waits_ = door.flush() || outbox_waits_;
@@ -116,8 +118,8 @@ void Daemon::step_backups() {
 }
 
 void Daemon::answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
-                       const std::string& key) {
-  auto text = render_op(verb, key, house_->machine(), *store_, facts());
+                       const std::string& key, const std::string& tenant) {
+  auto text = render_op(verb, key, house_->machine(), *store_, facts(), tenant);
   if (text) {
     (void)send(peer, wire::OpResult{tag, true, {}, std::move(text).value()});
   } else {

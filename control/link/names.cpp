@@ -25,6 +25,12 @@ std::uint64_t random_u64() {
   return value;
 }
 
+std::string new_secret() {
+  std::string bytes(32, '\0');
+  randombytes_buf(bytes.data(), bytes.size());
+  return bytes;
+}
+
 std::string content_hash(std::string_view bytes) {
   std::array<std::byte, 16> hash{};
   CHECK(crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),
@@ -39,6 +45,9 @@ std::string body_hash(wire::Submit& submit) {
   const std::uint64_t seed = submit.sampling.seed;
   std::string id = std::exchange(submit.request_id, {});
   std::string key = std::exchange(submit.idem_key, {});
+  // Older clients left out what is the default.
+  const bool of_default = submit.tenant == "default";
+  if (of_default) submit.tenant.clear();
   std::string given = std::exchange(submit.body_hash, {});
   std::string api_key = std::exchange(submit.api_key, {});
   const auto at_once = std::exchange(submit.key_max_requests, {});
@@ -49,6 +58,7 @@ std::string body_hash(wire::Submit& submit) {
   submit.sampling.seed = seed;
   submit.request_id = std::move(id);
   submit.idem_key = std::move(key);
+  if (of_default) submit.tenant = "default";
   submit.body_hash = std::move(given);
   submit.api_key = std::move(api_key);
   submit.key_max_requests = at_once;

@@ -49,6 +49,11 @@ std::int64_t number_of(const json& args, const char* key, std::int64_t otherwise
   return it != args.end() && it->is_number_integer() ? it->get<std::int64_t>() : otherwise;
 }
 
+/// True for keys and webhooks: no tenant has any of them.
+bool is_of_operators(const std::string& kind) {
+  return kind == "key" || kind == "webhook";
+}
+
 bool good_name(const std::string& text, std::size_t longest) {
   return !text.empty() && text.size() <= longest &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
@@ -166,7 +171,7 @@ Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::
   }
   const json args = try_parse_json<json>(op.args);
   Change change{{text_of(args, "kind"), text_of(args, "id")},
-                text_of(args, "owner"),
+                op.tenant.empty() ? text_of(args, "owner") : op.tenant,
                 number_of(args, "version", -1),
                 {},
                 number_of(args, "expires_ms", -1),
@@ -177,6 +182,9 @@ Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::
   std::string wrong;
   if (!good_name(change.name.first, kKindBytesMax)) wrong = "kind: expected 1 to 32 characters";
   if (!good_name(change.name.second, kIdBytesMax)) wrong = "id: expected 1 to 128 characters";
+  if (!op.tenant.empty() && is_of_operators(change.name.first)) {
+    wrong = "kind: " + change.name.first + " is for operators";
+  }
   if (args.is_object() && args.contains("body")) {
     change.body = args["body"].dump();
     if (!args["body"].is_object() || change.body->size() > kBodyBytesMax) {
@@ -215,10 +223,13 @@ Result<void> Objects::expire(const core::Now& now, core::Effects& out) {
 }
 
 Result<std::string> Objects::render(const std::string& verb, const std::string& args_text,
-                                    store::Store& store) {
+                                    store::Store& store, const std::string& tenant) {
   const json args = try_parse_json<json>(args_text);
   const std::string kind = text_of(args, "kind");
-  const std::string owner = text_of(args, "owner");
+  const std::string owner = tenant.empty() ? text_of(args, "owner") : tenant;
+  if (!tenant.empty() && is_of_operators(kind)) {
+    return Error{Errc::kUnauthorized, verb + ": kind " + kind + " is for operators"};
+  }
   if (verb == "objects.list") {
     store::Store::ObjectQuery query;
     query.kind = kind;

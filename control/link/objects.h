@@ -30,8 +30,9 @@ class Objects {
   void group_ended() { changed_.clear(); }
 
   /// The document of objects.get or objects.list, from what is committed.
+  /// `tenant`: whose they are; empty: what the arguments say.
   static Result<std::string> render(const std::string& verb, const std::string& args,
-                                    store::Store& store);
+                                    store::Store& store, const std::string& tenant = {});
 
  private:
   using Name = std::pair<std::string, std::string>;  // kind, id

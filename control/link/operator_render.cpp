@@ -7,6 +7,7 @@
 #include "control/link/alias_documents.h"
 #include "control/link/config_documents.h"
 #include "control/link/db_documents.h"
+#include "control/link/derived_ids.h"
 #include "control/link/documents.h"
 #include "control/link/metrics_document.h"
 #include "control/link/objects.h"
@@ -367,9 +368,12 @@ Result<json> document(const std::string& verb, const std::string& text, core::Ma
 
 Result<std::string> render_op(const std::string& verb, const std::string& key_or_args,
                               core::Machine& machine, store::Store& store,
-                              const ProcessFacts& facts) {
+                              const ProcessFacts& facts, const std::string& tenant) {
+  if (verb == "ids.derive") return derive_document(key_or_args, tenant, store);
   if (verb.starts_with("config.")) return config_document(verb, key_or_args, machine);
-  if (verb.starts_with("objects.")) return Objects::render(verb, key_or_args, store);
+  if (verb.starts_with("objects.")) {
+    return Objects::render(verb, key_or_args, store, tenant);
+  }
   if (verb == "db.stats") {
     HF_TRY(const store::Store::Stats stats, store.stats());
     return stats_document(stats);

@@ -81,7 +81,7 @@ OpAction move_request(core::PeerId peer, const wire::Op& op, Args& args) {
 /// config.set {"settings": {"name": value, …}}, config.unset {"names": […]}, config.rollback
 /// {"version": N}; "who" says who asks.
 OpAction change_config(core::PeerId peer, const wire::Op& op, Args& args) {
-  core::OpConfig e{peer, op.tag, op.verb, args.text("who"), {}, {}};
+  core::OpConfig e{peer, op.tag, op.verb, args.text("who"), {}, {}, op.from_network};
   if (op.verb == "config.rollback") {
     e.rollback_to = args.integer("version", 0, 0, 1LL << 53);
     if (!args.j.contains("version")) return usage(op.verb, "version: expected a number");
@@ -165,6 +165,15 @@ OpAction worker_exit(Args& args) {
 
 }  // namespace
 
+std::optional<wire::Refusal> refuse_tenant(const wire::Op& op) {
+  if (op.tenant.empty()) return std::nullopt;
+  for (const char* verb : {"objects.put", "objects.delete", "objects.get", "objects.list",
+                           "ids.derive", "models.tokenize", "models.detokenize"}) {
+    if (op.verb == verb) return std::nullopt;
+  }
+  return core::refuse(Errc::kUnauthorized, op.verb + ": is for operators");
+}
+
 OpAction read_op(core::PeerId peer, const wire::Op& op) {
   const json j = op.args.empty() ? json::object() : try_parse_json<json>(op.args);
   if (!j.is_object()) return usage(op.verb, "arguments are not a JSON object");
@@ -203,7 +212,7 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
          {"status", "metrics", "models.list", "models.show", "models.aliases",
           "models.alias_history", "workers.list", "requests.list", "requests.show", "queue.stats",
           "config.list", "config.get", "config.explain", "config.history", "config.diff",
-          "db.stats", "objects.get", "objects.list"}) {
+          "db.stats", "objects.get", "objects.list", "ids.derive"}) {
       if (op.verb == verb) action = Deferred{op.verb, op.args};
     }
   }

@@ -2,6 +2,7 @@
 // Operator verbs: JSON arguments in, JSON documents out (schema/protocol.md, "Operator verbs").
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -37,11 +38,15 @@ struct Deferred {
   std::string args;
 };
 using OpAction = std::variant<core::Event, Deferred, wire::Refusal>;
+/// The refusal of a verb that is not for tenants (Op::tenant): they may ask for their own objects
+/// and for the words of a model's vocabulary.
+std::optional<wire::Refusal> refuse_tenant(const wire::Op& op);
 OpAction read_op(core::PeerId peer, const wire::Op& op);
 
+/// `tenant`: whose question it is; empty = an operator's.
 /// The document of a read-only verb, or of a change that was committed (`key` names its subject).
 Result<std::string> render_op(const std::string& verb, const std::string& key_or_args,
                               core::Machine& machine, store::Store& store,
-                              const ProcessFacts& facts);
+                              const ProcessFacts& facts, const std::string& tenant = {});
 
 }  // namespace holdfast::link

@@ -18,6 +18,8 @@ class SqliteStore final : public Store {
   Result<void> load_tail();
 
   Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) override;
+  Result<void> make_secret(const std::string& name, std::string_view value) override;
+  Result<std::string> secret(const std::string& name) override;
   Result<core::Boot> load(std::int64_t queued_max, std::int64_t keys_since_ms) override;
   Result<core::BootMore> load_more(std::int64_t limit) override;
   Result<std::vector<core::ConfigVersion>> config_versions() override;

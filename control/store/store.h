@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,11 @@ class Store {
 
   /// Inserts the next epoch and syncs it. Once, before any socket is bound.
   virtual Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) = 0;
+  /// A secret of this database: made from `value` if it is not there yet, and synced. Before any
+  /// socket is bound.
+  virtual Result<void> make_secret(const std::string& name, std::string_view value) = 0;
+  /// Empty if there is none of this name. Never to be shown.
+  virtual Result<std::string> secret(const std::string& name) = 0;
   /// What the machine starts from: models, loads, live requests with committed ids, no prompts. Of
   /// those that wait in the queue only the first `queued_max`; load_more() has the rest.
   /// The uses of keys are those since `keys_since_ms` (wall).

@@ -38,7 +38,7 @@ hf::client::Answer<hf::wire::RequestInfo> print_stream(hf::client::Client& clien
     }
     std::fflush(stdout);
   };
-  auto end = client.stream(request_id, {}, on_event);
+  auto end = client.stream(hf::client::Principal::local(), request_id, {}, on_event);
   std::puts(releaser.finish().c_str());
   return end;
 }
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   submit.model = argv[2];
   submit.prompts.emplace_back().text = argv[3];
   submit.max_tokens = argc > 4 ? std::atoll(argv[4]) : 64;
-  const auto accepted = client.value()->submit(std::move(submit));
+  const auto accepted = client.value()->submit(hf::client::Principal::local(), std::move(submit));
   if (const auto* failure = std::get_if<hf::client::Failure>(&accepted)) return fail(*failure);
   const std::string id = std::get<hf::wire::Accepted>(accepted).info.request_id;
   std::fprintf(stderr, "request %s is durable\n", id.c_str());

@@ -41,7 +41,7 @@ void print_workers(const Call& call) {
   if (!daemon_listens(call.state_dir, std::chrono::milliseconds(0))) return;
   const auto client = connect_operator(call, std::chrono::milliseconds(500));
   if (!client) return;
-  const auto answer = client.value()->op("workers.list", "{}");
+  const auto answer = client.value()->op(client::AllTenants::local(), "workers.list", "{}");
   const auto* text = std::get_if<std::string>(&answer);
   if (text == nullptr) return;
   const auto document = try_parse_json<nlohmann::json>(*text);

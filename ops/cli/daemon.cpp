@@ -156,7 +156,7 @@ std::optional<json> operate(const Call& call, const std::string& verb, const jso
     exit = report_error(call, client.error());
     return std::nullopt;
   }
-  const auto answer = client.value()->op(verb, text);
+  const auto answer = client.value()->op(client::AllTenants::local(), verb, text);
   if (const auto* failure = std::get_if<client::Failure>(&answer)) {
     exit = report_refusal(call, *failure);
     return std::nullopt;

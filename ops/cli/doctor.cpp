@@ -38,7 +38,7 @@ void ask_daemon(Patient& patient) {
   if (!daemon_listens(patient.call.state_dir)) return;
   auto client = connect_operator(patient.call, std::chrono::seconds(5));
   if (!client) return;
-  const auto answer = client.value()->op("status", "{}");
+  const auto answer = client.value()->op(client::AllTenants::local(), "status", "{}");
   if (const auto* text = std::get_if<std::string>(&answer)) {
     patient.served = true;
     patient.status = *text;

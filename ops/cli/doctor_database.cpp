@@ -98,7 +98,7 @@ void check_clock_state(Patient& p) {
 std::string ask_for_stats(const Patient& p) {
   auto client = connect_operator(p.call, std::chrono::seconds(10));
   if (!client) return client.error().what;
-  const auto answer = client.value()->op("db.stats", "{}");
+  const auto answer = client.value()->op(client::AllTenants::local(), "db.stats", "{}");
   const auto* refused = std::get_if<client::Failure>(&answer);
   return refused == nullptr ? "ok" : refused->message;
 }

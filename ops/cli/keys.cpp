@@ -85,9 +85,12 @@ int put_key(const Call& call, const json& object) {
 
 int keys_create(const Call& call) {
   const std::string role = call.text("role", "client");
-  if (role != "client" && role != "operator") {
+  if (role != "client" && role != "operator" && role != "metrics") {
     return report_error(call, Error{Errc::kUsage, "keys create: role \"" + role +
-                                                      "\": expected client or operator"});
+                                                      "\": expected client, operator or metrics"});
+  }
+  if (call.has("tenant") && call.text("tenant").empty()) {
+    return report_error(call, Error{Errc::kUsage, "keys create: tenant: expected a name"});
   }
   const std::int64_t days = call.integer("expires", 0);
   if (days < 0) {
@@ -96,12 +99,10 @@ int keys_create(const Call& call) {
   const std::int64_t now_ms = system_clock().wall_ms();
   const std::string key = client::new_api_key();
   const std::string id = "key_" + client::new_request_id();
-  json body = {{"name", call.text("NAME")},
-               {"role", role},
-               {"tenant", call.text("tenant", "default")},
-               {"hash", client::hash_api_key(key)},
-               {"hint", key.substr(0, 7) + "…"},
-               {"expires_ms", days == 0 ? 0 : now_ms + days * kDayMs}};
+  json body = {
+      {"name", call.text("NAME")},         {"role", role},
+      {"tenant", call.text("tenant", id)}, {"hash", client::hash_api_key(key)},
+      {"hint", key.substr(0, 7) + "…"},    {"expires_ms", days == 0 ? 0 : now_ms + days * kDayMs}};
   int exit = kExitDone;
   if (!set_limits(call, "keys create", body, exit)) return exit;
   const json args = {{"kind", client::kKeyKind},
@@ -136,7 +137,8 @@ int keys_list(const Call& call) {
                      "tenant",     "hint",         "created_ms",
                      "expires_ms", "max_requests", "requests_per_minute",
                      "state"};
-  options.when_empty = "no keys: whoever reaches the gateway's loopback address may do everything";
+  options.when_empty =
+      "no keys: this user and root may do everything at the gateway's loopback address";
   print_document(call, {{"keys", std::move(list)}}, options);
   return kExitDone;
 }

@@ -48,7 +48,7 @@ int requests_move(const Call& call) {
 int requests_tail(const Call& call) {
   auto connected = connect_clients(call);
   if (!connected) return report_error(call, connected.error());
-  const auto known = (*connected)->status(call.text("ID"));
+  const auto known = (*connected)->status(client::AllTenants::local(), call.text("ID"));
   if (const auto* failure = std::get_if<client::Failure>(&known))
     return report_refusal(call, *failure);
   const auto streamed = follow(**connected, std::get<wire::RequestInfo>(known), !call.json);

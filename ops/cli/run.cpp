@@ -38,7 +38,7 @@ std::string model_name(const std::string& path) {
 
 /// Does the model have a chat template? Unknown models answer no; submit then says what is wrong.
 bool has_chat(client::Client& client, const std::string& model) {
-  const auto answer = client.models();
+  const auto answer = client.models(client::AllTenants::local());
   const auto* models = std::get_if<std::vector<wire::ModelInfo>>(&answer);
   if (models == nullptr) return false;
   return std::any_of(models->begin(), models->end(),
@@ -74,7 +74,7 @@ int submit_and_print(const Call& call, const std::string& model, CancelOnSignal&
   if (!connected) return report_error(call, connected.error());
   client::Client& client = **connected;
   const bool chat = call.has("chat") || (!call.has("raw") && has_chat(client, model));
-  const auto accepted = client.submit(make_submit(call, model, chat));
+  const auto accepted = client.submit(client::Principal::local(), make_submit(call, model, chat));
   if (const auto* failure = std::get_if<client::Failure>(&accepted)) {
     return report_refusal(call, *failure);
   }

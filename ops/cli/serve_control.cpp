@@ -62,7 +62,7 @@ std::unique_ptr<client::Client> connect(const Shared& shared, std::chrono::milli
 /// The verb's result; nullopt and `failure` set if it was refused or nobody answered.
 std::optional<json> ask(client::Client& client, const std::string& verb, const json& args,
                         client::Failure& failure) {
-  const auto answer = client.op(verb, args.dump());
+  const auto answer = client.op(client::AllTenants::local(), verb, args.dump());
   if (const auto* failed = std::get_if<client::Failure>(&answer)) {
     failure = *failed;
     return std::nullopt;

@@ -96,7 +96,7 @@ class Watcher {
       if (!client) return failure(errc_name(client.error().code), client.error().what);
       client_ = std::move(client).value();
     }
-    const auto answer = client_->op("status", "{}");
+    const auto answer = client_->op(client::AllTenants::local(), "status", "{}");
     if (const auto* refused = std::get_if<client::Failure>(&answer)) {
       client_.reset();
       return failure(errc_name(refused->code), refused->message);

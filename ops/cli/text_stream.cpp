@@ -95,8 +95,8 @@ nlohmann::json scores_json(const wire::PromptScores& scores) {
 
 client::Answer<Streamed> follow(client::Client& client, const wire::RequestInfo& info, bool print) {
   Printer printer(info, print);
-  const auto answer =
-      client.stream(info.request_id, {}, [&](const wire::Event& e) { printer.feed(e); });
+  const auto answer = client.stream(client::AllTenants::local(), info.request_id, {},
+                                    [&](const wire::Event& e) { printer.feed(e); });
   if (const auto* failure = std::get_if<client::Failure>(&answer)) return *failure;
   return Streamed{std::get<wire::RequestInfo>(answer), printer.finish()};
 }
@@ -156,7 +156,7 @@ void CancelOnSignal::arm(client::Client& client, const std::string& request_id) 
     sigaddset(&set, SIGTERM);
     int signal = 0;
     sigwait(&set, &signal);
-    client.cancel_async(request_id, [](const auto&) {});
+    client.cancel_async(client::AllTenants::local(), request_id, [](const auto&) {});
     sigwait(&set, &signal);
     _exit(128 + signal);
   }).detach();

@@ -31,7 +31,6 @@ struct Part {
 wire::Submit golden_submit(const std::string& model) {
   wire::Submit submit;
   submit.model = model;
-  submit.tenant = kTenant;
   submit.priority = wire::PriorityClass::kInteractive;
   submit.prompts.emplace_back();
   submit.prompts[0].text = kPrompt;
@@ -66,7 +65,7 @@ Part check_golden(const Call& call) {
     submit.max_tokens.reset();
     submit.sampling.extra = R"({"embedding":{}})";
   }
-  const auto accepted = (*connected)->submit(std::move(submit));
+  const auto accepted = (*connected)->submit(client::Principal::local(kTenant), std::move(submit));
   if (const auto* failure = std::get_if<client::Failure>(&accepted)) {
     return part.text = failure->message, part;
   }
@@ -90,7 +89,7 @@ Part check_golden(const Call& call) {
                      {"class", numerics},
                      {"ids", end.choices[0].vector.empty() ? end.choices[0].ids
                                                            : vector_ids(end.choices[0].vector)}};
-  const auto answer = client.value()->op("models.golden", args.dump());
+  const auto answer = client.value()->op(client::AllTenants::local(), "models.golden", args.dump());
   if (const auto* refused = std::get_if<client::Failure>(&answer)) {
     return part.text = refused->message, part;
   }

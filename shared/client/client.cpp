@@ -58,8 +58,10 @@ class ClientImpl final : public Client {
  public:
   explicit ClientImpl(std::unique_ptr<IoLoop> loop) : loop_(std::move(loop)) {}
 
-  void submit_async(wire::Submit submit,
+  void submit_async(const Principal& principal, wire::Submit submit,
                     std::function<void(Answer<wire::Accepted>)> done) override {
+    submit.tenant = principal.tenant();
+    submit.api_key = principal.key();
     if (submit.request_id.empty()) submit.request_id = new_request_id();
     if (auto failure = check(submit)) return done(std::move(*failure));
     loop_->call(std::move(submit), [done = std::move(done)](Reply reply) {
@@ -72,44 +74,55 @@ class ClientImpl final : public Client {
       done(std::get<Failure>(wrong));
     });
   }
-  void status_async(const std::string& request_id,
+  void status_async(const Caller& caller, const std::string& request_id,
                     std::function<void(Answer<wire::RequestInfo>)> done) override {
     wire::StatusQuery query;
+    query.tenant = caller.tenant();
     query.request_id = request_id;
     call_for_info(std::move(query), std::move(done));
   }
-  void cancel_async(const std::string& request_id,
+  void cancel_async(const Caller& caller, const std::string& request_id,
                     std::function<void(Answer<wire::RequestInfo>)> done) override {
     wire::Cancel cancel;
+    cancel.tenant = caller.tenant();
     cancel.request_id = request_id;
     call_for_info(std::move(cancel), std::move(done));
   }
-  void models_async(std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) override {
-    loop_->call(wire::ModelsQuery{}, [done = std::move(done)](Reply reply) {
-      done(expect<wire::ModelsReply, std::vector<wire::ModelInfo>>(std::move(reply),
-                                                                   &wire::ModelsReply::models));
+  void models_async(const Caller& caller,
+                    std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) override {
+    const bool all = caller.is_operator();
+    loop_->call(wire::ModelsQuery{}, [all, done = std::move(done)](Reply reply) {
+      auto answer = expect<wire::ModelsReply, std::vector<wire::ModelInfo>>(
+          std::move(reply), &wire::ModelsReply::models);
+      if (auto* models = std::get_if<0>(&answer); models != nullptr && !all) {
+        for (wire::ModelInfo& model : *models) model.sha = model.reason = "";
+      }
+      done(std::move(answer));
     });
   }
-  Answer<wire::Accepted> submit(wire::Submit submit) override {
-    return wait<wire::Accepted>([&](auto done) { submit_async(std::move(submit), done); });
+  Answer<wire::Accepted> submit(const Principal& principal, wire::Submit submit) override {
+    return wait<wire::Accepted>(
+        [&](auto done) { submit_async(principal, std::move(submit), done); });
   }
-  Answer<wire::RequestInfo> status(const std::string& request_id) override {
-    return wait<wire::RequestInfo>([&](auto done) { status_async(request_id, done); });
+  Answer<wire::RequestInfo> status(const Caller& caller, const std::string& request_id) override {
+    return wait<wire::RequestInfo>([&](auto done) { status_async(caller, request_id, done); });
   }
-  Answer<wire::RequestInfo> cancel(const std::string& request_id) override {
-    return wait<wire::RequestInfo>([&](auto done) { cancel_async(request_id, done); });
+  Answer<wire::RequestInfo> cancel(const Caller& caller, const std::string& request_id) override {
+    return wait<wire::RequestInfo>([&](auto done) { cancel_async(caller, request_id, done); });
   }
-  Answer<std::vector<wire::ModelInfo>> models() override {
-    return wait<std::vector<wire::ModelInfo>>([&](auto done) { models_async(done); });
+  Answer<std::vector<wire::ModelInfo>> models(const Caller& caller) override {
+    return wait<std::vector<wire::ModelInfo>>([&](auto done) { models_async(caller, done); });
   }
-  Answer<std::string> op(const std::string& verb, const std::string& args_json) override {
+  Answer<std::string> op(const Caller& caller, const std::string& verb,
+                         const std::string& args_json) override {
     return wait<std::string>([&](std::function<void(Answer<std::string>)> done) {
-      op_async(verb, args_json, std::move(done));
+      op_async(caller, verb, args_json, std::move(done));
     });
   }
-  void op_async(const std::string& verb, const std::string& args_json,
+  void op_async(const Caller& caller, const std::string& verb, const std::string& args_json,
                 std::function<void(Answer<std::string>)> done) override {
-    loop_->call(wire::Op{0, verb, args_json}, [done = std::move(done)](Reply reply) {
+    wire::Op question{0, verb, args_json, caller.tenant(), caller.from_network()};
+    loop_->call(std::move(question), [done = std::move(done)](Reply reply) {
       if (auto* message = std::get_if<wire::Message>(&reply)) {
         auto* result = std::get_if<wire::OpResult>(message);
         if (result != nullptr && !result->ok) return done(std::move(result->refusal));
@@ -118,15 +131,15 @@ class ClientImpl final : public Client {
     });
   }
 
-  StreamId open_stream(const std::string& request_id, std::vector<std::int64_t> from,
-                       StreamHandler handler) override {
-    return loop_->open_stream(request_id, std::move(from), std::move(handler));
+  StreamId open_stream(const Caller& caller, const std::string& request_id,
+                       std::vector<std::int64_t> from, StreamHandler handler) override {
+    return loop_->open_stream(caller.tenant(), request_id, std::move(from), std::move(handler));
   }
   void hold_stream(StreamId id, bool hold) override { loop_->hold_stream(id, hold); }
   void close_stream(StreamId id) override { loop_->close_stream(id); }
 
   Answer<wire::RequestInfo> stream(
-      const std::string& request_id, std::vector<std::int64_t> from,
+      const Caller& caller, const std::string& request_id, std::vector<std::int64_t> from,
       const std::function<void(const wire::Event&)>& on_event) override;
 
  private:
@@ -149,7 +162,7 @@ class ClientImpl final : public Client {
 };
 
 Answer<wire::RequestInfo> ClientImpl::stream(
-    const std::string& request_id, std::vector<std::int64_t> from,
+    const Caller& caller, const std::string& request_id, std::vector<std::int64_t> from,
     const std::function<void(const wire::Event&)>& on_event) {
   CHECK_MSG(!loop_->is_io_thread(), "a blocking call of the client inside one of its handlers");
   auto box = std::make_shared<Mailbox>();
@@ -171,7 +184,7 @@ Answer<wire::RequestInfo> ClientImpl::stream(
   };
   handler.on_fin = finish;
   handler.on_failure = finish;
-  id->store(loop_->open_stream(request_id, std::move(from), std::move(handler)));
+  id->store(loop_->open_stream(caller.tenant(), request_id, std::move(from), std::move(handler)));
   std::unique_lock lock(box->mutex);
   for (;;) {
     box->changed.wait(lock, [&] { return !box->events.empty() || box->end.has_value(); });

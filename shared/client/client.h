@@ -4,8 +4,9 @@
 //
 //   auto client = Client::connect("ipc://…/run/clients.sock").value();
 //   wire::Submit submit;  submit.model = "demo";  submit.prompts = {{.text = "To be"}};
-//   auto accepted = client->submit(submit);            // blocks until the request is durable
-//   auto fin = client->stream(accepted->info.request_id, {}, [](const wire::Event& e) { … });
+//   const Principal me = Principal::local();       // whose it is, in every call
+//   auto accepted = client->submit(me, submit);    // blocks until the request is durable
+//   auto fin = client->stream(me, accepted->info.request_id, {}, [](const wire::Event& e) { … });
 
 #include <chrono>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/client/principal.h"
 #include "shared/wire/messages.h"
 
 namespace holdfast::client {
@@ -47,36 +49,43 @@ class Client {
   static Result<std::unique_ptr<Client>> connect(const std::string& endpoint, Options options = {});
   virtual ~Client() = default;
 
+  /// Each call says whose it is. What is another tenant's is answered as what is not there.
+  ///
   /// Blocking calls. A lost daemon is waited for until the timeout (kUnreachable then). submit()
   /// makes a request id if there is none and repeats itself after a reconnect: never two requests.
-  virtual Answer<wire::Accepted> submit(wire::Submit submit) = 0;
-  virtual Answer<wire::RequestInfo> status(const std::string& request_id) = 0;
-  virtual Answer<wire::RequestInfo> cancel(const std::string& request_id) = 0;
-  virtual Answer<std::vector<wire::ModelInfo>> models() = 0;
-  /// Operator verbs (only on the operator endpoint): JSON in, JSON out.
-  virtual Answer<std::string> op(const std::string& verb, const std::string& args_json) = 0;
+  /// Tenant and key are those of `principal`, whatever `submit` says.
+  virtual Answer<wire::Accepted> submit(const Principal& principal, wire::Submit submit) = 0;
+  virtual Answer<wire::RequestInfo> status(const Caller& caller, const std::string& request_id) = 0;
+  virtual Answer<wire::RequestInfo> cancel(const Caller& caller, const std::string& request_id) = 0;
+  /// Hashes of files and reasons of failures are there for operators.
+  virtual Answer<std::vector<wire::ModelInfo>> models(const Caller& caller) = 0;
+  /// Operator verbs (only on the operator endpoint): JSON in, JSON out. A tenant has a few, for
+  /// objects of its own.
+  virtual Answer<std::string> op(const Caller& caller, const std::string& verb,
+                                 const std::string& args_json) = 0;
 
   /// The same without blocking; `done` runs on the I/O thread.
-  virtual void op_async(const std::string& verb, const std::string& args_json,
+  virtual void op_async(const Caller& caller, const std::string& verb, const std::string& args_json,
                         std::function<void(Answer<std::string>)> done) = 0;
-  virtual void submit_async(wire::Submit submit,
+  virtual void submit_async(const Principal& principal, wire::Submit submit,
                             std::function<void(Answer<wire::Accepted>)> done) = 0;
-  virtual void status_async(const std::string& request_id,
+  virtual void status_async(const Caller& caller, const std::string& request_id,
                             std::function<void(Answer<wire::RequestInfo>)> done) = 0;
-  virtual void cancel_async(const std::string& request_id,
+  virtual void cancel_async(const Caller& caller, const std::string& request_id,
                             std::function<void(Answer<wire::RequestInfo>)> done) = 0;
-  virtual void models_async(std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) = 0;
+  virtual void models_async(const Caller& caller,
+                            std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) = 0;
 
   /// Streams from `from` (per choice, absent = 0) until FIN; survives lost connections. Credit goes
   /// back as events are handled; hold_stream() stops that (a slow reader), the daemon then waits.
-  virtual StreamId open_stream(const std::string& request_id, std::vector<std::int64_t> from,
-                               StreamHandler handler) = 0;
+  virtual StreamId open_stream(const Caller& caller, const std::string& request_id,
+                               std::vector<std::int64_t> from, StreamHandler handler) = 0;
   virtual void hold_stream(StreamId id, bool hold) = 0;
   virtual void close_stream(StreamId id) = 0;
 
   /// Blocking convenience: events on the calling thread, until FIN or a failure.
   virtual Answer<wire::RequestInfo> stream(
-      const std::string& request_id, std::vector<std::int64_t> from,
+      const Caller& caller, const std::string& request_id, std::vector<std::int64_t> from,
       const std::function<void(const wire::Event&)>& on_event) = 0;
 };
 

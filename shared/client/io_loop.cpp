@@ -118,21 +118,22 @@ void IoLoop::call(wire::Message message, Done done) {
   });
 }
 
-StreamId IoLoop::open_stream(std::string request_id, std::vector<std::int64_t> from,
-                             StreamHandler handler) {
+StreamId IoLoop::open_stream(std::string tenant, std::string request_id,
+                             std::vector<std::int64_t> from, StreamHandler handler) {
   const StreamId id = new_tag();
-  post(
-      [this, id, r = std::move(request_id), f = std::move(from), h = std::move(handler)]() mutable {
-        Stream stream;
-        stream.id = stream.tag = id;
-        stream.request_id = std::move(r);
-        stream.credited = f;
-        stream.cursor = Cursor(std::move(f));
-        stream.handler = std::move(h);
-        streams_.emplace(id, std::move(stream));
-        stream_tags_.emplace(id, id);
-        streams_due_.insert(id);
-      });
+  post([this, id, t = std::move(tenant), r = std::move(request_id), f = std::move(from),
+        h = std::move(handler)]() mutable {
+    Stream stream;
+    stream.tenant = std::move(t);
+    stream.id = stream.tag = id;
+    stream.request_id = std::move(r);
+    stream.credited = f;
+    stream.cursor = Cursor(std::move(f));
+    stream.handler = std::move(h);
+    streams_.emplace(id, std::move(stream));
+    stream_tags_.emplace(id, id);
+    streams_due_.insert(id);
+  });
   return id;
 }
 
@@ -311,6 +312,7 @@ void IoLoop::send_pending() {
       wire::Attach attach;
       attach.tag = stream.tag;
       attach.request_id = stream.request_id;
+      attach.tenant = stream.tenant;
       attach.from = stream.credited = stream.cursor.next();
       attach.window = kWindow;
       stream.sent = send(attach);

@@ -32,7 +32,7 @@ class IoLoop {
 
   /// Any thread. `message` has a tag field; it is set here. `done` runs once, on the I/O thread.
   void call(wire::Message message, Done done);
-  StreamId open_stream(std::string request_id, std::vector<std::int64_t> from,
+  StreamId open_stream(std::string tenant, std::string request_id, std::vector<std::int64_t> from,
                        StreamHandler handler);
   void hold_stream(StreamId id, bool hold);
   void close_stream(StreamId id);
@@ -49,6 +49,7 @@ class IoLoop {
   struct Stream {
     StreamId id = 0;
     std::uint64_t tag = 0;  // of the newest ATTACH; what bears another one is late
+    std::string tenant;     // whose; empty = anybody's
     std::string request_id;
     Cursor cursor{{}};
     StreamHandler handler;

@@ -47,11 +47,13 @@ class Parser {
   Result<void> read_preamble() {
     const auto magic = reader_.read<std::uint32_t>();
     if (!magic || *magic != kMagic) {
-      return invalid_at(0, "magic",
-                        "expected the four bytes \"GGUF\", found " +
-                            (magic ? "0x" + to_hex(bytes_.first(4))
-                                   : "only " + std::to_string(bytes_.size()) + " bytes") +
-                            "; this is not a GGUF file");
+      // The bytes that are there instead are not said: this may be a file that the asker cannot
+      // read.
+      return invalid_at(
+          0, "magic",
+          std::string("expected the four bytes \"GGUF\"") +
+              (magic ? "" : ", found only " + std::to_string(bytes_.size()) + " bytes") +
+              "; this is not a GGUF file");
     }
     const auto version = reader_.read<std::uint32_t>();
     if (!version) return ends_early(4, "version");

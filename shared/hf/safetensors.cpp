@@ -127,7 +127,8 @@ Result<void> Safetensors::parse(const std::string& path) {
   const auto length = reader.read<std::uint64_t>();
   if (!length) return failed("it has fewer than 8 bytes; this is no safetensors file");
   if (*length > kHeaderBytesMax || *length > reader.remaining()) {
-    return failed("the header says " + std::to_string(*length) + " bytes, expected at most " +
+    // The number is not said: of another kind of file it is its first eight bytes.
+    return failed("its first eight bytes are no header's length of at most " +
                   std::to_string(std::min<std::uint64_t>(kHeaderBytesMax, reader.remaining())) +
                   "; the file is cut short or no safetensors file");
   }

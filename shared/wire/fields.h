@@ -289,6 +289,8 @@ void fields(V& v, Like<Op> auto& m) {
   v("tag", m.tag);
   v("verb", m.verb);
   v("args", m.args);
+  v("tenant", m.tenant);
+  v("from_network", m.from_network);
 }
 template <class V>
 void fields(V& v, Like<OpResult> auto& m) {

@@ -263,6 +263,8 @@ struct Op {
   std::uint64_t tag = 0;
   std::string verb;
   std::string args;
+  std::string tenant;  // whose it is: few verbs, for its own objects alone; empty = an operator's
+  bool from_network = false;  // the operator came over the network: some things are not for him
 };
 struct OpResult {
   std::uint64_t tag = 0;

@@ -51,6 +51,42 @@ struct ClientTest : testing::Test {
   }
 };
 
+// A request that is not there and another tenant's have one answer, before acceptance too.
+TEST_F(ClientTest, WhenARequestIsAnotherTenants_ItIsNotThere) {
+  bench.boot();
+  bench.add_model();
+  bench.step(IngressUp{Bench::kHelper});
+  wire::Submit submit = bench.text_submission("t1");
+  submit.tenant = "ben";
+  bench.submit(submit);
+  const auto prepares = bench.messages<wire::Prepare>();
+  ASSERT_EQ(prepares.size(), 1u);
+  const std::uint64_t job = prepares[0].job;
+  const auto said = [&](const auto& question) {
+    bench.step(FromClient{kOther, question});
+    const auto refused = bench.messages<wire::Refused>(kOther);
+    EXPECT_EQ(refused.size(), 1u);
+    EXPECT_TRUE(bench.messages<wire::Refused>(kClient).empty()) << "ben hears nothing";
+    return refused.empty() ? std::string() : refused[0].refusal.message;
+  };
+  const auto ask_all = [&](const std::string& id, const std::string& tenant) {
+    return said(wire::StatusQuery{7, id, tenant, {}}) + said(wire::Cancel{7, id, tenant}) +
+           said(wire::Attach{7, id, tenant, {}, {}, 64});
+  };
+  std::string none = ask_all("t2", "ann");
+  for (std::size_t at; (at = none.find("t2")) != std::string::npos;) none[at + 1] = '1';
+  EXPECT_EQ(ask_all("t1", "ann"), none) << "while it is prepared";
+  wire::Prepared prepared;
+  prepared.job = job;
+  prepared.ok = true;
+  prepared.ids = {{1, 2}};
+  bench.step(PreparedEvent{Bench::kHelper, prepared});
+  ASSERT_NE(bench.machine.request("t1"), nullptr);
+  EXPECT_EQ(ask_all("t1", "ann"), none) << "and after";
+  bench.step(FromClient{kOther, wire::StatusQuery{7, "t1", "ben", {}}});
+  EXPECT_EQ(bench.messages<wire::StatusReply>(kOther).size(), 1u);
+}
+
 TEST_F(ClientTest, AStreamBeginsWhereItWasAskedTo) {
   run_one();
   bench.tokens(kW1, d, 0, {10, 11, 12});

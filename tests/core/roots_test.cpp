@@ -72,6 +72,36 @@ TEST_F(RootsTest, DecideWhatMayBeRegistered) {
   EXPECT_EQ(bench.messages<wire::Inspect>()[0].roots, "/srv:/models");
 }
 
+// They bound whom the network lets in as an operator, so they are not his to change.
+TEST_F(RootsTest, AreNotChangedOverTheNetwork) {
+  bench.boot();
+  bench.step(roots("/srv"));
+  const auto version = bench.machine.config_version().version;
+  const auto refused = [&](OpConfig event) {
+    event.from_network = true;
+    bench.step(event);
+    EXPECT_EQ(refusal().code, Errc::kUnauthorized);
+    EXPECT_NE(refusal().message.find("models.roots"), std::string::npos);
+    EXPECT_EQ(bench.machine.config_version().version, version);
+    EXPECT_EQ(bench.machine.config().model_roots, "/srv");
+  };
+  refused(roots("/"));
+  refused({Bench::kOperator, 1, "config.unset", "ann", {{"models.roots", std::nullopt}}, {}});
+  refused({Bench::kOperator, 1, "config.rollback", "ann", {}, 0});
+  refused({Bench::kOperator,
+           1,
+           "config.set",
+           "ann",
+           {{"queue.max_requests", "7"}, {"models.roots", "/srv:/"}},
+           {}});
+  OpConfig other{Bench::kOperator, 1, "config.set", "ann", {{"queue.max_requests", "7"}}, {}};
+  other.from_network = true;
+  bench.step(other);
+  EXPECT_EQ(bench.machine.config().queue_max_requests, 7);
+  bench.step(roots("/models"));
+  EXPECT_EQ(bench.machine.config().model_roots, "/models") << "on the machine they are";
+}
+
 TEST_F(RootsTest, DecideWhatMayBeLoadedAndLeaveWhatIs) {
   bench.boot();
   bench.add_model(1024, 4, 64, true, "early");

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/page_guard.h"
 #include "control/gateway/history.h"
+#include "control/gateway/page_guard.h"
 #include "shared/client/api_key.h"
 #include "tests/http/http_peer.h"
 
@@ -161,7 +161,8 @@ TEST(Console, PagesOfOtherPlacesDoNotSpendTimeOfAHouseWithoutKeys) {
     return house.status("POST /v1/completions HTTP/1.1\r\n" + headers +
                         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   };
-  EXPECT_EQ(status("Host: anything\r\n"), 200) << "a program sends no Origin";
+  EXPECT_EQ(status("Host: localhost\r\n"), 200) << "a program sends no Origin";
+  EXPECT_EQ(status("Host: anything\r\n"), 403);
   EXPECT_EQ(status("Host: localhost:8080\r\nOrigin: http://localhost:8080\r\n"), 200);
   EXPECT_EQ(status("Host: localhost:8080\r\nOrigin: https://app.example\r\n"), 200);
   for (const char* headers :

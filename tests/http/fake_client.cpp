@@ -156,6 +156,14 @@ int FakeClient::holds() {
   return holds_;
 }
 
+/// Another tenant's is not there.
+std::map<std::string, FakeClient::Stored>::iterator FakeClient::find(const client::Caller& caller,
+                                                                     const std::string& id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end() || caller.tenant().empty()) return found;
+  return found->second.info.tenant == caller.tenant() ? found : requests_.end();
+}
+
 Answer<wire::Accepted> FakeClient::accept(const wire::Submit& submit) {
   const std::lock_guard lock(mutex_);
   if (failure) return *failure;
@@ -174,6 +182,7 @@ Answer<wire::Accepted> FakeClient::accept(const wire::Submit& submit) {
   stored.body_hash = submit.body_hash;
   RequestInfo& info = stored.info;
   info.request_id = submit.request_id;
+  info.tenant = submit.tenant;
   info.model = submit.model;
   info.model_sha = "0123456789abcdef0123456789abcdef";
   info.state = wire::RequestState::kRunning;
@@ -202,16 +211,18 @@ Answer<wire::Accepted> FakeClient::accept(const wire::Submit& submit) {
   return wire::Accepted{0, false, info, key};
 }
 
-void FakeClient::submit_async(wire::Submit submit,
+void FakeClient::submit_async(const client::Principal& principal, wire::Submit submit,
                               std::function<void(Answer<wire::Accepted>)> done) {
+  submit.tenant = principal.tenant();
+  submit.api_key = principal.key();
   call([this, submit = std::move(submit), done = std::move(done)] { done(accept(submit)); });
 }
 
-void FakeClient::status_async(const std::string& id,
+void FakeClient::status_async(const client::Caller& caller, const std::string& id,
                               std::function<void(Answer<RequestInfo>)> done) {
-  call([this, id, done = std::move(done)] {
+  call([this, caller, id, done = std::move(done)] {
     std::unique_lock lock(mutex_);
-    const auto found = requests_.find(id);
+    const auto found = find(caller, id);
     Answer<RequestInfo> answer = not_found(id);
     if (failure) answer = *failure;
     if (!failure && found != requests_.end()) answer = info_of(found->second);
@@ -220,11 +231,11 @@ void FakeClient::status_async(const std::string& id,
   });
 }
 
-void FakeClient::cancel_async(const std::string& id,
+void FakeClient::cancel_async(const client::Caller& caller, const std::string& id,
                               std::function<void(Answer<RequestInfo>)> done) {
-  call([this, id, done = std::move(done)] {
+  call([this, caller, id, done = std::move(done)] {
     std::unique_lock lock(mutex_);
-    const auto found = requests_.find(id);
+    const auto found = find(caller, id);
     Answer<RequestInfo> answer = not_found(id);
     if (found != requests_.end()) {
       ++cancels_;
@@ -241,18 +252,22 @@ void FakeClient::cancel_async(const std::string& id,
   });
 }
 
-void FakeClient::models_async(std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) {
+void FakeClient::models_async(const client::Caller&,
+                              std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) {
   call([this, done = std::move(done)] {
     if (failure) return done(*failure);
     done(model_list);
   });
 }
 
-client::StreamId FakeClient::open_stream(const std::string& id, std::vector<std::int64_t> from,
+client::StreamId FakeClient::open_stream(const client::Caller& caller, const std::string& id,
+                                         std::vector<std::int64_t> from,
                                          client::StreamHandler handler) {
   const std::lock_guard lock(mutex_);
   CHECK(from.empty());  // the gateway always needs a stream from its start
-  const Stored& stored = requests_.at(id);
+  const auto found = find(caller, id);
+  CHECK(found != requests_.end());  // the gateway has asked for it before
+  const Stored& stored = found->second;
   Stream stream;
   stream.request_id = id;
   stream.next.resize(stored.info.choices.size());
@@ -280,22 +295,22 @@ void FakeClient::close_stream(client::StreamId id) {
 }
 
 // The gateway never blocks.
-Answer<wire::Accepted> FakeClient::submit(wire::Submit) {
+Answer<wire::Accepted> FakeClient::submit(const client::Principal&, wire::Submit) {
   CHECK(false);
 }
-Answer<RequestInfo> FakeClient::status(const std::string&) {
+Answer<RequestInfo> FakeClient::status(const client::Caller&, const std::string&) {
   CHECK(false);
 }
-Answer<RequestInfo> FakeClient::cancel(const std::string&) {
+Answer<RequestInfo> FakeClient::cancel(const client::Caller&, const std::string&) {
   CHECK(false);
 }
-Answer<std::vector<wire::ModelInfo>> FakeClient::models() {
+Answer<std::vector<wire::ModelInfo>> FakeClient::models(const client::Caller&) {
   CHECK(false);
 }
-Answer<std::string> FakeClient::op(const std::string&, const std::string&) {
+Answer<std::string> FakeClient::op(const client::Caller&, const std::string&, const std::string&) {
   CHECK(false);
 }
-void FakeClient::op_async(const std::string& verb, const std::string& args,
+void FakeClient::op_async(const client::Caller&, const std::string& verb, const std::string& args,
                           std::function<void(Answer<std::string>)> done) {
   {
     const std::lock_guard lock(mutex_);
@@ -315,7 +330,8 @@ std::string FakeClient::op_args(const std::string& verb) {
   const std::lock_guard lock(mutex_);
   return op_args_[verb];
 }
-Answer<RequestInfo> FakeClient::stream(const std::string&, std::vector<std::int64_t>,
+Answer<RequestInfo> FakeClient::stream(const client::Caller&, const std::string&,
+                                       std::vector<std::int64_t>,
                                        const std::function<void(const wire::Event&)>&) {
   CHECK(false);
 }

@@ -54,24 +54,28 @@ class FakeClient final : public client::Client {
     while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
-  client::Answer<wire::Accepted> submit(wire::Submit) override;
-  client::Answer<wire::RequestInfo> status(const std::string&) override;
-  client::Answer<wire::RequestInfo> cancel(const std::string&) override;
-  client::Answer<std::vector<wire::ModelInfo>> models() override;
-  client::Answer<std::string> op(const std::string&, const std::string&) override;
-  void op_async(const std::string&, const std::string&,
+  client::Answer<wire::Accepted> submit(const client::Principal&, wire::Submit) override;
+  client::Answer<wire::RequestInfo> status(const client::Caller&, const std::string&) override;
+  client::Answer<wire::RequestInfo> cancel(const client::Caller&, const std::string&) override;
+  client::Answer<std::vector<wire::ModelInfo>> models(const client::Caller&) override;
+  client::Answer<std::string> op(const client::Caller&, const std::string&,
+                                 const std::string&) override;
+  void op_async(const client::Caller&, const std::string&, const std::string&,
                 std::function<void(client::Answer<std::string>)>) override;
-  void submit_async(wire::Submit, std::function<void(client::Answer<wire::Accepted>)>) override;
-  void status_async(const std::string&,
+  void submit_async(const client::Principal&, wire::Submit,
+                    std::function<void(client::Answer<wire::Accepted>)>) override;
+  void status_async(const client::Caller&, const std::string&,
                     std::function<void(client::Answer<wire::RequestInfo>)>) override;
-  void cancel_async(const std::string&,
+  void cancel_async(const client::Caller&, const std::string&,
                     std::function<void(client::Answer<wire::RequestInfo>)>) override;
-  void models_async(std::function<void(client::Answer<std::vector<wire::ModelInfo>>)>) override;
-  client::StreamId open_stream(const std::string&, std::vector<std::int64_t>,
+  void models_async(const client::Caller&,
+                    std::function<void(client::Answer<std::vector<wire::ModelInfo>>)>) override;
+  client::StreamId open_stream(const client::Caller&, const std::string&, std::vector<std::int64_t>,
                                client::StreamHandler) override;
   void hold_stream(client::StreamId, bool) override;
   void close_stream(client::StreamId) override;
-  client::Answer<wire::RequestInfo> stream(const std::string&, std::vector<std::int64_t>,
+  client::Answer<wire::RequestInfo> stream(const client::Caller&, const std::string&,
+                                           std::vector<std::int64_t>,
                                            const std::function<void(const wire::Event&)>&) override;
 
  private:
@@ -88,6 +92,7 @@ class FakeClient final : public client::Client {
     std::vector<std::int64_t> next;
     bool held = false;
   };
+  std::map<std::string, Stored>::iterator find(const client::Caller& caller, const std::string& id);
   client::Answer<wire::Accepted> accept(const wire::Submit& submit);
   const std::vector<std::string>& pieces_of(const Stored& stored, int choice) const;
   bool is_over(const Stored& stored) const;

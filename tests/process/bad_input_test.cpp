@@ -54,7 +54,7 @@ class BadInput : public testing::Test {
     EXPECT_EQ(house_->stop(), 0);
   }
   std::string refusal(const wire::Submit& submit) {
-    const auto answer = client_->submit(submit);
+    const auto answer = client_->submit(client::Principal::local(), submit);
     const auto* failure = std::get_if<client::Failure>(&answer);
     return failure == nullptr ? "accepted" : std::string(errc_name(failure->code));
   }
@@ -158,7 +158,7 @@ TEST_F(BadInput, Requests) {
   EXPECT_EQ(refusal(unknown), "model_not_found");
   std::string long_prompt;
   for (int i = 0; i < 3'000; ++i) long_prompt += "word ";
-  const auto exceeded = client_->submit(make_submit(long_prompt, 4, 1));
+  const auto exceeded = client_->submit(client::Principal::local(), make_submit(long_prompt, 4, 1));
   ASSERT_TRUE(std::holds_alternative<client::Failure>(exceeded));
   const auto& numbers = std::get<client::Failure>(exceeded);
   EXPECT_EQ(errc_name(numbers.code), "context_exceeded");

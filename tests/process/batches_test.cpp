@@ -52,7 +52,7 @@ class BatchHouse : public testing::Test {
         "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"in put.jsonl\"\r\n"
         "Content-Type: application/octet-stream\r\n\r\n" +
         content + "\r\n--" + mark + "--\r\n";
-    std::string request = "POST /v1/files HTTP/1.1\r\nHost: h\r\nContent-Type: " +
+    std::string request = "POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
                           ("multipart/form-data; boundary=" + mark) +
                           "\r\nContent-Length: " + std::to_string(form.size()) + "\r\n";
     if (!key.empty()) request += "Idempotency-Key: " + key + "\r\n";
@@ -86,14 +86,16 @@ class BatchHouse : public testing::Test {
   void expire(const std::string& id) {
     const auto client = house.operator_client();
     for (int i = 0; i < 100; ++i) {
-      const auto found = client->op("objects.get", json{{"kind", "batch"}, {"id", id}}.dump());
+      const auto found = client->op(client::AllTenants::local(), "objects.get",
+                                    json{{"kind", "batch"}, {"id", id}}.dump());
       json object = json::parse(std::get<std::string>(found))["object"];
       object["body"]["expires_at"] = 1;
-      const auto put = client->op("objects.put", json{{"kind", "batch"},
-                                                      {"id", id},
-                                                      {"version", object["version"]},
-                                                      {"body", object["body"]}}
-                                                     .dump());
+      const auto put = client->op(client::AllTenants::local(), "objects.put",
+                                  json{{"kind", "batch"},
+                                       {"id", id},
+                                       {"version", object["version"]},
+                                       {"body", object["body"]}}
+                                      .dump());
       if (std::holds_alternative<std::string>(put)) return;
     }
     ADD_FAILURE() << "batch " << id << " cannot be changed";
@@ -150,7 +152,7 @@ TEST_F(BatchHouse, FilesComeBackAsTheyWere) {
   EXPECT_EQ(get("/v1/files?order=asc&after=" + id)["data"].size(), 1u);
   EXPECT_EQ(get("/v1/files?purpose=vision")["data"].size(), 0u);
   EXPECT_EQ(get("/v1/files/" + id), file);
-  const std::string removal = "DELETE /v1/files/" + id + " HTTP/1.1\r\nHost: h\r\n\r\n";
+  const std::string removal = "DELETE /v1/files/" + id + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
   EXPECT_EQ(json::parse(ask(removal).body)["deleted"], true);
   EXPECT_EQ(ask(removal).status, 404);
   EXPECT_EQ(ask(http_get_text("/v1/files/" + id + "/content")).status, 404);

@@ -55,7 +55,8 @@ History read_logs(const std::vector<std::string>& paths, Verdict& verdict) {
 bool wait_until_idle(House& house) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < until) {
-    const auto answer = house.operator_client()->op("queue.stats", "{}");
+    const auto answer =
+        house.operator_client()->op(client::AllTenants::local(), "queue.stats", "{}");
     const auto* text = std::get_if<std::string>(&answer);
     if (text != nullptr && json::parse(*text)["live_requests"] == 0) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -68,8 +69,8 @@ void read_back(client::Client& client, const std::string& id, const Seen& seen, 
                Verdict& verdict) {
   ChoiceIds ids;
   std::string wrong;
-  const auto ended =
-      client.stream(id, {}, [&](const wire::Event& event) { wrong += ids.add(event); });
+  const auto ended = client.stream(client::AllTenants::local(), id, {},
+                                   [&](const wire::Event& event) { wrong += ids.add(event); });
   if (const auto* failure = std::get_if<client::Failure>(&ended)) {
     ++verdict.lost;
     verdict.wrong.push_back("lost " + id + ": " + std::string(errc_name(failure->code)));

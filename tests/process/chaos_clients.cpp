@@ -38,7 +38,7 @@ std::string body_of(const Spec& spec, bool stream) {
 bool submit_until_accepted(client::Client& client, const wire::Submit& submit, const World& world,
                            ClientLog& log) {
   for (;;) {
-    const auto answer = client.submit(submit);
+    const auto answer = client.submit(client::Principal::local(), submit);
     if (std::holds_alternative<wire::Accepted>(answer)) return true;
     const auto& failure = std::get<client::Failure>(answer);
     if (!is_passing(failure.code)) {
@@ -66,14 +66,16 @@ void one_request(client::Client& client, const World& world, std::mt19937_64& ra
   log.acked(id, number);
   ChoiceIds ids;
   bool asked = false;
-  const auto ended = client.stream(id, {}, [&](const wire::Event& event) {
-    const std::string wrong = ids.add(event);
-    if (!wrong.empty()) log.wrong(id, wrong);
-    if (!cancels || asked || ids.count() < cancel_at) return;
-    asked = true;
-    log.cancels(id);
-    (void)client.cancel(id);  // whether it came in time, the end says
-  });
+  const auto ended =
+      client.stream(client::AllTenants::local(), id, {}, [&](const wire::Event& event) {
+        const std::string wrong = ids.add(event);
+        if (!wrong.empty()) log.wrong(id, wrong);
+        if (!cancels || asked || ids.count() < cancel_at) return;
+        asked = true;
+        log.cancels(id);
+        (void)client.cancel(client::AllTenants::local(),
+                            id);  // whether it came in time, the end says
+      });
   if (const auto* failure = std::get_if<client::Failure>(&ended)) {
     log.wrong(id, "stream: " + std::string(errc_name(failure->code)) + ": " + failure->message);
     return;
@@ -152,8 +154,8 @@ bool fill_references(const House& house, std::vector<Spec>& specs, ClientLog& lo
     submit.request_id = client::new_request_id();
     log.tried(submit.request_id, i);
     ChoiceIds ids;
-    const auto accepted = client->submit(submit);
-    const auto ended = client->stream(submit.request_id, {},
+    const auto accepted = client->submit(client::Principal::local(), submit);
+    const auto ended = client->stream(client::AllTenants::local(), submit.request_id, {},
                                       [&](const wire::Event& event) { *why += ids.add(event); });
     if (!std::holds_alternative<wire::RequestInfo>(ended) || ids.count() != spec.tokens_of_all()) {
       *why += "the reference run of spec " + std::to_string(i) + " failed";

@@ -117,7 +117,7 @@ std::string Faults::operate(const std::string& verb, const std::string& args) co
   options.timeout = std::chrono::seconds(5);
   const auto client =
       client::Client::connect("ipc://" + house_.state() + "/run/operator.sock", options).value();
-  const auto answer = client->op(verb, args);
+  const auto answer = client->op(client::AllTenants::local(), verb, args);
   const auto* text = std::get_if<std::string>(&answer);
   return text != nullptr ? *text : "";
 }
@@ -222,7 +222,7 @@ void Faults::nudge(std::string_view point) {
         client::Client::connect("ipc://" + house_.state() + "/run/clients.sock", options).value();
     wire::Submit submit = make_submit("x", 1, 1);
     submit.model = "nobody";
-    (void)client->submit(submit);
+    (void)client->submit(client::Principal::local(), submit);
   } else if (point == "worker.unload.read") {
     if (!spare_loaded_) {
       operate("models.add", json{{"name", kSpare}, {"path", demo_model()}, {"load", true}}.dump());

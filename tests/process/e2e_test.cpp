@@ -161,7 +161,8 @@ TEST_F(EndToEnd, AnOrderlyStopLetsRunningWorkFinish) {
   const Heard expected = quiet();
   wire::Submit submit = make_submit(kPrompt, kTokens, kSeed);
   submit.request_id = client::new_request_id();
-  ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client_->submit(submit)));
+  ASSERT_TRUE(
+      std::holds_alternative<wire::Accepted>(client_->submit(client::Principal::local(), submit)));
   EXPECT_EQ(house_->stop(), 0);
   // From the database alone: the request is there, and nothing of it was lost.
   const Ended shown = house_->cli({"--json", "requests", "show", submit.request_id});
@@ -175,7 +176,7 @@ TEST_F(EndToEnd, TheSameIdIsOneRequest) {
   wire::Submit submit = make_submit(kPrompt, 32, kSeed);
   submit.request_id = client::new_request_id();
   const Heard first = hear(*client_, submit);
-  const auto again = client_->submit(submit);
+  const auto again = client_->submit(client::Principal::local(), submit);
   ASSERT_TRUE(std::holds_alternative<wire::Accepted>(again));
   EXPECT_TRUE(std::get<wire::Accepted>(again).duplicate);
   expect_same(hear(*client_, submit), first);

@@ -61,7 +61,7 @@ TEST_F(StreamExample, GoesOnWhenTheDaemonIsKilled) {
   auto ended = std::async(std::launch::async, [this] { return run_example("400"); });
   const auto watcher = house_.operator_client();
   for (int i = 0; i < 5'000; ++i) {
-    const auto answer = watcher->op("queue.stats", "{}");
+    const auto answer = watcher->op(client::AllTenants::local(), "queue.stats", "{}");
     const auto* text = std::get_if<std::string>(&answer);
     if (text != nullptr && json::parse(*text)["running_choices"] == 1) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

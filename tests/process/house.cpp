@@ -275,20 +275,21 @@ Heard hear(client::Client& client, const wire::Submit& submit,
     heard.failure = std::string(errc_name(failure.code)) + ": " + failure.message;
     return heard;
   };
-  const auto accepted = client.submit(submit);
+  const auto accepted = client.submit(client::Principal::local(submit.tenant), submit);
   if (const auto* failure = std::get_if<client::Failure>(&accepted)) return fail(*failure);
   const std::string id = std::get<wire::Accepted>(accepted).info.request_id;
   text::Releaser releaser(submit.stops);
-  const auto ended = client.stream(id, {}, [&](const wire::Event& event) {
-    // What the SDK promises: in order, no gap, no repeat.
-    if (event.start != static_cast<std::int64_t>(heard.ids.size())) {
-      heard.failure = "an event starts at " + std::to_string(event.start) + " after " +
-                      std::to_string(heard.ids.size()) + " tokens";
-    }
-    heard.ids.insert(heard.ids.end(), event.ids.begin(), event.ids.end());
-    heard.text += releaser.feed(event.bytes);
-    if (on_progress) on_progress(heard.ids.size());
-  });
+  const auto ended =
+      client.stream(client::AllTenants::local(), id, {}, [&](const wire::Event& event) {
+        // What the SDK promises: in order, no gap, no repeat.
+        if (event.start != static_cast<std::int64_t>(heard.ids.size())) {
+          heard.failure = "an event starts at " + std::to_string(event.start) + " after " +
+                          std::to_string(heard.ids.size()) + " tokens";
+        }
+        heard.ids.insert(heard.ids.end(), event.ids.begin(), event.ids.end());
+        heard.text += releaser.feed(event.bytes);
+        if (on_progress) on_progress(heard.ids.size());
+      });
   if (const auto* failure = std::get_if<client::Failure>(&ended)) return fail(*failure);
   heard.info = std::get<wire::RequestInfo>(ended);
   if (!releaser.stopped()) heard.text += releaser.finish();

@@ -107,7 +107,7 @@ void read_body(Reader& reader, HttpAnswer* answer,
 }
 
 std::string header_lines(const std::vector<std::pair<std::string, std::string>>& headers) {
-  std::string out = "Host: house\r\nConnection: close\r\n";
+  std::string out = "Host: localhost\r\nConnection: close\r\n";
   for (const auto& [name, value] : headers) out += name + ": " + value + "\r\n";
   return out;
 }

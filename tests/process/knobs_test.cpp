@@ -57,7 +57,7 @@ struct Set {
     EXPECT_EQ(config(knob)["source"], "command line");
   }
   json ask(const std::string& verb, const json& args = json::object()) {
-    const auto answer = watcher->op(verb, args.dump());
+    const auto answer = watcher->op(client::AllTenants::local(), verb, args.dump());
     const auto* text = std::get_if<std::string>(&answer);
     return text == nullptr ? json::object() : json::parse(*text);
   }
@@ -178,7 +178,7 @@ bool stopped_client_is_gone(Set& set, int patience_ms) {
     submit.request_id = "watched";
     submit.max_tokens = 400;
     submit.on_disconnect = wire::OnDisconnect::kCancel;
-    (void)(*client)->submit(submit);
+    (void)(*client)->submit(client::Principal::local(), submit);
     (void)(*client)->stream("watched", {}, [](const wire::Event&) {});
     _exit(0);
   }
@@ -224,7 +224,8 @@ bool deaf_worker_is_lost(Set& set) {
     submit.request_id = "deaf-" + std::to_string(i);
     submit.prompts[0] = {};
     submit.prompts[0].ids = std::vector<wire::TokenId>(400, 300);
-    EXPECT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(submit)));
+    EXPECT_TRUE(
+        std::holds_alternative<wire::Accepted>(client->submit(client::Principal::local(), submit)));
   }
   pause_ms(300);
   const bool lost = set.status("/counters/workers_lost") == 1;
@@ -316,7 +317,7 @@ TEST(Knobs, WithLessFreeSpaceNewRequestsAreRefused) {
       ASSERT_TRUE(wait_for([&] { return set.status("/daemon/storage_low") == true; }));
     }
     const auto client = set.house.client();
-    const auto answer = client->submit(make_submit("hello", 4, 1));
+    const auto answer = client->submit(client::Principal::local(), make_submit("hello", 4, 1));
     const auto* failure = std::get_if<client::Failure>(&answer);
     EXPECT_EQ(failure != nullptr && failure->code == Errc::kStorageFull, low);
   }
@@ -362,16 +363,17 @@ TEST(Knobs, AStartReadsItsQueueInPieces) {
                                             "--config", "queue.read_requests=" + value};
     ASSERT_TRUE(house.start(flags)) << house.errors();
     const auto watcher = house.operator_client();
-    ASSERT_TRUE(std::holds_alternative<std::string>(watcher->op("queue.pause", "{}")));
+    ASSERT_TRUE(std::holds_alternative<std::string>(
+        watcher->op(client::AllTenants::local(), "queue.pause", "{}")));
     const auto client = house.client();
     for (int r = 0; r < 3000; ++r) {
       wire::Submit submit = make_submit("", 4, 1);
       submit.prompts[0] = {};
       submit.prompts[0].ids = std::vector<wire::TokenId>(4, 300);
-      client->submit_async(std::move(submit), [](const auto&) {});
+      client->submit_async(client::Principal::local(), std::move(submit), [](const auto&) {});
     }
     const auto number = [&](const char* pointer) {
-      const auto answer = watcher->op("status", "{}");
+      const auto answer = watcher->op(client::AllTenants::local(), "status", "{}");
       const auto* text = std::get_if<std::string>(&answer);
       return text == nullptr
                  ? std::int64_t{-1}
@@ -397,7 +399,8 @@ TEST(Knobs, RunningWorkHasItsTimeToEnd) {
     const auto client = set.house.client();
     wire::Submit submit = make_submit("hello", 60, 1);  // 1.2 seconds
     submit.request_id = "last";
-    ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(submit)));
+    ASSERT_TRUE(
+        std::holds_alternative<wire::Accepted>(client->submit(client::Principal::local(), submit)));
     ASSERT_TRUE(wait_for([&] { return set.status("/queue/running_choices") == 1; }));
     const pid_t daemon = set.house.pid_of("daemon");
     ASSERT_EQ(kill(daemon, SIGTERM), 0);
@@ -429,7 +432,8 @@ TEST(Knobs, TheEnvironmentOfTheNextStartIsTakenOverAndExplained) {
     House house(dir.path() + "/state");
     ASSERT_TRUE(house.start(flags)) << house.errors();
     const auto watcher = house.operator_client();
-    const auto answer = watcher->op("config.explain", R"({"name": "queue.max_requests"})");
+    const auto answer = watcher->op(client::AllTenants::local(), "config.explain",
+                                    R"({"name": "queue.max_requests"})");
     const json knob = json::parse(std::get<std::string>(answer));
     EXPECT_EQ(knob["effective"], value);
     EXPECT_EQ(knob["source"], "environment");

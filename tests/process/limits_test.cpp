@@ -101,7 +101,7 @@ TEST(Limits, WhatIsOverABoundIsRefusedAndNeverRuns) {
       submit.request_id = "over-" + std::to_string(i);
       c.exceed(submit, by);
     }
-    const auto answer = client->submit(std::move(submit));
+    const auto answer = client->submit(client::Principal::local(submit.tenant), submit);
     const auto* failure = std::get_if<client::Failure>(&answer);
     ASSERT_EQ(failure != nullptr, over) << c.knob << " by " << by;
     if (!over) continue;
@@ -117,9 +117,8 @@ TEST(Limits, WhatIsOverABoundIsRefusedAndNeverRuns) {
   for (int i = 0; i < 40; ++i) {
     wire::Submit submit = small(1000 + i);
     submit.request_id = "full-" + std::to_string(i);
-    submit.tenant = "full";
     submit.max_tokens = 100;
-    const auto answer = client->submit(std::move(submit));
+    const auto answer = client->submit(client::Principal::local("full"), std::move(submit));
     if (const auto* failure = std::get_if<client::Failure>(&answer)) {
       ++full;
       EXPECT_EQ(failure->code, Errc::kQueueFull);

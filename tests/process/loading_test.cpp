@@ -34,13 +34,14 @@ TEST(Loading, KillsFromOutsideNeverCountAgainstAModel) {
   auto heard = std::async(std::launch::async,
                           [&] { return hear(*client, make_submit("Once more", 60, 7)); });
   const auto state = [&] {
-    const auto answer = watcher->op("models.show", R"({"name": "demo"})");
+    const auto answer =
+        watcher->op(client::AllTenants::local(), "models.show", R"({"name": "demo"})");
     const auto* text = std::get_if<std::string>(&answer);
     return text != nullptr ? json::parse(*text).value("state", "") : "";
   };
   // The models of the worker process with this pid, as the daemon knows them.
   const auto loads_of_worker = [&](pid_t pid) {
-    const auto answer = watcher->op("workers.list", "{}");
+    const auto answer = watcher->op(client::AllTenants::local(), "workers.list", "{}");
     const auto* text = std::get_if<std::string>(&answer);
     json models = json::array();
     if (text == nullptr) return models;

@@ -24,7 +24,7 @@ class ObjectHouse : public testing::Test {
     client = house.operator_client();
   }
   json call(const std::string& verb, const json& args) {
-    const auto answer = client->op("objects." + verb, args.dump());
+    const auto answer = client->op(client::AllTenants::local(), "objects." + verb, args.dump());
     if (const auto* failure = std::get_if<client::Failure>(&answer)) {
       return {{"refused", errc_name(failure->code)}, {"largest", failure->largest}};
     }

@@ -17,7 +17,7 @@ const std::vector<std::string> kServe = {"--model", "demo=" + demo_model()};
 std::string accept(client::Client& client, std::uint64_t seed) {
   wire::Submit submit = make_submit("Now is the winter", 40, seed);
   submit.priority = wire::PriorityClass::kNormal;
-  const auto accepted = client.submit(submit);
+  const auto accepted = client.submit(client::Principal::local(), submit);
   const auto* info = std::get_if<wire::Accepted>(&accepted);
   EXPECT_NE(info, nullptr);
   return info == nullptr ? "" : info->info.request_id;
@@ -86,7 +86,8 @@ TEST(Offline, RunningWorkCancelledWhileAllIsDownStaysCancelled) {
   std::string id;
   {
     const auto client = house.client();
-    const auto accepted = client->submit(make_submit("Now is the winter", 480, 5));
+    const auto accepted =
+        client->submit(client::Principal::local(), make_submit("Now is the winter", 480, 5));
     id = std::get<wire::Accepted>(accepted).info.request_id;
     ASSERT_TRUE(reaches(house, id, "running") || state_of(house, id) == "succeeded");
   }

@@ -183,7 +183,7 @@ TEST_F(ScoresHouse, EveryReaderHearsThemOnce) {
   submit.prompts[0].ids = std::vector<wire::TokenId>(200, 7);
   submit.prompts[0].ids->at(100) = 8;
   submit.sampling.prompt_logprobs = 3;
-  const auto accepted = house_->client()->submit(submit);
+  const auto accepted = house_->client()->submit(client::Principal::local(), submit);
   ASSERT_TRUE(std::holds_alternative<wire::Accepted>(accepted));
   const std::string id = std::get<wire::Accepted>(accepted).info.request_id;
   std::atomic<int> heard{0};
@@ -193,16 +193,17 @@ TEST_F(ScoresHouse, EveryReaderHearsThemOnce) {
   for (std::size_t r = 0; r < scores.size(); ++r) {
     readers.emplace_back([&, r] {
       const auto client = house_->client();
-      const auto fin = client->stream(id, {}, [&](const wire::Event& event) {
-        tokens[r] += static_cast<std::int64_t>(event.ids.size());
-        for (const std::string& extra : event.extra) {
-          const auto found = wire::read_prompt_scores(extra);
-          if (!found) continue;
-          EXPECT_EQ(event.start, 0);
-          scores[r] = *found;
-          ++heard;
-        }
-      });
+      const auto fin =
+          client->stream(client::AllTenants::local(), id, {}, [&](const wire::Event& event) {
+            tokens[r] += static_cast<std::int64_t>(event.ids.size());
+            for (const std::string& extra : event.extra) {
+              const auto found = wire::read_prompt_scores(extra);
+              if (!found) continue;
+              EXPECT_EQ(event.start, 0);
+              scores[r] = *found;
+              ++heard;
+            }
+          });
       EXPECT_TRUE(std::holds_alternative<wire::RequestInfo>(fin));
     });
   }
@@ -220,7 +221,7 @@ TEST_F(ScoresHouse, EveryReaderHearsThemOnce) {
   }
   // A prompt that is too long for them is refused with the numbers.
   ASSERT_EQ(house_->cli({"config", "set", "request.max_score_bytes=7000"}).code, 0);
-  const auto refused = house_->client()->submit(submit);
+  const auto refused = house_->client()->submit(client::Principal::local(), submit);
   ASSERT_TRUE(std::holds_alternative<client::Failure>(refused));
   EXPECT_EQ(std::get<client::Failure>(refused).needed, 200 * (12 + 8 * 3));
   EXPECT_EQ(std::get<client::Failure>(refused).largest, 7000);

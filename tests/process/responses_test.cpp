@@ -113,7 +113,7 @@ TEST_F(Responses, ATurnAndTheOnesBeforeIt) {
   EXPECT_EQ(second["usage"]["input_tokens"], chat["usage"]["prompt_tokens"]);
 
   const std::string removal =
-      "DELETE " + std::string(kPath) + "/" + id + " HTTP/1.1\r\nHost: h\r\n\r\n";
+      "DELETE " + std::string(kPath) + "/" + id + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
   EXPECT_EQ(ask(removal)["deleted"], true);
   EXPECT_EQ(get(std::string(kPath) + "/" + id)["error"]["code"], "not_found");
   EXPECT_EQ(post(body)["error"]["param"], "previous_response_id");
@@ -264,8 +264,8 @@ TEST_F(Responses, WhatIsWrongIsNamed) {
   EXPECT_EQ(post(large, "large")["error"]["code"], "context_exceeded");
   json kept;
   for (int i = 0; i < 100; ++i) {  // forgotten behind the answer
-    kept = json::parse(std::get<std::string>(
-        house.operator_client()->op("objects.list", R"({"kind":"response"})")));
+    kept = json::parse(std::get<std::string>(house.operator_client()->op(
+        client::AllTenants::local(), "objects.list", R"({"kind":"response"})")));
     if (kept["objects"].empty()) break;
     usleep(20'000);
   }

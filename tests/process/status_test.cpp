@@ -92,7 +92,7 @@ TEST(Status, WhatWaitsIsShownByModelTenantAndPriority) {
     wire::Submit submit = make_submit("one two", 5, 1);
     submit.tenant = i == 0 ? "alice" : "bob";
     submit.priority = i == 0 ? wire::PriorityClass::kInteractive : wire::PriorityClass::kBatch;
-    const auto answer = client->submit(submit);
+    const auto answer = client->submit(client::Principal::local(submit.tenant), submit);
     ASSERT_TRUE(std::holds_alternative<wire::Accepted>(answer));
   }
   const json status = status_of(house);
@@ -149,7 +149,8 @@ TEST(Status, EachProblemIsNamedWithWhatToDo) {
   ASSERT_EQ(house.cli({"config", "set", "queue.max_requests=1"}).code, 0);
   ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
   const auto client = house.client();
-  ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(make_submit("a", 2, 1))));
+  ASSERT_TRUE(std::holds_alternative<wire::Accepted>(
+      client->submit(client::Principal::local(), make_submit("a", 2, 1))));
   expect("queue: 1 of at most 1 requests", "queue.max_requests");
   // Errors stand before warnings, and people see both.
   EXPECT_EQ(status_of(house)["problems"][0]["level"], "error");

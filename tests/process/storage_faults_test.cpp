@@ -236,7 +236,8 @@ TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
     submit.request_id = client::new_request_id();
     log_->tried(submit.request_id, 0);
     running.push_back(submit);
-    ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(submit)));
+    ASSERT_TRUE(
+        std::holds_alternative<wire::Accepted>(client->submit(client::Principal::local(), submit)));
   }
   disk.fill(0);
   EXPECT_LT(disk.free_bytes(), 4096);
@@ -244,7 +245,7 @@ TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
     wire::Submit submit = make_submit("One more", 4, 1);
     submit.request_id = client::new_request_id();
     log_->tried(submit.request_id, 0);
-    const auto answer = client->submit(submit);
+    const auto answer = client->submit(client::Principal::local(), submit);
     const auto* failure = std::get_if<client::Failure>(&answer);
     return failure != nullptr && failure->code == Errc::kStorageFull;
   };
@@ -267,7 +268,8 @@ TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
   for (wire::Submit& submit : again) {
     submit.request_id = client::new_request_id();
     log_->tried(submit.request_id, 0);
-    ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(submit)));
+    ASSERT_TRUE(
+        std::holds_alternative<wire::Accepted>(client->submit(client::Principal::local(), submit)));
   }
   for (std::size_t i = 0; i < again.size(); ++i) {
     EXPECT_EQ(hear(*client, again[i]).ids, under_pressure[i].ids) << i;

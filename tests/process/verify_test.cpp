@@ -45,7 +45,8 @@ TEST(Verify, FileMemoryAndAnswer) {
   const auto client = house.client();
   wire::Submit submit = make_submit("one two three", 200, 3);
   submit.model = "m";
-  ASSERT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(submit)));
+  ASSERT_TRUE(
+      std::holds_alternative<wire::Accepted>(client->submit(client::Principal::local(), submit)));
   document = verify(0);
   EXPECT_NE(part(document, "golden answer")["found"].get<std::string>().find("the same"),
             std::string::npos)

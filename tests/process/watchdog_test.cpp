@@ -32,7 +32,7 @@ TEST(Watchdog, StuckWorkerEndsItselfAndNeighboursFinish) {
                    "--step-watchdog-ms", "300"}))
       << house.errors();
   const auto client = house.client();
-  const auto stuck = client->submit(ids({5, kHangs}, 20));
+  const auto stuck = client->submit(client::Principal::local(), ids({5, kHangs}, 20));
   const auto* accepted = std::get_if<wire::Accepted>(&stuck);
   ASSERT_NE(accepted, nullptr);
   const Heard neighbour = hear(*client, ids({5, 6, 7}, 200));

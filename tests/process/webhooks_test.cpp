@@ -64,7 +64,7 @@ class Webhooks : public testing::Test {
         "--m\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n" +
         line.dump() + "\n\r\n--m--\r\n";
     const HttpAnswer file =
-        ask("POST /v1/files HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Type: "
+        ask("POST /v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
             "multipart/form-data; boundary=m\r\nContent-Length: " +
             std::to_string(form.size()) + "\r\n\r\n" + form);
     EXPECT_EQ(file.status, 200) << file.body;

@@ -52,7 +52,7 @@ struct Streaming {
   Streaming(const std::string& endpoint, std::vector<std::int64_t> from) {
     client = Client::connect(endpoint).value();
     end = std::async(std::launch::async, [this, from] {
-      return client->stream("r", from, [this](const wire::Event& e) {
+      return client->stream(client::AllTenants::local(), "r", from, [this](const wire::Event& e) {
         text += e.bytes;
         ids.insert(ids.end(), e.ids.begin(), e.ids.end());
       });
@@ -69,6 +69,66 @@ struct Streaming {
     }
   }
 };
+
+// A call that does not say whose it is does not compile, and a tenant is never all of them.
+template <class T>
+concept AsksForNobody = requires(T& client) {
+  client.status("r");
+}
+|| requires(T& client) {
+  client.cancel("r");
+}
+|| requires(T& client) {
+  client.models();
+}
+|| requires(T& client) {
+  client.op("status", "{}");
+}
+|| requires(T& client, wire::Submit submit) {
+  client.submit(submit);
+}
+|| requires(T& client, StreamHandler handler) {
+  client.open_stream("r", {}, handler);
+}
+|| requires(T& client, AllTenants all, wire::Submit submit) {
+  client.submit(all, submit);
+};
+static_assert(!AsksForNobody<Client>);
+static_assert(!std::is_convertible_v<Principal, AllTenants>);
+static_assert(!std::is_default_constructible_v<Principal>);
+static_assert(!std::is_default_constructible_v<AllTenants>);
+static_assert(!std::is_constructible_v<AllTenants, Principal>);
+
+TEST(Client, EveryCallSaysWhoseItIs) {
+  ScriptedDaemon daemon;
+  auto client = Client::connect(daemon.endpoint()).value();
+  const Principal ann("ann", "key_1", Role::kClient);
+  EXPECT_FALSE(AllTenants::of(ann));
+  const Principal boss("ann", "key_2", Role::kOperator);
+  ASSERT_TRUE(AllTenants::of(boss));
+  wire::Submit submit;
+  submit.tenant = "ben";
+  submit.api_key = "key_9";
+  client->submit_async(ann, submit, [](const auto&) {});
+  const auto submitted = daemon.expect<wire::Submit>();
+  EXPECT_EQ(submitted.tenant, "ann");
+  EXPECT_EQ(submitted.api_key, "key_1");
+  client->status_async(ann, "r", [](const auto&) {});
+  EXPECT_EQ(daemon.expect<wire::StatusQuery>().tenant, "ann");
+  client->cancel_async(ann, "r", [](const auto&) {});
+  EXPECT_EQ(daemon.expect<wire::Cancel>().tenant, "ann");
+  client->open_stream(ann, "r", {}, {});
+  EXPECT_EQ(daemon.expect<wire::Attach>().tenant, "ann");
+  client->op_async(ann, "objects.get", "{}", [](const auto&) {});
+  EXPECT_EQ(daemon.expect<wire::Op>().tenant, "ann");
+  client->status_async(*AllTenants::of(boss), "r", [](const auto&) {});
+  EXPECT_EQ(daemon.expect<wire::StatusQuery>().tenant, "");
+  client->op_async(*AllTenants::of(boss), "status", "{}", [](const auto&) {});
+  EXPECT_TRUE(daemon.expect<wire::Op>().from_network);
+  client->op_async(AllTenants::local(), "status", "{}", [](const auto&) {});
+  EXPECT_FALSE(daemon.expect<wire::Op>().from_network);
+  EXPECT_EQ(Caller(Principal("", "", Role::kClient)).tenant(), "default") << "never all of them";
+}
 
 TEST(Cursor, CutsRepeatsAndSeesGaps) {
   Cursor cursor({2});
@@ -102,7 +162,7 @@ TEST(Client, SubmitIsRepeatedWithTheSameId) {
   auto answer = std::async(std::launch::async, [&] {
     wire::Submit submit;
     submit.model = "m";
-    return client->submit(std::move(submit));
+    return client->submit(client::Principal::local(), std::move(submit));
   });
   const auto first = daemon.expect<wire::Submit>();
   EXPECT_EQ(first.request_id.size(), 26u);
@@ -123,7 +183,8 @@ TEST(Client, SubmitIsRepeatedWithTheSameId) {
 TEST(Client, RefusalsArriveWithTheirNumbers) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
-  auto answer = std::async(std::launch::async, [&] { return client->submit({}); });
+  auto answer = std::async(std::launch::async,
+                           [&] { return client->submit(client::Principal::local(), {}); });
   wire::Refused refused;
   refused.tag = daemon.expect<wire::Submit>().tag;
   refused.refusal.code = Errc::kQueueFull;
@@ -191,7 +252,7 @@ TEST(Client, WhatCannotTravelIsRefusedAtOnce) {
   wire::Submit unknown;
   unknown.priority = static_cast<wire::PriorityClass>(3);
   for (const wire::Submit& bad : {submit, not_a_number, too_many, unknown}) {
-    const Answer<wire::Accepted> got = client->submit(bad);
+    const Answer<wire::Accepted> got = client->submit(client::Principal::local(), bad);
     ASSERT_TRUE(std::holds_alternative<Failure>(got));
     EXPECT_EQ(std::get<Failure>(got).code, Errc::kInvalidRequest);
   }
@@ -201,7 +262,7 @@ TEST(Client, AbsentDaemonIsUnreachableAfterTheTimeout) {
   Options options;
   options.timeout = std::chrono::milliseconds(200);
   auto client = Client::connect("ipc:///tmp/holdfast-no-such-socket", options).value();
-  const auto got = client->status("r");
+  const auto got = client->status(client::AllTenants::local(), "r");
   ASSERT_TRUE(std::holds_alternative<Failure>(got));
   EXPECT_EQ(std::get<Failure>(got).code, Errc::kUnreachable);
 }
@@ -209,11 +270,14 @@ TEST(Client, AbsentDaemonIsUnreachableAfterTheTimeout) {
 TEST(Client, ShutdownIsNeverRepeated) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
-  auto answer = std::async(std::launch::async, [&] { return client->op("shutdown", "{}"); });
+  auto answer = std::async(std::launch::async, [&] {
+    return client->op(client::AllTenants::local(), "shutdown", "{}");
+  });
   daemon.expect<wire::Op>();
   daemon.stop();
   daemon.start();
-  auto other = std::async(std::launch::async, [&] { return client->op("status", "{}"); });
+  auto other = std::async(std::launch::async,
+                          [&] { return client->op(client::AllTenants::local(), "status", "{}"); });
   const auto op = daemon.expect<wire::Op>();
   EXPECT_EQ(op.verb, "status");
   daemon.send(wire::OpResult{op.tag, true, {}, "{\"ok\":1}"});
@@ -299,7 +363,7 @@ TEST(Client, HeldStreamGivesNoCredit) {
   handler.on_event = [&](const wire::Event& e) {
     if (e.start + static_cast<std::int64_t>(e.ids.size()) == 1024) taken.set_value();
   };
-  const StreamId id = client->open_stream("r", {}, handler);
+  const StreamId id = client->open_stream(client::AllTenants::local(), "r", {}, handler);
   const auto attach = daemon.expect<wire::Attach>();
   client->hold_stream(id, true);
   client->hold_stream(id, true);

@@ -1,0 +1,28 @@
+// Secrets of the database: written once, read often, told nobody.
+#include "control/store/sqlite_store.h"
+
+namespace holdfast::store {
+
+Result<void> SqliteStore::make_secret(const std::string& name, std::string_view value) {
+  HF_TRY(const std::string known, secret(name));
+  if (!known.empty()) return {};
+  HF_CHECKED(end_reads());
+  HF_CHECKED(set_synchronous(core::Durability::kFull));
+  HF_TRY(Statement insert, Statement::prepare(db_.get(),
+                                              "INSERT OR IGNORE INTO secrets(name, value)"
+                                              " VALUES (?,?)"));
+  Result<void> done = insert.use().bind(name).bind_blob(value).run();
+  if (!done) stop_writing();
+  return done;
+}
+
+Result<std::string> SqliteStore::secret(const std::string& name) {
+  HF_TRY(Statement find, Statement::prepare(db_.get(), "SELECT value FROM secrets WHERE name=?"));
+  auto use = find.use();
+  use.bind(name);
+  HF_TRY(const bool found, use.step());
+  if (!found) return std::string();
+  return use.text(0);
+}
+
+}  // namespace holdfast::store
