@@ -13,6 +13,7 @@ namespace {
 
 using nlohmann::json;
 
+const client::AllTenants kHouse = client::AllTenants::local();  // deaths are no tenant's
 constexpr std::int64_t kSettleMs = 1'000;
 constexpr std::int64_t kKeepMs = 31LL * 24 * 3'600'000;  // longer than any batch is open
 constexpr int kTries = 5;
@@ -50,7 +51,8 @@ bool Blame::write_down(const Touched& touched) {
     change.version = *kept ? (*kept)->version : 0;
     change.body = json{{"crashes", deaths.crashes}, {"deaths", deaths.all}}.dump();
     change.expires_ms = system_clock().wall_ms() + kKeepMs;
-    const auto put = await<Keeper::Put>([&](auto done) { keeper_.put(kHouse, change, std::move(done)); });
+    const auto put =
+        await<Keeper::Put>([&](auto done) { keeper_.put(kHouse, change, std::move(done)); });
     const auto* failure = std::get_if<client::Failure>(&put);
     if (failure == nullptr) {
       log::warn("a gateway ended over an item", {{"item", touched.item},

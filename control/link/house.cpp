@@ -2,6 +2,7 @@
 
 #include "control/core/planted.h"
 #include "control/link/commit_points.h"
+#include "control/link/prefix_root.h"
 #include "shared/base/crash_point.h"
 
 namespace holdfast::link {
@@ -47,6 +48,7 @@ Result<void> House::boot(std::vector<core::ConfigImport> imports) {
   HF_TRY(core::Boot boot,
          store_.load(config.queue_read_requests, host_.now().wall_ms - core::KeyBook::kWindowMs));
   HF_CHECKED(objects_.boot());
+  HF_TRY(prefix_secret_, store_.secret("prefix"));
   crash_point(CrashPoint::kDaemonStartLoaded);
   queue_unread_ = boot.unread > 0;
   boot.epoch = epoch;
@@ -246,6 +248,9 @@ void House::release_one(core::SendDispatch& out) {
     return;
   }
   out.dispatch.prompt_ids = std::move(ids).value();
+  if (!prefix_secret_.empty()) {
+    out.dispatch.prefix_root = prefix_root(prefix_secret_, out.prefix_scope);
+  }
   (void)host_.send(out.to, std::move(out.dispatch));
 }
 

@@ -94,7 +94,8 @@ class House {
   bool stop_reached_ = false;
   bool queue_unread_ = false;  // the store has more of the queue as it was at the start
   std::int64_t swept_us_ = 0;
-  core::Seq swept_to_ = 0;  // where the next sweep goes on
+  core::Seq swept_to_ = 0;     // where the next sweep goes on
+  std::string prefix_secret_;  // of the database; empty: one root for all groups
 };
 
 }  // namespace holdfast::link

@@ -1,2 +1,2 @@
-set(libs hf_store)
+set(libs hf_store hf_link)
 set(timeout_s 120)
