@@ -154,6 +154,7 @@ int main(int argc, char** argv) {
   if (serves) holdfast::arm_crash_points("daemon");
   umask(077);  // prompts and answers are nobody else's business
   holdfast::log::init("holdfastd", isatty(STDERR_FILENO) == 0);
+  signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk, no reason to die
   if (sodium_init() < 0) return fail({Errc::kInternal, "start: libsodium does not start"});
   auto options = read_arguments(argc, argv);
   if (!options) {

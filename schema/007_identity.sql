@@ -2,5 +2,6 @@
 -- cannot compute what is derived from one.
 CREATE TABLE secrets (
   name  TEXT PRIMARY KEY,  -- ids: of ids that stand for an Idempotency-Key; prefix: of pages' roots
-  value BLOB NOT NULL
+  value BLOB NOT NULL,
+  checksum INTEGER         -- as 008 has them for all tables
 ) STRICT;

@@ -21,6 +21,10 @@ constexpr std::int64_t SubjectConfig::*kOwnFields[] = {
     &SubjectConfig::max_bytes,
     &SubjectConfig::replicas,
     &SubjectConfig::dwell_ms,
+    &SubjectConfig::max_objects,
+    &SubjectConfig::max_object_bytes,
+    &SubjectConfig::max_responses,
+    &SubjectConfig::max_open_batches,
 };
 
 /// Its own values over those of all ("*") over `rest`.
@@ -37,7 +41,7 @@ SubjectConfig resolve(const Subjects& subjects, std::string_view name, SubjectCo
   return rest;
 }
 
-const SubjectConfig kUnbounded = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}};
+const SubjectConfig kUnbounded = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}};
 
 std::string known_near(std::string_view name) {
   std::string near;

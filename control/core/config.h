@@ -28,6 +28,10 @@ struct SubjectConfig {
   std::int64_t max_bytes = kUnset;
   std::int64_t replicas = kUnset;
   std::int64_t dwell_ms = kUnset;
+  std::int64_t max_objects = kUnset;
+  std::int64_t max_object_bytes = kUnset;
+  std::int64_t max_responses = kUnset;
+  std::int64_t max_open_batches = kUnset;
   std::string share_prefixes;  // group whose prompts' pages are shared; empty: not said
 };
 using Subjects = std::map<std::string, SubjectConfig, std::less<>>;
@@ -102,6 +106,9 @@ struct Config {
   std::int64_t storage_min_free_bytes = 64 << 20;
   std::int64_t objects_max = 1'000'000;
   std::int64_t objects_max_bytes = 8LL << 30;
+  std::int64_t objects_tenant_percent = 50;
+  std::int64_t objects_reserve_bytes = 16 << 20;
+  std::int64_t storage_refuse_lost_log = 0;
   std::int64_t drain_limit_ms = 10'000;
   std::int64_t retention_hours = 168;
   std::int64_t retention_key_hours = 24;

@@ -171,8 +171,19 @@ constexpr std::array kKnobs = {
          "files, batches and responses that gateways keep for their clients", false},
     Knob{"objects.max_bytes", &Config::objects_max_bytes, 0, kBig, "bytes",
          "of all of them, with their content", false},
+    Knob{"objects.max_tenant_percent", &Config::objects_tenant_percent, 1, 100, "percent",
+         "of objects.max_count and objects.max_bytes that one tenant may take; 100 = all", false},
+    Knob{
+        "objects.reserve_bytes", &Config::objects_reserve_bytes, 1 << 16, kBig, "bytes",
+        "kept free of clients' objects: for keys and webhooks, and as much again for what gateways "
+        "note (open batches, deliveries)",
+        false},
     Knob{"storage.min_free_bytes", &Config::storage_min_free_bytes, 0, kBig, "bytes",
          "free disk space below which new requests are refused", false},
+    Knob{"storage.refuse_lost_log", &Config::storage_refuse_lost_log, 0, 1, "",
+         "1: a start is refused when the end of the database's log is lost, until `holdfast db "
+         "accept-loss`; 0: it is told and the start goes on",
+         true},
     Knob{"retention.hours", &Config::retention_hours, 0, 876'000, "hours",
          "requests that ended this long ago are deleted; 0 = never by age", false},
     Knob{"retention.key_hours", &Config::retention_key_hours, 0, 8760, "hours",
@@ -243,6 +254,39 @@ constexpr Knob kOwnBytes{
     "bytes",     "prompts of its requests that have not ended; 0 = no bound of its own",
     false,       &SubjectConfig::max_bytes};
 
+constexpr Knob kOwnObjects{"max_objects",
+                           nullptr,
+                           0,
+                           10'000'000,
+                           "objects",
+                           "files, batches and responses that are kept; 0 = no bound of its own",
+                           false,
+                           &SubjectConfig::max_objects};
+constexpr Knob kOwnObjectBytes{"max_object_bytes",
+                               nullptr,
+                               0,
+                               kBig,
+                               "bytes",
+                               "of its files, batches and responses; 0 = no bound of its own",
+                               false,
+                               &SubjectConfig::max_object_bytes};
+constexpr Knob kOwnResponses{"max_responses",
+                             nullptr,
+                             0,
+                             10'000'000,
+                             "responses",
+                             "stored responses; 0 = no bound of its own",
+                             false,
+                             &SubjectConfig::max_responses};
+constexpr Knob kOwnOpenBatches{"max_open_batches",
+                               nullptr,
+                               0,
+                               1'000'000,
+                               "batches",
+                               "batches that have not ended; 0 = no bound of its own",
+                               false,
+                               &SubjectConfig::max_open_batches};
+
 Result<void> good_group(std::string_view value) {
   if (value.size() <= 128) return {};
   return Error{Errc::kUsage, "expected the name of a group of at most 128 bytes"};
@@ -258,6 +302,10 @@ constexpr std::array kTenantKnobs = {
     kOwnPrompt,
     kOwnOutput,
     kOwnBytes,
+    kOwnObjects,
+    kOwnObjectBytes,
+    kOwnResponses,
+    kOwnOpenBatches,
     Knob{.name = "share_prefixes",
          .unit = "group",
          .doc = "tenants that name the same group share the cache of their prompts' beginnings (a "

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "control/gateway/errors.h"
+#include "control/gateway/refused_keys.h"
 #include "shared/base/check.h"
 #include "shared/base/clock.h"
 #include "shared/base/log_fields.h"
@@ -189,6 +190,7 @@ class ConnectionExchange final : public Exchange,
 
   void note_answer(const Response& response) {
     connection_->stats().answered(route_, response.status);
+    if (response.status == 401) note_refused_key(connection_->peer_address());
     const log::Level level = response.status >= 500 ? log::Level::kWarn : log::Level::kDebug;
     if (!log::enabled(level)) return;
     std::string id;
@@ -263,6 +265,12 @@ void Connection::shake_hands() {
     self->tls_.reset();
     self->refuse(400, "this address speaks HTTPS: write https:// before it");
   });
+}
+
+std::string Connection::peer_address() const {
+  boost::system::error_code failed;
+  const auto peer = socket_.remote_endpoint(failed);
+  return failed ? std::string() : peer.address().to_string();
 }
 
 void Connection::drain(bool now) {

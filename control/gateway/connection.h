@@ -58,6 +58,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void when_drained(std::size_t low, std::function<void()> work);
   bool draining() const { return shared_->draining; }
   HttpStats& stats() { return *shared_->stats; }
+  /// Empty if the other side is gone.
+  std::string peer_address() const;
   bool closed() const { return closed_; }
 
  private:

@@ -19,6 +19,7 @@ namespace holdfast::link {
 namespace {
 
 constexpr std::int64_t kDiskCheckUs = 1'000'000;
+constexpr std::int64_t kTellAgainUs = 60'000'000;
 constexpr std::int64_t kIdleUs = 50'000;  // no commit for this long: the log may be checkpointed
 constexpr std::int64_t kSilenceUs = 5'000'000;  // and for this long: memory may be given back
 
@@ -58,8 +59,24 @@ Result<void> Daemon::open_store() {
   base.guarded = options_.guarded;
   house_ = std::make_unique<House>(base, *store_, host);
   HF_CHECKED(house_->boot(options_.imports));
+  HF_CHECKED(tell_loss());
   store_->set_reserve(house_->machine().config().storage_reserve_bytes);
   return {};
+}
+
+/// A log that was found lost, by this start or one before it.
+Result<void> Daemon::tell_loss() {
+  HF_TRY(const auto loss, store_->log_loss());
+  if (!loss) return {};
+  log::error("the end of the database's log is lost",
+             {{"groups_expected", loss->expected}, {"groups_found", loss->found}});
+  if (house_->machine().config().storage_refuse_lost_log == 0) return {};
+  return Error{Errc::kCorrupt,
+               "start: the end of the database's log is lost: " +
+                   std::to_string(loss->expected - loss->found) + " synced groups of " +
+                   std::to_string(loss->expected) +
+                   " are not there; restore a backup, or go on with `holdfast db accept-loss` "
+                   "(storage.refuse_lost_log is 1)"};
 }
 
 Result<void> Daemon::open_doors() {
@@ -160,6 +177,7 @@ Result<void> Daemon::group() {
   }
   token_desk_->expire(now_us);
   check_disk(now_us);
+  check_doors(now_us);
   house_->tick();
   if (failure_) return *failure_;
   HF_CHECKED(commit());
@@ -200,6 +218,8 @@ Result<void> Daemon::commit() {
       continue;
     }
     if (stop_wanted_.load()) return Error{Errc::kDiskFull, "commit: the disk is full"};
+    // What of the log fits into the file gives the log room to begin anew.
+    HF_CHECKED(store_->checkpoint_all());
     const timespec pause{0, 100'000'000};
     nanosleep(&pause, nullptr);
   }
@@ -220,6 +240,22 @@ void Daemon::check_disk(std::int64_t now_us) {
   if (low == house_->machine().storage_low()) return;
   house_->step(core::StorageLevel{low, free});
   if (!low) store_->restore_reserve();
+}
+
+/// A socket's file that was deleted is made again.
+void Daemon::check_doors(std::int64_t now_us) {
+  if (now_us - doors_checked_us_ < kDiskCheckUs) return;
+  doors_checked_us_ = now_us;
+  for (Door& door : doors_) {
+    const Result<bool> bound = door.keep_bound();
+    if (bound && !*bound) continue;
+    const char* event = bound ? "a socket was gone, made again" : "a socket is gone";
+    const std::string why = bound ? std::string() : bound.error().what;
+    if (!bound) (void)prepare_state_dir(options_.state_dir);  // perhaps its folder is gone too
+    if (!bound && now_us - doors_told_us_ < kTellAgainUs) continue;
+    if (!bound) doors_told_us_ = now_us;
+    log::warn(event, {{"endpoint", door.endpoint()}, {"why", why}});
+  }
 }
 
 ProcessFacts Daemon::facts() const {

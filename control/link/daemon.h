@@ -43,6 +43,7 @@ class Daemon final : private HouseHost {
  private:
   Daemon(DaemonOptions options, const Clock& clock) : options_(std::move(options)), clock_(clock) {}
   Result<void> open_store();
+  Result<void> tell_loss();
   Result<void> open_doors();
   Result<void> loop_once();
   int wait_ms(std::int64_t now_us) const;
@@ -60,6 +61,7 @@ class Daemon final : private HouseHost {
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
                  const std::string& key, const std::string& tenant = {});
   void check_disk(std::int64_t now_us);
+  void check_doors(std::int64_t now_us);
   ProcessFacts facts() const;
 
   // What the house asks for.
@@ -107,6 +109,8 @@ class Daemon final : private HouseHost {
   std::int64_t started_us_ = 0;
   std::int64_t client_message_bytes_ = 0;  // as the doors were opened
   std::int64_t disk_checked_us_ = 0;
+  std::int64_t doors_checked_us_ = 0;
+  std::int64_t doors_told_us_ = -(1LL << 40);  // that one cannot be bound
   std::int64_t last_commit_us_ = 0;
   ProcessFacts facts_;
   std::optional<Error> failure_;  // a read of our own that failed: the group is not committed

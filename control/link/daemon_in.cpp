@@ -37,6 +37,7 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
     return;
   }
   if (op->verb == "db.backup") return begin_backup(peer, *op);
+  if (op->verb == "db.accept_loss") return house_->accept_loss(peer, *op);
   if (op->verb == "objects.put" || op->verb == "objects.delete") {
     return house_->change_object(peer, *op);
   }
@@ -65,8 +66,14 @@ void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {
     token_desk_->helper_up(peer);
   } else if (const auto* need = std::get_if<wire::NeedTokenizer>(&message)) {
     auto blobs = store_->model_blobs(need->model_sha);
-    if (!blobs) {
+    if (!blobs && blobs.error().code != Errc::kCorrupt) {
       failure_ = blobs.error();
+      return;
+    }
+    if (!blobs) {
+      // Requests of one model fail, not the service: no tokenizer can be made of nothing.
+      log::error("a tokenizer cannot be read", {{"why", blobs.error().what}});
+      (void)send(peer, wire::TokenizerBlob{need->model_sha, {}});
       return;
     }
     (void)send(peer, wire::TokenizerBlob{need->model_sha, std::move(blobs->tokenizer)});

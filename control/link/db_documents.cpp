@@ -36,7 +36,10 @@ std::string check_document(const std::string& path, const store::CheckReport& re
                   {"schema", report.schema},
                   {"requests", report.requests},
                   {"prompts_checked", report.payloads},
-                  {"chunks_checked", report.chunks}});
+                  {"chunks_checked", report.chunks},
+                  {"objects_checked", report.objects},
+                  {"rows_checked", report.rows},
+                  {"rows_without_checksum", report.unsummed}});
 }
 
 std::string restore_document(const store::RestoreReport& report) {

@@ -1,5 +1,7 @@
 #include "control/link/door.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "shared/base/log.h"
@@ -11,14 +13,39 @@ constexpr std::int32_t kMalformedMax = 8;
 // The monitor reports a lost connection before the socket itself has noticed.
 constexpr std::int64_t kProbeDelaysUs[] = {0, 2'000, 10'000, 50'000, 200'000};
 
+std::string path_of(const std::string& endpoint) {
+  constexpr std::string_view kIpc = "ipc://";
+  return endpoint.starts_with(kIpc) ? endpoint.substr(kIpc.size()) : std::string();
+}
+
+/// 0: there is no such file.
+std::uint64_t inode_of(const std::string& path) {
+  struct stat info {};
+  return !path.empty() && stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
+}
+
 }  // namespace
 
 Result<Door> Door::open(const wire::Context& context, Options options) {
   HF_TRY(wire::Socket socket,
          wire::Socket::open(context, wire::SocketKind::kRouter, options.socket));
   HF_CHECKED(socket.start_monitor(context));
-  HF_CHECKED(socket.bind(options.endpoint));
-  return Door(std::move(options), std::move(socket));
+  Door door(std::move(options), std::move(socket));
+  HF_CHECKED(door.bind());
+  return door;
+}
+
+Result<void> Door::bind() {
+  HF_CHECKED(socket_.bind(options_.endpoint));
+  path_ = path_of(options_.endpoint);
+  inode_ = inode_of(path_);
+  return {};
+}
+
+Result<bool> Door::keep_bound() {
+  if (path_.empty() || inode_of(path_) == inode_) return false;
+  HF_CHECKED(bind());
+  return true;
 }
 
 std::optional<Incoming> Door::receive(PeerId& last_peer) {
@@ -34,11 +61,20 @@ std::optional<Incoming> Door::receive(PeerId& last_peer) {
     if (message) return Incoming{known->second, std::move(message).value()};
     ++malformed_;
     ++peer.malformed;
-    log::warn(
-        "malformed message",
-        {{"endpoint", options_.endpoint}, {"peer", known->second}, {"why", message.error().what}});
+    note_malformed(message.error().what);
   }
   return std::nullopt;
+}
+
+/// Peers that send nothing else get a line a minute in all, and a number.
+void Door::note_malformed(const std::string& why) {
+  write_malformed(malformed_lines_.count(options_.endpoint, now_us_), why);
+}
+
+void Door::write_malformed(const log::LineBound::Line& line, const std::string& why) {
+  if (line.count == 0) return;
+  log::warn("malformed messages",
+            {{"endpoint", line.subject}, {"count", line.count}, {"why", why}});
 }
 
 wire::SendStatus Door::send(PeerId id, std::string_view frame) {
@@ -88,6 +124,8 @@ void Door::forget(PeerId id) {
 }
 
 void Door::watch_links(std::int64_t now_us) {
+  now_us_ = now_us;
+  for (const auto& line : malformed_lines_.due(now_us)) write_malformed(line, "as before");
   while (const auto event = socket_.next_link_event()) {
     if (*event != wire::LinkEvent::kDisconnected) continue;
     probes_us_.clear();

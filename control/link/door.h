@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "control/core/types.h"
+#include "shared/base/line_bound.h"
 #include "shared/wire/frame.h"
 #include "shared/wire/socket.h"
 
@@ -35,7 +36,12 @@ class Door {
   };
   static Result<Door> open(const wire::Context& context, Options options);
 
+  /// Binds again if the socket's file is gone or another one: whoever comes next could not reach
+  /// us. Those who are connected stay. True if it did.
+  Result<bool> keep_bound();
+
   Role role() const { return options_.role; }
+  const std::string& endpoint() const { return options_.endpoint; }
   const wire::Socket& socket() const { return socket_; }
 
   /// The next decoded message, if there is one. Malformed frames are counted and dropped; a peer
@@ -65,6 +71,9 @@ class Door {
   Door(Options options, wire::Socket socket)
       : options_(std::move(options)), socket_(std::move(socket)) {}
   void forget(PeerId id);
+  void note_malformed(const std::string& why);
+  void write_malformed(const log::LineBound::Line& line, const std::string& why);
+  Result<void> bind();
 
   Options options_;
   wire::Socket socket_;
@@ -73,6 +82,10 @@ class Door {
   std::vector<PeerId> gone_;
   std::vector<std::int64_t> probes_us_;  // ascending
   std::uint64_t malformed_ = 0;
+  log::LineBound malformed_lines_;
+  std::int64_t now_us_ = 0;  // of the last look at the links
+  std::string path_;         // of an ipc socket's file; empty: it has none
+  std::uint64_t inode_ = 0;  // of that file
 };
 
 }  // namespace holdfast::link

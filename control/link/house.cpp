@@ -1,5 +1,6 @@
 #include "control/link/house.h"
 
+#include "control/core/admission.h"
 #include "control/core/planted.h"
 #include "control/link/commit_points.h"
 #include "control/link/prefix_root.h"
@@ -11,6 +12,7 @@ namespace {
 using core::Bug;
 using core::planted;
 
+constexpr std::int64_t kLookAtRoomBytes = 1 << 20;
 constexpr std::int64_t kSweepUs = 1'000'000;
 constexpr std::int64_t kSweepAgainUs = 20'000;
 constexpr std::int64_t kSweepRows = 200;
@@ -86,9 +88,20 @@ void House::recall(const std::string& id, const std::string& tenant, const std::
   if (!key.empty() && !machine_.knows_key(owner, key)) read(store_.find_by_key(owner, key));
 }
 
+/// The daemon looks at the disk each second; much can come in between. What is accepted is written
+/// twice, to the log and to the file.
+void House::look_at_room(const wire::Submit& submit) {
+  unchecked_bytes_ += core::payload_bytes(submit);
+  if (unchecked_bytes_ < kLookAtRoomBytes || machine_.storage_low()) return;
+  const std::int64_t free = store_.disk_free();
+  const std::int64_t bound = machine_.config().storage_min_free_bytes;
+  if (free - 2 * unchecked_bytes_ < bound) step(core::StorageLevel{true, free});
+}
+
 void House::from_client(core::PeerId peer, wire::Message& message) {
   if (auto* submit = std::get_if<wire::Submit>(&message)) {
     recall(submit->request_id, submit->tenant, submit->idem_key);
+    look_at_room(*submit);
     core::SubmitEvent event;
     event.peer = peer;
     if (submit->body_hash.empty()) event.body_hash = host_.body_hash(*submit);
@@ -129,6 +142,27 @@ void House::change_object(core::PeerId peer, const wire::Op& op) {
   if (done.error().code != Errc::kCorrupt) failure_ = done.error();
   pending_.send(
       peer, wire::OpResult{op.tag, false, core::refuse(done.error().code, done.error().what), {}});
+}
+
+void House::accept_loss(core::PeerId peer, const wire::Op& op) {
+  const auto loss = store_.log_loss();
+  if (!loss) {
+    failure_ = loss.error();
+    return;
+  }
+  if (*loss) {
+    core::InsertTransition row;
+    row.subject = "database";
+    row.key = "log";
+    row.from = "lost";
+    row.to = "accepted";
+    row.at_ms = host_.now().wall_ms;
+    row.reason = std::to_string((*loss)->expected - (*loss)->found) + " synced groups";
+    pending_.write(std::move(row), core::Durability::kFull);
+    pending_.write(core::PutFlag{store::kLogLostFlag, ""}, core::Durability::kFull);
+  }
+  const char* document = *loss ? R"({"accepted":true})" : R"({"accepted":false})";
+  pending_.send(peer, wire::OpResult{op.tag, true, {}, document});
 }
 
 void House::operate(const core::Event& event) {
@@ -185,6 +219,7 @@ Result<House::Commit> House::commit() {
     if (crash_points_armed()) pass_commit_points(pending_.rows, false);
   }
   machine_.committed();
+  unchecked_bytes_ = 0;
   objects_.group_ended();
   return Commit::kDone;
 }

@@ -54,6 +54,8 @@ class House {
   void operate(const core::Event& event);
   /// objects.put, objects.delete.
   void change_object(core::PeerId peer, const wire::Op& op);
+  /// db.accept_loss: what an opening found lost of the log is nobody's concern any more.
+  void accept_loss(core::PeerId peer, const wire::Op& op);
   /// What the last release caused, timers that are due, more of a long queue, and now and then a
   /// look at old requests.
   void tick();
@@ -74,6 +76,7 @@ class House {
   const core::Effects& pending() const { return pending_; }
 
  private:
+  void look_at_room(const wire::Submit& submit);
   void recall(const std::string& id, const std::string& tenant, const std::string& key);
   void read_queue();
   void sweep();
@@ -87,7 +90,8 @@ class House {
   HouseHost& host_;
   core::Machine machine_;
   Objects objects_;
-  core::Effects pending_;                                  // of the group in progress
+  std::int64_t unchecked_bytes_ = 0;  // of submissions since the disk was last looked at
+  core::Effects pending_;             // of the group in progress
   std::set<std::pair<core::PeerId, std::uint64_t>> full_;  // streams whose socket was full now
   std::deque<core::Event> again_;                          // events that a release caused
   std::optional<Error> failure_;  // a read that failed: the group is not committed

@@ -261,6 +261,11 @@ void Writer::storage() {
       .row(number(store.wal_pages() * kWalFrameBytes));
   sheet.gauge("holdfast_disk_free_bytes", "Of the disk of the database.")
       .row(number(store.disk_free()));
+  const auto loss = store.log_loss();
+  sheet
+      .gauge("holdfast_database_lost_groups",
+             "Synced groups that a start found lost with the end of the log, until accepted.")
+      .row(number(loss && *loss ? (*loss)->expected - (*loss)->found : 0));
   sheet.gauge("holdfast_storage_low", "1 while too little disk is free for new requests.")
       .row(machine.storage_low() ? 1 : 0);
 }

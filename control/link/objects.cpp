@@ -74,8 +74,27 @@ struct Objects::Change {
 };
 
 Result<void> Objects::boot() {
-  HF_TRY(totals_, store_.object_totals());
+  return count();
+}
+
+Result<void> Objects::count() {
+  HF_TRY(const store::Store::ObjectTotals totals, store_.object_totals());
+  use_.load(totals.groups);
+  last_ = std::max(last_, totals.last);
+  stale_ = false;
   return {};
+}
+
+void Objects::count_change(const core::ObjectRow& row, int by) {
+  use_.add(row.kind, row.owner, by, by * size_of(row));
+}
+
+/// What is added is written twice: to the log, and from there to the file, which may have to grow
+/// by all that the log has.
+bool Objects::has_room(std::int64_t more, const core::Config& config) const {
+  constexpr std::int64_t kPageBytes = 4096;
+  const std::int64_t wanted = 2 * (group_bytes_ + more) + store_.wal_pages() * kPageBytes;
+  return store_.disk_free() - wanted >= config.storage_min_free_bytes;
 }
 
 Result<std::optional<core::ObjectRow>> Objects::find(const Name& name) {
@@ -104,20 +123,14 @@ std::optional<wire::Refusal> Objects::refuse(const Change& change,
   }
   if (!now && !change.body) return core::refuse(Errc::kInvalidRequest, what + ": a body is wanted");
   const core::Config& config = change.machine.config();
-  if (!now && totals_.count >= config.objects_max) {
-    return core::refuse_over(Errc::kStorageFull,
-                             std::to_string(totals_.count) + " objects are kept",
-                             "objects.max_count", totals_.count + 1, config.objects_max);
-  }
   const std::int64_t before = now && change.body ? static_cast<std::int64_t>(now->body.size()) : 0;
   const std::int64_t more = static_cast<std::int64_t>(change.append.size()) - before +
                             (change.body ? static_cast<std::int64_t>(change.body->size()) : 0);
-  if (more > 0 && totals_.bytes + more > config.objects_max_bytes) {
-    return core::refuse_over(Errc::kStorageFull,
-                             "objects take " + std::to_string(totals_.bytes) + " bytes",
-                             "objects.max_bytes", totals_.bytes + more, config.objects_max_bytes);
-  }
-  if (more > 0 && change.machine.storage_low()) {
+  const std::string& owner = now ? now->owner : change.owner;
+  const ObjectGrowth growth{change.name.first, owner, !now, more};
+  if (auto refusal = use_.refuse(growth, config)) return refusal;
+  const bool client = object_class(change.name.first) == ObjectClass::kClient;
+  if (client && more > 0 && (change.machine.storage_low() || !has_room(more, config))) {
     return core::refuse(Errc::kStorageFull, "the disk of the state directory is nearly full");
   }
   return std::nullopt;
@@ -128,21 +141,21 @@ Result<wire::OpResult> Objects::put(const Change& change, core::Effects& out) {
   if (auto refusal = refuse(change, now)) return wire::OpResult{0, false, std::move(*refusal), {}};
   core::ObjectRow row = now.value_or(core::ObjectRow{});
   if (!now) {
-    row.seq = ++totals_.last;
+    row.seq = ++last_;
     row.kind = change.name.first;
     row.id = change.name.second;
     row.owner = change.owner;
     row.created_ms = change.now.wall_ms;
-    ++totals_.count;
   } else {
-    totals_.bytes -= size_of(row);
+    count_change(row, -1);
   }
   ++row.version;
   row.changed_ms = change.now.wall_ms;
   if (change.body) row.body = *change.body;
   if (change.expires_ms >= 0) row.expires_ms = change.expires_ms;
   row.bytes += static_cast<std::int64_t>(change.append.size());
-  totals_.bytes += size_of(row);
+  count_change(row, 1);
+  group_bytes_ += static_cast<std::int64_t>(row.body.size() + change.append.size());
   const json answer = {{"seq", row.seq}, {"version", row.version}, {"bytes", row.bytes}};
   changed_[change.name] = row;
   out.write(core::PutObject{std::move(row), change.append}, core::Durability::kFull);
@@ -157,18 +170,14 @@ Result<wire::OpResult> Objects::remove(const Change& change, core::Effects& out)
     return wire::OpResult{0, false, *refuse(change, now), {}};
   }
   out.write(core::DeleteObject{now->seq}, core::Durability::kFull);
-  --totals_.count;
-  totals_.bytes -= size_of(*now);
+  count_change(*now, -1);
   changed_[change.name] = std::nullopt;
   return wire::OpResult{0, true, {}, R"({"deleted":true})"};
 }
 
 Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::Now& now,
                              const core::Machine& machine, core::Effects& out) {
-  if (totals_stale_ && changed_.empty()) {
-    HF_TRY(totals_, store_.object_totals());
-    totals_stale_ = false;
-  }
+  if (stale_ && changed_.empty()) HF_CHECKED(count());
   const json args = try_parse_json<json>(op.args);
   Change change{{text_of(args, "kind"), text_of(args, "id")},
                 op.tenant.empty() ? text_of(args, "owner") : op.tenant,
@@ -218,7 +227,7 @@ Result<void> Objects::expire(const core::Now& now, core::Effects& out) {
     });
     if (!changes) out.write(core::DeleteObject{seq}, core::Durability::kNormal);
   }
-  totals_stale_ = true;
+  stale_ = true;
   return {};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// What gateways keep for their clients in the database: files, batches, responses. A gateway has no
+// What gateways keep for their clients in the database: files, batches, responses; and what nobody
+// may be kept from changing: keys, webhooks, open batches (object_use.h). A gateway has no
 // memory of its own; it changes an object by its version, so that of two that change it at once one
 // is refused and looks again. Verbs objects.put, objects.delete, objects.get, objects.list
 // (schema/protocol.md).
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "control/core/machine.h"
+#include "control/link/object_use.h"
 #include "control/store/store.h"
 
 namespace holdfast::link {
@@ -27,7 +29,10 @@ class Objects {
   /// Deletes some whose time is over. The last thing of a group.
   Result<void> expire(const core::Now& now, core::Effects& out);
   /// The changes of the group are in the store, or never will be.
-  void group_ended() { changed_.clear(); }
+  void group_ended() {
+    changed_.clear();
+    group_bytes_ = 0;
+  }
 
   /// The document of objects.get or objects.list, from what is committed.
   /// `tenant`: whose they are; empty: what the arguments say.
@@ -43,9 +48,15 @@ class Objects {
   std::optional<wire::Refusal> refuse(const Change& change,
                                       const std::optional<core::ObjectRow>& now) const;
 
+  Result<void> count();
+  void count_change(const core::ObjectRow& row, int by);
+  bool has_room(std::int64_t more, const core::Config& config) const;
+
   store::Store& store_;
-  store::Store::ObjectTotals totals_;                       // with the changes of this group
-  bool totals_stale_ = false;                               // some were deleted for their age
+  ObjectUse use_;                                           // with the changes of this group
+  core::Seq last_ = 0;                                      // the highest one given
+  bool stale_ = false;                                      // some were deleted for their age
+  std::int64_t group_bytes_ = 0;                            // that this group adds
   std::map<Name, std::optional<core::ObjectRow>> changed_;  // by this group; nullopt: deleted
 };
 

@@ -6,11 +6,14 @@
 #include <memory>
 #include <optional>
 
+#include <nlohmann/json.hpp>
+
 #include "control/link/db_documents.h"
 #include "control/link/house.h"
 #include "control/link/names.h"
 #include "control/link/state_dir.h"
 #include "control/store/backup.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::link {
 namespace {
@@ -60,6 +63,11 @@ class LoneHouse final : private HouseHost {
   }
 
   Result<OfflineAnswer> carry_out(const wire::Op& op) {
+    if (op.verb == "db.accept_loss") {
+      house_->accept_loss(kOperator, op);
+      HF_CHECKED(write());
+      return answer_with(sent_);
+    }
     OpAction action = read_op(kOperator, op);
     if (auto* refusal = std::get_if<wire::Refusal>(&action)) return refused(std::move(*refusal));
     if (const auto* question = std::get_if<Deferred>(&action)) {
@@ -98,7 +106,10 @@ class LoneHouse final : private HouseHost {
   }
 
   core::Now now() const override { return {clock_.monotonic_us(), clock_.wall_ms()}; }
-  wire::SendStatus send(core::PeerId, wire::Message) override { return wire::SendStatus::kGone; }
+  wire::SendStatus send(core::PeerId, wire::Message message) override {
+    if (const auto* result = std::get_if<wire::OpResult>(&message)) sent_ = result->result;
+    return wire::SendStatus::kGone;
+  }
   void answer(const core::SendOpResult& result) override {
     if (result.to == kOperator) answer_ = result;
   }
@@ -112,7 +123,14 @@ class LoneHouse final : private HouseHost {
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<House> house_;
   std::optional<core::SendOpResult> answer_;
+  std::string sent_;  // document of the last result that went by itself
 };
+
+/// db.check {"repair": true}.
+bool wants_repair(const wire::Op& op) {
+  const auto args = try_parse_json<nlohmann::json>(op.args);
+  return args.is_object() && args.value("repair", nlohmann::json()) == true;
+}
 
 /// Verbs on files that no machine boots from. db.check without a path takes the lock: the daemon's
 /// own file is read only while nobody writes to it.
@@ -130,7 +148,13 @@ Result<OfflineAnswer> on_files(const std::string& state_dir, const Clock& clock,
     return answer_with(check_document(path, report));
   }
   HF_TRY(const store::StateLock lock, store::StateLock::acquire(state_dir, "cli"));
-  HF_TRY(const store::CheckReport report, store::check_file(state_dir + "/control.db"));
+  HF_TRY(store::CheckReport report, store::check_file(state_dir + "/control.db"));
+  // Only what was found sound: a checksum of damage would hide it.
+  if (report.unsummed > 0 && wants_repair(op)) {
+    HF_TRY(const std::int64_t summed, store::sum_old_rows(state_dir + "/control.db"));
+    report.unsummed -= summed;
+    report.rows += summed;
+  }
   return answer_with(check_document(state_dir + "/control.db", report));
 }
 

@@ -176,6 +176,15 @@ void look_at_disk(Finder& f) {
                std::to_string(f.facts.commit_us.quantile(0.95) / 1000) + " ms",
            "put the state directory on a faster disk; `holdfast doctor` measures it");
   }
+  const auto loss = f.store.log_loss();
+  if (loss && *loss) {
+    f.error("database",
+            "the end of its log is lost: of " + std::to_string((*loss)->expected) +
+                " groups that were synced the last " +
+                std::to_string((*loss)->expected - (*loss)->found) + " are not there",
+            "requests that were accepted may be unknown: restore a newer backup, or `holdfast db "
+            "accept-loss` when that has been dealt with");
+  }
   if (f.store.wal_pages() > kLongLogPages) {
     f.warn(
         "database",

@@ -235,7 +235,7 @@ json status_document(const core::Machine& machine, const store::Store& store,
   for (const ProcessFacts::Child& child : facts.children) {
     supervised.push_back({{"role", child.role},
                           {"name", child.name},
-                          {"pid", child.pid},
+                          {"pid", child.pid > 0 ? json(child.pid) : json()},
                           {"restarts", child.restarts}});
   }
   return {{"pid", facts.pid},
@@ -268,9 +268,10 @@ std::vector<ProcessFacts::Child> read_supervisor(const std::string& state_dir) {
   for (const json& child : *list) {
     if (!child.is_object()) continue;
     try {
-      children.push_back({child.value("role", ""), child.value("name", ""),
-                          child.value("pid", std::int64_t{0}),
-                          child.value("restarts", std::int64_t{0})});
+      children.push_back(
+          {child.value("role", ""), child.value("name", ""),
+           child.value("pid", json()).is_number() ? child.value("pid", std::int64_t{0}) : 0,
+           child.value("restarts", std::int64_t{0})});
     } catch (const json::exception&) {
       continue;  // the file is the supervisor's; what cannot be read of it is not shown
     }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/core/aliases.h"
+#include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
 #include "shared/base/json_text.h"
 
@@ -40,8 +41,20 @@ Result<core::AliasTargets> read_targets(std::string_view text, const std::string
   return Error{Errc::kCorrupt, "aliases: targets of " + alias + ": " + targets.error().what};
 }
 
-/// Columns of kCanaryColumns from `c` on.
+std::string select_canaries(const char* where) {
+  return "SELECT id, alias, model, state, settings, windows, passed, suspect, started_ms,"
+         " ended_ms, who, reason, " +
+         sound_row("canaries") + " FROM canaries " + where;
+}
+
+Error damaged(const char* table, const std::string& key) {
+  return Error{Errc::kCorrupt, std::string(table) + ": row " + key +
+                                   " is damaged: its checksum differs; see db check"};
+}
+
+/// Columns of select_canaries().
 Result<core::CanaryRow> canary_row(const Statement::Use& use) {
+  if (use.integer(12) == 0) return damaged("canaries", use.text(0));
   core::CanaryRow r;
   r.id = use.integer(0);
   r.alias = use.text(1);
@@ -58,9 +71,15 @@ Result<core::CanaryRow> canary_row(const Statement::Use& use) {
   r.reason = use.text(11);
   return r;
 }
-constexpr const char* kCanaryColumns =
-    "SELECT id, alias, model, state, settings, windows, passed, suspect, started_ms, ended_ms, who,"
-    " reason FROM canaries ";
+constexpr const char* kAliasKnown =
+    " ON CONFLICT(name) DO UPDATE SET targets=excluded.targets, pending=excluded.pending,"
+    " pending_who=excluded.pending_who, pending_ms=excluded.pending_ms,"
+    " changed_ms=excluded.changed_ms, checksum=excluded.checksum";
+constexpr const char* kCanaryKnown =
+    " ON CONFLICT(id) DO UPDATE SET state=excluded.state, settings=excluded.settings,"
+    " windows=excluded.windows, passed=excluded.passed, suspect=excluded.suspect,"
+    " ended_ms=excluded.ended_ms, who=excluded.who, reason=excluded.reason,"
+    " checksum=excluded.checksum";
 
 }  // namespace
 
@@ -71,11 +90,11 @@ Result<void> SqliteStore::write(const core::AliasChange& c) {
 Result<void> SqliteStore::write_alias(const core::PutAlias& c) {
   HF_TRY(Statement put,
          Statement::prepare(db_.get(),
-                            "INSERT INTO aliases(name, id, targets, pending, pending_who,"
-                            " pending_ms, created_ms, changed_ms) VALUES (?,?,?,?,?,?,?,?)"
-                            " ON CONFLICT(name) DO UPDATE SET targets=excluded.targets,"
-                            " pending=excluded.pending, pending_who=excluded.pending_who,"
-                            " pending_ms=excluded.pending_ms, changed_ms=excluded.changed_ms"));
+                            checked_insert("aliases",
+                                           "name, id, targets, pending, pending_who, pending_ms,"
+                                           " created_ms, changed_ms",
+                                           "INSERT", kAliasKnown)
+                                .c_str()));
   const core::AliasRow& r = c.row;
   const std::string targets = core::targets_text(r.targets);
   const std::string pending = core::targets_text(r.pending);
@@ -92,8 +111,10 @@ Result<void> SqliteStore::write_alias(const core::DeleteAlias& c) {
 Result<void> SqliteStore::write_alias(const core::InsertAliasHistory& c) {
   HF_TRY(Statement insert,
          Statement::prepare(db_.get(),
-                            "INSERT INTO alias_history(alias, at_ms, who, action, from_targets,"
-                            " to_targets, reason) VALUES (?,?,?,?,?,?,?)"));
+                            checked_insert("alias_history",
+                                           "alias, at_ms, who, action, from_targets, to_targets,"
+                                           " reason")
+                                .c_str()));
   const core::AliasHistoryRow& r = c.row;
   auto use = insert.use();
   use.bind(r.alias).bind(r.at_ms).bind(r.who).bind(r.action).bind(r.from);
@@ -103,13 +124,11 @@ Result<void> SqliteStore::write_alias(const core::InsertAliasHistory& c) {
 Result<void> SqliteStore::write_alias(const core::PutCanary& c) {
   HF_TRY(Statement put,
          Statement::prepare(db_.get(),
-                            "INSERT INTO canaries(id, alias, model, state, settings, windows,"
-                            " passed, suspect, started_ms, ended_ms, who, reason)"
-                            " VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET"
-                            " state=excluded.state, settings=excluded.settings,"
-                            " windows=excluded.windows, passed=excluded.passed,"
-                            " suspect=excluded.suspect, ended_ms=excluded.ended_ms,"
-                            " who=excluded.who, reason=excluded.reason"));
+                            checked_insert("canaries",
+                                           "id, alias, model, state, settings, windows, passed,"
+                                           " suspect, started_ms, ended_ms, who, reason",
+                                           "INSERT", kCanaryKnown)
+                                .c_str()));
   const core::CanaryRow& r = c.row;
   const std::string settings = encode_numbers(core::canary_fields(), r.settings);
   auto use = put.use();
@@ -119,11 +138,12 @@ Result<void> SqliteStore::write_alias(const core::PutCanary& c) {
 }
 
 Result<void> SqliteStore::write_alias(const core::InsertCanaryWindow& c) {
-  HF_TRY(Statement insert,
-         Statement::prepare(db_.get(),
-                            "INSERT INTO canary_windows(canary, window, started_ms, ended_ms,"
-                            " decision, reason, canary_side, stable_side)"
-                            " VALUES (?,?,?,?,?,?,?,?)"));
+  HF_TRY(
+      Statement insert,
+      Statement::prepare(db_.get(), checked_insert("canary_windows",
+                                                   "canary, window, started_ms, ended_ms, decision,"
+                                                   " reason, canary_side, stable_side")
+                                        .c_str()));
   const core::CanaryWindowRow& r = c.row;
   const std::string canary = encode_numbers(core::evidence_fields(), r.canary_side);
   const std::string stable = encode_numbers(core::evidence_fields(), r.stable_side);
@@ -134,22 +154,28 @@ Result<void> SqliteStore::write_alias(const core::InsertCanaryWindow& c) {
 
 Result<void> SqliteStore::write_alias(const core::RerouteRequest& c) {
   HF_TRY(Statement update,
-         Statement::prepare(db_.get(),
-                            "UPDATE requests SET model=?, model_sha=?, canary=0, rerouted_from=?"
-                            " WHERE seq=?"));
-  return update.use().bind(c.model).bind(c.model_sha).bind(c.rerouted_from).bind(c.seq).run();
+         Statement::prepare(
+             db_.get(),
+             checked_update("requests", "model, model_sha, canary, rerouted_from", "WHERE seq=?")
+                 .c_str()));
+  auto use = update.use();
+  use.bind(c.model).bind(c.model_sha).bind(std::int64_t{0}).bind(c.rerouted_from);
+  return use.bind(c.seq).run();
 }
 
 Result<std::vector<core::AliasRow>> SqliteStore::load_aliases() {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            "SELECT name, id, targets, pending, pending_who, pending_ms,"
-                            " created_ms, changed_ms FROM aliases ORDER BY name"));
+  HF_TRY(
+      Statement select,
+      Statement::prepare(db_.get(), ("SELECT name, id, targets, pending, pending_who, pending_ms,"
+                                     " created_ms, changed_ms, " +
+                                     sound_row("aliases") + " FROM aliases ORDER BY name")
+                                        .c_str()));
   std::vector<core::AliasRow> rows;
   auto use = select.use();
   for (;;) {
     HF_TRY(const bool more, use.step());
     if (!more) return rows;
+    if (use.integer(8) == 0) return damaged("aliases", use.text(0));
     core::AliasRow r;
     r.name = use.text(0);
     r.id = use.integer(1);
@@ -165,8 +191,7 @@ Result<std::vector<core::AliasRow>> SqliteStore::load_aliases() {
 
 Result<std::vector<core::CanaryRow>> SqliteStore::load_canaries() {
   HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            (std::string(kCanaryColumns) + "ORDER BY id DESC LIMIT ?").c_str()));
+         Statement::prepare(db_.get(), select_canaries("ORDER BY id DESC LIMIT ?").c_str()));
   std::vector<core::CanaryRow> rows;
   auto use = select.use();
   use.bind(static_cast<std::int64_t>(core::kCanariesKept));
@@ -184,14 +209,18 @@ Result<std::vector<core::AliasHistoryRow>> SqliteStore::alias_history(const std:
                                                                       std::int64_t limit) {
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
-                            "SELECT alias, at_ms, who, action, from_targets, to_targets, reason"
-                            " FROM alias_history WHERE alias=? ORDER BY id DESC LIMIT ?"));
+                            ("SELECT alias, at_ms, who, action, from_targets, to_targets, reason,"
+                             " id, " +
+                             sound_row("alias_history") +
+                             " FROM alias_history WHERE alias=? ORDER BY id DESC LIMIT ?")
+                                .c_str()));
   std::vector<core::AliasHistoryRow> rows;
   auto use = select.use();
   use.bind(alias).bind(limit);
   for (;;) {
     HF_TRY(const bool more, use.step());
     if (!more) return rows;
+    if (use.integer(8) == 0) return damaged("alias_history", use.text(7));
     rows.push_back({use.text(0), use.integer(1), use.text(2), use.text(3), use.text(4), use.text(5),
                     use.text(6)});
   }
@@ -200,9 +229,8 @@ Result<std::vector<core::AliasHistoryRow>> SqliteStore::alias_history(const std:
 Result<std::vector<core::CanaryRow>> SqliteStore::canaries(const std::string& alias,
                                                            std::int64_t limit) {
   HF_TRY(Statement select,
-         Statement::prepare(
-             db_.get(),
-             (std::string(kCanaryColumns) + "WHERE alias=? ORDER BY id DESC LIMIT ?").c_str()));
+         Statement::prepare(db_.get(),
+                            select_canaries("WHERE alias=? ORDER BY id DESC LIMIT ?").c_str()));
   std::vector<core::CanaryRow> rows;
   auto use = select.use();
   use.bind(alias).bind(limit);
@@ -218,16 +246,20 @@ Result<std::vector<core::CanaryWindowRow>> SqliteStore::canary_windows(const std
                                                                        std::int64_t limit) {
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
-                            "SELECT w.canary, w.window, w.started_ms, w.ended_ms, w.decision,"
-                            " w.reason, w.canary_side, w.stable_side FROM canary_windows w"
-                            " JOIN canaries c ON c.id = w.canary WHERE c.alias=?"
-                            " ORDER BY w.canary DESC, w.window DESC LIMIT ?"));
+                            ("SELECT w.canary, w.window, w.started_ms, w.ended_ms, w.decision,"
+                             " w.reason, w.canary_side, w.stable_side, " +
+                             sound_row("canary_windows", "w") +
+                             " FROM canary_windows w"
+                             " JOIN canaries c ON c.id = w.canary WHERE c.alias=?"
+                             " ORDER BY w.canary DESC, w.window DESC LIMIT ?")
+                                .c_str()));
   std::vector<core::CanaryWindowRow> rows;
   auto use = select.use();
   use.bind(alias).bind(limit);
   for (;;) {
     HF_TRY(const bool more, use.step());
     if (!more) return rows;
+    if (use.integer(8) == 0) return damaged("canary_windows", use.text(0) + "/" + use.text(1));
     core::CanaryWindowRow r;
     r.canary = use.integer(0);
     r.window = use.integer(1);

@@ -1,12 +1,16 @@
 #include "control/store/backup.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "control/store/files.h"
 
@@ -15,20 +19,71 @@ namespace {
 
 constexpr int kPagesPerStep = 256;
 
+constexpr std::string_view kNote = "control.backup-";
+constexpr std::string_view kCheck = "check-";  // PID.db: the copy that `db check` reads
+
 std::string part_of(const std::string& path) {
   return path + ".part";
 }
 
+/// A database file and what SQLite keeps beside it. A journal that stayed would be played into the
+/// next file of that name.
+void remove_database(const std::string& path) {
+  for (const char* end : {"", "-journal", "-wal", "-shm"}) unlink((path + end).c_str());
+}
+
+/// A new file of the state directory that names the copy. Empty if it cannot be made: the backup,
+/// perhaps to another disk, is worth more.
+std::string make_note(const std::string& state_dir, const std::string& part) {
+  std::error_code failed;
+  const std::string text = std::filesystem::absolute(part, failed).string();
+  for (int i = 0; i < 1000; ++i) {
+    const std::string path = state_dir + "/" + std::string(kNote) + std::to_string(i);
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return {};
+    const bool ok = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                    fsync(fd) == 0 && sync_directory(state_dir).has_value();
+    close(fd);
+    if (ok) return path;
+    unlink(path.c_str());
+    return {};
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Backup>> Backup::begin(sqlite3* source, const std::string& path) {
+void remove_unfinished(const std::string& state_dir) {
+  std::error_code failed;
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(state_dir, failed)) {
+    names.push_back(entry.path().filename().string());
+  }
+  for (const std::string& name : names) {
+    const std::string path = state_dir + "/" + name;
+    if (name.starts_with(kNote)) {
+      std::ifstream note(path, std::ios::binary);
+      const std::string part{std::istreambuf_iterator<char>(note), {}};
+      if (part.ends_with(part_of(""))) remove_database(part);
+      unlink(path.c_str());
+    } else if (name.starts_with(kCheck) && name.find(".db") != std::string::npos) {
+      const pid_t pid = std::atoi(name.c_str() + kCheck.size());
+      if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) unlink(path.c_str());
+    }
+  }
+}
+
+Result<std::unique_ptr<Backup>> Backup::begin(sqlite3* source, const std::string& state_dir,
+                                              const std::string& path) {
   if (access(path.c_str(), F_OK) == 0) {
     return Error{Errc::kIo, "backup to " + path + ": the file exists; choose another name"};
   }
   std::unique_ptr<Backup> backup(new Backup);
   backup->report_.path = path;
   const std::string part = part_of(path);
-  unlink(part.c_str());
+  remove_database(part);
+  backup->note_ = make_note(state_dir, part);
   int rc = sqlite3_open_v2(
       part.c_str(), &backup->copy_,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
@@ -45,7 +100,8 @@ Result<std::unique_ptr<Backup>> Backup::begin(sqlite3* source, const std::string
 Backup::~Backup() {
   sqlite3_backup_finish(backup_);
   sqlite3_close_v2(copy_);
-  if (!named_) unlink(part_of(report_.path).c_str());
+  if (!named_) remove_database(part_of(report_.path));
+  if (!note_.empty()) unlink(note_.c_str());
 }
 
 Result<bool> Backup::step() {
@@ -73,6 +129,7 @@ Result<void> Backup::finish() {
   }
   named_ = true;
   HF_CHECKED(sync_directory_of(report_.path));
+  if (!note_.empty()) unlink(std::exchange(note_, {}).c_str());
   std::error_code ignored;
   report_.bytes = static_cast<std::int64_t>(std::filesystem::file_size(report_.path, ignored));
   return {};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "control/store/check.h"
 #include "control/store/sqlite.h"
 #include "shared/base/result.h"
 
@@ -21,8 +22,10 @@ struct BackupReport {
 /// copy. Used from the thread of that connection; must end before it.
 class Backup {
  public:
-  /// The copy grows in PATH.part. kIo: not writable, or PATH exists.
-  static Result<std::unique_ptr<Backup>> begin(sqlite3* source, const std::string& path);
+  /// The copy grows in PATH.part. kIo: not writable, or PATH exists. The state directory notes it,
+  /// so that a later start removes what a killed process left (remove_unfinished).
+  static Result<std::unique_ptr<Backup>> begin(sqlite3* source, const std::string& state_dir,
+                                               const std::string& path);
   ~Backup();
   Backup(const Backup&) = delete;
   Backup& operator=(const Backup&) = delete;
@@ -39,20 +42,12 @@ class Backup {
   sqlite3* copy_ = nullptr;
   sqlite3_backup* backup_ = nullptr;
   bool named_ = false;  // complete, under its name
+  std::string note_;    // file that names the copy while it grows; empty: there is none
   BackupReport report_;
 };
 
-struct CheckReport {
-  std::int64_t schema = 0;
-  std::int64_t requests = 0;
-  std::int64_t chunks = 0;
-  std::int64_t payloads = 0;
-};
-
-/// Reads all of a database file that nobody writes to: SQLite's own check, references, identity,
-/// version, and the checksum of every prompt and token chunk. kCorrupt says what is wrong and
-/// where.
-Result<CheckReport> check_file(const std::string& path);
+/// Removes what backups and checks left whose process was killed. With the lock held.
+void remove_unfinished(const std::string& state_dir);
 
 struct RestoreReport {
   std::string kept;  // folder with what was there before; empty if there was nothing

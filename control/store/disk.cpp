@@ -1,15 +1,38 @@
 #include "control/store/disk.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace holdfast::store {
 namespace {
+
+class RealFile final : public DiskFile {
+ public:
+  explicit RealFile(int fd) : fd_(fd) {}
+  ~RealFile() override { close(fd_); }
+  RealFile(const RealFile&) = delete;
+  std::string read(std::int64_t at, std::size_t bytes) override {
+    std::string read(bytes, '\0');
+    const ssize_t n = pread(fd_, read.data(), bytes, at);
+    read.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    return read;
+  }
+  bool write(std::int64_t at, std::string_view bytes) override {
+    return pwrite(fd_, bytes.data(), bytes.size(), at) == static_cast<ssize_t>(bytes.size());
+  }
+  bool sync() override { return fdatasync(fd_) == 0; }
+
+ private:
+  int fd_;
+};
 
 class RealDisk final : public Disk {
  public:
@@ -44,12 +67,36 @@ class RealDisk final : public Disk {
     if (statvfs(dir.c_str(), &fs) != 0) return 0;
     return static_cast<std::int64_t>(fs.f_bavail) * static_cast<std::int64_t>(fs.f_frsize);
   }
+  std::int64_t growth_allowed(const std::string& path) override {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
+    struct stat info {};
+    const std::int64_t size = stat(path.c_str(), &info) == 0 ? info.st_size : 0;
+    return std::max<std::int64_t>(static_cast<std::int64_t>(limit.rlim_cur) - size, 0);
+  }
   bool remove(const std::string& path) override { return unlink(path.c_str()) == 0; }
   void allocate(const std::string& path, std::int64_t bytes) override {
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return;
     (void)posix_fallocate(fd, 0, bytes);
     close(fd);
+  }
+  std::unique_ptr<DiskFile> open_file(const std::string& path, std::int64_t bytes) override {
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return nullptr;
+    auto file = std::make_unique<RealFile>(fd);
+    struct stat info {};
+    if (fstat(fd, &info) != 0) return nullptr;
+    if (info.st_size < bytes) {
+      // Zeros that are written have their blocks: what is written over them needs no room.
+      const std::string zeros(static_cast<std::size_t>(bytes - info.st_size), '\0');
+      if (!file->write(info.st_size, zeros) || fsync(fd) != 0) return nullptr;
+    }
+    return file;
+  }
+  std::uint64_t inode(const std::string& path) override {
+    struct stat info {};
+    return stat(path.c_str(), &info) == 0 ? info.st_ino : 0;
   }
   std::string boot_id() override {
     const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);

@@ -3,11 +3,22 @@
 // disk, with its own sqlite3_vfs.
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 
 #include "shared/base/result.h"
 
 namespace holdfast::store {
+
+/// A small file that stays open. Errors are told by false or by less.
+class DiskFile {
+ public:
+  virtual ~DiskFile() = default;
+  virtual std::string read(std::int64_t at, std::size_t bytes) = 0;
+  virtual bool write(std::int64_t at, std::string_view bytes) = 0;
+  virtual bool sync() = 0;
+};
 
 class Disk {
  public:
@@ -20,10 +31,19 @@ class Disk {
   virtual Result<void> sync_directory(const std::string& dir) = 0;
   /// Free bytes for this user; 0 if it cannot be told.
   virtual std::int64_t free_bytes(const std::string& dir) = 0;
+  /// By how much this process may make a file larger, whatever the disk has (RLIMIT_FSIZE).
+  virtual std::int64_t growth_allowed(const std::string& /*path*/) { return INT64_MAX; }
   /// False if there was no such file.
   virtual bool remove(const std::string& path) = 0;
   /// A file of `bytes` that takes its room; does nothing if it cannot.
   virtual void allocate(const std::string& path, std::int64_t bytes) = 0;
+  /// Opens or makes a file of `bytes`, which then takes no more room; nullptr if it cannot, or if
+  /// this disk has none.
+  virtual std::unique_ptr<DiskFile> open_file(const std::string& /*path*/, std::int64_t /*bytes*/) {
+    return nullptr;
+  }
+  /// Tells a file from its copies; 0 if there is none.
+  virtual std::uint64_t inode(const std::string& /*path*/) { return 0; }
   virtual void pause_ms(int ms) = 0;
   /// Another one after each boot of the machine; empty if it cannot be told.
   virtual std::string boot_id() = 0;

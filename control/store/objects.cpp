@@ -1,14 +1,17 @@
 // Objects of gateways: rows with a JSON body and a content in parts, each with its checksum.
 #include <algorithm>
 
+#include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
 
 namespace holdfast::store {
 namespace {
 
-constexpr const char* kColumns =
-    "SELECT seq, kind, id, owner, version, created_ms, changed_ms, expires_ms, body, bytes, crc"
-    " FROM objects ";
+std::string select_objects() {
+  return "SELECT seq, kind, id, owner, version, created_ms, changed_ms, expires_ms, body, bytes,"
+         " crc, " +
+         sound_row("objects") + " FROM objects ";
+}
 
 Error damaged(core::Seq seq, const char* what) {
   return {Errc::kCorrupt, "objects: " + std::string(what) + " of row " + std::to_string(seq) +
@@ -28,6 +31,7 @@ Result<core::ObjectRow> object_row(const Statement::Use& use) {
   r.body = use.text(8);
   r.bytes = use.integer(9);
   if (use.integer(10) != std::int64_t{crc32c(r.body)}) return damaged(r.seq, "the body");
+  if (use.integer(11) == 0) return damaged(r.seq, "the row");
   return r;
 }
 
@@ -38,8 +42,8 @@ Result<void> SqliteStore::write(const core::PutObject& c) {
   {
     auto use = put_object_.use();
     use.bind(r.seq).bind(r.kind).bind(r.id).bind(r.owner).bind(r.version).bind(r.created_ms);
-    use.bind(r.changed_ms).bind(r.expires_ms).bind(r.body).bind(r.bytes);
-    HF_CHECKED(use.bind(std::int64_t{crc32c(r.body)}).run());
+    use.bind(r.changed_ms).bind(r.expires_ms).bind(r.bytes);
+    HF_CHECKED(use.bind(std::int64_t{crc32c(r.body)}).bind(r.body).run());
   }
   if (c.append.empty()) return {};
   auto use = append_object_.use();
@@ -67,7 +71,7 @@ Result<std::optional<core::ObjectRow>> SqliteStore::find_object(const std::strin
 }
 
 Result<std::vector<core::ObjectRow>> SqliteStore::list_objects(const ObjectQuery& query) {
-  std::string sql = std::string(kColumns) + "WHERE kind=?";
+  std::string sql = select_objects() + "WHERE kind=?";
   if (!query.owner.empty()) sql += " AND owner=?";
   if (query.from > 0) sql += query.newest_first ? " AND seq<?" : " AND seq>?";
   sql += query.newest_first ? " ORDER BY seq DESC LIMIT ?" : " ORDER BY seq LIMIT ?";
@@ -116,8 +120,10 @@ Result<std::vector<core::Seq>> SqliteStore::expired_objects(std::int64_t now_ms,
                                                             std::int64_t limit) {
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
-                            "SELECT seq FROM objects WHERE expires_ms > 0 AND expires_ms <= ?"
-                            " ORDER BY expires_ms LIMIT ?"));
+                            ("SELECT seq FROM objects WHERE expires_ms > 0 AND expires_ms <= ?"
+                             " AND " +
+                             sound_row("objects") + " ORDER BY expires_ms LIMIT ?")
+                                .c_str()));
   auto use = select.use();
   use.bind(now_ms).bind(limit);
   std::vector<core::Seq> seqs;
@@ -131,12 +137,18 @@ Result<std::vector<core::Seq>> SqliteStore::expired_objects(std::int64_t now_ms,
 Result<Store::ObjectTotals> SqliteStore::object_totals() {
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
-                            "SELECT count(*), coalesce(sum(bytes + length(CAST(body AS BLOB))), 0),"
-                            " coalesce(max(seq), 0) FROM objects"));
+                            "SELECT kind, owner, count(*), sum(bytes + length(CAST(body AS BLOB))),"
+                            " max(seq) FROM objects GROUP BY kind, owner"));
+  ObjectTotals totals;
   auto use = select.use();
-  HF_TRY(const bool found, use.step());
-  CHECK_MSG(found, "an aggregate always has its row");
-  return ObjectTotals{use.integer(0), use.integer(1), use.integer(2)};
+  for (;;) {
+    HF_TRY(const bool more, use.step());
+    if (!more) return totals;
+    totals.groups.push_back({use.text(0), use.text(1), use.integer(2), use.integer(3)});
+    totals.count += use.integer(2);
+    totals.bytes += use.integer(3);
+    totals.last = std::max(totals.last, use.integer(4));
+  }
 }
 
 }  // namespace holdfast::store

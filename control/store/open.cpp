@@ -7,6 +7,7 @@
 #include <string>
 
 #include "control/core/planted.h"
+#include "control/store/row_checksum.h"
 #include "control/store/store.h"
 #include "schema_sql.h"
 #include "shared/base/crash_point.h"
@@ -83,6 +84,12 @@ Result<void> migrate(sqlite3* db, const std::string& path) {
                                           std::to_string(schema_version()) +
                                           "); use that program or restore a backup"};
   }
+  if (version < 0) {
+    return Error{Errc::kCorrupt, "open " + path + ": its schema version is " +
+                                     std::to_string(version) + ", expected 0 to " +
+                                     std::to_string(schema_version()) +
+                                     "; the file is damaged, restore a backup"};
+  }
   for (int v = static_cast<int>(version); v < schema_version(); ++v) {
     const std::string sql = "BEGIN IMMEDIATE;\n" + std::string(kMigrations[v]) +
                             "\nPRAGMA application_id=" + std::to_string(kApplicationId) +
@@ -142,6 +149,7 @@ Result<Db> open_database(Disk& disk, const std::string& state_dir) {
   }
   HF_CHECKED(retry_busy(disk, "open " + path, db.get(),
                         [](sqlite3* d) { return set_pragmas(d, "control.db"); }));
+  HF_CHECKED(define_checksums(db.get()));
   HF_CHECKED(migrate(db.get(), path));
   // SQLite does not report a failed sync of the directory that has the new names in it. At every
   // start: the one that made the file may have died before this line.

@@ -5,6 +5,7 @@
 
 #include "control/core/planted.h"
 #include "control/store/encode.h"
+#include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
 
 namespace holdfast::store {
@@ -30,9 +31,15 @@ core::FinishReason finish_from(std::string_view name) {
   return core::FinishReason::kError;
 }
 
-/// Columns of `SELECT * FROM requests`, in the order of schema/001, 003 and 006. One whose state is
-/// damaged counts as failed, so that it hides no other one from a list.
-core::RequestRow request_row(const Statement::Use& use) {
+/// A row of requests as it can be shown: of one that is damaged only that.
+struct ReadRequest {
+  core::RequestRow row;
+  std::string damaged;  // empty: it is sound
+};
+
+/// Columns of `SELECT *, sound FROM requests`, in the order of schema/001, 003 and 006. One that is
+/// damaged counts as failed if it has ended, so that it hides no other one from a list.
+ReadRequest request_row(const Statement::Use& use) {
   core::RequestRow r;
   int c = 0;
   r.seq = use.integer(c++);
@@ -63,11 +70,15 @@ core::RequestRow request_row(const Statement::Use& use) {
   r.canary = use.integer(c++);
   r.rerouted_from = use.text(c++);
   r.api_key = use.text(c++);
-  if (!state) {
+  if (state && use.integer(use.columns() - 1) != 0) return {std::move(r), {}};
+  std::string damaged = (state ? "request row " : "the state in request row ") +
+                        std::to_string(r.seq) + " is damaged";
+  if (wire::is_terminal(r.state)) {
+    r.state = core::RequestState::kFailed;
     r.error_code = errc_name(Errc::kCorrupt);
-    r.error = "the state in request row " + std::to_string(r.seq) + " is damaged";
+    r.error = damaged;
   }
-  return r;
+  return {std::move(r), std::move(damaged)};
 }
 
 /// start, ids, extra, crc from `column` on.
@@ -85,12 +96,24 @@ Error damaged(const char* what, core::Seq seq) {
                                    std::to_string(seq) + ": its checksum or size is wrong"};
 }
 
+/// What a start decides by must be what was written.
+Error damaged_row(const std::string& table, const std::string& key) {
+  return Error{Errc::kCorrupt, table + ": row " + key +
+                                   " is damaged: its checksum differs; see db check, restore a"
+                                   " backup"};
+}
+
 }  // namespace
 
 Result<core::Boot> SqliteStore::load(std::int64_t queued_max, std::int64_t keys_since_ms) {
   core::Boot boot;
   HF_TRY(const std::string seq,
          query_text(db_.get(), "SELECT coalesce(max(seq), 0) FROM requests"));
+  HF_TRY(const std::string bad_flag,
+         // What a golden answer says is compared, not believed.
+         query_text(db_.get(), "SELECT name FROM flags WHERE name NOT LIKE 'golden/%' AND NOT " +
+                                   sound_row("flags")));
+  if (!bad_flag.empty()) return damaged_row("flags", bad_flag);
   HF_TRY(const std::string paused,
          query_text(db_.get(), "SELECT value FROM flags WHERE name='queue.paused'"));
   HF_TRY(const std::string queued,
@@ -120,9 +143,10 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max, std::int64_t keys_
   HF_TRY(boot.canaries, load_canaries());
   HF_TRY(boot.keys, load_keys(keys_since_ms));
   HF_TRY(Statement started,
-         Statement::prepare(db_.get(),
-                            "SELECT * FROM requests WHERE state IN ('queued', 'running',"
-                            " 'quarantined') AND state<>'queued' ORDER BY seq"));
+         Statement::prepare(db_.get(), ("SELECT *, " + sound_row("requests") +
+                                        " FROM requests WHERE state IN ('queued', 'running',"
+                                        " 'quarantined') AND state<>'queued' ORDER BY seq")
+                                           .c_str()));
   {
     auto rows = started.use();
     HF_CHECKED(load_where(rows, boot.requests));
@@ -197,15 +221,17 @@ Result<core::BootMore> SqliteStore::load_more(std::int64_t limit) {
 
 Result<std::vector<core::ConfigVersion>> SqliteStore::config_versions() {
   HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            "SELECT version, at_ms, source, content FROM config_versions"
-                            " ORDER BY version DESC LIMIT ?"));
+         Statement::prepare(
+             db_.get(), ("SELECT version, at_ms, source, content, " + sound_row("config_versions") +
+                         " FROM config_versions ORDER BY version DESC LIMIT ?")
+                            .c_str()));
   std::vector<core::ConfigVersion> versions;
   auto use = select.use();
   use.bind(static_cast<std::int64_t>(core::kConfigVersionsKept));
   for (;;) {
     HF_TRY(const bool more, use.step());
     if (!more) break;
+    if (use.integer(4) == 0) return damaged_row("config_versions", use.text(0));
     HF_TRY(core::ConfigVersion version, decode_config(use.bytes(3)));
     version.version = use.integer(0);
     version.at_ms = use.integer(1);
@@ -217,7 +243,10 @@ Result<std::vector<core::ConfigVersion>> SqliteStore::config_versions() {
 }
 
 Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
-  HF_TRY(Statement select, Statement::prepare(db_.get(), "SELECT * FROM models ORDER BY name"));
+  HF_TRY(
+      Statement select,
+      Statement::prepare(
+          db_.get(), ("SELECT *, " + sound_row("models") + " FROM models ORDER BY name").c_str()));
   std::vector<core::ModelRow> rows;
   auto use = select.use();
   for (;;) {
@@ -251,6 +280,13 @@ Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
     r.last_used_ms = use.integer(c++);
     r.tokenizer_sha = use.text(c++);
     r.output = use.text(c++);
+    if (use.integer(use.columns() - 1) == 0) {
+      // One model fails, not the service.
+      r.state = core::ModelState::kFailed;
+      r.wanted = false;
+      r.path = "(damaged)";  // so that no load believes the rest of it
+      r.reason = "its row in the database is damaged (see db check); add the model again";
+    }
     rows.push_back(std::move(r));
   }
 }
@@ -258,8 +294,15 @@ Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
 Result<std::vector<core::LoadRow>> SqliteStore::load_loads() {
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
-                            "SELECT l.*, coalesce(r.bytes, 0) FROM loads l LEFT JOIN reservations r"
-                            " USING (load_id) WHERE ended_ms = 0 ORDER BY load_id"));
+                            ("SELECT l.load_id, l.model, l.model_sha, l.worker_key, l.incarnation,"
+                             " l.state, l.class, l.slots, l.pages, l.page_tokens, l.context,"
+                             " l.reason, l.created_ms, l.ready_ms, l.ended_ms, coalesce(r.bytes,"
+                             " 0), " +
+                             sound_row("loads", "l") + " AND (r.bytes IS NULL OR " +
+                             sound_row("reservations", "r") +
+                             ") FROM loads l LEFT JOIN reservations r USING (load_id)"
+                             " WHERE ended_ms = 0 ORDER BY load_id")
+                                .c_str()));
   std::vector<core::LoadRow> rows;
   auto use = select.use();
   for (;;) {
@@ -284,6 +327,7 @@ Result<std::vector<core::LoadRow>> SqliteStore::load_loads() {
     r.ready_ms = use.integer(c++);
     r.ended_ms = use.integer(c++);
     r.bytes = use.integer(c++);
+    if (use.integer(c++) == 0) return damaged_row("loads", r.load_id);
     rows.push_back(std::move(r));
   }
 }
@@ -293,11 +337,13 @@ Result<void> SqliteStore::load_where(Statement::Use& rows, std::vector<BootReque
   for (;;) {
     HF_TRY(const bool more, rows.step());
     if (!more) return {};
+    ReadRequest found = request_row(rows);
     BootRequest request;
-    request.row = request_row(rows);
+    request.row = std::move(found.row);
     Result<void> read = read_details(request);
     if (read) read = load_committed(request);
     if (!read) HF_CHECKED(note_damage(request, read.error()));
+    if (!found.damaged.empty()) request.damaged = std::move(found.damaged);
     into.push_back(std::move(request));
   }
 }
@@ -316,7 +362,9 @@ Result<void> SqliteStore::load_committed(BootRequest& request) {
     HF_TRY(const bool more, use.step());
     if (!more) return {};
     const auto c = static_cast<std::size_t>(use.integer(0));
-    if (c >= request.choices.size()) return damaged("attempts", request.row.seq);
+    if (c >= request.choices.size() || use.integer(6) == 0) {
+      return damaged("attempts", request.row.seq);
+    }
     BootChoice& choice = request.choices[c];
     choice.has_attempt = true;
     choice.fence = {static_cast<std::uint64_t>(use.integer(1)),
@@ -341,7 +389,7 @@ Result<void> SqliteStore::read_details(BootRequest& request) {
   {
     auto use = payload_.use();
     HF_TRY(const bool there, use.bind(request.row.seq).step());
-    if (!there) return damaged("payload", request.row.seq);
+    if (!there || use.integer(5) == 0) return damaged("payload", request.row.seq);
     HF_TRY(Params params, decode_params(use.bytes(0)));
     request.sampling = params.sampling;
     request.stops = std::move(params.stops);
@@ -365,7 +413,7 @@ Result<void> SqliteStore::read_details(BootRequest& request) {
     const auto prompt = static_cast<std::size_t>(choice.row.prompt);
     // A prompt has one choice at least, so that it never has a higher number than its first.
     if (choice.row.choice != static_cast<std::int32_t>(request.choices.size()) ||
-        choice.row.prompt < 0 || choice.row.prompt > choice.row.choice) {
+        choice.row.prompt < 0 || choice.row.prompt > choice.row.choice || use.integer(9) == 0) {
       return damaged("choices", request.row.seq);
     }
     if (prompt >= request.prompt_tokens.size()) request.prompt_tokens.resize(prompt + 1);
@@ -380,18 +428,27 @@ Result<std::optional<BootRequest>> SqliteStore::read_request(Statement& by, std:
                                                              std::string_view b) {
   HF_CHECKED(begin_reads());
   BootRequest request;
+  std::string damaged;
   {
     auto use = by.use();
     use.bind(a);
     if (!b.empty()) use.bind(b);
     HF_TRY(const bool there, use.step());
     if (!there) return std::optional<BootRequest>{};
-    request.row = request_row(use);
+    ReadRequest found = request_row(use);
+    request.row = std::move(found.row);
+    damaged = std::move(found.damaged);
   }
   Result<void> read = read_details(request);
   // Of a queue that is still being read: it goes on where it was.
   if (read && !wire::is_terminal(request.row.state)) read = load_committed(request);
   if (!read) HF_CHECKED(note_damage(request, read.error()));
+  if (!damaged.empty()) request.damaged = std::move(damaged);
+  if (!request.damaged.empty() && wire::is_terminal(request.row.state)) {
+    request.row.state = core::RequestState::kFailed;
+    request.row.error_code = errc_name(Errc::kCorrupt);
+    request.row.error = request.damaged;
+  }
   return std::optional<BootRequest>(std::move(request));
 }
 
@@ -421,7 +478,7 @@ Result<std::vector<core::TokenId>> SqliteStore::prompt_ids(core::Seq seq, std::i
 Result<std::vector<std::string>> SqliteStore::prompt_text(core::Seq seq) {
   auto use = payload_.use();
   HF_TRY(const bool there, use.bind(seq).step());
-  if (!there) return damaged("prompt text", seq);
+  if (!there || use.integer(5) == 0) return damaged("prompt text", seq);
   if (use.is_null(3)) return std::vector<std::string>{};
   return decode_strings(use.bytes(3));
 }
@@ -476,6 +533,10 @@ Result<ModelBlobs> SqliteStore::model_blobs(const std::string& sha) {
   auto use = blobs_.use();
   HF_TRY(const bool there, use.bind(sha).step());
   if (!there) return ModelBlobs{};
+  if (use.integer(2) == 0) {
+    return Error{Errc::kCorrupt, "model_blobs: the tokenizer of " + sha +
+                                     " is damaged; see db check, add the model again"};
+  }
   return ModelBlobs{use.text(0), use.text(1)};
 }
 
@@ -490,7 +551,8 @@ Result<Store::RequestPage> SqliteStore::list_requests(const RequestSearch& searc
   const std::string order = up ? "ASC" : "DESC";
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
-                            ("SELECT * FROM requests WHERE seq BETWEEN ?1 AND ?2"
+                            ("SELECT *, " + sound_row("requests") +
+                             " FROM requests WHERE seq BETWEEN ?1 AND ?2"
                              " AND (?3 = '' OR state = ?3) AND (?4 = '' OR model = ?4)"
                              " AND (?5 = '' OR tenant = ?5) AND (?6 = '' OR instr(id, ?6) > 0)"
                              " ORDER BY seq " +
@@ -503,7 +565,7 @@ Result<Store::RequestPage> SqliteStore::list_requests(const RequestSearch& searc
   for (;;) {
     HF_TRY(const bool more, use.step());
     if (!more) break;
-    page.rows.push_back(request_row(use));
+    page.rows.push_back(request_row(use).row);
   }
   const bool full = static_cast<std::int64_t>(page.rows.size()) >= search.limit;
   const core::Seq looked = full ? page.rows.back().seq : (up ? high : low);
@@ -514,10 +576,12 @@ Result<Store::RequestPage> SqliteStore::list_requests(const RequestSearch& searc
 Result<std::vector<Store::Attempt>> SqliteStore::attempts(core::Seq seq) {
   HF_TRY(Statement select,
          Statement::prepare(db_.get(),
-                            "SELECT choice, fence_epoch, fence_counter, worker_key, incarnation,"
-                            " load_id, coalesce(reason, ''), start_index, coalesce(end_index, -1),"
-                            " started_ms, coalesce(ended_ms, 0), adopted FROM attempts WHERE seq=?"
-                            " ORDER BY fence_epoch, fence_counter"));
+                            ("SELECT choice, fence_epoch, fence_counter, worker_key, incarnation,"
+                             " load_id, coalesce(reason, ''), start_index, coalesce(end_index, -1),"
+                             " started_ms, coalesce(ended_ms, 0), adopted, " +
+                             sound_row("attempts") +
+                             " FROM attempts WHERE seq=? ORDER BY fence_epoch, fence_counter")
+                                .c_str()));
   std::vector<Attempt> list;
   auto use = select.use();
   use.bind(seq);
@@ -537,6 +601,7 @@ Result<std::vector<Store::Attempt>> SqliteStore::attempts(core::Seq seq) {
     a.started_ms = use.integer(9);
     a.ended_ms = use.integer(10);
     a.adopted = use.integer(11) != 0;
+    if (use.integer(12) == 0) a.reason = "this row is damaged; see db check";
     list.push_back(std::move(a));
   }
 }

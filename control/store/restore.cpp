@@ -9,76 +9,17 @@
 #include <filesystem>
 
 #include "control/store/backup.h"
+#include "control/store/check.h"
 #include "control/store/files.h"
 #include "control/store/lock.h"
 #include "control/store/open.h"
+#include "control/store/row_checksum.h"
 #include "control/store/store.h"
 
 namespace holdfast::store {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error damaged(const std::string& path, const std::string& what) {
-  return Error{Errc::kCorrupt, "check " + path + ": " + what};
-}
-
-/// A file that nobody writes to. WAL or not: an old log beside it is taken into account.
-Result<Db> open_still(const std::string& path, int flags) {
-  if (access(path.c_str(), R_OK) != 0) {
-    return Error{Errc::kIo, "open " + path + ": " + std::strerror(errno)};
-  }
-  sqlite3* raw = nullptr;
-  const int rc = sqlite3_open_v2(path.c_str(), &raw,
-                                 flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
-  Db db(raw);
-  if (rc != SQLITE_OK) return sqlite_error(raw, rc, "open " + path);
-  return db;
-}
-
-Result<void> check_identity(sqlite3* db, const std::string& path, CheckReport& report) {
-  HF_TRY(const std::int64_t id, query_int(db, "PRAGMA application_id"));
-  if (id != kApplicationId) return damaged(path, "it is not a database of this program");
-  HF_TRY(report.schema, query_int(db, "PRAGMA user_version"));
-  if (report.schema > schema_version()) {
-    return Error{Errc::kVersionNewer, "check " + path + ": made by a newer program (schema " +
-                                          std::to_string(report.schema) + ", this one knows " +
-                                          std::to_string(schema_version()) + ")"};
-  }
-  HF_TRY(const std::string whole, query_text(db, "PRAGMA integrity_check(1)"));
-  if (whole != "ok") return damaged(path, whole);
-  HF_TRY(const std::string dangling, query_text(db, "PRAGMA foreign_key_check"));
-  if (!dangling.empty()) return damaged(path, "rows of " + dangling + " refer to rows not there");
-  return {};
-}
-
-Result<void> check_chunks(sqlite3* db, const std::string& path, CheckReport& report) {
-  HF_TRY(Statement select, Statement::prepare(db,
-                                              "SELECT seq, choice, start, ids, extra, crc FROM"
-                                              " chunks"));
-  auto use = select.use();
-  for (;;) {
-    HF_TRY(const bool more, use.step());
-    if (!more) return {};
-    ++report.chunks;
-    const std::uint32_t sum = crc32c(use.bytes(4), crc32c(use.bytes(3)));
-    if (sum == static_cast<std::uint32_t>(use.integer(5))) continue;
-    return damaged(path, "tokens of request row " + use.text(0) + ", choice " + use.text(1) +
-                             ", from index " + use.text(2) + ": the checksum differs");
-  }
-}
-
-Result<void> check_payloads(sqlite3* db, const std::string& path, CheckReport& report) {
-  HF_TRY(Statement select, Statement::prepare(db, "SELECT seq, prompts, crc FROM payloads"));
-  auto use = select.use();
-  for (;;) {
-    HF_TRY(const bool more, use.step());
-    if (!more) return {};
-    ++report.payloads;
-    if (crc32c(use.bytes(1)) == static_cast<std::uint32_t>(use.integer(2))) continue;
-    return damaged(path, "prompts of request row " + use.text(0) + ": the checksum differs");
-  }
-}
 
 Result<void> copy_synced(const std::string& from, const std::string& to) {
   std::error_code failed;
@@ -130,6 +71,29 @@ Result<std::uint64_t> settle_old(const std::string& state_dir) {
   return epoch;
 }
 
+/// With a checksum where the schema has them. A restored database is another one: what a mark said
+/// of the one before does not hold for it.
+Result<void> begin_anew(sqlite3* db, std::int64_t epoch, std::int64_t wall_ms) {
+  HF_TRY(const std::int64_t marked,
+         query_int(db, "SELECT count(*) FROM sqlite_schema WHERE name='log_mark'"));
+  constexpr const char* kColumns = "epoch, started_ms, pid, program";
+  const std::string sql =
+      marked != 0 ? checked_insert("epochs", kColumns)
+                  : "INSERT INTO epochs(" + std::string(kColumns) + ") VALUES (?,?,?,?)";
+  HF_TRY(Statement insert, Statement::prepare(db, sql.c_str()));
+  HF_CHECKED(insert.use()
+                 .bind(epoch)
+                 .bind(wall_ms)
+                 .bind(std::int64_t{getpid()})
+                 .bind(std::string_view("restore"))
+                 .run());
+  if (marked == 0) return {};
+  HF_TRY(const std::string name, query_text(db, "SELECT lower(hex(randomblob(16)))"));
+  HF_TRY(Statement update,
+         Statement::prepare(db, checked_update("log_mark", "database", "WHERE id=1").c_str()));
+  return update.use().bind(name).run();
+}
+
 /// The copy becomes a database that can be opened in place: its epoch beyond the old one's.
 Result<std::uint64_t> raise_beyond(const std::string& path, std::uint64_t old_epoch,
                                    std::int64_t wall_ms) {
@@ -138,27 +102,11 @@ Result<std::uint64_t> raise_beyond(const std::string& path, std::uint64_t old_ep
   HF_TRY(const std::int64_t own, query_int(db.get(), "SELECT coalesce(max(epoch), 0) FROM epochs"));
   const auto next = static_cast<std::int64_t>(
       std::max<std::uint64_t>(old_epoch, static_cast<std::uint64_t>(own)) + 1);
-  HF_TRY(Statement insert,
-         Statement::prepare(db.get(),
-                            "INSERT INTO epochs(epoch, started_ms, pid, program) VALUES"
-                            " (?, ?, ?, 'restore')"));
-  HF_CHECKED(insert.use().bind(next).bind(wall_ms).bind(std::int64_t{getpid()}).run());
+  HF_CHECKED(exec(db.get(), "BEGIN IMMEDIATE"));
+  HF_CHECKED(begin_anew(db.get(), next, wall_ms));
+  HF_CHECKED(exec(db.get(), "COMMIT"));
   return static_cast<std::uint64_t>(next);
 }
-
-}  // namespace
-
-Result<CheckReport> check_file(const std::string& path) {
-  HF_TRY(const Db db, open_still(path, SQLITE_OPEN_READONLY));
-  CheckReport report;
-  HF_CHECKED(check_identity(db.get(), path, report));
-  HF_TRY(report.requests, query_int(db.get(), "SELECT count(*) FROM requests"));
-  HF_CHECKED(check_chunks(db.get(), path, report));
-  HF_CHECKED(check_payloads(db.get(), path, report));
-  return report;
-}
-
-namespace {
 
 Result<RestoreReport> put_in_place(const std::string& state_dir, const std::string& file,
                                    const std::string& fresh, std::int64_t wall_ms) {

@@ -1,4 +1,5 @@
 // Secrets of the database: written once, read often, told nobody.
+#include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
 
 namespace holdfast::store {
@@ -8,20 +9,23 @@ Result<void> SqliteStore::make_secret(const std::string& name, std::string_view 
   if (!known.empty()) return {};
   HF_CHECKED(end_reads());
   HF_CHECKED(set_synchronous(core::Durability::kFull));
-  HF_TRY(Statement insert, Statement::prepare(db_.get(),
-                                              "INSERT OR IGNORE INTO secrets(name, value)"
-                                              " VALUES (?,?)"));
+  HF_TRY(Statement insert, Statement::prepare(db_.get(), checked_insert("secrets", "name, value",
+                                                                        "INSERT OR IGNORE")));
   Result<void> done = insert.use().bind(name).bind_blob(value).run();
   if (!done) stop_writing();
   return done;
 }
 
 Result<std::string> SqliteStore::secret(const std::string& name) {
-  HF_TRY(Statement find, Statement::prepare(db_.get(), "SELECT value FROM secrets WHERE name=?"));
+  HF_TRY(Statement find, Statement::prepare(db_.get(), "SELECT value, " + sound_row("secrets") +
+                                                           " FROM secrets WHERE name=?"));
   auto use = find.use();
   use.bind(name);
   HF_TRY(const bool found, use.step());
   if (!found) return std::string();
+  if (use.int64(1) == 0) {
+    return Error{Errc::kCorrupt, "secrets: \"" + name + "\" is not what was written; see db check"};
+  }
   return use.text(0);
 }
 

@@ -1,11 +1,33 @@
 #include "control/store/sqlite.h"
 
+#include <cerrno>
 #include <cstdlib>
 
 namespace holdfast::store {
+namespace {
+
+/// SQLite has a code of its own for ENOSPC of a write alone. A file at the limit of its size, a
+/// quota, and no room for the index of the log are full disks too.
+bool is_full(sqlite3* db, int rc) {
+  if ((rc & 0xff) != SQLITE_IOERR || db == nullptr) return false;
+  if (rc != SQLITE_IOERR_WRITE && rc != SQLITE_IOERR_SHMSIZE && rc != SQLITE_IOERR_SHMOPEN &&
+      rc != SQLITE_IOERR_SHMMAP && rc != SQLITE_IOERR_TRUNCATE) {
+    return false;
+  }
+  const int why = sqlite3_system_errno(db);
+  return why == ENOSPC || why == EDQUOT || why == EFBIG;
+}
+
+}  // namespace
 
 Error sqlite_error(sqlite3* db, int rc, std::string_view what) {
   Errc code = Errc::kStorage;
+  if (is_full(db, rc)) {
+    return Error{Errc::kDiskFull, std::string(what) +
+                                      ": no room: the disk or quota is full, or the file is at its "
+                                      "size limit; free some space (SQLite code " +
+                                      std::to_string(rc) + ")"};
+  }
   switch (rc & 0xff) {
     case SQLITE_FULL:
       code = Errc::kDiskFull;

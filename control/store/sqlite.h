@@ -49,6 +49,8 @@ class Statement {
     /// Text or blob; empty for NULL. Valid until the next step.
     std::string_view bytes(int column) const;
     std::string text(int column) const { return std::string(bytes(column)); }
+    /// Of a row: the last column is columns() - 1.
+    int columns() const { return sqlite3_column_count(stmt_); }
     bool is_null(int column) const { return sqlite3_column_type(stmt_, column) == SQLITE_NULL; }
 
    private:

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "control/store/log_mark.h"
 #include "control/store/open.h"
 #include "control/store/store.h"
 #include "control/store/tail.h"
@@ -16,6 +17,8 @@ class SqliteStore final : public Store {
   ~SqliteStore() override;
   Result<void> prepare();
   Result<void> load_tail();
+  /// Compares the database with the mark beside it.
+  Result<void> check_log();
 
   Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) override;
   Result<void> make_secret(const std::string& name, std::string_view value) override;
@@ -53,6 +56,7 @@ class SqliteStore final : public Store {
   Result<void> checkpoint_all() override;
   void release_memory() override { (void)sqlite3_db_release_memory(db_.get()); }
   std::int64_t wal_pages() const override { return wal_pages_; }
+  Result<std::optional<LogLoss>> log_loss() const override;
   std::int64_t disk_free() const override;
   bool make_room() override;
   void restore_reserve() override;
@@ -65,13 +69,17 @@ class SqliteStore final : public Store {
   };
   Result<void> prepare_all(std::initializer_list<Prepared> list);
   Result<void> prepare_writes();
+  Result<void> prepare_checked();
+  Result<void> prepare_sound_reads();
   Result<void> prepare_reads();
   Result<void> set_synchronous(core::Durability durability);
   Result<std::uint64_t> insert_epoch(std::int64_t wall_ms);
   void stop_writing();
   Result<void> begin_reads();
   Result<void> end_reads();
-  Result<void> begin_write_commit(std::span<const core::RowChange> rows);
+  Result<void> begin_write_commit(std::span<const core::RowChange> rows, bool synced);
+  Result<void> count_group();
+  Result<std::uint64_t> write_epoch(std::int64_t wall_ms);
   Result<void> settle_tail();
   Result<void> checkpoint(int mode);
   std::string reserve_path() const { return options_.state_dir + "/control.reserve"; }
@@ -119,13 +127,17 @@ class SqliteStore final : public Store {
   OpenOptions options_;
   core::Durability synchronous_ = core::Durability::kFull;
   Tail tail_;
+  LogMark mark_;
+  std::int64_t synced_ = 0;  // groups that were committed and synced, ever
+  std::int64_t epoch_ = 0;
+  std::optional<LogLoss> found_loss_;  // by this opening, not in the database yet
   std::int64_t wal_pages_ = 0;
   bool reading_ = false;     // inside begin_reads()
   core::Seq read_upto_ = 0;  // of the queue as it was at the start
   core::Seq last_seq_ = 0;   // at the start
   bool failed_ = false;      // an I/O error: what the file holds is not known any more
 
-  Statement begin_, commit_, begin_reads_;
+  Statement begin_, commit_, begin_reads_, count_synced_;
   Statement insert_request_, insert_payload_, insert_choice_, update_request_, update_choice_;
   Statement insert_settled_, insert_tail_, empty_tail_, delete_tail_;
   Statement begin_attempt_, end_attempt_;

@@ -3,8 +3,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "control/core/planted.h"
 #include "control/store/backup.h"
+#include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
 #include "shared/base/crash_point.h"
 
@@ -35,7 +39,14 @@ Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
   if (!core::planted(core::Bug::kLogNotRewritten)) {
     HF_CHECKED(disk.rewrite(options.state_dir + "/control.db-wal"));
   }
-  HF_TRY(Db db, open_database(disk, options.state_dir));
+  if (lock) remove_unfinished(options.state_dir);
+  Result<Db> opened = open_database(disk, options.state_dir);
+  // Somebody must serve the reads and end what runs: the reserve is for this.
+  const bool full = !opened && opened.error().code == Errc::kDiskFull;
+  if (full && disk.remove(options.state_dir + "/control.reserve")) {
+    opened = open_database(disk, options.state_dir);
+  }
+  HF_TRY(Db db, std::move(opened));
   crash_point(CrashPoint::kDaemonStartOpened);
   if (options.max_pages > 0) {
     HF_CHECKED(
@@ -44,6 +55,7 @@ Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
   auto store = std::make_unique<SqliteStore>(std::move(lock), disk, std::move(db), options);
   HF_CHECKED(store->prepare());
   HF_CHECKED(store->load_tail());
+  HF_CHECKED(store->check_log());
   store->restore_reserve();
   return std::unique_ptr<Store>(std::move(store));
 }
@@ -88,6 +100,7 @@ void SqliteStore::stop_writing() {
 
 Result<std::uint64_t> SqliteStore::raise_epoch(std::int64_t wall_ms) {
   Result<std::uint64_t> epoch = insert_epoch(wall_ms);
+  if (!epoch && epoch.error().code == Errc::kDiskFull && make_room()) epoch = insert_epoch(wall_ms);
   if (!epoch) stop_writing();
   return epoch;
 }
@@ -95,16 +108,80 @@ Result<std::uint64_t> SqliteStore::raise_epoch(std::int64_t wall_ms) {
 Result<std::uint64_t> SqliteStore::insert_epoch(std::int64_t wall_ms) {
   HF_CHECKED(end_reads());
   HF_CHECKED(set_synchronous(core::Durability::kFull));
+  if (core::planted(core::Bug::kEpochNotRaised)) return std::uint64_t{1};
+  Result<std::uint64_t> epoch = write_epoch(wall_ms);
+  if (!epoch) {
+    if (sqlite3_get_autocommit(db_.get()) == 0) (void)exec(db_.get(), "ROLLBACK");
+    return epoch;
+  }
+  epoch_ = static_cast<std::int64_t>(*epoch);
+  found_loss_.reset();
+  mark_.write({++synced_, epoch_});
+  return epoch;
+}
+
+/// A transaction of its own. What was lost may have had later epochs: the mark has the last one.
+Result<std::uint64_t> SqliteStore::write_epoch(std::int64_t wall_ms) {
+  HF_TRY(const std::int64_t last,
+         query_int(db_.get(), "SELECT coalesce(max(epoch), 0) FROM epochs"));
+  const std::int64_t next = std::max(last, epoch_) + 1;
   HF_TRY(Statement insert,
          Statement::prepare(db_.get(),
-                            "INSERT INTO epochs(epoch, started_ms, pid, program) VALUES"
-                            " ((SELECT coalesce(max(epoch), 0) + 1 FROM epochs), ?, ?, ?)"));
-  if (core::planted(core::Bug::kEpochNotRaised)) return std::uint64_t{1};
-  {
-    auto use = insert.use();
-    HF_CHECKED(use.bind(wall_ms).bind(std::int64_t{getpid()}).bind(options_.role).run());
+                            checked_insert("epochs", "epoch, started_ms, pid, program").c_str()));
+  HF_CHECKED(begin_.use().run());
+  HF_CHECKED(
+      insert.use().bind(next).bind(wall_ms).bind(std::int64_t{getpid()}).bind(options_.role).run());
+  if (found_loss_) {
+    const std::string value = std::to_string(found_loss_->expected) + " " +
+                              std::to_string(found_loss_->found) + " " + std::to_string(wall_ms);
+    HF_CHECKED(put_flag_.use().bind(kLogLostFlag).bind(value).run());
   }
-  return static_cast<std::uint64_t>(sqlite3_last_insert_rowid(db_.get()));
+  HF_CHECKED(count_group());
+  HF_CHECKED(commit_.use().run());
+  return static_cast<std::uint64_t>(next);
+}
+
+Result<void> SqliteStore::check_log() {
+  HF_TRY(Statement select,
+         Statement::prepare(
+             db_.get(),
+             ("SELECT database, synced, " + sound_row("log_mark") + " FROM log_mark").c_str()));
+  auto use = select.use();
+  HF_TRY(const bool there, use.step());
+  if (!there || use.integer(2) == 0) {
+    return Error{Errc::kCorrupt, "log_mark: its row is damaged; see db check, restore a backup"};
+  }
+  synced_ = use.integer(1);
+  mark_ = LogMark::open(disk_, options_.state_dir, use.text(0));
+  if (const auto& another = mark_.of_another()) {
+    epoch_ = another->epoch;
+    found_loss_ = LogLoss{another->synced, 0, 0};
+  }
+  // A new database is all in its log. From here on the file has what it is known by.
+  if (!mark_.claim()) return checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+  epoch_ = mark_.claim()->epoch;
+  if (mark_.claim()->synced <= synced_) return {};
+  found_loss_ = LogLoss{mark_.claim()->synced, synced_, 0};
+  synced_ = mark_.claim()->synced;  // the count goes on where it was
+  return {};
+}
+
+Result<std::optional<LogLoss>> SqliteStore::log_loss() const {
+  if (found_loss_) return found_loss_;
+  HF_TRY(const std::string text, query_text(db_.get(), "SELECT value FROM flags WHERE name='" +
+                                                           std::string(kLogLostFlag) + "'"));
+  if (text.empty()) return std::optional<LogLoss>();
+  LogLoss loss;
+  char* at = nullptr;
+  loss.expected = std::strtoll(text.c_str(), &at, 10);
+  loss.found = std::strtoll(at, &at, 10);
+  loss.at_ms = std::strtoll(at, &at, 10);
+  return std::optional(loss);
+}
+
+/// Inside the transaction of a group that is going to be synced.
+Result<void> SqliteStore::count_group() {
+  return count_synced_.use().bind(synced_ + 1).run();
 }
 
 Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
@@ -116,9 +193,11 @@ Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
   using core::planted;
   Result<void> done = end_reads();
   if (done) done = set_synchronous(durability);
-  if (done) done = begin_write_commit(rows);
+  const bool synced = durability == core::Durability::kFull;
+  if (done) done = begin_write_commit(rows, synced);
   if (done) {
     tail_.commit();
+    if (synced) mark_.write({++synced_, epoch_});
     return {};
   }
   tail_.rollback();
@@ -133,7 +212,7 @@ Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
   return Error{code, "commit: " + done.error().what};
 }
 
-Result<void> SqliteStore::begin_write_commit(std::span<const core::RowChange> rows) {
+Result<void> SqliteStore::begin_write_commit(std::span<const core::RowChange> rows, bool synced) {
   HF_CHECKED(begin_.use().run());
   if (tail_.rows() >= options_.tail_rows || tail_.bytes() >= kTailBytes) {
     HF_CHECKED(settle_tail());
@@ -141,6 +220,7 @@ Result<void> SqliteStore::begin_write_commit(std::span<const core::RowChange> ro
   for (const core::RowChange& row : rows) {
     HF_CHECKED(std::visit([this](const auto& change) { return write(change); }, row));
   }
+  if (synced) HF_CHECKED(count_group());
   crash_point(CrashPoint::kDaemonCommitInside);
   return commit_.use().run();
 }
@@ -164,6 +244,7 @@ Result<void> SqliteStore::checkpoint(int mode) {
   }
   // When all of the log is in the file the next commit starts it again from its beginning.
   if (log == done) wal_pages_ = 0;
+  mark_.sync();
   crash_point(CrashPoint::kDaemonCheckpointAfter);
   return {};
 }
@@ -176,6 +257,7 @@ Result<void> SqliteStore::checkpoint_if_due(bool idle) {
       (idle && wal_pages_ >= options_.idle_checkpoint_pages)) {
     return checkpoint(SQLITE_CHECKPOINT_PASSIVE);
   }
+  if (idle) mark_.sync();
   return {};
 }
 
@@ -186,7 +268,7 @@ Result<void> SqliteStore::checkpoint_all() {
 }
 
 Result<std::unique_ptr<Backup>> SqliteStore::begin_backup(const std::string& path) {
-  return Backup::begin(db_.get(), path);
+  return Backup::begin(db_.get(), options_.state_dir, path);
 }
 
 Result<Store::Stats> SqliteStore::stats() {
@@ -209,7 +291,8 @@ Result<Store::Stats> SqliteStore::stats() {
 }
 
 std::int64_t SqliteStore::disk_free() const {
-  return disk_.free_bytes(options_.state_dir);
+  return std::min(disk_.free_bytes(options_.state_dir),
+                  disk_.growth_allowed(options_.state_dir + "/control.db"));
 }
 
 bool SqliteStore::make_room() {

@@ -14,15 +14,15 @@
 #include "control/core/events.h"
 #include "control/core/rows.h"
 #include "control/store/lock.h"
+#include "control/store/log_mark.h"
 #include "shared/base/result.h"
 
 namespace holdfast::store {
 
 /// With this many pages in the log an idle moment is worth a checkpoint.
 inline constexpr std::int64_t kIdleCheckpointPages = 1000;
+inline constexpr const char* kLogLostFlag = "log.lost";
 inline constexpr std::int32_t kApplicationId = 0x48465354;  // "HFST"
-
-class Disk;  // control/store/disk.h
 
 struct OpenOptions {
   std::string state_dir;  // exists
@@ -143,10 +143,16 @@ class Store {
   /// Those whose time is over.
   virtual Result<std::vector<core::Seq>> expired_objects(std::int64_t now_ms,
                                                          std::int64_t limit) = 0;
-  struct ObjectTotals {
+  struct ObjectGroup {
+    std::string kind, owner;
     std::int64_t count = 0;
     std::int64_t bytes = 0;  // of bodies and contents
+  };
+  struct ObjectTotals {
+    std::int64_t count = 0;
+    std::int64_t bytes = 0;
     core::Seq last = 0;
+    std::vector<ObjectGroup> groups;  // by kind and owner
   };
   virtual Result<ObjectTotals> object_totals() = 0;
 
@@ -171,6 +177,8 @@ class Store {
   /// Gives back what only makes things faster, for a quiet moment.
   virtual void release_memory() = 0;
   virtual std::int64_t wal_pages() const = 0;
+  /// The log that an opening found to end too early, until PutFlag{kLogLostFlag, ""} accepts it.
+  virtual Result<std::optional<LogLoss>> log_loss() const = 0;
   /// Free bytes of the disk for this user.
   virtual std::int64_t disk_free() const = 0;
   /// Gives up the reserve file. True if there was one.

@@ -1,6 +1,7 @@
 // Row changes of the machine as prepared statements.
 #include "control/core/planted.h"
 #include "control/store/encode.h"
+#include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
 
 namespace holdfast::store {
@@ -8,22 +9,26 @@ namespace {
 
 using core::model_state_name;
 
-constexpr const char* kUpdateChoice =
-    "UPDATE choices SET next_index=?, finish=?, error_code=?, error=?, deaths=?, deaths_index=?"
-    " WHERE seq=? AND choice=?";
-constexpr const char* kPutModel =
-    "INSERT OR REPLACE INTO models(name, sha, path, size, mtime_ns, architecture, context, slots,"
-    " pages, prefill_chunk, kv_type, vocab, chat, weights_bytes, kv_bytes, scratch_bytes, options,"
-    " shape, wanted, state, reason, created_ms, last_used_ms, tokenizer_sha, output)"
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
-constexpr const char* kPutLoad =
-    "INSERT INTO loads(load_id, model, model_sha, worker_key, incarnation, state, class, slots,"
-    " pages, page_tokens, context, reason, created_ms, ready_ms, ended_ms)"
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(load_id) DO UPDATE SET"
-    " incarnation=excluded.incarnation, state=excluded.state, class=excluded.class,"
-    " slots=excluded.slots, pages=excluded.pages, page_tokens=excluded.page_tokens,"
-    " context=excluded.context, reason=excluded.reason, ready_ms=excluded.ready_ms,"
-    " ended_ms=excluded.ended_ms";
+constexpr const char* kModelColumns =
+    "name, sha, path, size, mtime_ns, architecture, context, slots, pages, prefill_chunk, kv_type,"
+    " vocab, chat, weights_bytes, kv_bytes, scratch_bytes, options, shape, wanted, state, reason,"
+    " created_ms, last_used_ms, tokenizer_sha, output";
+constexpr const char* kLoadColumns =
+    "load_id, model, model_sha, worker_key, incarnation, state, class, slots, pages, page_tokens,"
+    " context, reason, created_ms, ready_ms, ended_ms";
+constexpr const char* kLoadKnown =
+    " ON CONFLICT(load_id) DO UPDATE SET incarnation=excluded.incarnation, state=excluded.state,"
+    " class=excluded.class, slots=excluded.slots, pages=excluded.pages,"
+    " page_tokens=excluded.page_tokens, context=excluded.context, reason=excluded.reason,"
+    " ready_ms=excluded.ready_ms, ended_ms=excluded.ended_ms, checksum=excluded.checksum";
+constexpr const char* kRequestColumns =
+    "seq, id, tenant, idem_key, body_hash, model, model_sha, state, priority, class,"
+    " config_version, n, max_tokens, on_disconnect, created_ms, started_ms, finished_ms,"
+    " queue_deadline_ms, total_deadline_ms, error_code, error, alias, route_key, canary,"
+    " rerouted_from, api_key";
+constexpr const char* kObjectColumns =
+    "seq, kind, id, owner, version, created_ms, changed_ms, expires_ms, bytes, crc";
+constexpr const char* kReplace = "INSERT OR REPLACE";
 
 Result<void> insert_row(Statement& into, Tail::Key key, const ChunkRow& row) {
   auto use = into.use();
@@ -49,89 +54,124 @@ Result<void> SqliteStore::prepare_all(std::initializer_list<Prepared> list) {
   return {};
 }
 
+/// Rows of many groups, each with its checksum.
+Result<void> SqliteStore::prepare_checked() {
+  const auto prepare = [this](Statement& into, const std::string& sql) -> Result<void> {
+    HF_TRY(into, Statement::prepare(db_.get(), sql.c_str()));
+    return {};
+  };
+  HF_CHECKED(prepare(insert_request_, checked_insert("requests", kRequestColumns)));
+  // prompts are bound behind the columns that the checksum is over.
+  HF_CHECKED(prepare(insert_payload_, checked_insert("payloads",
+                                                     "seq, params, meta, prompt_text, "
+                                                     "crc, prompts")));
+  HF_CHECKED(prepare(insert_choice_, checked_insert("choices",
+                                                    "seq, choice, prompt,"
+                                                    " prompt_tokens, next_index,"
+                                                    " finish")));
+  HF_CHECKED(prepare(update_request_, checked_update("requests",
+                                                     "state, priority, class, started_ms,"
+                                                     " finished_ms, error_code, error",
+                                                     "WHERE seq=?")));
+  HF_CHECKED(prepare(update_choice_, checked_update("choices",
+                                                    "next_index, finish, error_code, error,"
+                                                    " deaths, deaths_index",
+                                                    "WHERE seq=? AND choice=?")));
+  HF_CHECKED(
+      prepare(begin_attempt_, checked_insert("attempts",
+                                             "seq, choice, fence_epoch, fence_counter,"
+                                             " worker_key, incarnation, load_id, start_index,"
+                                             " adopted, started_ms")));
+  HF_CHECKED(prepare(end_attempt_, checked_update("attempts", "ended_ms, end_index, reason",
+                                                  "WHERE seq=? AND choice=? AND fence_epoch=? AND"
+                                                  " fence_counter=?")));
+  HF_CHECKED(prepare(put_model_, checked_insert("models", kModelColumns, kReplace)));
+  HF_CHECKED(
+      prepare(put_blobs_, checked_insert("model_blobs", "sha, tokenizer, pieces", kReplace)));
+  HF_CHECKED(prepare(put_load_, checked_insert("loads", kLoadColumns, "INSERT", kLoadKnown)));
+  HF_CHECKED(prepare(put_reservation_,
+                     checked_insert("reservations", "load_id, worker_key, bytes", kReplace)));
+  HF_CHECKED(prepare(insert_transition_, checked_insert("transitions",
+                                                        "subject, key, from_state, to_state, at_ms,"
+                                                        " memory_before, memory_after, reason")));
+  HF_CHECKED(prepare(insert_config_,
+                     checked_insert("config_versions", "version, at_ms, source, content")));
+  HF_CHECKED(prepare(count_synced_, checked_update("log_mark", "synced", "WHERE id=1")));
+  HF_CHECKED(prepare(put_flag_, checked_insert("flags", "name, value", kReplace)));
+  return prepare(put_object_,
+                 checked_insert("objects", std::string(kObjectColumns) + ", body", "INSERT",
+                                " ON CONFLICT(seq) DO UPDATE SET version=excluded.version,"
+                                " changed_ms=excluded.changed_ms, expires_ms=excluded.expires_ms,"
+                                " body=excluded.body, bytes=excluded.bytes, crc=excluded.crc,"
+                                " checksum=excluded.checksum"));
+}
+
 Result<void> SqliteStore::prepare_writes() {
+  HF_CHECKED(prepare_checked());
   return prepare_all({
-      {&put_object_,
-       "INSERT INTO objects(seq, kind, id, owner, version, created_ms, changed_ms, expires_ms,"
-       " body, bytes, crc) VALUES (?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(seq) DO UPDATE SET"
-       " version=excluded.version, changed_ms=excluded.changed_ms, expires_ms=excluded.expires_ms,"
-       " body=excluded.body, bytes=excluded.bytes, crc=excluded.crc"},
       {&append_object_, "INSERT INTO object_parts(seq, at, data, crc) VALUES (?,?,?,?)"},
       {&begin_, "BEGIN IMMEDIATE"},
       {&commit_, "COMMIT"},
       {&begin_reads_, "BEGIN DEFERRED"},
-      {&insert_request_,
-       "INSERT INTO requests(seq, id, tenant, idem_key, body_hash, model, model_sha, state,"
-       " priority, class, config_version, n, max_tokens, on_disconnect, created_ms, started_ms,"
-       " finished_ms, queue_deadline_ms, total_deadline_ms, error_code, error, alias, route_key,"
-       " canary, rerouted_from, api_key)"
-       " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"},
-      {&insert_payload_,
-       "INSERT INTO payloads(seq, params, meta, prompts, prompt_text, crc) VALUES (?,?,?,?,?,?)"},
-      {&insert_choice_,
-       "INSERT INTO choices(seq, choice, prompt, prompt_tokens, next_index, finish)"
-       " VALUES (?,?,?,?,?,?)"},
-      {&update_request_,
-       "UPDATE requests SET state=?, priority=?, class=?, started_ms=?, finished_ms=?, "
-       "error_code=?,"
-       " error=? WHERE seq=?"},
-      {&update_choice_, kUpdateChoice},
       {&insert_settled_,
        "INSERT INTO settled(seq, choice, start, ids, extra, crc) VALUES (?,?,?,?,?,?)"},
       {&insert_tail_, "INSERT INTO tail(seq, choice, start, ids, extra, crc) VALUES (?,?,?,?,?,?)"},
       {&empty_tail_, "DELETE FROM tail"},
       {&delete_tail_, "DELETE FROM tail WHERE seq=?"},
-      {&begin_attempt_,
-       "INSERT INTO attempts(seq, choice, fence_epoch, fence_counter, worker_key, incarnation,"
-       " load_id, start_index, adopted, started_ms) VALUES (?,?,?,?,?,?,?,?,?,?)"},
-      {&end_attempt_,
-       "UPDATE attempts SET ended_ms=?, end_index=?, reason=?"
-       " WHERE seq=? AND choice=? AND fence_epoch=? AND fence_counter=?"},
-      {&put_model_, kPutModel},
-      {&put_blobs_, "INSERT OR REPLACE INTO model_blobs(sha, tokenizer, pieces) VALUES (?,?,?)"},
       {&delete_model_, "DELETE FROM models WHERE name=?"},
-      {&put_load_, kPutLoad},
-      {&put_reservation_,
-       "INSERT OR REPLACE INTO reservations(load_id, worker_key, bytes) VALUES (?,?,?)"},
       {&delete_reservation_, "DELETE FROM reservations WHERE load_id=?"},
-      {&insert_transition_,
-       "INSERT INTO transitions(subject, key, from_state, to_state, at_ms, memory_before,"
-       " memory_after, reason) VALUES (?,?,?,?,?,?,?,?)"},
       {&delete_payload_, "DELETE FROM payloads WHERE seq=?"},
       {&delete_choices_, "DELETE FROM choices WHERE seq=?"},
       {&delete_settled_, "DELETE FROM settled WHERE seq=?"},
       {&delete_attempts_, "DELETE FROM attempts WHERE seq=?"},
       {&delete_request_, "DELETE FROM requests WHERE seq=?"},
-      {&insert_config_,
-       "INSERT INTO config_versions(version, at_ms, source, content) VALUES (?,?,?,?)"},
-      {&put_flag_, "INSERT OR REPLACE INTO flags(name, value) VALUES (?,?)"},
   });
 }
 
+/// The checks of rows that are read go with the reads: `sound` is 0 for a damaged one.
+Result<void> SqliteStore::prepare_sound_reads() {
+  const auto prepare = [this](Statement& into, const std::string& sql) -> Result<void> {
+    HF_TRY(into, Statement::prepare(db_.get(), sql.c_str()));
+    return {};
+  };
+  const std::string requests = "SELECT *, " + sound_row("requests") + " AS sound FROM requests ";
+  HF_CHECKED(prepare(by_id_, requests + "WHERE id=?"));
+  HF_CHECKED(prepare(by_key_, requests + "WHERE tenant=? AND idem_key=?"));
+  // The first condition is that of the index.
+  HF_CHECKED(prepare(queued_, requests +
+                                  "WHERE state IN ('queued', 'running', 'quarantined') AND"
+                                  " state='queued' AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"));
+  HF_CHECKED(prepare(find_object_,
+                     "SELECT seq, kind, id, owner, version, created_ms, changed_ms, expires_ms,"
+                     " body, bytes, crc, " +
+                         sound_row("objects") + " FROM objects WHERE kind=? AND id=?"));
+  HF_CHECKED(prepare(payload_, "SELECT params, meta, prompts, prompt_text, crc, " +
+                                   sound_row("payloads") + " FROM payloads WHERE seq=?"));
+  HF_CHECKED(prepare(choices_,
+                     "SELECT choice, prompt, next_index, finish, error_code, error,"
+                     " deaths, deaths_index, prompt_tokens, " +
+                         sound_row("choices") + " FROM choices WHERE seq=? ORDER BY choice"));
+  // One that is damaged is not deleted for what its time says.
+  HF_CHECKED(prepare(oldest_, "SELECT seq, CASE WHEN " + sound_row("requests") +
+                                  " THEN finished_ms ELSE 0 END FROM requests WHERE seq>=?"
+                                  " ORDER BY seq LIMIT ?"));
+  HF_CHECKED(prepare(blobs_, "SELECT tokenizer, pieces, " + sound_row("model_blobs") +
+                                 " FROM model_blobs WHERE sha=?"));
+  return prepare(open_attempts_,
+                 "SELECT choice, fence_epoch, fence_counter, worker_key,"
+                 " incarnation, load_id, " +
+                     sound_row("attempts") +
+                     " FROM attempts WHERE seq=? AND ended_ms IS NULL ORDER BY"
+                     " choice, fence_epoch, fence_counter");
+}
+
 Result<void> SqliteStore::prepare_reads() {
+  HF_CHECKED(prepare_sound_reads());
   return prepare_all({
-      {&find_object_,
-       "SELECT seq, kind, id, owner, version, created_ms, changed_ms, expires_ms, body, bytes, crc"
-       " FROM objects WHERE kind=? AND id=?"},
-      {&by_id_, "SELECT * FROM requests WHERE id=?"},
-      {&by_key_, "SELECT * FROM requests WHERE tenant=? AND idem_key=?"},
-      {&payload_, "SELECT params, meta, prompts, prompt_text, crc FROM payloads WHERE seq=?"},
-      {&choices_,
-       "SELECT choice, prompt, next_index, finish, error_code, error, deaths, deaths_index,"
-       " prompt_tokens FROM choices WHERE seq=? ORDER BY choice"},
-      {&open_attempts_,
-       "SELECT choice, fence_epoch, fence_counter, worker_key, incarnation, load_id FROM attempts"
-       " WHERE seq=? AND ended_ms IS NULL ORDER BY choice, fence_epoch, fence_counter"},
       {&settled_,
        "SELECT start, ids, extra, crc FROM settled WHERE seq=?1 AND choice=?2 AND start < ?4 AND"
        " start >= coalesce((SELECT max(start) FROM settled WHERE seq=?1 AND choice=?2 AND"
        " start <= ?3), 0) ORDER BY start"},
-      {&blobs_, "SELECT tokenizer, pieces FROM model_blobs WHERE sha=?"},
-      {&oldest_, "SELECT seq, finished_ms FROM requests WHERE seq>=? ORDER BY seq LIMIT ?"},
-      // The first condition is that of the index.
-      {&queued_,
-       "SELECT * FROM requests WHERE state IN ('queued', 'running', 'quarantined') AND"
-       " state='queued' AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"},
   });
 }
 
@@ -165,13 +205,13 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
       c.payload.prompt_text.empty() ? std::string() : encode_strings(c.payload.prompt_text);
   {
     auto use = insert_payload_.use();
-    use.bind(r.seq).bind(params).bind(c.payload.meta).bind_blob(prompts);
+    use.bind(r.seq).bind(params).bind(c.payload.meta);
     if (c.payload.prompt_text.empty()) {
       use.bind_null();
     } else {
       use.bind(text);
     }
-    HF_CHECKED(use.bind(std::int64_t{crc32c(prompts)}).run());
+    HF_CHECKED(use.bind(std::int64_t{crc32c(prompts)}).bind_blob(prompts).run());
   }
   for (const core::ChoiceRow& choice : c.choices) {
     const auto prompt = static_cast<std::size_t>(choice.prompt);

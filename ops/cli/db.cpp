@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/daemon.h"
+#include "ops/cli/db_verbs.h"
 #include "ops/cli/offline_change.h"
 #include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
@@ -38,8 +39,13 @@ int db_check(const Call& call) {
   if (!has_database(call.state_dir)) {
     return report_error(call, Errc::kNotFound, "no database in " + call.state_dir);
   }
+  const bool repair = call.has("repair");
   if (!daemon_listens(call.state_dir)) {
-    return run_alone(call, "db.check", json::object());
+    return run_alone(call, "db.check", {{"repair", repair}});
+  }
+  if (repair) {
+    return report_error(call, Errc::kConflict,
+                        "db check --repair writes to the database: stop the daemon before");
   }
   // A long read of the live file would keep its log from being checkpointed: a copy is checked.
   const std::string copy = absolute(call.state_dir) + "/check-" + std::to_string(getpid()) + ".db";
@@ -68,6 +74,10 @@ int db_backup(const Call& call) {
 
 int db_restore(const Call& call) {
   return run_alone(call, "db.restore", {{"path", absolute(call.text("FILE"))}});
+}
+
+int db_accept_loss(const Call& call) {
+  return operate_and_print(call, "db.accept_loss", json::object());
 }
 
 int db_stats(const Call& call) {

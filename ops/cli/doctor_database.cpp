@@ -158,6 +158,12 @@ void check_database(Patient& p) {
            p.served ? "the daemon is older than this program: restart it"
                     : "the next start brings it up; back it up before");
   }
+  const std::string lost = db.one("SELECT value FROM flags WHERE name='log.lost'");
+  if (!lost.empty() && !p.served) {  // a daemon says it itself
+    p.fail("database log", "its end is lost (groups expected, found, time: " + lost + ")",
+           "every group that was synced",
+           "`holdfast db restore BACKUP`, or `holdfast db accept-loss` to go on without it");
+  }
   std::error_code none;
   const auto log = std::filesystem::file_size(path + "-wal", none);
   if (!none && static_cast<std::int64_t>(log) > kLongLogBytes) {

@@ -87,7 +87,7 @@ void check_open_files(Patient& p) {
   std::string whose = "of this shell";
   const json status = try_parse_json<json>(p.status);
   for (const json& child : status.is_object() ? status.value("supervised", json()) : json()) {
-    if (child.value("role", "") != "gateway") continue;
+    if (child.value("role", "") != "gateway" || !child["pid"].is_number()) continue;
     const std::string path = "/proc/" + std::to_string(child.value("pid", 0)) + "/limits";
     const std::string limits = read_below(p, path);
     const std::size_t at = limits.find("Max open files");

@@ -114,6 +114,12 @@ bool lives(pid_t pid) {
   return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
+/// 0 for one that is down.
+pid_t pid_of_child(const json& child) {
+  const json pid = child.value("pid", json());
+  return pid.is_number_integer() ? pid.get<pid_t>() : 0;
+}
+
 }  // namespace
 
 void check_state_dir(Patient& p) {
@@ -230,7 +236,7 @@ void check_supervisor(Patient& p) {
   }
   p.ok("supervisor", "process " + std::to_string(pid));
   for (const json& child : document.value("children", json::array())) {
-    if (lives(child.value("pid", 0))) continue;
+    if (lives(pid_of_child(child))) continue;
     p.warn("supervisor", child.value("name", "") + " does not run", "all children alive",
            "see " + p.state + "/logs/" + child.value("name", "") + ".log");
   }

@@ -144,6 +144,7 @@ const std::pair<const char*, const char*> kEnvironment[] = {
 const std::pair<const char*, const char*> kFiles[] = {
     {"STATE/control.db", "everything that must not be lost"},
     {"STATE/holdfast.conf", "settings, a line NAME = VALUE each, read at the start"},
+    {"STATE/control.mark", "how many synced groups control.db must have at least"},
     {"STATE/run/", "sockets, supervisor.json with the pids"},
     {"STATE/logs/", "a log file of each process"},
     {"STATE/keys/", "keys, for their owner alone"},

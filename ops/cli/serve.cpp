@@ -12,10 +12,12 @@
 #include <filesystem>
 #include <memory>
 
+#include "ops/cli/log_files.h"
 #include "ops/cli/output.h"
 #include "ops/cli/serve_control.h"
 #include "ops/cli/state_dir.h"
 #include "ops/cli/supervisor.h"
+#include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/processors.h"
 #include "shared/base/progress.h"
@@ -31,6 +33,10 @@ constexpr std::int64_t kGatewayStopMs = 3'000;
 constexpr std::int64_t kDaemonStopMs = 13'000;  // its own drain limit is 10 s
 constexpr std::int64_t kWorkerStopMs = 2'000;
 constexpr int kPermanentFirst = 64, kPermanentLast = 78;  // sysexits.h: trying again cannot help
+constexpr int kDamaged = 70;   // the daemon's word for a database that it does not take
+constexpr int kStartsMax = 3;  // of a daemon that ends by itself, each soon after its start
+constexpr std::int64_t kLogsUs = 1'000'000;
+constexpr std::int64_t kSoonMs = 2'000;
 
 struct Plan {
   std::string state;
@@ -42,6 +48,7 @@ struct Plan {
   std::int64_t workers = 1, threads = 1, ingress = 1;
   std::int64_t step_watchdog_ms = 10'000;
   std::int64_t restart_max_ms = RestartPolicy::kMaxMs;
+  LogBounds logs;
   bool verbose = false;
   bool quiet = false;
 
@@ -118,6 +125,13 @@ Result<Plan> make_plan(const Call& call) {
   if (plan.restart_max_ms < 0 || plan.restart_max_ms > 60'000) {
     return Error{Errc::kUsage, "--restart-max-ms " + std::to_string(plan.restart_max_ms) +
                                    ": expected 0 to 60000"};
+  }
+  HF_TRY(const std::int64_t log_mib, at_least(call, "log-mib", plan.logs.bytes >> 20, 1 << 20));
+  plan.logs.bytes = log_mib << 20;
+  plan.logs.files = call.integer("log-files", plan.logs.files);
+  if (plan.logs.files < 0 || plan.logs.files > 100) {
+    return Error{Errc::kUsage,
+                 "--log-files " + std::to_string(plan.logs.files) + ": expected 0 to 100"};
   }
   plan.device = call.text("device");
   plan.kernels = call.text("kernels");
@@ -207,7 +221,9 @@ class Serve {
   bool step();  // false: leave with exit_
   bool on_phase(const ServeControl::Report& report);
   void on_exit(const ChildExit& exit);
+  bool starts_in_vain(const ChildExit& exit);
   void on_change();
+  void bound_logs();
   void fail(Errc code, const std::string& what) {
     exit_ = report_error(call_, code, what), failed_ = true;
   }
@@ -220,6 +236,8 @@ class Serve {
   std::unique_ptr<ServeControl> control_;
   ServeControl::Phase phase_ = ServeControl::Phase::kDaemonStarting;
   std::int64_t log_offset_ = 0;
+  std::int64_t logs_seen_us_ = 0;
+  int vain_starts_ = 0;  // of the daemon, in a row
   bool stopping_ = false;
   bool failed_ = false;
   int exit_ = kExitDone;
@@ -235,6 +253,18 @@ std::string how_it_ended(const ChildExit& exit) {
   return text + "exited with status " + std::to_string(exit.status);
 }
 
+/// True for the third death in a row of a daemon that found its database damaged, or a bug, as soon
+/// as it had read it: the next start would find the same. A kill from outside says nothing.
+bool Serve::starts_in_vain(const ChildExit& exit) {
+  if (exit.role != "daemon") return false;
+  const bool aborted = exit.signal == SIGABRT || exit.signal == SIGSEGV || exit.signal == SIGBUS ||
+                       exit.signal == SIGFPE || exit.signal == SIGILL;
+  const bool refused = exit.signal == 0 && exit.status == kDamaged;
+  const bool vain = exit.lived_ms < kSoonMs && (aborted || refused);
+  vain_starts_ = vain ? vain_starts_ + 1 : 0;
+  return vain_starts_ >= kStartsMax;
+}
+
 void Serve::on_exit(const ChildExit& exit) {
   if (stopping_) return;
   if (exit.role == "worker" && control_ != nullptr) {
@@ -245,10 +275,11 @@ void Serve::on_exit(const ChildExit& exit) {
   }
   const bool permanent =
       exit.signal == 0 && exit.status >= kPermanentFirst && exit.status <= kPermanentLast;
-  if (exit.role == "daemon" && phase_ == ServeControl::Phase::kDaemonStarting && permanent) {
+  const bool starting = phase_ == ServeControl::Phase::kDaemonStarting;
+  if (starts_in_vain(exit) || (exit.role == "daemon" && starting && permanent)) {
     const std::string log = plan_.state + "/logs/daemon.log";
     std::string reason = plan_.verbose ? "see above" : last_log_line(log, log_offset_);
-    if (reason.empty()) reason = "exit status " + std::to_string(exit.status) + "; see " + log;
+    if (reason.empty() || exit.signal != 0) reason = how_it_ended(exit) + "; see " + log;
     fail(Errc::kInternal, "the daemon cannot start: " + reason);
     return;
   }
@@ -265,7 +296,7 @@ void Serve::on_change() {
   if (phase_ == ServeControl::Phase::kDaemonStarting) return;
   const std::string path = plan_.state + "/run/supervisor.json";
   const std::string url = plan_.http.fd >= 0 ? plan_.http.url : "";
-  const auto written = write_file_atomically(path, supervisor_json(url, supervisor_->children()));
+  const auto written = write_json_file(path, supervisor_json(url, supervisor_->children()));
   if (!written) std::fprintf(stderr, "holdfast: %s\n", written.error().what.c_str());
   crash_point(CrashPoint::kSupervisorFileWritten);
 }
@@ -329,12 +360,21 @@ bool Serve::on_phase(const ServeControl::Report& report) {
   return true;
 }
 
+/// Once a second.
+void Serve::bound_logs() {
+  const std::int64_t now_us = system_clock().monotonic_us();
+  if (plan_.verbose || now_us - logs_seen_us_ < kLogsUs) return;
+  logs_seen_us_ = now_us;
+  rotate_logs(plan_.state + "/logs", plan_.logs);
+}
+
 bool Serve::step() {
   // Only until everything is up do we have to look often; signals and deaths wake us at once.
   const bool settled = phase_ != ServeControl::Phase::kDaemonStarting &&
                        phase_ != ServeControl::Phase::kModelsLoading;
   if (supervisor_->wait(settled ? 1'000 : 10) == Supervisor::Event::kStop) return false;
   if (failed_) return false;
+  bound_logs();
   const auto report = control_->report();
   return report.phase == phase_ || on_phase(report);
 }

@@ -7,7 +7,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -125,13 +127,37 @@ Result<Listener> listen_http(const std::string& address) {
           (taken ? "; choose another with --http HOST:PORT (port 0 picks a free one)" : "")};
 }
 
-Result<void> write_file_atomically(const std::string& path, const std::string& text) {
+namespace {
+
+/// In the room that the file has; JSON may end in blanks. False if it has less.
+bool write_over(const std::string& path, const std::string& text) {
+  std::error_code failed;
+  const auto size = fs::file_size(path, failed);
+  if (failed || size < text.size()) return false;
+  std::string all = text;
+  all.resize(size, ' ');
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file << all;
+  file.flush();
+  return file.good();
+}
+
+}  // namespace
+
+Result<void> write_json_file(const std::string& path, std::string text) {
+  constexpr std::size_t kRoom = 4096;  // so that it can be written on a full disk too
+  text.resize(std::max(text.size(), kRoom), ' ');
   const std::string temporary = path + ".tmp";
   {
     std::ofstream file(temporary, std::ios::trunc | std::ios::binary);
     file << text;
     file.flush();
-    if (!file) return io_error("write " + temporary);
+    if (!file) {
+      const Error error = io_error("write " + temporary);
+      std::remove(temporary.c_str());
+      if (write_over(path, text)) return {};
+      return error;
+    }
   }
   if (std::rename(temporary.c_str(), path.c_str()) != 0) return io_error("rename to " + path);
   return {};
@@ -142,7 +168,7 @@ std::string supervisor_json(const std::string& http_url, const std::vector<Child
   for (const ChildState& child : children) {
     rows.push_back({{"role", child.role},
                     {"name", child.name},
-                    {"pid", child.pid},
+                    {"pid", child.pid > 0 ? nlohmann::json(child.pid) : nlohmann::json()},
                     {"restarts", child.restarts}});
   }
   const nlohmann::json document = {{"pid", getpid()}, {"http", http_url}, {"children", rows}};

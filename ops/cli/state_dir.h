@@ -22,11 +22,12 @@ struct Listener {
 /// else, kConflict if the port is taken, kIo otherwise.
 Result<Listener> listen_http(const std::string& address);
 
-/// Writes `text` to a file through a temporary one and rename: readers see the old or the new.
-Result<void> write_file_atomically(const std::string& path, const std::string& text);
+/// Writes a JSON document to a file through a temporary one and rename: readers see the old or the
+/// new. On a full disk it is written over the old one, which has room to spare.
+Result<void> write_json_file(const std::string& path, std::string text);
 
 /// The contents of STATE/run/supervisor.json: {"pid", "http", "children": [{"role", "name", "pid",
-/// "restarts"}]}. For operators and tests.
+/// "restarts"}]}; "pid" of a child that is down is null. For operators and tests.
 std::string supervisor_json(const std::string& http_url, const std::vector<ChildState>& children);
 
 /// The last line that a program wrote to its log beyond `offset`, as text: of a JSON line the event

@@ -134,6 +134,8 @@ Result<std::unique_ptr<Supervisor>> Supervisor::create(Hooks hooks) {
   for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&set, s);
   CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   std::signal(SIGPIPE, SIG_IGN);
+  // Children inherit this one: a log at the limit of a file's size must not kill who writes to it.
+  std::signal(SIGXFSZ, SIG_IGN);
   self->signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (self->signal_fd_ < 0) {
     return Error{Errc::kIo, std::string("signalfd: ") + std::strerror(errno)};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/cli/db_verbs.h"
 #include "ops/cli/run.h"
 #include "ops/cli/serve.h"
 #include "ops/cli/verb_functions.h"
@@ -61,6 +62,9 @@ const Verb kServe = {
       "a worker whose step shows no progress for so long is stuck and ends (default 10000)"},
      {"--ingress", kInteger, "helper processes that read prompts and files (default 2)"},
      {"--restart-max-ms", kInteger, "longest pause before a dead child's restart (default 1000)"},
+     {"--log-mib", kInteger,
+      "MiB after which a log in STATE/logs is moved to NAME.log.1 (default 64)"},
+     {"--log-files", kInteger, "older logs that are kept of each process (default 3)"},
      {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"},
      {"--quiet", kSwitch, "say nothing but errors and the ready line"}},
     &serve};
@@ -285,8 +289,14 @@ const std::vector<Verb>& config_and_database_verbs() {
        &config_rollback},
       {"db check",
        "read the whole database (while a daemon runs: a copy of it), with every checksum",
-       {{"FILE", kText, "a backup to check instead", true, kFile}},
+       {{"FILE", kText, "a backup to check instead", true, kFile},
+        {"--repair", kSwitch,
+         "give rows that an older program wrote their checksum; no daemon may run"}},
        &db_check},
+      {"db accept-loss",
+       "go on without the end of the log that a start found lost",
+       {},
+       &db_accept_loss},
       {"db backup", "a complete copy, also while the daemon works", {kCopy}, &db_backup},
       {"db restore",
        "put a backup in the database's place; no daemon may run",

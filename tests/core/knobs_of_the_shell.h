@@ -4,14 +4,29 @@
 namespace holdfast::core {
 
 inline constexpr const char* kKnobsOfTheShell[] = {
-    "queue.read_requests",       "link.group_messages",
-    "link.worker_heartbeat_ms",  "link.worker_timeout_ms",
-    "link.client_heartbeat_ms",  "link.client_timeout_ms",
-    "link.high_water",           "link.client_message_bytes",
-    "link.worker_message_bytes", "link.ingress_message_bytes",
-    "link.outbox_messages",      "storage.reserve_bytes",
-    "storage.min_free_bytes",    "drain.limit_ms",
-    "objects.max_count",         "objects.max_bytes",
+    "queue.read_requests",
+    "link.group_messages",
+    "link.worker_heartbeat_ms",
+    "link.worker_timeout_ms",
+    "link.client_heartbeat_ms",
+    "link.client_timeout_ms",
+    "link.high_water",
+    "link.client_message_bytes",
+    "link.worker_message_bytes",
+    "link.ingress_message_bytes",
+    "link.outbox_messages",
+    "storage.reserve_bytes",
+    "storage.min_free_bytes",
+    "drain.limit_ms",
+    "objects.max_count",
+    "objects.max_bytes",
+    "objects.max_tenant_percent",
+    "objects.reserve_bytes",
+    "storage.refuse_lost_log",
+    "tenant.*.max_objects",
+    "tenant.*.max_object_bytes",
+    "tenant.*.max_responses",
+    "tenant.*.max_open_batches",
 };
 
 /// Those that hold a text, each with tests of its own: roots_test, prefix_group_test.

@@ -148,7 +148,9 @@ TEST_F(Doctor, ModelFiles) {
 
 TEST_F(Doctor, Database) {
   serve_once(demo_model());
-  sql("INSERT INTO epochs VALUES (99, 4102444800000, 1, 'x')");  // the year 2100
+  sql(
+      "INSERT INTO epochs(epoch, started_ms, pid, program)"
+      " VALUES (99, 4102444800000, 1, 'x')");  // the year 2100
   expect(examine(), "fail", "clock", "before the newest row", "set the clock");
   sql("DELETE FROM epochs WHERE epoch = 99; PRAGMA user_version = 77");
   expect(examine(), "fail", "database", "version 77", "newer holdfast");

@@ -190,7 +190,8 @@ std::string House::errors() const {
 
 pid_t House::pid_of(const std::string& name) const {
   for (const auto& child : children_of(state_)) {
-    if (child.value("name", "") == name) return child.value("pid", 0);
+    if (child.value("name", "") == name)
+      return child["pid"].is_number() ? child["pid"].get<int>() : 0;
   }
   return 0;
 }

@@ -326,9 +326,11 @@ TEST(Knobs, WithLessFreeSpaceNewRequestsAreRefused) {
 // ---- what gateways keep
 
 /// Puts objects of two bytes until one is refused; how many there are then, at most `most`.
-int objects_until_refused(Set& set, int most) {
+int objects_until_refused(Set& set, int most, const std::string& kind = "file",
+                          const std::string& owner = "", const json& body = json::object()) {
   for (int i = 0; i < most; ++i) {
-    const json object = {{"kind", "file"}, {"id", std::to_string(i)}, {"body", json::object()}};
+    const json object = {
+        {"kind", kind}, {"id", std::to_string(i)}, {"owner", owner}, {"body", body}};
     if (!set.ask("objects.put", object).contains("version")) return i;
   }
   return most;
@@ -347,6 +349,39 @@ TEST(Knobs, SoManyBytesOfObjectsAreKept) {
     Set set("objects.max_bytes", bytes);
     ASSERT_TRUE(set.ready) << set.house.errors();
     EXPECT_EQ(objects_until_refused(set, 5), bytes / 2);
+  }
+}
+
+TEST(Knobs, ATenantKeepsSoMuch) {
+  struct Row {
+    const char* knob;
+    int value;
+    const char* kind;
+    int kept;
+  };
+  for (const Row& row :
+       {Row{"tenant.*.max_objects", 2, "file", 2}, Row{"tenant.*.max_objects", 0, "file", 5},
+        Row{"tenant.*.max_object_bytes", 5, "file", 2}, Row{"tenant.*.max_responses", 3, "file", 5},
+        Row{"tenant.*.max_responses", 3, "response", 3},
+        Row{"tenant.*.max_open_batches", 1, "batch.open", 1},
+        Row{"objects.max_tenant_percent", 30, "file", 3},
+        Row{"objects.max_tenant_percent", 100, "file", 5}}) {
+    SCOPED_TRACE(row.knob);
+    Set set(row.knob, row.value, "{}", {"--config", "objects.max_count=10"});
+    ASSERT_TRUE(set.ready) << set.house.errors();
+    EXPECT_EQ(objects_until_refused(set, 5, row.kind, "ann"), row.kept);
+    EXPECT_EQ(objects_until_refused(set, 1, "file", "ben"), 1) << "another has his own";
+  }
+}
+
+TEST(Knobs, KeysAndNotesHaveAReserve) {
+  for (const int bytes : {65'536, 131'072}) {
+    Set set("objects.reserve_bytes", bytes, "{}", {"--config", "objects.max_count=0"});
+    ASSERT_TRUE(set.ready) << set.house.errors();
+    const json body = {{"text", std::string(20'000, 'x')}};
+    for (const char* kind : {"webhook", "webhook.due"}) {
+      EXPECT_EQ(objects_until_refused(set, 10, kind, "", body), bytes / 20'013) << kind;
+    }
   }
 }
 

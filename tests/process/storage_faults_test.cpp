@@ -8,9 +8,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +20,7 @@
 
 #include "tests/process/chaos_checker.h"
 #include "tests/process/chaos_clients.h"
+#include "tests/process/small_disk.h"
 
 namespace holdfast::process {
 namespace {
@@ -184,46 +183,8 @@ TEST_F(StorageFaults, AFailedCallEndsTheDaemonAndNothingIsLost) {
   expect_nothing_lost();
 }
 
-/// A file system of its own for a state directory.
-class Tmpfs {
- public:
-  Tmpfs(const std::string& path, const std::string& size) : path_(path) {
-    std::filesystem::create_directories(path);
-    if (mount("holdfast-test", path.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0) {
-      mounted_ = true;
-    } else {
-      why_ = std::string("a tmpfs cannot be mounted here: ") + std::strerror(errno);
-    }
-  }
-  ~Tmpfs() {
-    if (mounted_) umount2(path_.c_str(), MNT_DETACH);
-  }
-  Tmpfs(const Tmpfs&) = delete;
-  const std::string& why_not() const { return why_; }
-  std::int64_t free_bytes() const {
-    struct statvfs fs {};
-    return statvfs(path_.c_str(), &fs) == 0 ? static_cast<std::int64_t>(fs.f_bavail * fs.f_frsize)
-                                            : -1;
-  }
-  /// Takes all but `leave` bytes.
-  void fill(std::int64_t leave) const {
-    const int fd =
-        open((path_ + "/filler").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    const std::string block(4096, 'x');
-    while (free_bytes() > leave && write(fd, block.data(), block.size()) > 0) {
-    }
-    close(fd);
-  }
-  void free() const { std::filesystem::remove(path_ + "/filler"); }
-
- private:
-  std::string path_;
-  std::string why_;
-  bool mounted_ = false;
-};
-
 TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
-  const Tmpfs disk(dir_.path() + "/disk", "192m");
+  const SmallDisk disk(dir_.path() + "/disk", "192m");
   if (!disk.why_not().empty()) GTEST_SKIP() << disk.why_not();
   start(dir_.path() + "/disk/state", "4000", 0);
   ASSERT_FALSE(HasFatalFailure());

@@ -150,8 +150,8 @@ TEST(AliasRows, WhatAnOlderProgramDidNotWriteHasItsDefault) {
   commit(*store, {AliasChange{core::PutAlias{alias}}, AliasChange{core::PutCanary{canary_row(1)}}});
   const auto& first = core::canary_fields()[0];
   const auto& second = core::canary_fields()[1];
-  run_sql(state.db(), "UPDATE canaries SET settings = '{\"" + std::string(first.name) +
-                          "\": 77, \"" + second.name + "\": \"many\"}'");
+  rewrite_rows(state.db(), "UPDATE canaries SET settings = '{\"" + std::string(first.name) +
+                               "\": 77, \"" + second.name + "\": \"many\"}'");
   const core::Boot boot = store->load().value();
   EXPECT_TRUE(boot.aliases.at(0).pending.empty()) << "nothing waits";
   core::CanaryRow expected = canary_row(1);
@@ -167,7 +167,7 @@ TEST(AliasRows, DamageIsSaidWithItsPlace) {
     commit(*store,
            {AliasChange{core::PutAlias{alias_row()}}, AliasChange{core::PutCanary{canary_row(4)}},
             AliasChange{core::InsertCanaryWindow{window_row(4, 2)}}});
-    run_sql(state.db(), sql);
+    rewrite_rows(state.db(), sql);  // written so: what is in them is wrong
     const auto boot = store->load();
     if (!boot) return std::string(errc_name(boot.error().code)) + " " + boot.error().what;
     const auto windows = store->canary_windows("chat", 10);

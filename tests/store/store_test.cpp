@@ -129,8 +129,8 @@ TEST(Store, RequestsAreSearchedPageByPage) {
   auto store = open_store(state.dir());
   EXPECT_EQ(store->list_requests({}).value().next, 0) << "of none";
   for (core::Seq seq = 3; seq <= 9; ++seq) commit(*store, {request_row(seq)});
-  run_sql(state.db(), "UPDATE requests SET tenant='shop', model='n' WHERE seq IN (4, 8)");
-  run_sql(state.db(), "UPDATE requests SET state='failed' WHERE seq = 8");
+  rewrite_rows(state.db(), "UPDATE requests SET tenant='shop', model='n' WHERE seq IN (4, 8)");
+  rewrite_rows(state.db(), "UPDATE requests SET state='failed' WHERE seq = 8");
   struct Found {
     std::vector<core::Seq> seqs;
     core::Seq next;
@@ -267,7 +267,9 @@ TEST(Store, ADamagedStateIsAFailedRequestAndHidesNoOther) {
 
 TEST(Store, AnEndOfAnUnknownNameIsAnError) {
   TempState state;
-  auto store = open_store(damaged_by("UPDATE choices SET finish='stap' WHERE seq=2", state).dir());
+  damaged_by("", state);
+  rewrite_rows(state.db(), "UPDATE choices SET finish='stap' WHERE seq=2");
+  auto store = open_store(state.dir());
   EXPECT_EQ(store->find_by_id("r2").value()->choices.at(0).row.finish, core::FinishReason::kError);
 }
 

@@ -7,6 +7,8 @@
 
 #include <filesystem>
 
+#include "control/store/check.h"
+#include "control/store/row_checksum.h"
 #include "control/store/sqlite.h"
 
 namespace holdfast::store {
@@ -67,6 +69,15 @@ core::UpdateChoice progress(core::Seq seq, std::int64_t next_index) {
 void commit(Store& store, const std::vector<core::RowChange>& rows, core::Durability durability) {
   const Result<void> done = store.apply(rows, durability);
   CHECK_MSG(done.has_value(), done.has_value() ? "" : done.error().what.c_str());
+}
+
+void rewrite_rows(const std::string& path, const std::string& sql) {
+  std::string forget;
+  for (const CheckedTable& table : checked_tables()) {
+    forget += "; UPDATE " + std::string(table.name) + " SET checksum = NULL";
+  }
+  run_sql(path, sql + forget);
+  EXPECT_TRUE(sum_old_rows(path).has_value());
 }
 
 void run_sql(const std::string& path, const std::string& sql) {

@@ -33,6 +33,8 @@ void commit(Store& store, const std::vector<core::RowChange>& rows,
 
 /// Past the store, on a connection of their own.
 void run_sql(const std::string& path, const std::string& sql);
+/// As run_sql, and the rows say that they were written so: all get new checksums.
+void rewrite_rows(const std::string& path, const std::string& sql);
 std::string read_sql(const std::string& path, const std::string& sql);
 
 }  // namespace holdfast::store

@@ -322,6 +322,11 @@ bool DaemonNode::start_house() {
     return false;
   }
   store_ = std::move(store).value();
+  // Whatever the disk did, it kept what it had synced: the mark beside it may not say otherwise.
+  if (const auto loss = store_->log_loss(); loss && *loss) {
+    world_.fail("I16 a start misses " + std::to_string((*loss)->expected - (*loss)->found) +
+                " groups that its mark says were synced");
+  }
   house_ = std::make_unique<link::House>(config_, *store_, *this);
   const Result<void> booted = house_->boot();
   if (!booted) world_.say([&] { return "boot fails: " + booted.error().what; });

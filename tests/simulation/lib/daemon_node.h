@@ -15,6 +15,29 @@
 
 namespace holdfast::simulation {
 
+/// A small file beside the simulated database, until its process dies.
+class StoreFile final : public store::DiskFile {
+ public:
+  StoreFile(SimDisk& disk, std::string path)
+      : disk_(disk), path_(std::move(path)), generation_(disk.generation()) {}
+  std::string read(std::int64_t at, std::size_t bytes) override {
+    return disk_.peek(path_, at, bytes);
+  }
+  bool write(std::int64_t at, std::string_view bytes) override {
+    if (generation_ == disk_.generation()) disk_.poke(path_, at, bytes);
+    return generation_ == disk_.generation();
+  }
+  bool sync() override {
+    if (generation_ == disk_.generation()) disk_.settle(path_);
+    return generation_ == disk_.generation();
+  }
+
+ private:
+  SimDisk& disk_;
+  std::string path_;
+  std::uint64_t generation_;
+};
+
 /// The simulated disk as the store sees it.
 class StoreDisk final : public store::Disk {
  public:
@@ -28,6 +51,10 @@ class StoreDisk final : public store::Disk {
   std::int64_t free_bytes(const std::string&) override { return free_bytes_; }
   bool remove(const std::string&) override { return false; }
   void allocate(const std::string&, std::int64_t) override {}
+  std::unique_ptr<store::DiskFile> open_file(const std::string& path, std::int64_t) override {
+    return std::make_unique<StoreFile>(disk_, path);
+  }
+  std::uint64_t inode(const std::string&) override { return 1; }
   void pause_ms(int) override {}
   std::string boot_id() override { return boot_id_; }
   std::string boot_id_ = "boot";

@@ -231,6 +231,25 @@ Result<void> SimDisk::rewrite(const std::string& path) {
   return {};
 }
 
+std::string SimDisk::peek(const std::string& path, std::int64_t at, std::size_t bytes) const {
+  const auto it = files_.find(path);
+  if (it == files_.end() || at >= static_cast<std::int64_t>(it->second->content.size())) return {};
+  return it->second->content.substr(static_cast<std::size_t>(at), bytes);
+}
+
+void SimDisk::poke(const std::string& path, std::int64_t at, std::string_view bytes) {
+  const std::shared_ptr<File> file = open_file(path, true);
+  Write write{at, 0, std::string(bytes)};
+  apply(file->content, write, 0, write.length());
+  file->pending.push_back(std::move(write));
+}
+
+void SimDisk::settle(const std::string& path) {
+  const std::shared_ptr<File> file = open_file(path, true);
+  for (const Write& write : file->pending) apply(file->synced, write, 0, write.length());
+  file->pending.clear();
+}
+
 void SimDisk::sync_names() {
   for (auto& [path, file] : files_) file->named = true;
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/base/result.h"
@@ -59,6 +60,10 @@ class SimDisk {
   void start_process() { died_ = false; }
   /// As Disk::rewrite.
   Result<void> rewrite(const std::string& path);
+  /// A file beside the database. No fault hits these, but a power failure takes what is not synced.
+  std::string peek(const std::string& path, std::int64_t at, std::size_t bytes) const;
+  void poke(const std::string& path, std::int64_t at, std::string_view bytes);
+  void settle(const std::string& path);
   /// Names of new files are on the platter from here on.
   void sync_names();
   /// Contents of all files, and a disk that has them, synced.

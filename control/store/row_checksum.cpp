@@ -1,0 +1,280 @@
+#include "control/store/row_checksum.h"
+
+#include <cstring>
+#include <map>
+
+#include "shared/base/check.h"
+
+namespace holdfast::store {
+namespace {
+
+const std::vector<CheckedTable> kTables = {
+    {"epochs", "epoch", nullptr, {"epoch", "started_ms", "pid", "program"}},
+    {"requests",
+     "seq || ' (' || id || ')'",
+     "seq",
+     {"seq",
+      "id",
+      "tenant",
+      "idem_key",
+      "body_hash",
+      "model",
+      "model_sha",
+      "state",
+      "priority",
+      "class",
+      "config_version",
+      "n",
+      "max_tokens",
+      "on_disconnect",
+      "created_ms",
+      "started_ms",
+      "finished_ms",
+      "queue_deadline_ms",
+      "total_deadline_ms",
+      "error_code",
+      "error",
+      "alias",
+      "route_key",
+      "canary",
+      "rerouted_from",
+      "api_key"}},
+    {"payloads", "seq", "seq", {"seq", "params", "meta", "prompt_text", "crc"}},
+    {"choices",
+     "seq || '/' || choice",
+     "seq",
+     {"seq", "choice", "prompt", "prompt_tokens", "next_index", "finish", "error_code", "error",
+      "deaths", "deaths_index"}},
+    {"attempts",
+     "seq || '/' || choice || ' fence ' || fence_epoch || '.' || fence_counter",
+     "seq",
+     {"seq", "choice", "fence_epoch", "fence_counter", "worker_key", "incarnation", "load_id",
+      "start_index", "end_index", "adopted", "started_ms", "ended_ms", "reason"}},
+    {"models", "name", nullptr, {"name",     "sha",           "path",         "size",
+                                 "mtime_ns", "architecture",  "context",      "slots",
+                                 "pages",    "prefill_chunk", "kv_type",      "vocab",
+                                 "chat",     "weights_bytes", "kv_bytes",     "scratch_bytes",
+                                 "options",  "shape",         "wanted",       "state",
+                                 "reason",   "created_ms",    "last_used_ms", "tokenizer_sha",
+                                 "output"}},
+    {"model_blobs", "sha", nullptr, {"sha", "tokenizer", "pieces"}},
+    {"loads",
+     "load_id",
+     nullptr,
+     {"load_id", "model", "model_sha", "worker_key", "incarnation", "state", "class", "slots",
+      "pages", "page_tokens", "context", "reason", "created_ms", "ready_ms", "ended_ms"}},
+    {"log_mark", "id", nullptr, {"database", "synced", "unsummed"}},
+    {"reservations", "load_id", nullptr, {"load_id", "worker_key", "bytes"}},
+    {"transitions",
+     "id",
+     nullptr,
+     {"subject", "key", "from_state", "to_state", "at_ms", "memory_before", "memory_after",
+      "reason"}},
+    {"config_versions", "version", nullptr, {"version", "at_ms", "source", "content"}},
+    {"flags", "name", nullptr, {"name", "value"}},
+    {"secrets", "name", nullptr, {"name", "value"}},
+    {"aliases",
+     "name",
+     nullptr,
+     {"name", "id", "targets", "pending", "pending_who", "pending_ms", "created_ms", "changed_ms"}},
+    {"alias_history",
+     "id",
+     nullptr,
+     {"alias", "at_ms", "who", "action", "from_targets", "to_targets", "reason"}},
+    {"canaries",
+     "id",
+     nullptr,
+     {"id", "alias", "model", "state", "settings", "windows", "passed", "suspect", "started_ms",
+      "ended_ms", "who", "reason"}},
+    {"canary_windows",
+     "canary || '/' || window",
+     nullptr,
+     {"canary", "window", "started_ms", "ended_ms", "decision", "reason", "canary_side",
+      "stable_side"}},
+    {"objects",
+     "seq || ' (' || kind || ' ' || id || ')'",
+     nullptr,
+     {"seq", "kind", "id", "owner", "version", "created_ms", "changed_ms", "expires_ms", "bytes",
+      "crc"}},
+};
+
+/// SQLite keeps such a number in six bytes.
+constexpr std::uint64_t kMask = (std::uint64_t{1} << 47) - 1;
+
+/// A bijection: two words that differ stay different.
+std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t hash_bytes(std::uint64_t seed, const void* bytes, std::size_t size) {
+  const auto* at = static_cast<const unsigned char*>(bytes);
+  std::uint64_t h = mix(seed + size);
+  for (; size >= 8; size -= 8, at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, 8);
+    h = mix(h ^ word);
+  }
+  if (size == 0) return h;
+  std::uint64_t word = 0;
+  std::memcpy(&word, at, size);
+  return mix(h ^ word);
+}
+
+/// Statements that run for each group have the numbers instead of the names.
+std::int64_t name_hash(std::string_view name) {
+  return static_cast<std::int64_t>(hash_bytes(0x686F6C64, name.data(), name.size()) & kMask);
+}
+
+std::uint64_t name_of(sqlite3_value* value) {
+  if (sqlite3_value_type(value) == SQLITE_INTEGER) {
+    return static_cast<std::uint64_t>(sqlite3_value_int64(value));
+  }
+  const void* text = sqlite3_value_blob(value);
+  const auto size = static_cast<std::size_t>(sqlite3_value_bytes(value));
+  return static_cast<std::uint64_t>(
+      name_hash({static_cast<const char*>(text), text == nullptr ? 0 : size}));
+}
+
+/// One column's part. The type counts: a NULL is not an empty text.
+std::uint64_t part(std::uint64_t name, sqlite3_value* value) {
+  const int type = sqlite3_value_type(value);
+  const std::uint64_t seed = mix(name * 8 + static_cast<std::uint64_t>(type));
+  if (type == SQLITE_INTEGER) {
+    return mix(seed ^ static_cast<std::uint64_t>(sqlite3_value_int64(value)));
+  }
+  if (type == SQLITE_NULL) return seed;
+  const void* bytes = sqlite3_value_blob(value);
+  const auto size = static_cast<std::size_t>(sqlite3_value_bytes(value));
+  return hash_bytes(seed, bytes, size);
+}
+
+void row_checksum(sqlite3_context* context, int n, sqlite3_value** values) {
+  std::uint64_t sum = 0;
+  for (int i = 0; i + 1 < n; i += 2) sum ^= part(name_of(values[i]), values[i + 1]);
+  sqlite3_result_int64(context, static_cast<std::int64_t>(sum & kMask));
+}
+
+void checksum_moved(sqlite3_context* context, int n, sqlite3_value** values) {
+  if (sqlite3_value_type(values[0]) == SQLITE_NULL) return sqlite3_result_null(context);
+  auto sum = static_cast<std::uint64_t>(sqlite3_value_int64(values[0]));
+  for (int i = 1; i + 2 < n; i += 3) {
+    const std::uint64_t name = name_of(values[i]);
+    sum ^= (part(name, values[i + 1]) ^ part(name, values[i + 2])) & kMask;
+  }
+  sqlite3_result_int64(context, static_cast<std::int64_t>(sum));
+}
+
+const CheckedTable& table_of(const char* name) {
+  for (const CheckedTable& table : checked_tables()) {
+    if (std::strcmp(table.name, name) == 0) return table;
+  }
+  CHECK_MSG(false, name);
+  __builtin_unreachable();
+}
+
+std::vector<std::string> split(std::string_view columns) {
+  std::vector<std::string> names;
+  while (!columns.empty()) {
+    const std::size_t comma = columns.find(',');
+    std::string_view name = columns.substr(0, comma);
+    while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+    names.emplace_back(name);
+    columns = comma == std::string_view::npos ? std::string_view() : columns.substr(comma + 1);
+  }
+  return names;
+}
+
+/// What the schema says of columns that an INSERT leaves out.
+const char* default_of(std::string_view table, std::string_view column) {
+  if (table == "choices" && column == "deaths") return "0";
+  if (table == "choices" && column == "deaths_index") return "-1";
+  if (table == "choices") return "''";
+  CHECK_MSG(table == "attempts", "an INSERT names every column");
+  return "NULL";
+}
+
+}  // namespace
+
+std::span<const CheckedTable> checked_tables() {
+  return kTables;
+}
+
+Result<void> define_checksums(sqlite3* db) {
+  constexpr int kHow = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
+  int rc = sqlite3_create_function_v2(db, "row_checksum", -1, kHow, nullptr, &row_checksum, nullptr,
+                                      nullptr, nullptr);
+  if (rc == SQLITE_OK) {
+    rc = sqlite3_create_function_v2(db, "checksum_moved", -1, kHow, nullptr, &checksum_moved,
+                                    nullptr, nullptr, nullptr);
+  }
+  if (rc != SQLITE_OK) return sqlite_error(db, rc, "define checksums");  // unreached: no memory
+  return {};
+}
+
+std::string checked_insert(const char* table, std::string_view columns, const char* verb,
+                           const char* tail) {
+  const std::vector<std::string> names = split(columns);
+  std::map<std::string_view, std::string> values;
+  std::string list;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string parameter = "?" + std::to_string(i + 1);
+    list += parameter + ",";
+    values[names[i]] = parameter;
+  }
+  std::string sum;
+  for (const char* column : table_of(table).columns) {
+    const auto given = values.find(column);
+    sum += (sum.empty() ? "" : ",") + std::to_string(name_hash(column)) + ",";
+    sum += given != values.end() ? given->second : std::string(default_of(table, column));
+  }
+  return std::string(verb) + " INTO " + table + "(" + std::string(columns) +
+         ", checksum) VALUES (" + list + "row_checksum(" + sum + "))" + tail;
+}
+
+std::string checked_update(const char* table, std::string_view columns, const char* where) {
+  std::string set;
+  std::string moved = "checksum";
+  const std::vector<std::string> names = split(columns);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string parameter = "?" + std::to_string(i + 1);
+    set += names[i] + "=" + parameter + ",";
+    moved += "," + std::to_string(name_hash(names[i])) + "," + names[i] + "," + parameter;
+  }
+  return std::string("UPDATE ") + table + " SET " + set + "checksum=checksum_moved(" + moved +
+         ") " + where;
+}
+
+namespace {
+
+/// "row_checksum(…)" over the columns of a table that the statement calls `prefix`.
+std::string sum_of(const CheckedTable& table, const std::string& prefix) {
+  std::string sum;
+  for (const char* column : table.columns) {
+    sum += (sum.empty() ? "" : ",") + std::to_string(name_hash(column)) + "," + prefix + column;
+  }
+  return "row_checksum(" + sum + ")";
+}
+
+}  // namespace
+
+std::string sum_unsummed(const CheckedTable& table) {
+  return std::string("UPDATE ") + table.name + " SET checksum=" + sum_of(table, "") +
+         " WHERE checksum IS NULL";
+}
+
+std::string sound_row(const char* table, const char* alias) {
+  const std::string prefix = std::string(alias != nullptr ? alias : table) + ".";
+  return "(" + prefix + "checksum IS NULL OR " + prefix +
+         "checksum = " + sum_of(table_of(table), prefix) + ")";
+}
+
+std::string checked_row(const CheckedTable& table) {
+  const std::string sound = "checksum IS " + sum_of(table, "");
+  if (table.unsummed_key == nullptr) return "(" + sound + ")";
+  return std::string("(CASE WHEN checksum IS NULL THEN ") + table.unsummed_key +
+         " <= (SELECT unsummed FROM log_mark) ELSE " + sound + " END)";
+}
+
+}  // namespace holdfast::store

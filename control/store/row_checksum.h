@@ -1,0 +1,48 @@
+#pragma once
+// Checksums of rows: the column `checksum` of a table covers what the row says. SQLite keeps sums
+// of its log, but none of its file; a byte that changes there would be served as if it were true.
+//
+// A row's checksum is the exclusive or of one hash for each column, seeded by the column's name. So
+// an UPDATE takes the old values' part out and puts the new values' part in, and a column that was
+// damaged before stays visible: nothing is summed anew from what the file says.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/store/sqlite.h"
+
+namespace holdfast::store {
+
+/// A table with checksums. Rows of content that have sums of their own (`crc`) are not hashed
+/// again: the sum is.
+struct CheckedTable {
+  const char* name;
+  const char* key;           // SQL: names the row in a message
+  const char* unsummed_key;  // the column that tells rows older than checksums; nullptr: none are
+  std::vector<const char*> columns;
+};
+std::span<const CheckedTable> checked_tables();
+
+/// The SQL functions row_checksum(name, value, …) and checksum_moved(checksum, name, old, new, …)
+/// of this connection, which migrations and statements use. A name may be given as its hash.
+Result<void> define_checksums(sqlite3* db);
+
+/// "INSERT [verb] INTO table(columns, checksum) VALUES (?1, …, row_checksum(…))", `columns` in the
+/// order of binding; columns that are left out have the defaults of the schema. `tail` follows.
+std::string checked_insert(const char* table, std::string_view columns, const char* verb = "INSERT",
+                           const char* tail = "");
+/// "UPDATE table SET column=?1, …, checksum=…" and `where`, whose parameters follow.
+std::string checked_update(const char* table, std::string_view columns, const char* where);
+/// UPDATE that gives rows without a checksum one.
+std::string sum_unsummed(const CheckedTable& table);
+/// SQL that is 0 for a row of the table that is not what was written; `alias` names the table in
+/// the statement. One without a checksum passes: an older program or a script wrote it, or a byte
+/// of the checksum itself changed, and not of what it is over.
+std::string sound_row(const char* table, const char* alias = nullptr);
+/// The same for a check: only rows older than checksums may have none.
+std::string checked_row(const CheckedTable& table);
+
+}  // namespace holdfast::store
