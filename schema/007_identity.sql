@@ -2,6 +2,5 @@
 -- cannot compute what is derived from one.
 CREATE TABLE secrets (
   name  TEXT PRIMARY KEY,  -- ids: of ids that stand for an Idempotency-Key; prefix: of pages' roots
-  value BLOB NOT NULL,
-  checksum INTEGER         -- as 008 has them for all tables
+  value BLOB NOT NULL
 ) STRICT;

@@ -13,6 +13,7 @@ ALTER TABLE reservations ADD COLUMN checksum INTEGER;
 ALTER TABLE transitions ADD COLUMN checksum INTEGER;
 ALTER TABLE config_versions ADD COLUMN checksum INTEGER;
 ALTER TABLE flags ADD COLUMN checksum INTEGER;
+ALTER TABLE secrets ADD COLUMN checksum INTEGER;
 ALTER TABLE aliases ADD COLUMN checksum INTEGER;
 ALTER TABLE alias_history ADD COLUMN checksum INTEGER;
 ALTER TABLE canaries ADD COLUMN checksum INTEGER;
@@ -41,6 +42,7 @@ UPDATE transitions SET checksum = row_checksum('subject', subject, 'key', key,
   'memory_after', memory_after, 'reason', reason);
 UPDATE config_versions SET checksum = row_checksum('version', version, 'at_ms', at_ms,
   'source', source, 'content', content);
+UPDATE secrets SET checksum = row_checksum('name', name, 'value', value);
 UPDATE flags SET checksum = row_checksum('name', name, 'value', value);
 UPDATE aliases SET checksum = row_checksum('name', name, 'id', id, 'targets', targets,
   'pending', pending, 'pending_who', pending_who, 'pending_ms', pending_ms,

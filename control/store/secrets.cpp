@@ -9,21 +9,22 @@ Result<void> SqliteStore::make_secret(const std::string& name, std::string_view 
   if (!known.empty()) return {};
   HF_CHECKED(end_reads());
   HF_CHECKED(set_synchronous(core::Durability::kFull));
-  HF_TRY(Statement insert, Statement::prepare(db_.get(), checked_insert("secrets", "name, value",
-                                                                        "INSERT OR IGNORE")));
+  static const std::string kInsert = checked_insert("secrets", "name, value", "INSERT OR IGNORE");
+  HF_TRY(Statement insert, Statement::prepare(db_.get(), kInsert.c_str()));
   Result<void> done = insert.use().bind(name).bind_blob(value).run();
   if (!done) stop_writing();
   return done;
 }
 
 Result<std::string> SqliteStore::secret(const std::string& name) {
-  HF_TRY(Statement find, Statement::prepare(db_.get(), "SELECT value, " + sound_row("secrets") +
-                                                           " FROM secrets WHERE name=?"));
+  static const std::string kFind =
+      "SELECT value, " + sound_row("secrets") + " FROM secrets WHERE name=?";
+  HF_TRY(Statement find, Statement::prepare(db_.get(), kFind.c_str()));
   auto use = find.use();
   use.bind(name);
   HF_TRY(const bool found, use.step());
   if (!found) return std::string();
-  if (use.int64(1) == 0) {
+  if (use.integer(1) == 0) {
     return Error{Errc::kCorrupt, "secrets: \"" + name + "\" is not what was written; see db check"};
   }
   return use.text(0);

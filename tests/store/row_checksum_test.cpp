@@ -86,6 +86,7 @@ void fill(Store& store) {
   object.body = R"({"body":"body_marker"})";
   object.bytes = 16;
   commit(store, {core::PutObject{object, "content_marker_!"}});
+  ASSERT_TRUE(store.make_secret("secret_marker", "value_marker").has_value());
 }
 
 TEST(RowChecksum, EveryValueOfEveryRowCounts) {
