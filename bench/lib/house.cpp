@@ -202,7 +202,7 @@ Result<std::string> House::op(const std::string& verb, const std::string& args) 
     HF_TRY(operator_,
            client::Client::connect("ipc://" + options_.dir + "/run/operator.sock", options));
   }
-  auto answer = operator_->op(verb, args);
+  auto answer = operator_->op(client::AllTenants::local(), verb, args);
   if (const auto* failure = std::get_if<client::Failure>(&answer)) {
     return Error{failure->code, verb + ": " + failure->message};
   }

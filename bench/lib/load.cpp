@@ -98,7 +98,7 @@ LoadResult closed_load(const std::string& endpoint, int clients, int in_flight, 
     options.timeout = std::chrono::seconds(120);
     auto client = client::Client::connect(endpoint, options);
     CHECK(client);
-    (void)(*client)->models();  // connected before the clock starts
+    (void)(*client)->models(client::AllTenants::local());  // connected before the clock starts
     connections.push_back(std::move(client).value());
   }
   const std::int64_t begin = now_us();

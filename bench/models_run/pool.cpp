@@ -77,7 +77,9 @@ Result<void> bench_collide(const Options& options, Report& report) {
     // At the same time from two connections, in turn first.
     const std::string one = i % 2 == 0 ? "a" : "b";
     const std::string two = i % 2 == 0 ? "b" : "a";
-    std::thread other([&] { (void)second->op("models.load", json{{"name", two}}.dump()); });
+    std::thread other([&] {
+      (void)second->op(client::AllTenants::local(), "models.load", json{{"name", two}}.dump());
+    });
     const Result<void> asked = operate(*house, "models.load", one);
     other.join();
     HF_CHECKED(asked);

@@ -132,7 +132,7 @@ TEST_F(Http, AWholeAnswerIsGivenOnceMore) {
   std::thread client([&] { cut = post("/v1/completions", body, "cut"); });
   const auto running = house_->operator_client();
   for (int i = 0; i < 2'000; ++i) {
-    const auto answer = running->op("queue.stats", "{}");
+    const auto answer = running->op(client::AllTenants::local(), "queue.stats", "{}");
     const auto* text = std::get_if<std::string>(&answer);
     if (text != nullptr && json::parse(*text)["running_choices"] == 1) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

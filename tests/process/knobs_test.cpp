@@ -179,7 +179,7 @@ bool stopped_client_is_gone(Set& set, int patience_ms) {
     submit.max_tokens = 400;
     submit.on_disconnect = wire::OnDisconnect::kCancel;
     (void)(*client)->submit(client::Principal::local(), submit);
-    (void)(*client)->stream("watched", {}, [](const wire::Event&) {});
+    (void)(*client)->stream(client::AllTenants::local(), "watched", {}, [](const wire::Event&) {});
     _exit(0);
   }
   EXPECT_TRUE(wait_for([&] { return set.status("/daemon/streams") == 1; }));

@@ -88,13 +88,14 @@ TEST_F(ObjectHouse, AnOldVersionChangesNothing) {
     writers.emplace_back([&] {
       const auto mine = house.operator_client();
       for (int done = 0; done < 20;) {
-        const auto now = mine->op("objects.get", R"({"kind":"file","id":"a"})");
+        const auto now =
+            mine->op(client::AllTenants::local(), "objects.get", R"({"kind":"file","id":"a"})");
         const json object = json::parse(std::get<std::string>(now))["object"];
         const json args = {{"kind", "file"},
                            {"id", "a"},
                            {"version", object["version"]},
                            {"body", {{"x", object["body"]["x"].get<int>() + 1}}}};
-        const auto answer = mine->op("objects.put", args.dump());
+        const auto answer = mine->op(client::AllTenants::local(), "objects.put", args.dump());
         done += std::holds_alternative<std::string>(answer) ? 1 : 0;
       }
     });
