@@ -124,11 +124,12 @@ Result<double> capacity_of(const SoakOptions& options, House& house) {
       return 2 * kWorkers * kSlots - (open - ended);
     }();
     for (std::int64_t i = 0; i < free; ++i, ++open) {
-      const auto answer = client->submit(text_submit(1'000'000 + number++, kTokens));
+      const auto answer =
+          client->submit(client::Principal::local(), text_submit(1'000'000 + number++, kTokens));
       const auto* accepted = std::get_if<wire::Accepted>(&answer);
       if (accepted == nullptr) {
-        return Error{Errc::kInternal, "soak: calibration: " +
-                                          std::get<client::Failure>(answer).message};
+        return Error{Errc::kInternal,
+                     "soak: calibration: " + std::get<client::Failure>(answer).message};
       }
       client::StreamHandler handler;
       handler.on_fin = [&](const wire::RequestInfo&) {
@@ -139,7 +140,8 @@ Result<double> capacity_of(const SoakOptions& options, House& house) {
         const std::lock_guard lock(mutex);
         ++ended;
       };
-      client->open_stream(accepted->info.request_id, {}, std::move(handler));
+      client->open_stream(client::AllTenants::local(), accepted->info.request_id, {},
+                          std::move(handler));
     }
     sleep_ms(5);
   }

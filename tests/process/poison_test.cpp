@@ -243,7 +243,7 @@ TEST_F(PoisonHouse, AFrameThatIsTooLongIsNotSent) {
   wire::Submit submit = make_submit("To be", 4, 1);
   submit.meta = std::string(5'000'000, 'x');
   const auto begun = std::chrono::steady_clock::now();
-  const auto answer = client->submit(submit);
+  const auto answer = client->submit(client::Principal::local(), submit);
   const auto* failure = std::get_if<client::Failure>(&answer);
   ASSERT_NE(failure, nullptr);
   EXPECT_EQ(failure->code, Errc::kInvalidRequest) << failure->message;
@@ -251,7 +251,9 @@ TEST_F(PoisonHouse, AFrameThatIsTooLongIsNotSent) {
   EXPECT_EQ(failure->largest, 4 << 20);
   EXPECT_LT(std::chrono::steady_clock::now() - begun, kSlowest);
   submit.meta = std::string(3'000'000, 'x');
-  EXPECT_TRUE(std::holds_alternative<wire::Accepted>(client->submit(submit))) << "the link holds";
+  EXPECT_TRUE(
+      std::holds_alternative<wire::Accepted>(client->submit(client::Principal::local(), submit)))
+      << "the link holds";
   neighbour.end();
   EXPECT_EQ(neighbour.failures, 0);
 }

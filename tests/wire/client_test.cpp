@@ -205,7 +205,7 @@ TEST(Client, AFrameThatIsTooLongIsRefusedAndNeverSent) {
       wire::Submit message;
       message.model = "m";
       message.meta = std::string(bytes, 'x');
-      return client->submit(std::move(message));
+      return client->submit(Principal::local(), std::move(message));
     });
   };
   const auto accept = [&](std::future<Answer<wire::Accepted>> answer) {
