@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include "worker/backend/opencl.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/fake_options.h"
+#include "worker/link/claims.h"
 #include "worker/link/host.h"
 #include "worker/link/link.h"
 
@@ -59,6 +61,7 @@ bool set_fake_device(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake,
   fake = *device;
   o.device = fake.name;
   o.device_memory_bytes = fake.memory_bytes;
+  o.device_memories = {{fake.name, fake.memory_bytes, false}};
   return true;
 }
 
@@ -97,11 +100,9 @@ bool set_option(hf::worker::LinkOptions& o, Own& own, const std::string& name,
   return false;
 }
 
-hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::LinkOptions& link,
-                                                            const Own& own,
-                                                            const hf::wire::Load& load,
-                                                            const hf::worker::Progress& progress,
-                                                            hf::images::Client& images) {
+hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(
+    const hf::worker::LinkOptions& link, const Own& own, const hf::wire::Load& load,
+    const hf::worker::Progress& progress, hf::images::Client& images, hf::worker::Claims& claims) {
   hf::engine::EngineOptions options;
   options.images = &images;
   options.device = link.device;
@@ -117,8 +118,19 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(const hf::worker::Li
   options.progress = progress;
   if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options, own.fake);
   HF_CHECKED(hf::engine::read_options(load.options, options));
-  HF_CHECKED(hf::worker::check_model_file(load));
-  return hf::engine::open_engine(load.path, options);
+  HF_TRY(const hf::hf::Stamp stamp, hf::worker::check_model_file(load));
+  // Weights that wait for a worker to come back give way to a model that is wanted now.
+  const std::int64_t available = hf::available_memory(hf::host_memory_pools());
+  if (available >= 0 && available < load.bytes) images.make_room(load.model_sha);
+  const bool on_host = std::all_of(link.device_memories.begin(), link.device_memories.end(),
+                                   [](const auto& memory) { return memory.of_host; });
+  if (on_host)
+    HF_CHECKED(claims.claim(load.bytes, hf::worker::host_memory(link.images_path).pools));
+  auto engine = hf::engine::open_engine(load.path, options);
+  if (on_host) claims.release();
+  // A file that was cut or written while it was read explains any other error.
+  HF_CHECKED(hf::worker::check_unchanged(load, stamp));
+  return engine;
 }
 
 /// What HELLO says of the device: the family that runs, of an OpenCL device also why, and its own
@@ -141,6 +153,10 @@ void describe_device(hf::worker::LinkOptions& o, const Own& own) {
     o.kernels = (own.kernels.empty() ? found->tier : own.kernels) + " on " + found->name +
                 ", driver " + found->driver + " (" + found->why + ")";
     o.device_memory_bytes = static_cast<std::int64_t>(found->memory_bytes);
+    for (const hf::opencl::FoundMemory& memory : found->memories) {
+      o.device_memories.push_back(
+          {memory.key, static_cast<std::int64_t>(memory.bytes), memory.of_host});
+    }
   }
 }
 
@@ -162,9 +178,10 @@ int main(int argc, char** argv) {
   }
   describe_device(options, own);
   hf::images::Client images(options.images_path);
-  const auto factory = [options, own, &images](const hf::wire::Load& load,
-                                               const hf::worker::Progress& progress) {
-    return open_engine(options, own, load, progress, images);
+  hf::worker::Claims claims;
+  const auto factory = [options, own, &images, &claims](const hf::wire::Load& load,
+                                                        const hf::worker::Progress& progress) {
+    return open_engine(options, own, load, progress, images, claims);
   };
   hf::crash_point(hf::CrashPoint::kWorkerStartBegin);
   hf::worker::Link link(options, factory);

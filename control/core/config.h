@@ -75,6 +75,10 @@ struct Config {
   std::int64_t placement_replicas = 0;
   std::int64_t fleet_wait_ms = 2000;
   std::int64_t placement_memory_percent = 90;
+  std::int64_t memory_min_available_percent = 5;
+  std::int64_t memory_max_stall_percent = 10;
+  std::int64_t memory_evict_pause_ms = 2000;
+  std::int64_t gone_hold_ms = 35'000;
   std::int64_t returned_hold_ms = 50;
   std::int64_t blame_alone_after = 2;
   std::int64_t blame_quarantine_after = 5;

@@ -33,8 +33,10 @@ struct Boot {
   std::int64_t clock_offset_ms = 0;
   std::map<std::string, std::string> quarantined_workers;  // key -> why
   std::vector<std::string> pinned_models;
-  std::map<std::string, std::string> goldens;  // golden_key() -> ids of the first verification
-  std::vector<std::string> drained_workers;    // keys of workers that an operator told to drain
+  std::map<std::string, std::string> goldens;     // golden_key() -> ids of the first verification
+  std::map<std::string, std::string> identities;  // of models' files, by model
+  std::map<std::string, std::string> load_failures;  // loads that failed in a row, by model
+  std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
   std::vector<LoadRow> loads;  // those that had not ended
   std::vector<AliasRow> aliases;
@@ -226,6 +228,12 @@ struct StorageLevel {
   bool low = false;
   std::int64_t free_bytes = 0;
 };
+/// Told each second: the memories of the daemon's machine, with what they have left.
+struct MemoryLevel {
+  std::string host;
+  std::vector<MemoryPool> pools;
+  std::int64_t at_us = 0;  // monotonic
+};
 struct Shutdown {
   std::int64_t limit_ms = 10'000;
 };
@@ -234,7 +242,7 @@ using Event =
     std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
                  WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone, OpAddModel,
                  OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause, OpConfig, OpGolden,
-                 OpAlias, OpCanary, Timer, Sweep, RowsDamaged, StorageLevel, Shutdown>;
+                 OpAlias, OpCanary, Timer, Sweep, RowsDamaged, StorageLevel, MemoryLevel, Shutdown>;
 
 /// The request that an operator's event names, so that the shell can read it first; else nullptr.
 inline const std::string* request_named_by(const Event& event) {

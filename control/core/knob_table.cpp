@@ -106,7 +106,24 @@ constexpr std::array kKnobs = {
          "fails with placement_unsupported",
          false},
     Knob{"models.memory_percent", &Config::placement_memory_percent, 1, 100, "percent",
-         "share of a device's memory that loads may reserve", false},
+         "share of a memory (of a machine, a control group with a limit, a device) that loads may "
+         "reserve",
+         false},
+    Knob{"memory.min_available_percent", &Config::memory_min_available_percent, 0, 50, "percent",
+         "share of a machine's memory, or of a control group's limit, that loads leave available; "
+         "with less nothing new is loaded and idle models are unloaded",
+         false},
+    Knob{
+        "memory.max_stall_percent", &Config::memory_max_stall_percent, 0, 100, "percent",
+        "the same while everybody there waits for memory for so large a part of the time (pressure "
+        "stall information, full avg10); 0 = not looked at",
+        false},
+    Knob{"memory.evict_pause_ms", &Config::memory_evict_pause_ms, 0, 600'000, "ms",
+         "pause between two idle models that are unloaded because memory is short", false},
+    Knob{"workers.gone_hold_ms", &Config::gone_hold_ms, 0, 3'600'000, "ms",
+         "what a lost worker had reserved counts for this long, or until its process is known to "
+         "have ended",
+         false},
     Knob{"workers.returned_hold_ms", &Config::returned_hold_ms, 0, 60'000, "ms",
          "a worker that hands work back gets no new work for this long", false},
     Knob{"blame.alone_after", &Config::blame_alone_after, 1, 100, "deaths",

@@ -1,6 +1,7 @@
 #include "control/core/machine.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "control/core/planted.h"
 
@@ -47,6 +48,12 @@ void Machine::on(const Boot& event) {
     model.row = row;
     model.pinned = std::find(event.pinned_models.begin(), event.pinned_models.end(), row.name) !=
                    event.pinned_models.end();
+    if (const auto it = event.identities.find(row.name); it != event.identities.end()) {
+      model.identity = it->second;
+    }
+    if (const auto it = event.load_failures.find(row.name); it != event.load_failures.end()) {
+      model.failures = std::atoi(it->second.c_str());
+    }
     models_[row.name] = std::move(model);
   }
   for (const LoadRow& row : event.loads) {
@@ -54,6 +61,7 @@ void Machine::on(const Boot& event) {
     load.row = row;
     load.deadline_us = adoption_until_us_;
     if (row.state == ModelState::kReady) load.ready_us = now_.mono_us;
+    load.settled = row.state == ModelState::kReady || row.state == ModelState::kDraining;
     loads_[row.load_id] = std::move(load);
   }
   boot_aliases(event);
@@ -235,6 +243,7 @@ void Machine::timer_due(const TimerEntry& entry) {
         // One whose worker came and went since the start has its own time to come back.
         const Load& load = loads_.at(id);
         if (load.worker != 0 || load.deadline_us > now_.mono_us) continue;
+        leave_remains(load);
         end_load(id, ModelState::kUnloaded, "its worker is gone");
       }
       want_place_ = true;
@@ -246,19 +255,11 @@ void Machine::timer_due(const TimerEntry& entry) {
       }
       return;
     }
-    case TimerKind::kLoad: {
-      const auto load = loads_.find(entry.key);
-      if (load == loads_.end() || load->second.deadline_us > now_.mono_us) return;
-      const ModelState state = load->second.row.state;
-      if (load->second.worker == 0) {
-        end_load(entry.key, ModelState::kUnloaded, "its worker is gone");
-        return;
-      }
-      if (state == ModelState::kReady || state == ModelState::kDraining) return;
-      load_failed(load->second, "no report from the worker while loading");
+    case TimerKind::kLoad:
+      load_due(entry.key);
       return;
-    }
     case TimerKind::kPlacement:
+      expire_remains();
       want_place_ = true;
       return;
     case TimerKind::kDispatch:
@@ -285,6 +286,21 @@ void Machine::timer_due(const TimerEntry& entry) {
     case TimerKind::kDrain:
       return;  // step() looks at it after every event
   }
+}
+
+/// Its worker did not come back, or does not say how far it is.
+void Machine::load_due(const std::string& id) {
+  const auto load = loads_.find(id);
+  if (load == loads_.end() || load->second.deadline_us > now_.mono_us) return;
+  const ModelState state = load->second.row.state;
+  if (load->second.worker == 0) {
+    leave_remains(load->second);
+    end_load(id, ModelState::kUnloaded, "its worker is gone");
+    return;
+  }
+  if (state == ModelState::kReady || state == ModelState::kDraining) return;
+  leave_remains(load->second);  // its worker may be at it all the same
+  load_failed(load->second, "no report from the worker while loading");
 }
 
 void Machine::arm_request(const Request& request) {

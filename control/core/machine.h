@@ -40,6 +40,7 @@ struct Counters {
                 expired = 0;
   std::uint64_t tokens = 0, duplicate_tokens = 0, stale_events = 0, violations = 0;
   std::uint64_t envelope_drifts = 0;  // loads that took more or less than was reserved
+  std::uint64_t memory_pressures = 0, pressure_unloads = 0;
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0, preempted = 0,
                 workers_lost = 0, retired = 0, breakers_opened = 0;
   std::uint64_t recovered = 0;        // live requests that this process found in the database
@@ -95,6 +96,12 @@ class Machine {
   const std::map<std::string, Alias>& aliases() const { return aliases_; }
   const std::map<PeerId, Worker>& workers() const { return workers_; }
   const std::map<std::string, Load>& loads() const { return loads_; }
+  /// Memories of the machines, by key.
+  const std::map<std::string, Pool>& pools() const { return pools_; }
+  /// Bytes that loads, and workers that are gone, hold or will hold of a memory.
+  std::int64_t reserved_in(const std::string& pool) const;
+  /// Room that a worker's memories have for a load.
+  Room room_on(const Worker& worker) const { return room_on(worker, {}); }
   const Counters& counters() const { return counters_; }
   const Stats& stats() const { return stats_; }
   /// By model, tenant and priority; those of an unread queue are in none of them.
@@ -154,6 +161,7 @@ class Machine {
   struct Lost {  // a worker that is gone, for the supervisor's word on how it ended
     std::int64_t pid = 0;
     std::string worker_key;
+    std::string incarnation;
     std::vector<std::string> models;  // that it ran requests on
     bool suspect = false;             // a request that is suspected ran by itself
     std::vector<std::pair<ChoiceRef, std::int64_t>> running;  // with the index of that moment
@@ -165,6 +173,7 @@ class Machine {
   void on(const Recall& event);
   void on(const RowsDamaged& event);
   void on(const StorageLevel& event);
+  void on(const MemoryLevel& event);
   void on(const Shutdown& event);
   void on(const Timer& event);
   void on(const Sweep& event);
@@ -175,6 +184,7 @@ class Machine {
   void on(const BootMore& event);
   void boot_choice(Request& request, Choice& choice, const BootChoice& boot);
   void timer_due(const TimerEntry& entry);
+  void load_due(const std::string& id);
   std::int64_t steady_ms() const { return now_.mono_us / 1000 + clock_offset_ms_; }
   void start_clock(const Boot& event);
   void arm_request(const Request& request);
@@ -265,6 +275,8 @@ class Machine {
   void count_for_alias(const Request& request, const Choice& choice, std::int64_t count);
   void count_end(const Request& request, RequestChange what);
   void tally_end(const Request& request, RequestChange what);
+  void count_outcome(SideStats& stats, bool failed);
+  void count_quarantined(const Request& request);
   void count_interrupted(const Request& request);
 
   // machine_config.cpp
@@ -388,17 +400,40 @@ class Machine {
   void place();
   void place_model(Model& model);
   std::vector<DeviceVerdict> survey(const Model& model) const;
+  DeviceVerdict verdict_on(const Model& model, const Worker& worker) const;
   bool fits_nowhere(Model& model);
   void place_on(Model& model, Worker& worker, const DeviceVerdict& verdict);
   bool evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed);
-  std::int64_t free_bytes(const Worker& worker) const;
+  bool waits_for_room(const Model& model) const;
+
+  // machine_memory.cpp: memory is one pool for everybody that takes from it
+  using Leaving = std::set<std::string>;  // ids of loads, looked at as if they had gone
+  Room room_on(const Worker& worker, const Leaving& leaving) const;
+  std::int64_t reserved_in(const std::vector<std::string>& keys, std::int64_t most,
+                           const Leaving& leaving, bool unsettled_alone) const;
+  void hear_memory(const wire::MemoryReport& report, const std::string& host);
+  void hear_worker_memory(Worker& worker, const wire::MemoryReport& report);
+  void hear_state_memory(Worker& worker, const wire::MemoryReport& report);
+  void judge_pressure(Pool& pool);
+  void relieve(Pool& pool);
+  void leave_remains(const Load& load);
+  void expire_remains();
+  void keep_remains_of(const Worker& worker, const wire::LoadedModel& held);
+  void process_ended(const std::string& worker_key, const std::string& incarnation);
+  void forget_remains(const std::string& worker_key, const std::string& but_incarnation);
+
   void set_load_state(Load& load, ModelState state, const std::string& reason);
   void end_load(const std::string& load_id, ModelState state, const std::string& reason);
   void load_failed(Load& load, const std::string& reason);
   void load_lost(Load& load, const std::string& reason);
-  void count_load_failure(Model& model, const std::string& reason);
+  void count_load_failure(Model& model, const std::string& worker_key, const std::string& reason,
+                          bool worker_lost = false);
+  void count_failures(Model& model, std::int32_t failures);
+  void set_identity(Model& model, const std::string& identity);
   void give_up(Model& model, const std::string& reason);
+  bool is_idle(const Load& load) const;
   bool may_be_evicted(Load& load);
+  static bool takes_from(const Load& load, const Worker& worker);
   std::int64_t loads_in_progress() const;
   void check_drift(const Load& load);
   void drain_step(Load& load);
@@ -430,7 +465,9 @@ class Machine {
   std::map<std::string, Alias> aliases_;           // by name
   std::map<std::int64_t, CanaryRow> rolled_back_;  // whose requests may still be unread, by run
   std::int64_t last_canary_ = 0;
-  std::map<std::string, Load> loads_;               // by load id
+  std::map<std::string, Load> loads_;  // by load id
+  std::map<std::string, Pool> pools_;  // by key
+  std::vector<Remains> remains_;
   std::map<ClassKey, std::int64_t> class_left_us_;  // a ready load of it ended, the last time
   std::map<PeerId, Worker> workers_;
   // What each connection said last, those that a newer one has replaced included: which of two

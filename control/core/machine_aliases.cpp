@@ -214,7 +214,8 @@ void Machine::write_history(const Alias& alias, const std::string& who, const st
 
 /// As `models load` does: it may have failed before.
 void Machine::load_again(Model& model, const std::string& reason) {
-  model.failures = 0;
+  count_failures(model, 0);
+  model.failed_on.clear();
   model.retry_at_us = 0;
   model.row.wanted = true;
   const ModelState state = model.row.state;

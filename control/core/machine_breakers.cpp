@@ -102,6 +102,7 @@ void Machine::quarantine_worker(Worker& worker, const std::string& why) {
 
 void Machine::release_worker(const std::string& key) {
   breakers_.erase(key);
+  for (auto& [name, model] : models_) model.failed_on.erase(key);
   if (quarantined_workers_.erase(key) == 0) return;
   out_->write(PutFlag{"quarantine/" + key, ""}, Durability::kFull);
   out_->write(InsertTransition{"worker", key, "quarantined", "running", now_.wall_ms, 0, 0,

@@ -434,14 +434,31 @@ void Machine::count_end(const Request& request, RequestChange what) {
   Canary* canary = nullptr;
   SideStats* stats = side_stats(request, &canary);
   if (stats == nullptr) return;
-  canary->awaiting[side].erase(request.row.seq);
+  if (const auto first = canary->awaiting[side].find(request.row.seq);
+      first != canary->awaiting[side].end()) {
+    // A client that left without a token has waited at least so long.
+    const bool orphan = what == RequestChange::kCancelled && request.subscribers == 0 &&
+                        request.orphan_deadline_us != 0;
+    if (orphan) stats->ttft.add(now_.mono_us - first->second);
+    canary->awaiting[side].erase(first);
+  }
   if (what == RequestChange::kCancelled) return;
-  ++stats->counted.ended;
-  const bool fault =
-      what == RequestChange::kExpired ||
-      (what == RequestChange::kFailed && !is_fault_of_request(request.row.error_code));
-  stats->counted.failed += fault;
-  want_aliases_ = want_aliases_ || fault;  // it may be clear already
+  // Counted when it was quarantined; that it ends now is no second failure.
+  if (request.row.error_code == errc_name(Errc::kQuarantined)) return;
+  count_outcome(*stats, what == RequestChange::kExpired ||
+                            (what == RequestChange::kFailed &&
+                             request.row.error_code != errc_name(Errc::kInvalidRequest)));
+}
+
+/// Counts for any reason: one that lies in the requests shows on both sides alike.
+void Machine::count_outcome(SideStats& stats, bool failed) {
+  ++stats.counted.ended;
+  stats.counted.failed += failed;
+  want_aliases_ = want_aliases_ || failed;  // it may be clear already
+}
+
+void Machine::count_quarantined(const Request& request) {
+  if (SideStats* stats = side_stats(request)) count_outcome(*stats, true);
 }
 
 void Machine::count_interrupted(const Request& request) {

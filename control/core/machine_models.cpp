@@ -103,6 +103,7 @@ void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
   Model& model = models_[add.name];
   const bool fresh = model.row.name.empty();
   model.row = row;
+  set_identity(model, event.inspected.identity);
   out_->write(PutModelBlobs{row.sha, event.inspected.tokenizer, event.inspected.pieces},
               Durability::kFull);
   put_model(model);
@@ -156,6 +157,8 @@ void Machine::on(const OpModel& event) {
     }
     out_->write(DeleteModel{event.name}, Durability::kFull);
     if (model.pinned) out_->write(PutFlag{"pin/" + event.name, "0"}, Durability::kFull);
+    set_identity(model, {});
+    count_failures(model, 0);
     out_->write(
         InsertTransition{"model", event.name, std::string(model_state_name(model.row.state)),
                          "removed", now_.wall_ms, 0, 0, "asked by operator"},
@@ -293,6 +296,21 @@ void Machine::unload(Model& model) {
   want_place_ = true;
 }
 
+/// Keeps what tells its file from another one with the same size and time of change.
+void Machine::set_identity(Model& model, const std::string& identity) {
+  if (model.identity == identity) return;
+  model.identity = identity;
+  out_->write(PutFlag{"identity/" + model.row.name, identity}, Durability::kFull);
+}
+
+/// Failed loads in a row; also over restarts of the daemon, which a load may take down with it.
+void Machine::count_failures(Model& model, std::int32_t failures) {
+  if (model.failures == failures) return;
+  model.failures = failures;
+  out_->write(PutFlag{"load_failures/" + model.row.name, std::to_string(failures)},
+              Durability::kFull);
+}
+
 /// A draining load without work is told to go.
 void Machine::drain_step(Load& load) {
   if (load.row.state != ModelState::kDraining || !load.running.empty()) return;
@@ -326,13 +344,14 @@ void Machine::load_failed(Load& load, const std::string& reason) {
            other.worker_key != load.row.worker_key;
   });
   if (works_elsewhere) count_failure(load.row.worker_key, {}, "load of " + name + ": " + reason);
+  const std::string key = load.row.worker_key;
   load_lost(load, reason);
   if (const auto model = models_.find(name); model != models_.end()) {
-    count_load_failure(model->second, reason);
+    count_load_failure(model->second, key, reason);
   }
 }
 
-/// The load is over, and that is nobody's fault yet: it is tried again.
+/// The load is over.
 void Machine::load_lost(Load& load, const std::string& reason) {
   const std::string id = load.row.load_id;
   if (load.worker != 0) out_->send(load.worker, wire::Unload{id});
@@ -346,19 +365,28 @@ void Machine::load_lost(Load& load, const std::string& reason) {
   end_load(id, ModelState::kFailed, reason);
 }
 
-void Machine::count_load_failure(Model& m, const std::string& reason) {
-  ++m.failures;
+/// Uses up a try, whatever it was; the next one waits, and a last one there is: also where its
+/// worker was lost each time.
+void Machine::count_load_failure(Model& m, const std::string& worker_key, const std::string& reason,
+                                 bool worker_lost) {
+  const std::int32_t here = ++m.failed_on[worker_key];
+  const bool works = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+    return item.second.row.model == m.row.name && item.second.row.state == ModelState::kReady;
+  });
+  const auto tries = static_cast<std::int32_t>(config_.load_tries);
   // What the file holds will be the same at the next try.
-  if (reason.rfind(errc_name(Errc::kFileInvalid), 0) == 0) m.failures += config_.load_tries;
-  const std::int64_t backoff_ms = std::min(config_.load_backoff_ms << std::min(m.failures - 1, 20),
-                                           config_.load_backoff_max_ms);
+  const bool never = reason.rfind(errc_name(Errc::kFileInvalid), 0) == 0;
+  if (!works) count_failures(m, m.failures + 1 + (never ? tries : 0));
+  const std::int32_t in_row = std::max(works ? here : m.failures, 1);
+  const std::int64_t backoff_ms =
+      std::min(config_.load_backoff_ms << std::min(in_row - 1, 20), config_.load_backoff_max_ms);
   m.retry_at_us = now_.mono_us + backoff_ms * 1000;
   timers_.add(m.retry_at_us, TimerKind::kPlacement);
-  canary_load_failed(m, reason);
+  if (!worker_lost) canary_load_failed(m, reason);  // a kill from outside says nothing of it
   const bool others = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
     return item.second.row.model == m.row.name;
   });
-  if (m.failures < config_.load_tries || others) return;
+  if (m.failures < config_.load_tries || others || !m.row.wanted) return;
   give_up(m, reason);
 }
 
@@ -393,19 +421,39 @@ void Machine::fail_waiting(Model& model) {
   }
 }
 
+/// A report of a load has the newest numbers of its worker's memories.
+void Machine::hear_state_memory(Worker& worker, const wire::MemoryReport& report) {
+  if (report.free <= 0 && report.pools.empty()) return;
+  if (report.at_us != 0 && report.at_us < worker.hello.memory.at_us) return;  // HELLO was newer
+  wire::MemoryReport now = worker.hello.memory;
+  now.free = report.free;
+  now.at_us = report.at_us;
+  if (!report.pools.empty()) {
+    now.pools = report.pools;
+  } else if (now.pools.size() == 1 && now.pools[0].available >= 0) {
+    now.pools[0].available = report.free;
+  }
+  hear_worker_memory(worker, now);
+}
+
 void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   const auto it = loads_.find(m.model.load_id);
   Worker& worker = workers_.at(peer);
+  const bool has_memory = m.model.state != "unloaded" && m.model.state != "failed";
+  if (!has_memory) {
+    std::erase_if(remains_, [&](const Remains& r) { return r.load_id == m.model.load_id; });
+  }
   if (it == loads_.end() || it->second.worker != peer) {
-    if (m.model.state != "unloaded" && m.model.state != "failed") {
-      out_->send(peer, wire::Unload{m.model.load_id});
-    }
+    if (has_memory) out_->send(peer, wire::Unload{m.model.load_id});
+    hear_state_memory(worker, m.model.memory);
     return;
   }
   Load& load = it->second;
   const ModelState state = model_state_from_name(m.model.state);
   load.memory = m.model.memory;
-  if (m.model.memory.free > 0) worker.hello.memory.free = m.model.memory.free;
+  load.memory.pools.clear();
+  load.settled = load.settled || state == ModelState::kReady;
+  hear_state_memory(worker, m.model.memory);
   load.progress = m.model.progress;
   load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
   timers_.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
@@ -433,7 +481,9 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   const auto model = models_.find(load.row.model);
   if (model == models_.end()) return;
   if (state == ModelState::kReady) {
-    model->second.failures = 0;
+    count_failures(model->second, 0);
+    model->second.failed_on.erase(load.row.worker_key);
+    if (!m.model.identity.empty()) set_identity(model->second, m.model.identity);
     model->second.displaced.clear();
     check_drift(load);
   }

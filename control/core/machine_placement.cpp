@@ -1,6 +1,5 @@
 // Placement: which worker loads a model, with what, and why not the others.
 #include <algorithm>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -10,14 +9,8 @@
 namespace holdfast::core {
 namespace {
 
-constexpr std::int64_t kUnknownMemory = std::numeric_limits<std::int64_t>::max() / 4;
 // Below this many bytes of weights for each, a thread more costs its barriers and gains nothing.
 constexpr std::int64_t kThreadBytes = 4 << 20;
-
-std::int64_t may_give(const Worker& worker, std::int64_t percent) {
-  const std::int64_t total = worker.hello.memory.total;
-  return total <= 0 ? kUnknownMemory : total / 100 * percent;
-}
 
 std::int32_t threads_for(const ModelRow& row, const Worker& worker) {
   const std::int64_t useful = std::max<std::int64_t>(row.weights_bytes / kThreadBytes, 1);
@@ -53,21 +46,6 @@ std::string_view verdict_name(Verdict verdict) {
   return "?";
 }
 
-std::int64_t Machine::free_bytes(const Worker& worker) const {
-  if (worker.hello.memory.total <= 0) return kUnknownMemory;
-  std::int64_t reserved = 0;
-  // Workers of one host and device share its memory.
-  for (const auto& [id, load] : loads_) {
-    const auto other = workers_.find(load.worker);
-    if (other == workers_.end() || other->second.hello.host != worker.hello.host ||
-        other->second.hello.device != worker.hello.device) {
-      continue;
-    }
-    reserved += load.row.bytes;
-  }
-  return may_give(worker, config_.placement_memory_percent) - reserved;
-}
-
 void Machine::place() {
   want_place_ = false;
   if (draining_) return;
@@ -80,47 +58,66 @@ void Machine::place() {
   }
 }
 
+/// True if it is asked for and no worker has it yet.
+bool Machine::waits_for_room(const Model& model) const {
+  return model.row.wanted && model.row.state != ModelState::kReady &&
+         model.row.state != ModelState::kFailed;
+}
+
+DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) const {
+  DeviceVerdict v;
+  v.worker_key = worker.hello.worker_key;
+  v.device = worker.hello.device;
+  v.peer = worker.peer;
+  v.loads = static_cast<std::int64_t>(worker.loads.size());
+  const Room room = room_on(worker, {});
+  v.free = room.free;
+  v.may_give = room.may_give;
+  v.largest_context = largest_context(model.row, v.may_give);
+  Leaving leaving;
+  bool holds = false;
+  bool elsewhere = false;
+  for (const auto& [id, load] : loads_) {
+    const bool its = load.row.model == model.row.name;
+    holds = holds || (its && load.row.worker_key == v.worker_key);
+    elsewhere = elsewhere || (its && load.row.state != ModelState::kDraining);
+    if (load.row.state == ModelState::kDraining) leaving.insert(id);
+  }
+  const auto failed = model.failed_on.find(v.worker_key);
+  const bool fits = fit_envelope(model.row, v.free, &v.needed).has_value();
+  if (holds) {
+    v.verdict = Verdict::kLoaded;
+  } else if (v.needed > v.may_give) {
+    v.verdict = Verdict::kTooLarge;
+    v.why = "needs " + std::to_string(v.needed) + " bytes, may give " + bytes_text(v.may_give) +
+            ", largest context " + std::to_string(v.largest_context);
+  } else if (worker.quarantined || worker.draining || breaker(v.worker_key).open(now_.mono_us)) {
+    v.verdict = Verdict::kClosed;
+    v.why = worker.quarantined ? "quarantined" : (worker.draining ? "draining" : "breaker open");
+  } else if (elsewhere && failed != model.failed_on.end() && failed->second >= config_.load_tries) {
+    v.verdict = Verdict::kClosed;
+    v.why = std::to_string(failed->second) + " loads in a row failed here";
+  } else {
+    v.verdict = fits ? Verdict::kFits : Verdict::kNoRoom;
+    v.room_soon =
+        !fits && !room.pressed && !leaving.empty() && v.needed <= room_on(worker, leaving).free;
+    v.why = std::string(
+                fits ? "needs "
+                     : (v.room_soon ? "room is being made: needs " : "waits for room: needs ")) +
+            std::to_string(v.needed) + " bytes, free " + bytes_text(v.free);
+    if (room.pressed) v.why += ", memory is short";
+    if (!fits && room.sharing > 0) {
+      v.why += " in memory that " + std::to_string(room.sharing) + " more worker" +
+               (room.sharing > 1 ? "s" : "") + " take" + (room.sharing > 1 ? "" : "s") + " from";
+    }
+  }
+  return v;
+}
+
 /// What each connected worker could do for this model now, the best first.
 std::vector<DeviceVerdict> Machine::survey(const Model& model) const {
   std::vector<DeviceVerdict> all;
-  for (const auto& [peer, worker] : workers_) {
-    DeviceVerdict v;
-    v.worker_key = worker.hello.worker_key;
-    v.device = worker.hello.device;
-    v.peer = peer;
-    v.loads = static_cast<std::int64_t>(worker.loads.size());
-    v.free = free_bytes(worker);
-    v.may_give = may_give(worker, config_.placement_memory_percent);
-    v.largest_context = largest_context(model.row, v.may_give);
-    std::int64_t draining = 0;
-    const bool holds = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
-      const LoadRow& load = item.second.row;
-      return load.model == model.row.name && load.worker_key == v.worker_key;
-    });
-    for (const std::string& id : worker.loads) {
-      const LoadRow& load = loads_.at(id).row;
-      if (load.state == ModelState::kDraining) draining += load.bytes;
-    }
-    const bool fits = fit_envelope(model.row, v.free, &v.needed).has_value();
-    if (holds) {
-      v.verdict = Verdict::kLoaded;
-    } else if (v.needed > v.may_give) {
-      v.verdict = Verdict::kTooLarge;
-      v.why = "needs " + std::to_string(v.needed) + " bytes, may give " + bytes_text(v.may_give) +
-              ", largest context " + std::to_string(v.largest_context);
-    } else if (worker.quarantined || worker.draining || breaker(v.worker_key).open(now_.mono_us)) {
-      v.verdict = Verdict::kClosed;
-      v.why = worker.quarantined ? "quarantined" : (worker.draining ? "draining" : "breaker open");
-    } else {
-      v.verdict = fits ? Verdict::kFits : Verdict::kNoRoom;
-      v.room_soon = !fits && v.needed <= v.free + draining;
-      v.why = std::string(
-                  fits ? "needs "
-                       : (v.room_soon ? "room is being made: needs " : "waits for room: needs ")) +
-              std::to_string(v.needed) + " bytes, free " + bytes_text(v.free);
-    }
-    all.push_back(std::move(v));
-  }
+  for (const auto& [peer, worker] : workers_) all.push_back(verdict_on(model, worker));
   std::sort(all.begin(), all.end(),
             [](const DeviceVerdict& a, const DeviceVerdict& b) { return rank_of(a) < rank_of(b); });
   return all;
@@ -144,6 +141,8 @@ void Machine::place_model(Model& model) {
                                                 [](const auto& v) { return v.room_soon; });
   for (DeviceVerdict& v : model.devices) {
     if (replicas > 0 && have >= replicas) break;
+    // The loads that were decided just before have changed what is free.
+    if (v.verdict != Verdict::kLoaded) v = verdict_on(model, workers_.at(v.peer));
     if (v.verdict == Verdict::kFits) {
       if (loads_in_progress() >= config_.load_permits) break;  // again when one of them ends
       place_on(model, workers_.at(v.peer), v);
@@ -208,6 +207,8 @@ void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdic
   load.row.bytes = envelope->bytes;
   load.row.created_ms = now_.wall_ms;
   load.worker = worker.peer;
+  load.pools.emplace();
+  for (const MemoryPool& pool : worker.hello.memory.pools) load.pools->push_back(pool.key);
   load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
   timers_.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
   wire::Load message;
@@ -216,6 +217,8 @@ void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdic
   message.path = model.row.path;
   message.size = model.row.size;
   message.mtime_ns = model.row.mtime_ns;
+  message.identity = model.identity;
+  message.bytes = envelope->bytes;
   message.context = model.row.context;
   message.slots = model.row.slots;
   message.pages = load.row.pages;
@@ -237,11 +240,15 @@ void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdic
   refresh_model(model, "placed on worker " + worker.hello.worker_key);
 }
 
-/// Idle, not asked for, and not loaded a moment ago only to make room for the next one.
-bool Machine::may_be_evicted(Load& load) {
+/// Ready, running nothing, and nothing of its model waits.
+bool Machine::is_idle(const Load& load) const {
   if (load.row.state != ModelState::kReady || !load.running.empty()) return false;
-  if (models_.at(load.row.model).pinned) return false;
-  if (waits(load.row.model)) return false;
+  return !waits(load.row.model);
+}
+
+/// Idle, and not loaded a moment ago only to make room for the next one.
+bool Machine::may_be_evicted(Load& load) {
+  if (!is_idle(load) || models_.at(load.row.model).pinned) return false;
   const std::int64_t stays_until_us = load.ready_us + config_.model(load.row.model).dwell_ms * 1000;
   if (stays_until_us <= now_.mono_us) return true;
   if (load.asked_again_us != stays_until_us) {  // placement looks often, one timer is enough
@@ -251,26 +258,26 @@ bool Machine::may_be_evicted(Load& load) {
   return false;
 }
 
-/// Unloads the least recently used idle models of this worker until `bytes_needed` would be free.
+/// Unloads the least recently used idle models that take from this worker's memories, on whichever
+/// worker they are, until `bytes_needed` would be free.
 bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed) {
   std::vector<std::pair<std::int64_t, std::string>> idle;
-  std::int64_t free = free_bytes(worker);
-  for (const std::string& id : worker.loads) {
-    Load& load = loads_.at(id);
-    if (load.row.model == wanting.row.name) continue;
-    if (load.row.state == ModelState::kDraining) free += load.row.bytes;
-    if (!makes_way_for(load.row.model, wanting.row.name)) continue;
+  Leaving leaving;
+  for (auto& [id, load] : loads_) {
+    if (load.row.model == wanting.row.name || load.worker == 0) continue;
+    if (load.row.state == ModelState::kDraining) leaving.insert(id);
+    if (!takes_from(load, worker) || !makes_way_for(load.row.model, wanting.row.name)) continue;
     if (!may_be_evicted(load)) continue;
     idle.emplace_back(models_.at(load.row.model).row.last_used_ms, id);
   }
   std::sort(idle.begin(), idle.end());
   std::vector<std::string> victims;
   for (const auto& [used, id] : idle) {
-    if (free >= bytes_needed) break;
-    free += loads_.at(id).row.bytes;
+    if (room_on(worker, leaving).free >= bytes_needed) break;
+    leaving.insert(id);
     victims.push_back(id);
   }
-  if (free < bytes_needed) return false;
+  if (room_on(worker, leaving).free < bytes_needed) return false;
   for (const std::string& id : victims) {
     Load& load = loads_.at(id);
     Model& model = models_.at(load.row.model);

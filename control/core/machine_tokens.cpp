@@ -244,7 +244,7 @@ void Machine::worker_message(PeerId peer, const wire::Returned& m) {
 void Machine::worker_message(PeerId peer, const wire::WorkerStats& m) {
   Worker& worker = workers_.at(peer);
   worker.stats = m;
-  if (m.memory.total > 0) worker.hello.memory = m.memory;
+  if (m.memory.total > 0) hear_worker_memory(worker, m.memory);
 }
 
 /// The worker was told to end: what it runs goes on for a while, it gets nothing new.

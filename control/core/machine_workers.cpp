@@ -66,6 +66,8 @@ void Machine::worker_message(PeerId peer, const wire::Hello& m) {
   worker.free_at_change = m.memory.free;
   worker.since_ms = now_.wall_ms;
   Worker& in = workers_[peer] = std::move(worker);
+  forget_remains(m.worker_key, m.incarnation);
+  hear_worker_memory(in, m.memory);
   out_->note("worker connected", {{"worker", m.worker_key},
                                   {"pid", std::to_string(m.pid)},
                                   {"device", m.device},
@@ -97,7 +99,12 @@ void Machine::reconcile_loads(Worker& worker, const wire::Hello& hello) {
                       it->second.row.model_sha == model.model_sha;
     if (!ours) {
       out_->send(worker.peer, wire::Unload{model.load_id});
+      keep_remains_of(worker, model);
       continue;
+    }
+    it->second.pools.emplace();
+    for (const MemoryPool& pool : worker.hello.memory.pools) {
+      it->second.pools->push_back(pool.key);
     }
     it->second.worker = worker.peer;
     it->second.row.incarnation = hello.incarnation;
@@ -108,8 +115,22 @@ void Machine::reconcile_loads(Worker& worker, const wire::Hello& hello) {
   for (const auto& [id, load] : loads_) {
     if (load.row.worker_key == hello.worker_key && reported.count(id) == 0) missing.push_back(id);
   }
+  std::erase_if(remains_, [&](const Remains& left) {
+    return left.worker_key == hello.worker_key && reported.count(left.load_id) == 0;
+  });
   for (const std::string& id : missing) {
-    end_load(id, ModelState::kUnloaded, "the worker does not hold it any more");
+    const auto found = loads_.find(id);
+    if (found == loads_.end()) continue;
+    Load& load = found->second;
+    if (load.row.state == ModelState::kReady || load.row.state == ModelState::kDraining) {
+      end_load(id, ModelState::kUnloaded, "the worker does not hold it any more");
+    } else {
+      const std::string name = load.row.model;
+      load_lost(load, "the worker knows nothing of it any more");
+      if (const auto model = models_.find(name); model != models_.end()) {
+        count_load_failure(model->second, hello.worker_key, "its worker knows nothing of it", true);
+      }
+    }
   }
 }
 
@@ -193,6 +214,7 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
   Lost lost;
   lost.pid = worker.hello.pid;
   lost.worker_key = worker.hello.worker_key;
+  lost.incarnation = worker.hello.incarnation;
   for (const std::string& id : worker.loads) {
     const auto load = loads_.find(id);
     if (load == loads_.end()) continue;
@@ -217,11 +239,15 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
         refresh_model(model->second, "worker lost: " + why);
       }
     } else if (state == ModelState::kDraining) {
+      leave_remains(load->second);
       end_load(id, ModelState::kUnloaded, "worker lost: " + why);
     } else {
-      // A kill from outside says nothing about the model; the supervisor's word may come later.
       lost.loading.push_back(load->second.row.model);
+      leave_remains(load->second);
       load_lost(load->second, "worker lost while loading: " + why);
+      const auto model = models_.find(lost.loading.back());
+      if (model == models_.end()) continue;
+      count_load_failure(model->second, lost.worker_key, "worker lost while loading: " + why, true);
     }
   }
   out_->note("worker lost",
@@ -235,6 +261,7 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
   if (exit != exits_.end()) {
     blame(*exit, lost);
     exits_.erase(exit);
+    process_ended(lost.worker_key, lost.incarnation);
   } else {
     lost_.push_back(std::move(lost));
     if (lost_.size() > kRememberedDeaths) lost_.pop_front();
@@ -257,6 +284,7 @@ void Machine::on(const WorkerExit& event) {
       std::find_if(lost_.rbegin(), lost_.rend(), [&](const Lost& l) { return l.pid == event.pid; });
   if (lost == lost_.rend()) return;
   blame(event, *lost);
+  process_ended(lost->worker_key, lost->incarnation);
   lost_.erase(std::next(lost).base());
 }
 
@@ -269,10 +297,15 @@ void Machine::blame(const WorkerExit& exit, const Lost& lost) {
     count_failure(lost.worker_key, {}, "its process died: " + how);
     for (const std::string& model : lost.models) count_failure({}, model, "a worker died: " + how);
   }
+  // The load has used up its try already; how its worker died is what an operator wants to read.
   for (const std::string& name : lost.loading) {
     const auto model = models_.find(name);
     if (model == models_.end()) continue;
-    count_load_failure(model->second, "its worker died while loading it: " + how);
+    out_->note("a worker died while it loaded a model", {{"model", name}, {"how", how}}, true);
+    canary_load_failed(model->second, "its worker died while loading it: " + how);
+    if (model->second.row.state != ModelState::kFailed) continue;
+    model->second.row.reason += "; its worker died while loading it: " + how;
+    put_model(model->second);
   }
   for (const auto& [ref, index] : lost.running) {
     Request* request = requests_.by_seq(ref.seq);

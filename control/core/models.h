@@ -2,6 +2,7 @@
 // The registry: one row a model, its state machine, and what placement may reserve.
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,10 +34,33 @@ struct DeviceVerdict {
   std::string why;
 };
 
+/// A memory (holdfast::MemoryPool) as it was heard of last.
+struct Pool {
+  MemoryPool last;
+  std::string host;                   // of who told
+  std::int64_t at_us = 0;             // when it was measured, by its machine's clock
+  std::int64_t heard_us = 0;          // by ours
+  std::int64_t pressed_since_us = 0;  // loads wait until it has room again; 0 = it has
+  std::int64_t evict_at_us = 0;       // no idle model is unloaded before
+};
+
+/// Stands for the memory of a worker that does not know it.
+inline constexpr std::int64_t kUnknownMemory = std::numeric_limits<std::int64_t>::max() / 4;
+
+/// Room of a worker for a load.
+struct Room {
+  std::int64_t may_give = 0;  // if nothing of ours were there
+  std::int64_t free = 0;
+  bool pressed = false;      // one of its memories is short: nothing is loaded
+  std::int64_t sharing = 0;  // other workers that take from the same memories
+};
+
 struct Model {
   ModelRow row;
-  std::int32_t failures = 0;     // failed loads in a row
-  std::int64_t retry_at_us = 0;  // no load before
+  std::string identity;  // of its file (hf::Stamp); another one has its hash looked at
+  std::map<std::string, std::int32_t> failed_on;  // failed loads in a row, by worker key
+  std::int32_t failures = 0;                      // failed loads in a row
+  std::int64_t retry_at_us = 0;                   // no load before
   Breaker breaker;
   bool pinned = false;                 // never unloaded to make room
   std::vector<std::string> displaced;  // models that made room for its load in progress

@@ -3,6 +3,7 @@
 // the daemon counts what it has given out.
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +26,21 @@ struct Load {
   double progress = 0;
   wire::MemoryReport memory;
   std::int64_t deadline_us = 0;  // of the next report while loading
+  /// Keys of the memories that it takes from; not known from a start of the daemon until its worker
+  /// says HELLO: until then it counts in all of them.
+  std::optional<std::vector<std::string>> pools;
+  bool settled = false;  // was ready: what it takes is missing in what its memories have available
+};
+
+/// Memory that a worker which is gone may still hold: its process is not known to have ended.
+struct Remains {
+  std::string load_id;
+  std::string worker_key;
+  std::string incarnation;
+  std::int64_t bytes = 0;
+  std::optional<std::vector<std::string>> pools;
+  bool settled = false;
+  std::int64_t until_us = 0;
 };
 
 struct Worker {

@@ -37,6 +37,7 @@ Result<wire::Inspected> read_all(const std::string& path) {
   }
   out.size = after.size;
   out.mtime_ns = after.mtime_ns;
+  out.identity = after.identity;
   out.ok = true;
   return out;
 }

@@ -14,6 +14,7 @@
 #include "control/link/state_dir.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/images/idle.h"
 
 namespace holdfast::link {
 namespace {
@@ -33,6 +34,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(DaemonOptions options, const Clock
   HF_CHECKED(prepare_state_dir(options.state_dir));
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), clock));
   daemon->started_us_ = clock.monotonic_us();
+  char host[256] = {};
+  if (gethostname(host, sizeof(host) - 1) == 0) daemon->host_ = host;
   crash_point(CrashPoint::kDaemonStartBegin);
   HF_CHECKED(daemon->open_store());
   crash_point(CrashPoint::kDaemonStartRecovered);
@@ -178,6 +181,7 @@ Result<void> Daemon::group() {
   token_desk_->expire(now_us);
   check_disk(now_us);
   check_doors(now_us);
+  check_memory(now_us);
   house_->tick();
   if (failure_) return *failure_;
   HF_CHECKED(commit());
@@ -256,6 +260,21 @@ void Daemon::check_doors(std::int64_t now_us) {
     if (!bound) doors_told_us_ = now_us;
     log::warn(event, {{"endpoint", door.endpoint()}, {"why", why}});
   }
+}
+
+/// Also where no worker could tell: the machine is short of memory when nobody gets a word in.
+void Daemon::check_memory(std::int64_t now_us) {
+  if (memory_checked_us_ != 0 && now_us - memory_checked_us_ < kDiskCheckUs) return;
+  memory_checked_us_ = now_us;
+  core::MemoryLevel level;
+  level.host = host_;
+  level.pools = host_memory_pools();
+  const std::int64_t idle = images::idle_bytes(options_.state_dir + "/run/images.sock");
+  for (MemoryPool& pool : level.pools) {
+    if (pool.available >= 0) pool.available = std::min(pool.available + idle, pool.total);
+  }
+  level.at_us = now_us;
+  if (!level.pools.empty()) house_->step(std::move(level));
 }
 
 ProcessFacts Daemon::facts() const {

@@ -60,6 +60,7 @@ class Daemon final : private HouseHost {
   void step_backups();
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
                  const std::string& key, const std::string& tenant = {});
+  void check_memory(std::int64_t now_us);
   void check_disk(std::int64_t now_us);
   void check_doors(std::int64_t now_us);
   ProcessFacts facts() const;
@@ -111,6 +112,8 @@ class Daemon final : private HouseHost {
   std::int64_t disk_checked_us_ = 0;
   std::int64_t doors_checked_us_ = 0;
   std::int64_t doors_told_us_ = -(1LL << 40);  // that one cannot be bound
+  std::int64_t memory_checked_us_ = 0;
+  std::string host_;
   std::int64_t last_commit_us_ = 0;
   ProcessFacts facts_;
   std::optional<Error> failure_;  // a read of our own that failed: the group is not committed

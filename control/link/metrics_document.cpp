@@ -171,6 +171,10 @@ void Writer::continuity() {
         c.breakers_opened);
   count("holdfast_envelope_drifts_total", "Loads that took more or less memory than was reserved.",
         c.envelope_drifts);
+  count("holdfast_memory_pressures_total",
+        "Times a machine, or a control group, became short of memory.", c.memory_pressures);
+  count("holdfast_pressure_unloads_total", "Idle models unloaded because memory was short.",
+        c.pressure_unloads);
   count("holdfast_requests_retired_total", "Ended requests deleted by retention.", c.retired);
 }
 
@@ -398,6 +402,18 @@ void Writer::devices() {
           {device.at("host").get<std::string>(), device.at("device").get<std::string>(), state},
           number(device.at(std::string(state) + "_bytes")));
     }
+  }
+  Family& short_of = sheet.gauge("holdfast_memory_short",
+                                 "1 while a machine, or a control group, is short of memory: "
+                                 "nothing is loaded there.",
+                                 {"host", "pool"});
+  Family& stalled = sheet.gauge("holdfast_memory_stalled_ratio",
+                                "Share of the last ten seconds in which everybody there waited "
+                                "for memory.",
+                                {"host", "pool"});
+  for (const auto& [key, pool] : machine.pools()) {
+    short_of.row({pool.host, key}, pool.pressed_since_us != 0 ? 1 : 0);
+    stalled.row({pool.host, key}, static_cast<double>(pool.last.stall) / 10'000);
   }
 }
 

@@ -13,6 +13,7 @@ namespace holdfast::link {
 namespace {
 
 constexpr std::int64_t kLongWaitUs = 1'000'000;  // for a device
+constexpr std::int64_t kMemoryHeardUs = 10'000'000;
 constexpr std::int64_t kSlowCommitUs = 100'000;
 constexpr std::int64_t kLongLogPages = 32'768;  // 128 MiB: twice what a checkpoint begins at
 
@@ -106,6 +107,20 @@ void look_at_models(Finder& f) {
            "takes " + std::to_string(load.memory.taken) + " bytes on " + load.row.worker_key +
                ", reserved are " + std::to_string(load.row.bytes),
            "the device may run out: lower models.memory_percent, and report it");
+  }
+}
+
+void look_at_memory(Finder& f) {
+  for (const auto& [key, pool] : f.machine.pools()) {
+    // Nobody has told for a while: its workers are gone, or too busy to tell.
+    if (pool.pressed_since_us == 0 || f.facts.now_us - pool.heard_us > kMemoryHeardUs) continue;
+    f.warn("memory of " + pool.host,
+           std::to_string(pool.last.available) + " of " + std::to_string(pool.last.total) +
+               " bytes available, everybody waits for memory " +
+               std::to_string(pool.last.stall / 100) +
+               " % of the time: nothing is loaded, idle models are unloaded",
+           "end other programs, unload models, or lower models.memory_percent; the bounds are "
+           "memory.min_available_percent and memory.max_stall_percent");
   }
 }
 
@@ -219,6 +234,7 @@ std::vector<Problem> find_problems(const core::Machine& machine, const store::St
   Finder finder{machine, store, facts, {}};
   look_at_workers(finder);
   look_at_models(finder);
+  look_at_memory(finder);
   look_at_requests(finder);
   look_at_config(finder);
   look_at_disk(finder);

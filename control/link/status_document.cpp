@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 
 #include "control/link/documents.h"
@@ -36,7 +37,9 @@ json counters_json(const core::Counters& c) {
           {"workers_lost", c.workers_lost},
           {"retired", c.retired},
           {"breakers_opened", c.breakers_opened},
-          {"envelope_drifts", c.envelope_drifts}};
+          {"envelope_drifts", c.envelope_drifts},
+          {"memory_pressures", c.memory_pressures},
+          {"pressure_unloads", c.pressure_unloads}};
 }
 
 json times_json(const Histogram& h) {
@@ -93,36 +96,79 @@ json queue_lines_json(const core::Machine& machine, std::int64_t now_us) {
 
 }  // namespace
 
-/// Workers of one host and device share its memory.
+namespace {
+
+/// Workers that take from the same memories.
+struct DeviceGroup {
+  std::string host;
+  std::set<std::string> devices;
+  std::int64_t workers = 0, total = 0, free = 0, reserved = 0, used = 0;
+  std::int64_t reservable = 0, left = 0;
+  std::int64_t stall = 0;
+  bool pressed = false;
+};
+
+/// Sum of what its own loads reserve, for a worker that names no memory.
+std::int64_t reserved_by(const core::Machine& machine, const core::Worker& worker) {
+  std::int64_t reserved = 0;
+  for (const std::string& id : worker.loads) {
+    const auto load = machine.loads().find(id);
+    if (load != machine.loads().end()) reserved += load->second.row.bytes;
+  }
+  return reserved;
+}
+
+void add_memory(DeviceGroup& group, const core::Machine& machine, const core::Worker& worker) {
+  const wire::Hello& h = worker.hello;
+  group.host = h.host;
+  group.devices.insert(h.device);
+  group.free = group.workers == 0 ? h.memory.free : std::min(group.free, h.memory.free);
+  group.total = std::max(group.total, h.memory.total);
+  group.used += h.memory.rss;
+  ++group.workers;
+  if (h.memory.pools.empty()) group.reserved += reserved_by(machine, worker);
+  std::int64_t tightest = core::kUnknownMemory;
+  for (const MemoryPool& own : h.memory.pools) {
+    const auto pool = machine.pools().find(own.key);
+    if (pool == machine.pools().end()) continue;
+    group.stall = std::max<std::int64_t>(group.stall, pool->second.last.stall);
+    group.pressed = group.pressed || pool->second.pressed_since_us != 0;
+    if (own.part || own.total >= tightest) continue;
+    tightest = own.total;  // which reservable_bytes is of
+    group.reserved = machine.reserved_in(own.key);
+  }
+  const core::Room room = machine.room_on(worker);
+  const bool known = room.may_give < core::kUnknownMemory;
+  group.reservable = known ? room.may_give : 0;
+  group.left = known ? std::max<std::int64_t>(room.free, 0) : 0;
+}
+
+}  // namespace
+
+/// Workers that take from the same memories stand together, whatever they call their devices.
 json host_devices_json(const core::Machine& machine) {
-  struct Device {
-    std::int64_t workers = 0, total = 0, free = 0, reserved = 0, used = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Device> devices;
+  std::map<std::string, DeviceGroup> groups;
   for (const auto& [peer, worker] : machine.workers()) {
-    const wire::Hello& h = worker.hello;
-    Device& device = devices[{h.host, h.device}];
-    device.free = device.workers == 0 ? h.memory.free : std::min(device.free, h.memory.free);
-    device.total = std::max(device.total, h.memory.total);
-    device.used += h.memory.rss;
-    ++device.workers;
-    for (const std::string& id : worker.loads) {
-      const auto load = machine.loads().find(id);
-      if (load != machine.loads().end()) device.reserved += load->second.row.bytes;
-    }
+    std::string key;
+    for (const MemoryPool& pool : worker.hello.memory.pools) key += pool.key + "\n";
+    if (key.empty()) key = worker.hello.host + "\n" + worker.hello.device;
+    add_memory(groups[key], machine, worker);
   }
   json list = json::array();
-  for (const auto& [name, device] : devices) {
-    const std::int64_t usable = device.total / 100 * machine.config().placement_memory_percent;
-    list.push_back({{"host", name.first},
-                    {"device", name.second},
-                    {"workers", device.workers},
-                    {"total_bytes", device.total},
-                    {"free_bytes", device.free},
-                    {"used_bytes", device.used},
-                    {"reservable_bytes", usable},
-                    {"reserved_bytes", device.reserved},
-                    {"unreserved_bytes", std::max<std::int64_t>(usable - device.reserved, 0)}});
+  for (const auto& [key, group] : groups) {
+    std::string names;
+    for (const std::string& name : group.devices) names += (names.empty() ? "" : ", ") + name;
+    list.push_back({{"host", group.host},
+                    {"device", names},
+                    {"workers", group.workers},
+                    {"total_bytes", group.total},
+                    {"free_bytes", group.free},
+                    {"used_bytes", group.used},
+                    {"reservable_bytes", group.reservable},
+                    {"reserved_bytes", group.reserved},
+                    {"unreserved_bytes", group.left},
+                    {"stalled_percent", static_cast<double>(group.stall) / 100},
+                    {"short", group.pressed}});
   }
   return list;
 }

@@ -135,6 +135,8 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max, std::int64_t keys_
   for (const auto& [key, value] : drained) boot.drained_workers.push_back(key);
   HF_TRY(boot.quarantined_workers, flags_below("quarantine/"));
   HF_TRY(boot.goldens, flags_below("golden/"));
+  HF_TRY(boot.identities, flags_below("identity/"));
+  HF_TRY(boot.load_failures, flags_below("load_failures/"));
   HF_TRY(const auto pinned, flags_below("pin/"));
   for (const auto& [name, value] : pinned) boot.pinned_models.push_back(name);
   HF_TRY(boot.models, load_models());

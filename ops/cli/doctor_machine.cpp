@@ -11,12 +11,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <vector>
 
 #include "control/core/config.h"
 #include "ops/cli/doctor.h"
 #include "ops/cli/output.h"
 #include "ops/cli/state_dir.h"
 #include "shared/base/cgroup.h"
+#include "shared/base/host_memory.h"
 #include "shared/base/json_text.h"
 #include "shared/base/memory_nodes.h"
 #include "shared/base/processors.h"
@@ -114,32 +116,43 @@ void check_locked_memory(Patient& p) {
            "; weights are not locked, swap decides");
 }
 
+/// True if the daemon loads nothing into this memory, by the knobs' defaults.
+static bool is_short(const MemoryPool& pool) {
+  const core::Config standard;
+  const std::int64_t least =
+      std::max(pool.total / 100 * standard.memory_min_available_percent, std::int64_t{512} << 20);
+  const bool stalls = pool.stall >= standard.memory_max_stall_percent * 100;
+  return (pool.available >= 0 && pool.available < least) || stalls;
+}
+
 void check_memory(Patient& p) {
-  const std::int64_t total = meminfo(p, "MemTotal");
-  if (total <= 0) {
+  const std::vector<MemoryPool> pools = host_memory_pools(p.root);
+  if (pools.empty()) {
     p.warn("memory", "/proc/meminfo cannot be read", "MemTotal", "mount /proc");
     return;
   }
-  const std::int64_t limit = group_memory(p.root).limit;
-  const bool limited = limit > 0 && limit < total;
+  std::int64_t limit = pools[0].total;
+  std::int32_t stall = 0;
+  for (const MemoryPool& pool : pools) {
+    limit = std::min(limit, pool.total);
+    stall = std::max(stall, pool.stall);
+  }
+  const bool limited = limit < pools[0].total;
   const std::int64_t reserved = sum_of(p, "devices", "reserved_bytes");
-  const std::int64_t told = sum_of(p, "devices", "reservable_bytes");
-  const core::Config standard;
-  const std::int64_t reservable = told > 0 ? told : total / 100 * standard.placement_memory_percent;
-  const std::string found = gib(total) + (limited ? ", limited to " + gib(limit) : "") + ", " +
-                            gib(std::max<std::int64_t>(meminfo(p, "MemAvailable"), 0)) +
-                            " available, " + gib(reserved) + " reserved by loads";
+  const std::string found =
+      gib(pools[0].total) + (limited ? ", limited to " + gib(limit) : "") + ", " +
+      gib(std::max<std::int64_t>(available_memory(pools), 0)) + " available, " + gib(reserved) +
+      " reserved by loads" +
+      (stall > 0 ? ", everybody waited for memory " + std::to_string(stall / 100) + "." +
+                       std::to_string(stall / 10 % 10) + " % of the last ten seconds"
+                 : "");
   if (limited && reserved > limit) {
     p.fail("memory", found, "a limit above what is reserved",
            "raise MemoryMax (memory.max) of the service to " + gib(reserved + (1LL << 30)) +
                ", or unload models: the kernel will end workers");
-  } else if (limited && limit < reservable) {
-    p.warn("memory", found, "a limit above the " + gib(reservable) + " that loads may reserve",
-           "holdfast config set models.memory_percent=" +
-               std::to_string(std::max<std::int64_t>(limit * 90 / total, 1)) +
-               ": loads are reserved from the whole machine's memory");
-  } else if (meminfo(p, "MemAvailable") < (512LL << 20)) {
-    p.warn("memory", found, "512 MiB available", "end other programs, or unload models");
+  } else if (std::any_of(pools.begin(), pools.end(), is_short)) {
+    p.warn("memory", found, "512 MiB and 5 % available, and nobody waiting for memory",
+           "end other programs, or unload models: while memory is short nothing is loaded");
   } else {
     p.ok("memory", found);
   }

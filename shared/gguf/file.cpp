@@ -11,6 +11,7 @@
 
 #include "shared/base/open_files.h"
 #include "shared/gguf/parse.h"
+#include "shared/gguf/read_guard.h"
 
 namespace holdfast::gguf {
 namespace {
@@ -208,8 +209,13 @@ class FileImpl : public File {
 
 class MappedFile final : public FileImpl {
  public:
-  using FileImpl::FileImpl;
-  ~MappedFile() override { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+  MappedFile(ByteSpan bytes, std::string name) : FileImpl(bytes, std::move(name)) {
+    guard_mapping(bytes.data(), bytes.size());
+  }
+  ~MappedFile() override {
+    forget_mapping(bytes_.data());
+    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
 };
 
 /// The string is a base so that it is there before, and longer than, the view of it.

@@ -12,6 +12,7 @@
 
 #include "shared/base/open_files.h"
 #include "shared/gguf/parse.h"
+#include "shared/gguf/read_guard.h"
 #include "shared/hf/json_file.h"
 
 namespace holdfast::hf {
@@ -111,11 +112,13 @@ Result<std::shared_ptr<const Safetensors>> Safetensors::open(const std::string& 
   if (map == MAP_FAILED) return failed(std::string("mmap: ") + std::strerror(error));
   std::shared_ptr<Safetensors> file(
       new Safetensors(ByteSpan(static_cast<const std::byte*>(map), size)));
+  gguf::guard_mapping(map, size);
   HF_CHECKED(file->parse(path));
   return std::shared_ptr<const Safetensors>(std::move(file));
 }
 
 Safetensors::~Safetensors() {
+  gguf::forget_mapping(bytes_.data());
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 

@@ -29,7 +29,10 @@ Result<Stamp> stamp_of_file(const std::string& path) {
   if (::stat(path.c_str(), &st) != 0) return io_error(path);
   if (!S_ISREG(st.st_mode)) return Error{Errc::kFileInvalid, path + ": not a regular file"};
   if (st.st_size == 0) return Error{Errc::kFileInvalid, path + ": the file is empty"};
-  return Stamp{st.st_size, st.st_mtim.tv_sec * 1'000'000'000LL + st.st_mtim.tv_nsec};
+  const auto ns = [](const timespec& t) { return t.tv_sec * 1'000'000'000LL + t.tv_nsec; };
+  return Stamp{st.st_size, ns(st.st_mtim),
+               std::to_string(st.st_dev) + ":" + std::to_string(st.st_ino) + ":" +
+                   std::to_string(ns(st.st_ctim))};
 }
 
 /// SHA-256 by OpenSSL, which has the processor's own instructions for it: ten times libsodium's
@@ -78,12 +81,16 @@ void prepare_hashing() {
 
 Result<Stamp> stamp_of(const std::string& path) {
   Stamp all;
+  Sha256 identities;
   HF_TRY(const std::vector<std::string> files, files_of(path));
   for (const std::string& file : files) {
     HF_TRY(const Stamp one, stamp_of_file(file));
     all.size += one.size;
     all.mtime_ns = std::max(all.mtime_ns, one.mtime_ns);
+    identities.add(one.identity.c_str(), one.identity.size() + 1);
+    all.identity = one.identity;
   }
+  if (files.size() != 1) all.identity = identities.end();
   return all;
 }
 

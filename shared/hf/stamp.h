@@ -16,6 +16,9 @@ void prepare_hashing();
 struct Stamp {
   std::int64_t size = 0;      // of all files that open_model reads
   std::int64_t mtime_ns = 0;  // of the one that was changed last
+  /// Place and time of the last change of each: device, inode, ctime. Nobody can give another file
+  /// this one, or change it and set it back; a copy elsewhere has another one.
+  std::string identity;
   bool operator==(const Stamp&) const = default;
 };
 

@@ -69,6 +69,18 @@ void Client::keep(const std::string& key, std::uint64_t bytes, int fd) {
   if (!send_message(socket_, message_of(Verb::kKeep, key, bytes), fd)) disconnect();
 }
 
+void Client::make_room(const std::string& wanted) {
+  const std::lock_guard lock(mutex_);
+  if (wanted.size() >= kKeyBytes || !connect_if_needed()) return;
+  Message answer;
+  int fd = -1;
+  if (!send_message(socket_, message_of(Verb::kMakeRoom, wanted, 0), -1) ||
+      !receive_message(socket_, answer, fd)) {
+    disconnect();
+  }
+  if (fd >= 0) close(fd);
+}
+
 void Client::release(const std::string& key) {
   const std::lock_guard lock(mutex_);
   if (socket_ < 0) return;

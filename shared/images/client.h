@@ -24,6 +24,9 @@ class Client {
   int find(const std::string& key, std::uint64_t bytes);
   /// Hands over a sealed image (shared/images/image.h); this process is its first user.
   void keep(const std::string& key, std::uint64_t bytes, int fd);
+  /// Drops the images that nobody uses, but for those whose key holds `wanted`: their memory is
+  /// needed. Back when it is free.
+  void make_room(const std::string& wanted);
   /// This process does not use it any more.
   void release(const std::string& key);
 

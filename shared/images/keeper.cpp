@@ -57,6 +57,7 @@ Result<void> Keeper::listen_on_path() {
   }
   if (chmod(options_.path.c_str(), 0600) != 0) return fail("chmod");
   if (listen(listener_, 16) != 0) return fail("listen");
+  idle_ = std::make_unique<IdleNote>(options_.path);
   return {};
 }
 
@@ -98,7 +99,14 @@ void Keeper::serve() {
     }
     if (wait[1].revents != 0) accept_one();
     drop_orphans();
+    note_idle();
   }
+}
+
+void Keeper::note_idle() {
+  std::uint64_t bytes = 0;
+  for (const auto& [key, image] : images_) bytes += image.users.empty() ? image.bytes : 0;
+  idle_->write(bytes);
 }
 
 void Keeper::accept_one() {
@@ -124,6 +132,9 @@ bool Keeper::serve_one(int connection) {
       break;
     case Verb::kRelease:
       release(connection, key_of(message));
+      break;
+    case Verb::kMakeRoom:
+      make_room(connection, key_of(message));
       break;
     default:
       break;
@@ -170,6 +181,16 @@ void Keeper::forget(int connection) {
     if (image.users.erase(connection) > 0 && image.users.empty())
       image.orphan_us = system_clock().monotonic_us();
   }
+}
+
+void Keeper::make_room(int connection, const std::string& wanted) {
+  for (auto it = images_.begin(); it != images_.end();) {
+    const auto image = it++;
+    const bool kept = !wanted.empty() && image->first.find(wanted) != std::string::npos;
+    if (image->second.users.empty() && !kept) drop(image);
+  }
+  note_idle();  // before the answer: who asked looks at what is free next
+  send_message(connection, message_of(Verb::kNone, {}, 0), -1);
 }
 
 void Keeper::drop_orphans() {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "shared/base/result.h"
+#include "shared/images/idle.h"
 #include "shared/images/message.h"
 
 namespace holdfast::images {
@@ -58,7 +59,9 @@ class Keeper {
   void keep(int connection, const Message& message, int fd);
   void release(int connection, const std::string& key);
   void forget(int connection);
+  void make_room(int connection, const std::string& wanted);
   void drop_orphans();
+  void note_idle();
   void drop(std::map<std::string, Image>::iterator image);
 
   const Options options_;
@@ -67,6 +70,7 @@ class Keeper {
   std::set<int> connections_;
   mutable std::mutex mutex_;  // guards images_ for held()
   std::map<std::string, Image> images_;
+  std::unique_ptr<IdleNote> idle_;
   std::thread thread_;
 };
 

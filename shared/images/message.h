@@ -16,6 +16,8 @@ enum class Verb : std::uint32_t {
   kNone = 3,     // keeper
   kKeep = 4,     // client, with a descriptor; not answered
   kRelease = 5,  // client: I do not use it any more; not answered
+  kMakeRoom =
+      6,  // client: drop what nobody uses, but for keys that hold this text; kNone when done
 };
 
 struct Message {

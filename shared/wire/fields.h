@@ -309,6 +309,14 @@ void fields(V& v, Like<ActiveItem> auto& m) {
   v("finished", m.finished);
 }
 template <class V>
+void fields(V& v, Like<MemoryPool> auto& m) {
+  v("key", m.key);
+  v("total", m.total);
+  v("available", m.available);
+  v("stall", m.stall);
+  v("part", m.part);
+}
+template <class V>
 void fields(V& v, Like<MemoryReport> auto& m) {
   v("total", m.total);
   v("free", m.free);
@@ -317,6 +325,8 @@ void fields(V& v, Like<MemoryReport> auto& m) {
   v("scratch", m.scratch);
   v("rss", m.rss);
   v("taken", m.taken);
+  v("at_us", m.at_us);
+  v("pools", m.pools);
 }
 template <class V>
 void fields(V& v, Like<LoadedModel> auto& m) {
@@ -331,6 +341,7 @@ void fields(V& v, Like<LoadedModel> auto& m) {
   v("memory", m.memory);
   v("reason", m.reason);
   v("progress", m.progress);
+  v("identity", m.identity);
 }
 template <class V>
 void fields(V& v, Like<Hello> auto& m) {
@@ -380,6 +391,8 @@ void fields(V& v, Like<Load> auto& m) {
   v("prefill_chunk", m.prefill_chunk);
   v("options", m.options);
   v("threads", m.threads);
+  v("identity", m.identity);
+  v("bytes", m.bytes);
 }
 template <class V>
 void fields(V& v, Like<Unload> auto& m) {
@@ -518,6 +531,7 @@ void fields(V& v, Like<Inspected> auto& m) {
   v.blob("tokenizer", m.tokenizer);
   v.blob("pieces", m.pieces);
   v("output", m.output);
+  v("identity", m.identity);
 }
 
 }  // namespace holdfast::wire

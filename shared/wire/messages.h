@@ -12,10 +12,12 @@
 #include <variant>
 #include <vector>
 
+#include "shared/base/host_memory.h"
 #include "shared/base/result.h"
 
 namespace holdfast::wire {
 
+using holdfast::MemoryPool;
 using TokenId = std::int32_t;
 /// Stands for the vector of an embedding (vector_text.h). No vocabulary has it: its piece is empty.
 inline constexpr TokenId kVectorToken = -1;
@@ -291,6 +293,8 @@ struct MemoryReport {  // bytes on the worker's device
   std::int64_t scratch = 0;
   std::int64_t rss = 0;
   std::int64_t taken = 0;  // by which the process grew with a load, measured; 0 = not measured
+  std::int64_t at_us = 0;  // when it was measured, on the machine's monotonic clock; 0 = not known
+  std::vector<MemoryPool> pools;  // that its loads take from, the newest numbers
 };
 /// What a loaded model can take. Credits are arithmetic of the daemon over these numbers.
 struct LoadedModel {
@@ -304,7 +308,8 @@ struct LoadedModel {
   std::int64_t context = 0;
   MemoryReport memory;
   std::string reason;
-  double progress = 0;  // 0..1 while loading
+  double progress = 0;   // 0..1 while loading
+  std::string identity;  // of the file whose bytes were loaded (hf::Stamp); empty = not known
 };
 /// W→D, first message on every connection. A new process has a new `incarnation`.
 struct Hello {
@@ -351,6 +356,8 @@ struct Load {
   std::int32_t prefill_chunk = 0;  // tokens of prefill per step; 0 = default
   std::string options;             // JSON for the fake engine and experiments
   std::int32_t threads = 0;        // of the worker's at most; 0 = all of them
+  std::string identity;            // hf::Stamp: of another one the SHA-256 is looked at
+  std::int64_t bytes = 0;          // that are reserved for it
 };
 struct Unload {
   std::string load_id;
@@ -484,6 +491,7 @@ struct Inspected {
   std::string tokenizer;  // GGUF without tensors
   std::string pieces;     // text::encode_pieces: the bytes of every token
   std::string output;     // chat::describe_output of its chat template
+  std::string identity;   // hf::Stamp
 };
 
 using Message =

@@ -245,6 +245,19 @@ void keep_key_uses(const std::map<Seq, BootRequest>& requests, Boot& boot) {
   for (const auto& [key, use] : keys) boot.keys.push_back(use);
 }
 
+void keep_flags(const std::map<std::string, std::string>& flags, Boot& boot) {
+  for (const auto& [name, value] : flags) {
+    if (name == "queue.paused") boot.queue_paused = value == "1";
+    if (name.starts_with("drain/") && value == "1") boot.drained_workers.push_back(name.substr(6));
+    if (name.starts_with("pin/") && value == "1") boot.pinned_models.push_back(name.substr(4));
+    if (name.starts_with("quarantine/") && !value.empty()) {
+      boot.quarantined_workers[name.substr(11)] = value;
+    }
+    if (name.starts_with("identity/")) boot.identities[name.substr(9)] = value;
+    if (name.starts_with("load_failures/")) boot.load_failures[name.substr(14)] = value;
+  }
+}
+
 }  // namespace
 
 Boot Bench::database() const {
@@ -304,14 +317,7 @@ Boot Bench::database() const {
   }
   keep_key_uses(requests, boot);
   for (auto& [name, model] : models) boot.models.push_back(model);
-  for (auto& [name, value] : flags) {
-    if (name == "queue.paused") boot.queue_paused = value == "1";
-    if (name.starts_with("drain/") && value == "1") boot.drained_workers.push_back(name.substr(6));
-    if (name.starts_with("pin/") && value == "1") boot.pinned_models.push_back(name.substr(4));
-    if (name.starts_with("quarantine/") && !value.empty()) {
-      boot.quarantined_workers[name.substr(11)] = value;
-    }
-  }
+  keep_flags(flags, boot);
   for (auto& [id, load] : loads) {
     if (load.ended_ms == 0) boot.loads.push_back(load);
   }

@@ -349,6 +349,59 @@ TEST_F(CanaryTest, WhatARequestAskedForIsNotTheCanarysFault) {
   EXPECT_TRUE(running());
 }
 
+TEST_F(CanaryTest, AFailure_WhateverItsCode_CountsOnItsSide) {
+  for (const char* code : {"model_failed", "memory_exhausted", "context_exceeded", "unsupported",
+                           "determinism_class_unavailable", "timeout"}) {
+    SCOPED_TRACE(code);
+    begin();
+    for (int i = 0; i < 5 && running(); ++i) finish(ask("c"), FinishReason::kError, code);
+    EXPECT_FALSE(running());
+    ASSERT_FALSE(windows().empty());
+    EXPECT_EQ(windows().back().canary_side.failed, 5);
+  }
+}
+
+TEST_F(CanaryTest, AQuarantinedRequest_IsAFailureOnce) {
+  bench.step(
+      OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"blame.quarantine_after", "1"}}, {}});
+  begin();
+  const std::string id = ask("c");
+  const std::int64_t pid = bench.machine.workers().at(kW1).hello.pid;
+  bench.step(PeerGone{kW1});
+  bench.step(WorkerExit{pid, 0, 11, false});
+  ASSERT_EQ(request(id).row.state, RequestState::kQuarantined);
+  ASSERT_TRUE(running());
+  EXPECT_EQ(alias().canary->stats[1].counted.failed, 1);
+  EXPECT_EQ(alias().canary->stats[1].counted.ended, 1);
+  bench.step(RowsDamaged{request(id).row.seq, "to end it"});
+  EXPECT_EQ(alias().canary->stats[1].counted.ended, 1) << "it had failed already";
+}
+
+TEST_F(CanaryTest, AClientThatLeavesWithoutAToken_HasWaited) {
+  bench.step(OpConfig{
+      Bench::kOperator, 1, "config.set", "ann", {{"requests.disconnect_grace_ms", "100"}}, {}});
+  begin();
+  wire::Submit submit;
+  std::string id;
+  for (int i = 0; i < 50 && id.empty(); ++i) {
+    submit = bench.submission("left" + std::to_string(i));
+    submit.model = "chat";
+    submit.on_disconnect = wire::OnDisconnect::kCancel;
+    bench.submit(submit);
+    if (request(submit.request_id).row.model == "c") id = submit.request_id;
+  }
+  ASSERT_FALSE(id.empty());
+  const auto waited = alias().canary->stats[1].ttft.count();
+  bench.now.mono_us += 200'000;
+  bench.step(FromClient{Bench::kClient, wire::Attach{70, id, {0}, 10}});
+  bench.step(PeerGone{Bench::kClient});
+  bench.advance_ms(100);
+  ASSERT_EQ(request(id).row.state, RequestState::kCancelled);
+  ASSERT_TRUE(running());
+  EXPECT_EQ(alias().canary->stats[1].ttft.count(), waited + 1);
+  EXPECT_EQ(alias().canary->stats[1].counted.ended, 0) << "a client that leaves is no failure";
+}
+
 TEST_F(CanaryTest, AWindowSaysWhatBothSidesDid) {
   begin();
   const std::int64_t started_ms = bench.now.wall_ms;

@@ -366,6 +366,44 @@ std::int64_t pages_of_the_load(Rig& rig) {  // of a device with 65,100 bytes, wh
   return rig.bench.messages<wire::Load>().at(0).pages;
 }
 
+wire::Hello hello_with(Rig& rig, MemoryPool pool) {
+  wire::Hello hello = rig.bench.hello("w1");
+  hello.memory.pools = {std::move(pool)};
+  return hello;
+}
+std::int64_t pages_of_what_is_available(Rig& rig) {
+  rig.bench.step(FromWorker{kW1, hello_with(rig, {"boot", 100'000, 50'000})});
+  return rig.bench.messages<wire::Load>().at(0).pages;
+}
+std::int64_t loads_while_a_fifth_is_stalled(Rig& rig) {
+  MemoryPool pool{"boot", 1'000'000, 900'000};
+  pool.stall = 2000;
+  rig.bench.step(FromWorker{kW1, hello_with(rig, pool)});
+  return static_cast<std::int64_t>(rig.bench.messages<wire::Load>().size());
+}
+std::int64_t between_two_evictions(Rig& rig) {
+  rig.bench.step(FromWorker{kW1, hello_with(rig, {"boot", 1'000'000, 900'000})});
+  rig.bench.make_ready(kW1);
+  rig.bench.add_model(1024, 4, 64, true, "other");
+  rig.bench.make_ready(kW1);
+  std::int64_t first = -1;
+  for (std::int64_t ms = 0; ms < 60'000; ms += 100) {
+    rig.bench.step(MemoryLevel{"h", {{"boot", 1'000'000, 10'000}}, rig.bench.now.mono_us});
+    if (!rig.bench.messages<wire::Unload>().empty()) {
+      if (first >= 0) return ms - first;
+      first = ms;
+      rig.bench.unloaded(kW1);
+    }
+    rig.bench.advance_ms(100);
+  }
+  return -1;
+}
+std::int64_t lost_load_is_counted(Rig& rig) {
+  rig.bench.step(FromWorker{kW1, hello_with(rig, {"boot", 100'000, -1})});
+  rig.bench.step(PeerGone{kW1});
+  return rig.until([&] { return rig.bench.machine.reserved_in("boot") == 0; });
+}
+
 // ---- what goes
 
 std::int64_t swept(Rig& rig, std::int64_t age_hours, std::int64_t used) {
@@ -527,6 +565,10 @@ const std::vector<Row>& rows() {
       {"models.replicas", 1, 1, 2, 2, loads_on_three_workers},
       {"models.fleet_wait_ms", 0, 0, 3000, 3000, unfit_model_waits},
       {"models.memory_percent", 50, 31, 90, 57, pages_of_the_load},
+      {"memory.min_available_percent", 5, 42, 20, 28, pages_of_what_is_available},
+      {"memory.max_stall_percent", 10, 0, 30, 1, loads_while_a_fifth_is_stalled},
+      {"memory.evict_pause_ms", 500, 500, 2000, 2000, between_two_evictions},
+      {"workers.gone_hold_ms", 1000, 1000, 5000, 5000, lost_load_is_counted},
       {"workers.returned_hold_ms", 10, 10, 400, 400, returned_worker_rests},
       {"blame.alone_after", 1, 1, 3, 3, deaths_until_alone},
       {"blame.quarantine_after", 3, 3, 6, 6, deaths_until_quarantine},

@@ -193,6 +193,10 @@ TEST_F(TrustTest, TheRoomOfAWorkerThatIsGoneIsFreeForItsNeighbour) {
   connect(kW2 + 1, "w3", "there");
   EXPECT_EQ(bench.messages<wire::Load>(kW2 + 1).size(), 1u) << "another machine's has its own";
   bench.step(PeerGone{kW1});
+  EXPECT_TRUE(bench.messages<wire::Load>(kW2).empty()) << "its process may live";
+  WorkerExit exit;
+  exit.pid = bench.hello("w1").pid;
+  bench.step(exit);
   EXPECT_EQ(bench.messages<wire::Load>(kW2).size(), 1u);
 }
 

@@ -185,7 +185,10 @@ TEST_F(Doctor, TheMachine) {
   put("/proc/self/cgroup", "0::/service/holdfast\n");
   put("/sys/fs/cgroup/service/memory.max", "2147483648\n");
   put("/sys/fs/cgroup/service/holdfast/memory.max", "max\n");
-  expect(examine(), "warn", "memory", "limited to 2.0 GiB", "models.memory_percent=22");
+  expect(examine(), "warn", "memory", "limited to 2.0 GiB", "unload");
+  put("/proc/pressure/memory",
+      "some avg10=40.00 avg60=0 avg300=0 total=1\nfull avg10=12.50 avg60=0 avg300=0 total=1\n");
+  expect(examine(), "warn", "memory", "waited for memory 12.5 %", "nothing is loaded");
   put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64\n");
   setenv("OCL_ICD_VENDORS", root().c_str(), 1);  // whatever GPU this machine has
   expect(examine(), "warn", "NVIDIA GPU", "does not know", "/etc/OpenCL/vendors/nvidia.icd");

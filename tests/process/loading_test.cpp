@@ -1,7 +1,6 @@
-// Goal: a worker that is killed while it loads costs time and nothing else: kills from outside
-// never count against a model, so what waits for it is served in the end. Method: a fake engine
-// that takes its time to load; SIGKILL in the middle of more loads in a row than a broken model
-// would be tried.
+// Goal: a worker that is killed while it loads costs a try and time: what waits is served as long
+// as a try is left, and ends with a typed failure when none is, never in an endless loop. Method: a
+// fake engine that takes its time to load; SIGKILL in the middle of so many loads in a row.
 
 #include <gtest/gtest.h>
 
@@ -18,19 +17,29 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kKills = 8;  // models.load_tries is 5
+constexpr int kTries = 5;  // models.load_tries
 
-TEST(Loading, KillsFromOutsideNeverCountAgainstAModel) {
+/// A house whose worker is killed `kills` times: at first while it serves, then while it loads.
+struct Killing {
+  std::string failure = "not heard";
+  std::vector<wire::TokenId> ids, expected;
+  int while_loading = 0;
+};
+
+Killing kill_while_loading(int kills) {
+  Killing result;
   const TempDir dir;
   House house(dir.path() + "/state");
-  ASSERT_TRUE(
+  EXPECT_TRUE(
       house.start({"--model", "demo=" + demo_model(), "--engine", "fake", "--engine-options",
                    R"({"load_ms": 400, "step_us": 2000})", "--restart-max-ms", "20"}))
       << house.errors();
+  EXPECT_EQ(house.cli({"config", "set", "models.load_backoff_ms=20"}).code, 0);
   const auto client = house.client();
   const auto watcher = house.operator_client();
   const Heard expected = hear(*client, make_submit("Once more", 60, 7));
-  ASSERT_EQ(expected.failure, "");
+  EXPECT_EQ(expected.failure, "");
+  result.expected = expected.ids;
   auto heard = std::async(std::launch::async,
                           [&] { return hear(*client, make_submit("Once more", 60, 7)); });
   const auto state = [&] {
@@ -51,24 +60,38 @@ TEST(Loading, KillsFromOutsideNeverCountAgainstAModel) {
     }
     return models;
   };
-  int while_loading = 0;
-  for (int i = 0; i < kKills; ++i) {
-    ASSERT_TRUE(house.kill_child("worker-0"));
+  for (int i = 0; i < kills; ++i) {
+    EXPECT_TRUE(house.kill_child("worker-0"));
+    if (i + 1 == kills) break;
     std::string now;
     for (int tries = 0; tries < 2'000; ++tries) {
       now = state();
-      ASSERT_NE(now, "failed") << "after " << i << " kills " << house.errors();
+      if (now == "failed") break;
       if (now == "loading" && !loads_of_worker(house.pid_of("worker-0")).empty()) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    while_loading += now == "loading" ? 1 : 0;
+    result.while_loading += now == "loading" ? 1 : 0;
   }
-  EXPECT_EQ(while_loading, kKills);
   const Heard after = heard.get();
-  EXPECT_EQ(after.failure, "") << house.errors();
-  EXPECT_EQ(after.info.state, wire::RequestState::kSucceeded);
-  EXPECT_EQ(after.ids, expected.ids);
+  result.failure = after.failure;
+  result.ids = after.ids;
   EXPECT_EQ(house.stop(), 0);
+  return result;
+}
+
+TEST(Loading, AWorkerKilledWhileItLoads_WithATryLeft_CostsTimeAlone) {
+  const Killing killing = kill_while_loading(kTries);
+  EXPECT_EQ(killing.while_loading, kTries - 1);
+  EXPECT_EQ(killing.failure, "");
+  EXPECT_EQ(killing.ids, killing.expected);
+}
+
+TEST(Loading, AWorkerKilledWhileItLoads_EachTime_EndsInATypedFailure) {
+  const Killing killing = kill_while_loading(kTries + 1);
+  EXPECT_EQ(killing.while_loading, kTries);
+  EXPECT_NE(killing.failure.find("model_failed"), std::string::npos) << killing.failure;
+  EXPECT_NE(killing.failure.find("worker lost while loading"), std::string::npos)
+      << killing.failure;
 }
 
 }  // namespace

@@ -4,12 +4,17 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "shared/base/cgroup.h"
+#include "shared/base/host_memory.h"
 #include "shared/base/processors.h"
+#include "worker/link/claims.h"
 
 namespace holdfast::worker {
 namespace {
@@ -67,6 +72,60 @@ TEST_F(GroupTest, TheTightestQuotaOfProcessorsCounts) {
   put("/sys/fs/cgroup/service/holdfast/cpu.max", "garbage\n");
   put("/sys/fs/cgroup/service/cpu.max", "409600000 100000\n");
   EXPECT_GE(usable_processors(root), usable_processors());  // more than there are
+}
+
+TEST_F(GroupTest, EveryGroupWithALimitIsAPoolOfItsOwn) {
+  put("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 700 kB\n");
+  put("/proc/sys/kernel/random/boot_id", "boot\n");
+  put("/proc/pressure/memory", "some avg10=9.00 total=1\nfull avg10=1.25 avg60=0.00 total=1\n");
+  put("/proc/self/cgroup", "4:memory:/pod/a\n0::/service/holdfast\n");
+  put("/sys/fs/cgroup/service/memory.max", "512000\n");
+  put("/sys/fs/cgroup/service/memory.current", "500000\n");
+  put("/sys/fs/cgroup/service/memory.stat", "anon 1\ninactive_file 100000\nactive_file 40000\n");
+  put("/sys/fs/cgroup/service/memory.pressure", "full avg10=12.00 avg60=0.00 total=1\n");
+  put("/sys/fs/cgroup/service/holdfast/memory.max", "max\n");
+  put("/sys/fs/cgroup/service/holdfast/memory.high", "400000\n");
+  put("/sys/fs/cgroup/service/holdfast/memory.current", "100000\n");
+  put("/sys/fs/cgroup/memory/pod/a/memory.limit_in_bytes", "9223372036854771712\n");
+  put("/sys/fs/cgroup/memory/pod/memory.limit_in_bytes", "300000\n");
+  put("/sys/fs/cgroup/memory/pod/memory.usage_in_bytes", "290000\n");
+  put("/sys/fs/cgroup/memory/pod/memory.stat", "total_inactive_file 50000\n");
+  const std::vector<MemoryPool> pools = host_memory_pools(root);
+  ASSERT_EQ(pools.size(), 4u);
+  EXPECT_EQ(pools[0].key, "boot");
+  EXPECT_EQ(pools[0].total, 1'024'000);
+  EXPECT_EQ(pools[0].available, 716'800);
+  EXPECT_EQ(pools[0].stall, 125);
+  std::map<std::int64_t, MemoryPool> groups;
+  for (std::size_t i = 1; i < pools.size(); ++i) {
+    EXPECT_EQ(pools[i].key.rfind("boot:", 0), 0u);
+    groups[pools[i].total] = pools[i];
+  }
+  ASSERT_EQ(groups.size(), 3u);
+  EXPECT_EQ(groups.at(512'000).available, 132'000);
+  EXPECT_EQ(groups.at(512'000).stall, 1200);
+  EXPECT_EQ(groups.at(400'000).available, 300'000);
+  EXPECT_EQ(groups.at(300'000).available, 60'000);
+  EXPECT_EQ(available_memory(pools), 60'000);
+}
+
+TEST_F(GroupTest, LoadsOfTwoProcesses_ThatDoNotFitTogether_DoNotBothBegin) {
+  const std::vector<MemoryPool> pools = {{"boot", 1000, 800}};
+  Claims mine(root + "/loads");
+  ASSERT_TRUE(mine.claim(500, pools).has_value());
+  const pid_t child = fork();
+  if (child == 0) {
+    Claims theirs(root + "/loads");
+    const bool refused = !theirs.claim(400, pools).has_value();
+    const bool granted = theirs.claim(300, pools).has_value();
+    _exit(refused && granted ? 0 : 1);  // without a word: its claim must not outlive it
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  mine.release();
+  EXPECT_TRUE(mine.claim(800, pools).has_value()) << "what the dead had claimed counts no more";
+  const Claims nowhere(root + "/no/such/folder");
 }
 
 TEST(Host, MemoryIsWithinTheMachinesAndTheGroups) {

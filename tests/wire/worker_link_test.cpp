@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "scripted_daemon.h"
+#include "shared/hf/stamp.h"
 #include "worker/link/host.h"
 #include "worker/link/link.h"
 
@@ -74,7 +75,7 @@ struct WorkerLink : ::testing::Test {
     link = std::make_unique<Link>(options, [](const wire::Load& l, const Progress& progress) {
       engine::EngineOptions o;
       o.progress = progress;
-      const Result<void> checked = check_model_file(l);
+      const auto checked = check_model_file(l);
       if (!checked.has_value()) return Result<std::unique_ptr<engine::Engine>>(checked.error());
       return engine::open_fake_engine(l.options, o);
     });
@@ -286,7 +287,7 @@ TEST_F(WorkerLink, OrphanEndsWhenIdle) {
   thread.join();  // by itself, after its work
 }
 
-TEST(ModelFile, ChangedFilesAreRefused) {
+TEST(ModelFile, ChangedFilesAreRefused_WithTheSameSizeAndTimeToo) {
   const std::string path = ::testing::TempDir() + "holdfast-model-file";
   std::ofstream(path) << "12345";
   wire::Load l;
@@ -297,6 +298,22 @@ TEST(ModelFile, ChangedFilesAreRefused) {
   l.size = 5;
   l.mtime_ns = 1;
   EXPECT_NE(check_model_file(l).error().what.find("changed"), std::string::npos);
+  // Another content under the same size and time of change: only the hash can tell, and it is
+  // looked at where place or time of the last change of anything differ.
+  l.mtime_ns = hf::stamp_of(path)->mtime_ns;
+  l.model_sha = *hf::sha256_of(path);
+  l.identity = "another place";
+  ASSERT_TRUE(check_model_file(l).has_value());
+  const hf::Stamp before = *check_model_file(l);
+  EXPECT_TRUE(check_unchanged(l, before).has_value());
+  const auto time = std::filesystem::last_write_time(path);
+  std::ofstream(path) << "54321";
+  std::filesystem::last_write_time(path, time);
+  ASSERT_EQ(hf::stamp_of(path)->mtime_ns, l.mtime_ns);
+  l.identity = before.identity;
+  ASSERT_FALSE(check_model_file(l).has_value());
+  EXPECT_NE(check_model_file(l).error().what.find("other content"), std::string::npos);
+  EXPECT_EQ(check_unchanged(l, before).error().code, Errc::kFileInvalid);
   std::ofstream(path, std::ios::trunc).close();
   EXPECT_NE(check_model_file(l).error().what.find("empty"), std::string::npos);
   std::filesystem::remove(path);

@@ -11,13 +11,21 @@
 
 namespace holdfast::opencl {
 
+/// One memory of a device, or of several that a load is divided over.
+struct FoundMemory {
+  std::string key;  // tells it from the others of this machine
+  std::uint64_t bytes = 0;
+  bool of_host = false;  // it is the machine's
+};
+
 /// What a device says of itself and what was tried on it. docs/gpu.md explains the tiers.
 struct Found {
   std::string device;  // "opencl:0"
   std::string name;
   std::string driver;
-  bool gpu = false;                // else a processor, or something else
-  std::uint64_t memory_bytes = 0;  // that loads may take; HOLDFAST_OPENCL_MEMORY lowers it
+  bool gpu = false;                   // else a processor, or something else
+  std::uint64_t memory_bytes = 0;     // that loads may take; HOLDFAST_OPENCL_MEMORY lowers it
+  std::vector<FoundMemory> memories;  // where they are
   std::uint64_t max_alloc_bytes = 0;
   std::string tier;      // the best that the device can: "t0" to "t3"
   std::string why;       // what it has and what it lacks

@@ -5,6 +5,7 @@
 
 #include "shared/base/json_text.h"
 #include "shared/base/log.h"
+#include "shared/gguf/read_guard.h"
 #include "shared/hf/folder.h"
 #include "shared/plan/plan.h"
 #include "worker/engine/model_engine.h"
@@ -105,6 +106,45 @@ std::string plan_name(const model::Program& program, std::int64_t context) {
   return "single";
 }
 
+/// All of open_engine but for what a file that is cut meanwhile does to it.
+Result<std::unique_ptr<Engine>> open_guarded(const std::string& path,
+                                             const EngineOptions& options) {
+  HF_TRY(const auto file, hf::open_model(path));
+  for (const std::string& note : hf::notes_of(*file)) {
+    log::info("load model", {{"model", path}, {"note", note}});
+  }
+  HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
+  ModelEngineConfig config = configure(shape, options);
+  std::future<Result<Words>> reading;  // beside the weights
+  if (shape.has_tokenizer) {
+    reading = std::async(std::launch::async, [&file] { return read_words(*file); });
+  }
+  HF_TRY(const model::Program program, model::build_program(*file, shape));
+  if (program.details.pooling_named) config.pooling = program.details.pooling;
+  backend::LoadOptions load;
+  load.limits = limits_for(config, options.kv_type);
+  load.threads = options.threads;
+  load.kernels = options.kernels;
+  load.progress = options.progress;
+  load.images = options.images;
+  load.image_key = options.model_sha;
+  load.cache_dir = options.cache_dir;
+  HF_TRY(auto executor, backend::load(options.device, program, load));
+  HF_CHECKED(warm_up(*executor, shape, config.context));
+  if (reading.valid()) {
+    HF_TRY(Words words, reading.get());
+    const std::string_view warning = words.tokenizer->warning();
+    if (!warning.empty()) log::warn("load tokenizer", {{"model", path}, {"warning", warning}});
+    config.vocabulary.tokenizer = std::move(words.tokenizer);
+    config.token_table = std::move(words.table);
+  }
+  const std::string sha = options.model_sha.empty() ? "-" : options.model_sha;
+  config.numerics_class = executor->class_prefix() + "/" + sha + "/" + options.kv_type + "/" +
+                          plan_name(program, config.context);
+  return std::unique_ptr<Engine>(
+      std::make_unique<ModelEngine>(std::move(executor), std::move(config)));
+}
+
 }  // namespace
 
 Result<void> read_options(std::string_view options_json, EngineOptions& options) {
@@ -142,40 +182,13 @@ Result<void> read_options(std::string_view options_json, EngineOptions& options)
 
 Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const EngineOptions& options) {
   HF_CHECKED(check_options(options, path));
-  HF_TRY(const auto file, hf::open_model(path));
-  for (const std::string& note : hf::notes_of(*file)) {
-    log::info("load model", {{"model", path}, {"note", note}});
-  }
-  HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
-  ModelEngineConfig config = configure(shape, options);
-  std::future<Result<Words>> reading;  // beside the weights
-  if (shape.has_tokenizer) {
-    reading = std::async(std::launch::async, [&file] { return read_words(*file); });
-  }
-  HF_TRY(const model::Program program, model::build_program(*file, shape));
-  if (program.details.pooling_named) config.pooling = program.details.pooling;
-  backend::LoadOptions load;
-  load.limits = limits_for(config, options.kv_type);
-  load.threads = options.threads;
-  load.kernels = options.kernels;
-  load.progress = options.progress;
-  load.images = options.images;
-  load.image_key = options.model_sha;
-  load.cache_dir = options.cache_dir;
-  HF_TRY(auto executor, backend::load(options.device, program, load));
-  HF_CHECKED(warm_up(*executor, shape, config.context));
-  if (reading.valid()) {
-    HF_TRY(Words words, reading.get());
-    const std::string_view warning = words.tokenizer->warning();
-    if (!warning.empty()) log::warn("load tokenizer", {{"model", path}, {"warning", warning}});
-    config.vocabulary.tokenizer = std::move(words.tokenizer);
-    config.token_table = std::move(words.table);
-  }
-  const std::string sha = options.model_sha.empty() ? "-" : options.model_sha;
-  config.numerics_class = executor->class_prefix() + "/" + sha + "/" + options.kv_type + "/" +
-                          plan_name(program, config.context);
-  return std::unique_ptr<Engine>(
-      std::make_unique<ModelEngine>(std::move(executor), std::move(config)));
+  const gguf::ReadGuard guard;
+  Result<std::unique_ptr<Engine>> engine = open_guarded(path, options);
+  if (!guard.lost()) return engine;
+  return Error{
+      Errc::kFileInvalid,
+      "open engine " + path +
+          ": the file was cut, or its disk failed, while it was read; add the model again"};
 }
 
 }  // namespace holdfast::engine

@@ -10,6 +10,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/progress.h"
+#include "shared/hf/stamp.h"
 #include "worker/link/host.h"
 
 namespace holdfast::worker {
@@ -283,6 +284,8 @@ void Compute::load_one(const wire::Load& load) {
     model.model_sha = load.model_sha;
     model.state = "ready";
     model.progress = 1;
+    // Read whole and found as registered (worker/main.cpp); next time nobody needs to look again.
+    if (const auto stamp = hf::stamp_of(load.path)) model.identity = stamp->identity;
   } else {
     const Error& error = opened.error();
     log::warn("load failed", {{"load", load.load_id}, {"reason", error.what}});

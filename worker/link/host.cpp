@@ -10,26 +10,31 @@
 #include <fstream>
 
 #include "shared/base/bytes.h"
-#include "shared/base/cgroup.h"
+#include "shared/base/clock.h"
+#include "shared/base/host_memory.h"
 #include "shared/hf/stamp.h"
+#include "shared/images/idle.h"
 
 namespace holdfast::worker {
+namespace {
 
-wire::MemoryReport host_memory() {
+constexpr std::size_t kShaHex = 64;
+
+}  // namespace
+
+wire::MemoryReport host_memory(const std::string& images_path) {
   wire::MemoryReport report;
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  std::string unit;
-  for (std::int64_t kib = 0; meminfo >> key >> kib; std::getline(meminfo, unit)) {
-    if (key == "MemTotal:") report.total = kib * 1024;
-    if (key == "MemAvailable:") report.free = kib * 1024;
+  report.at_us = system_clock().monotonic_us();
+  report.pools = host_memory_pools();
+  const std::int64_t idle = images::idle_bytes(images_path);
+  for (MemoryPool& pool : report.pools) {
+    if (pool.available >= 0) pool.available = std::min(pool.available + idle, pool.total);
   }
   // What the kernel would kill us for is not memory that a load may have.
-  const GroupMemory group = group_memory();
-  if (group.limit > 0 && group.limit < report.total) {
-    report.total = group.limit;
-    report.free = std::min(report.free, std::max<std::int64_t>(group.limit - group.used, 0));
+  for (const MemoryPool& pool : report.pools) {
+    report.total = report.total == 0 ? pool.total : std::min(report.total, pool.total);
   }
+  report.free = std::max<std::int64_t>(available_memory(report.pools), 0);
   std::ifstream statm("/proc/self/statm");
   std::int64_t pages = 0;
   std::int64_t resident = 0;
@@ -51,14 +56,43 @@ std::string host_name() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
+std::vector<MemoryPool> device_pools(const std::vector<DeviceMemoryOf>& memories,
+                                     const std::vector<MemoryPool>& host) {
+  std::vector<MemoryPool> pools;
+  const bool divided = memories.size() > 1;
+  MemoryPool all;
+  all.key = host_key() + "/";
+  for (const DeviceMemoryOf& memory : memories) {
+    all.total += memory.bytes;
+    all.key += (all.key.back() == '/' ? "" : "+") + memory.name;
+    if (memory.of_host) {
+      for (MemoryPool pool : host) {
+        // HOLDFAST_OPENCL_MEMORY and what a driver says bound this device alone.
+        pool.part = divided;
+        pools.push_back(std::move(pool));
+      }
+    } else {
+      MemoryPool own;
+      own.key = host_key() + "/" + memory.name;
+      own.total = memory.bytes;
+      own.part = divided;
+      pools.push_back(std::move(own));
+    }
+  }
+  // Its own bound also where the machine's memory is a larger one.
+  const bool lent = memories.size() == 1 && memories[0].of_host;
+  if (divided || lent) pools.push_back(std::move(all));
+  return pools;
+}
+
 std::string random_incarnation() {
   std::byte bytes[16];
   CHECK(getrandom(bytes, sizeof(bytes), 0) == static_cast<ssize_t>(sizeof(bytes)));
   return to_hex(bytes);
 }
 
-Result<void> check_model_file(const wire::Load& load) {
-  if (load.path.empty()) return {};
+Result<hf::Stamp> check_model_file(const wire::Load& load) {
+  if (load.path.empty()) return hf::Stamp{};
   const std::string what = "load " + load.path + ": ";
   const auto stamp = hf::stamp_of(load.path);
   if (!stamp) return Error{stamp.error().code, "load " + stamp.error().what};
@@ -72,7 +106,22 @@ Result<void> check_model_file(const wire::Load& load) {
     return Error{Errc::kFileInvalid,
                  what + "was changed since it was registered; add the model again"};
   }
-  return {};
+  if (load.size == 0 || load.model_sha.size() != kShaHex) return *stamp;  // of no registered file
+  if (!load.identity.empty() && stamp->identity == load.identity) return *stamp;
+  // Moved, copied, or touched since: only its content can tell.
+  HF_TRY(const std::string sha, hf::sha256_of(load.path));
+  if (sha == load.model_sha) return *stamp;
+  return Error{Errc::kFileInvalid,
+               what + "has other content than when it was registered (SHA-256 " + sha +
+                   ", registered was " + load.model_sha + "); add the model again"};
+}
+
+Result<void> check_unchanged(const wire::Load& load, const hf::Stamp& before) {
+  if (load.path.empty()) return {};
+  const auto now = hf::stamp_of(load.path);
+  if (now && *now == before) return {};
+  return Error{Errc::kFileInvalid,
+               "load " + load.path + ": was changed while it was read; add the model again"};
 }
 
 }  // namespace holdfast::worker

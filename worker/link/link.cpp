@@ -236,21 +236,27 @@ void Link::on_compute_event(ComputeEvent& event) {
     model.memory.total = now.total;
     model.memory.free = now.free;
     model.memory.rss = now.rss;
+    model.memory.at_us = now.at_us;
+    model.memory.pools = now.pools;
+    if (options_.engine == "fake") model.identity.clear();  // it reads no file
     states_unsent_[model.load_id] = model;
+    model.memory.pools.clear();  // HELLO tells the newest itself
     if (model.state == "unloaded") {
       loads_.erase(model.load_id);
     } else {
       loads_[model.load_id] = model;
     }
-    if (model.state == "ready" || model.state == "failed") stats_us_ = 0;
+    // The newest numbers decide about the next load; a keeper gives memory back a moment later.
+    if (model.state != "loading" && model.state != "warming") stats_us_ = 0;
   }
 }
 
 /// A device with memory of its own, or a pretended one, has what its loads leave of it.
 wire::MemoryReport Link::memory() const {
-  wire::MemoryReport report = host_memory();
+  wire::MemoryReport report = host_memory(options_.images_path);
   if (options_.device_memory_bytes == 0) return report;
   report.total = report.free = options_.device_memory_bytes;
+  report.pools = device_pools(options_.device_memories, report.pools);
   for (const auto& [id, model] : loads_) {
     report.free -= model.memory.weights + model.memory.kv + model.memory.scratch;
   }

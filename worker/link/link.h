@@ -11,6 +11,7 @@
 
 #include "shared/wire/socket.h"
 #include "worker/link/compute.h"
+#include "worker/link/host.h"
 #include "worker/link/work_table.h"
 
 namespace holdfast::worker {
@@ -19,8 +20,9 @@ struct LinkOptions {
   std::string endpoint;  // "ipc://STATE/run/workers.sock"
   std::string worker_key;
   std::string device = "cpu";
-  std::int64_t device_memory_bytes = 0;  // 0 = what the machine has
-  std::string kernels;                   // family in use, for HELLO
+  std::int64_t device_memory_bytes = 0;         // 0 = what the machine has
+  std::vector<DeviceMemoryOf> device_memories;  // where those bytes are
+  std::string kernels;                          // family in use, for HELLO
   std::string engine = "model";
   std::int32_t threads = 1;
   std::size_t ring_tokens = 4096;          // unacknowledged tokens of one choice

@@ -508,6 +508,7 @@ void DaemonNode::answer(const core::SendOpResult& result) {
 
 void DaemonNode::note(const core::Note& note) {
   if (note.event == "canary rolled back") world_.hit(Fault::kCanaryRolledBack);
+  if (note.event == "load failed") auditor_.loads_failed();  // each one uses up a try
   world_.say([&] {
     std::string text = "note: " + note.event;
     for (const auto& [key, value] : note.fields) text += " " + key + "=" + value;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "control/core/config.h"
 #include "shared/base/step_journal.h"
 #include "shared/wire/frame.h"
 
@@ -66,6 +67,7 @@ void WorkerNode::die(int signal, bool oom) {
   });
   alive_ = false;
   ++life_;
+  give_memory_back({});
   const bool counts = oom || (signal != 0 && signal != 9 && signal != 15);
   const bool loading = std::any_of(loads_.begin(), loads_.end(),
                                    [](const auto& item) { return item.second.state != "ready"; });
@@ -176,9 +178,9 @@ void WorkerNode::greet() {
   hello.worker_key = key_;
   hello.incarnation = hello.worker_key + "-" + std::to_string(incarnation_);
   hello.pid = pid_;
-  hello.host = "h" + std::to_string(index_);
+  hello.host = host();
   hello.device = "cpu";
-  hello.memory.total = world_.swarm.small_memory ? 2000 : 20'000;
+  hello.memory.total = memory_total();
   for (const auto& [id, model] : loads_) hello.models.push_back(model);
   hello.active = table_.active();
   hello.epoch_seen = epoch_seen_;
@@ -237,8 +239,38 @@ void WorkerNode::on_ack(const wire::Ack& ack) {
   }
 }
 
+/// Two share a machine.
+std::string WorkerNode::host() const {
+  return "h" + std::to_string(index_ / 2);
+}
+
+std::int64_t WorkerNode::memory_total() const {
+  return world_.swarm.small_memory ? 4000 : 40'000;
+}
+
+/// Counts what was reserved for this load as ours until it ends, or we do.
+void WorkerNode::hold_memory(const wire::Load& load) {
+  auto& held = world_.memory_held[host()];
+  held[std::to_string(pid_) + "/" + load.load_id] = load.bytes;
+  std::int64_t sum = 0;
+  for (const auto& [name, bytes] : held) sum += bytes;
+  const std::int64_t most = memory_total() / 100 * core::Config().placement_memory_percent;
+  if (sum <= most) return;
+  world_.fail("I16 " + std::to_string(sum) + " bytes are reserved on " + host() + ", at most " +
+              std::to_string(most) + " may be");
+}
+
+void WorkerNode::give_memory_back(const std::string& load_id) {
+  auto& held = world_.memory_held[host()];
+  std::erase_if(held, [&](const auto& item) {
+    return load_id.empty() ? item.first.starts_with(std::to_string(pid_) + "/")
+                           : item.first == std::to_string(pid_) + "/" + load_id;
+  });
+}
+
 void WorkerNode::on_load(const wire::Load& load) {
   if (loads_.count(load.load_id) > 0) return;
+  hold_memory(load);
   wire::LoadedModel& model = loads_[load.load_id];
   model.load_id = load.load_id;
   model.model_sha = load.model_sha;
@@ -265,7 +297,10 @@ void WorkerNode::report(const std::string& load_id, const std::string& state,
     if (life != life_ || it == loads_.end()) return;
     it->second.state = state;
     const wire::LoadedModel model = it->second;
-    if (state == "failed") loads_.erase(it);
+    if (state == "failed") {
+      loads_.erase(it);
+      give_memory_back(load_id);
+    }
     if (phase_ == Phase::kWelcome) {
       send(wire::StateReport{model});
     } else {
@@ -280,6 +315,7 @@ void WorkerNode::on_unload(const wire::Unload& unload) {
   gone.load_id = unload.load_id;
   gone.state = "unloaded";
   loads_.erase(unload.load_id);
+  give_memory_back(unload.load_id);
   flush();
   send(wire::StateReport{gone});
 }

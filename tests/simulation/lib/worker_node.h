@@ -53,6 +53,10 @@ class WorkerNode final : public Endpoint {
 
   void handle(wire::Message& message);
   void on_load(const wire::Load& load);
+  std::string host() const;
+  std::int64_t memory_total() const;
+  void hold_memory(const wire::Load& load);
+  void give_memory_back(const std::string& load_id);
   void on_unload(const wire::Unload& unload);
   void on_dispatch(const wire::Dispatch& dispatch);
   void on_ack(const wire::Ack& ack);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,8 @@ class World {
   std::int64_t now_us = kSecond;
   bool healed = false;        // no more accidents
   bool power_failed = false;  // at least once
+  // Bytes that were reserved for what living workers hold, by host, then by worker and load.
+  std::map<std::string, std::map<std::string, std::int64_t>> memory_held;
 
   std::int64_t wall_ms() const { return wall_ms_at(now_us, wall_shift_ms_); }
   void step_wall_clock(std::int64_t by_ms);

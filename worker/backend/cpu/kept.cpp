@@ -43,6 +43,8 @@ KeptImage::~KeptImage() {
 }
 
 void KeptImage::keep(const Region& region) {
+  // An image that was not read whole is nobody's.
+  if (gguf::ReadGuard::losses() != losses_) return;
   if (mprotect(region.data(), region.bytes(), PROT_READ) != 0 || !images::seal_image(fd_)) return;
   client_->keep(key_, region.bytes(), fd_);
 }

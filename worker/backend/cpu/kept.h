@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "shared/gguf/read_guard.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/memory.h"
 
@@ -32,10 +33,11 @@ class KeptImage {
 
  private:
   KeptImage(images::Client* client, std::string key, int fd)
-      : client_(client), key_(std::move(key)), fd_(fd) {}
+      : client_(client), key_(std::move(key)), fd_(fd), losses_(gguf::ReadGuard::losses()) {}
   images::Client* client_;
   std::string key_;
   int fd_;
+  std::uint64_t losses_;  // of reads, when it was made
 };
 
 }  // namespace holdfast::cpu

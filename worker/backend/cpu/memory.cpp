@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <utility>
+
+#include "shared/base/host_memory.h"
 
 namespace holdfast::cpu {
 namespace {
@@ -13,17 +15,10 @@ std::atomic<std::uint64_t> g_taken{0};
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
 
-/// MemAvailable of /proc/meminfo in bytes; 0 if unknown.
+/// Bytes to be had here without swapping, limits of control groups too; 0 if unknown.
 std::size_t available_bytes() {
-  std::FILE* f = std::fopen("/proc/meminfo", "re");
-  if (f == nullptr) return 0;
-  char line[128];
-  unsigned long long kib = 0;
-  while (std::fgets(line, sizeof line, f) != nullptr) {
-    if (std::sscanf(line, "MemAvailable: %llu kB", &kib) == 1) break;
-  }
-  std::fclose(f);
-  return static_cast<std::size_t>(kib) * 1024;
+  const std::int64_t bytes = available_memory(host_memory_pools());
+  return bytes < 0 ? 0 : static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
 }
 
 Error exhausted(const std::string& what, std::size_t bytes, std::size_t free) {

@@ -1,8 +1,10 @@
 #include "worker/backend/opencl/devices.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
+#include "shared/base/bytes.h"
 #include "worker/backend/opencl/limits.h"
 
 namespace holdfast::opencl {
@@ -44,6 +46,33 @@ std::uint64_t memory_allowed(int number) {
   return bytes == 0 ? UINT64_MAX : bytes;
 }
 
+/// "uuid:…" or "pci:0000:01:00.0", by what the driver says; else its name and number.
+std::string memory_key(const Device& d) {
+  constexpr cl_device_info kUuid = 0x106A;    // cl_khr_device_uuid
+  constexpr cl_device_info kPciBus = 0x410F;  // cl_khr_pci_bus_info
+  constexpr cl_device_info kBusNv = 0x4008;   // cl_nv_device_attribute_query
+  constexpr cl_device_info kSlotNv = 0x4009;
+  unsigned char uuid[16] = {};
+  if (d.has("cl_khr_device_uuid") &&
+      d.api->clGetDeviceInfo(d.id, kUuid, sizeof uuid, uuid, nullptr) == CL_SUCCESS) {
+    return "uuid:" + to_hex(ByteSpan(reinterpret_cast<const std::byte*>(uuid), sizeof uuid));
+  }
+  cl_uint pci[4] = {};  // domain, bus, device, function
+  if (d.has("cl_khr_pci_bus_info") &&
+      d.api->clGetDeviceInfo(d.id, kPciBus, sizeof pci, pci, nullptr) == CL_SUCCESS) {
+    char text[32];
+    std::snprintf(text, sizeof text, "pci:%04x:%02x:%02x.%x", pci[0], pci[1], pci[2], pci[3]);
+    return text;
+  }
+  if (d.has("cl_nv_device_attribute_query")) {
+    char text[32];
+    std::snprintf(text, sizeof text, "pci:%02x:%02x", number_of<cl_uint>(d, kBusNv),
+                  number_of<cl_uint>(d, kSlotNv));
+    return text;
+  }
+  return d.name + "#" + std::to_string(d.number);
+}
+
 std::string why_unusable(const Device& d) {
   if (number_of<cl_bool>(d, CL_DEVICE_AVAILABLE) == CL_FALSE) return "is not available";
   if (number_of<cl_bool>(d, CL_DEVICE_COMPILER_AVAILABLE) == CL_FALSE) return "has no compiler";
@@ -75,6 +104,8 @@ Device describe(const Api& api, cl_platform_id platform, cl_device_id id, int nu
   d.extensions = text_of(d, CL_DEVICE_EXTENSIONS);
   d.gpu = (number_of<cl_device_type>(d, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0;
   d.is_host = (number_of<cl_device_type>(d, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
+  d.shares_host_memory =
+      d.is_host || number_of<cl_bool>(d, CL_DEVICE_HOST_UNIFIED_MEMORY) != CL_FALSE;
   d.memory = std::min<std::uint64_t>(number_of<cl_ulong>(d, CL_DEVICE_GLOBAL_MEM_SIZE),
                                      memory_allowed(number));
   d.max_alloc = number_of<cl_ulong>(d, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
@@ -86,6 +117,7 @@ Device describe(const Api& api, cl_platform_id platform, cl_device_id id, int nu
   d.room_for_matrix = d.room_for_tiles && d.local_bytes >= kMatrixLocalBytes;
   d.rounds_divisions = (number_of<cl_device_fp_config>(d, CL_DEVICE_SINGLE_FP_CONFIG) &
                         CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  d.memory_key = memory_key(d);
   d.unusable = why_unusable(d);
   return d;
 }

@@ -18,9 +18,11 @@ struct Device {
   cl_platform_id platform_id = nullptr;
   std::string name, driver, platform, version, extensions;
   bool gpu = false;
-  bool is_host = false;         // a processor: its memory is the host's own
-  std::uint64_t memory = 0;     // bytes; HOLDFAST_OPENCL_MEMORY lowers it
-  std::uint64_t max_alloc = 0;  // bytes of one buffer
+  bool is_host = false;             // a processor: its memory is the host's own
+  bool shares_host_memory = false;  // so is that of a processor, and of a GPU without its own
+  std::string memory_key;           // names its memory among those of this machine, also elsewhere
+  std::uint64_t memory = 0;         // bytes; HOLDFAST_OPENCL_MEMORY lowers it
+  std::uint64_t max_alloc = 0;      // bytes of one buffer
   std::uint64_t local_bytes = 0;
   std::uint64_t group_items = 0;  // most items of a work-group
   std::uint32_t compute_units = 0;

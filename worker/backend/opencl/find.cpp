@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "worker/backend/opencl.h"
 #include "worker/backend/opencl/probe.h"
 
@@ -16,6 +18,7 @@ Found describe(const Device& d, bool measure, const std::string& cache) {
   found.driver = d.driver;
   found.gpu = d.gpu;
   found.memory_bytes = d.memory;
+  found.memories = {{d.memory_key, d.memory, d.shares_host_memory}};
   found.max_alloc_bytes = d.max_alloc;
   found.unusable = d.unusable;
   if (!d.unusable.empty()) return found;
@@ -55,11 +58,16 @@ Result<Found> find_device(std::string_view device, const std::string& cache) {
     }
     all.name += " + " + one.name;
     all.memory_bytes += one.memory_bytes;
+    const bool again = std::any_of(all.memories.begin(), all.memories.end(),
+                                   [&](const auto& m) { return m.key == one.memories[0].key; });
+    if (!again) all.memories.push_back(one.memories[0]);
   }
   if (name.and_cpu) {
     all.name += " + processor";
-    all.memory_bytes += static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                        static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+    const std::uint64_t bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                                static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+    all.memory_bytes += bytes;
+    all.memories.push_back({"cpu", bytes, true});
   }
   return all;
 }

@@ -1,0 +1,296 @@
+// Memory: one pool for everybody that takes from it, whichever worker, device or process that is.
+// Each load is decided against what the loads decided before it leave, and against what its machine
+// has available; where memory is short nothing is loaded, and what is idle goes.
+#include <algorithm>
+
+#include "control/core/machine.h"
+
+namespace holdfast::core {
+namespace {
+
+constexpr std::int64_t kForgottenUs =
+    600'000'000;  // nobody has told anything of a pool for so long
+
+/// Bytes that loads leave available in a pool; none where it does not say what it has.
+std::int64_t floor_of(const MemoryPool& pool, const Config& config) {
+  return pool.available < 0 ? 0 : pool.total / 100 * config.memory_min_available_percent;
+}
+
+/// A load may take some more than its formula says; what the machine has must be enough for that.
+std::int64_t without_drift(std::int64_t bytes, const Config& config) {
+  return bytes <= 0 ? bytes
+                    : bytes - bytes / (100 + config.load_drift_percent) * config.load_drift_percent;
+}
+
+bool shares_a_key(const std::optional<std::vector<std::string>>& pools,
+                  const std::vector<std::string>& keys) {
+  if (!pools) return true;  // where it is will be known when its worker is back
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    return std::find(pools->begin(), pools->end(), key) != pools->end();
+  });
+}
+
+std::string percent_of(std::int64_t hundredths) {
+  return std::to_string(hundredths / 100) + "." + std::to_string(hundredths / 10 % 10) + " %";
+}
+
+}  // namespace
+
+/// Sum over the pools with these keys, each load counted once and with no more than `most`.
+std::int64_t Machine::reserved_in(const std::vector<std::string>& keys, std::int64_t most,
+                                  const Leaving& leaving, bool unsettled_alone) const {
+  std::int64_t sum = 0;
+  const auto add = [&](std::int64_t bytes, const auto& pools, bool settled) {
+    if (unsettled_alone && settled) return;
+    if (shares_a_key(pools, keys)) sum += std::min(bytes, most);
+  };
+  for (const auto& [id, load] : loads_) {
+    if (leaving.count(id) == 0) add(load.row.bytes, load.pools, load.settled);
+  }
+  for (const Remains& left : remains_) add(left.bytes, left.pools, left.settled);
+  return sum;
+}
+
+std::int64_t Machine::reserved_in(const std::string& pool) const {
+  const auto known = pools_.find(pool);
+  const std::int64_t total = known == pools_.end() ? 0 : known->second.last.total;
+  return reserved_in({pool}, total > 0 ? total : kUnknownMemory, {}, false);
+}
+
+/// Room in the tightest of its memories for a load, when those that are leaving have gone.
+Room Machine::room_on(const Worker& worker, const Leaving& leaving) const {
+  Room room{kUnknownMemory, kUnknownMemory, false, 0};
+  const std::vector<MemoryPool>& mine = worker.hello.memory.pools;
+  std::vector<std::string> keys;
+  for (const MemoryPool& pool : mine) keys.push_back(pool.key);
+  const bool divided = std::any_of(mine.begin(), mine.end(), [](const auto& p) { return p.part; });
+  for (const MemoryPool& own : mine) {
+    const auto known = pools_.find(own.key);
+    if (known == pools_.end()) continue;
+    const MemoryPool& pool = known->second.last;
+    room.pressed = room.pressed || known->second.pressed_since_us != 0;
+    if (own.part || pool.total <= 0) continue;
+    const std::int64_t least = floor_of(pool, config_);
+    const std::int64_t share = pool.total / 100 * config_.placement_memory_percent;
+    const std::int64_t may_give = std::min(share, pool.total - least);
+    const std::vector<std::string>& counted = divided ? keys : std::vector<std::string>{own.key};
+    room.may_give = std::min(room.may_give, may_give);
+    room.free = std::min(room.free, may_give - reserved_in(counted, pool.total, leaving, false));
+    if (pool.available < 0) continue;
+    std::int64_t available = pool.available - least;
+    for (const std::string& id : leaving) {
+      const auto load = loads_.find(id);
+      if (load == loads_.end() || !load->second.settled) continue;
+      if (shares_a_key(load->second.pools, counted)) available += load->second.row.bytes;
+    }
+    available -= reserved_in(counted, pool.total, leaving, true);
+    room.free = std::min(room.free, without_drift(available, config_));
+  }
+  for (const auto& [peer, other] : workers_) {
+    if (peer == worker.peer) continue;
+    const auto& theirs = other.hello.memory.pools;
+    room.sharing += std::any_of(theirs.begin(), theirs.end(), [&](const MemoryPool& pool) {
+      return std::find(keys.begin(), keys.end(), pool.key) != keys.end();
+    });
+  }
+  if (room.pressed) room.free = std::min<std::int64_t>(room.free, 0);
+  return room;
+}
+
+/// True if its end would make room there. One without memories of which anything is known is only
+/// on its own worker.
+bool Machine::takes_from(const Load& load, const Worker& worker) {
+  std::vector<std::string> keys;
+  for (const MemoryPool& pool : worker.hello.memory.pools) keys.push_back(pool.key);
+  return load.worker == worker.peer || (load.pools && shares_a_key(load.pools, keys));
+}
+
+// ---- what is heard
+
+void Machine::hear_memory(const wire::MemoryReport& report, const std::string& host) {
+  for (const MemoryPool& told : report.pools) {
+    if (pools_.count(told.key) == 0) {  // groups come and go with their containers
+      std::erase_if(pools_, [&](const auto& item) {
+        return now_.mono_us - item.second.heard_us > kForgottenUs;
+      });
+    }
+    Pool& pool = pools_[told.key];
+    pool.heard_us = now_.mono_us;
+    // Reports of several workers cross: the newest one counts.
+    if (report.at_us != 0 && report.at_us < pool.at_us) continue;
+    const bool waited = told.available > pool.last.available;
+    pool.at_us = report.at_us;
+    pool.last = told;
+    pool.host = host;
+    judge_pressure(pool);
+    if (!waited) continue;
+    const bool any = std::any_of(models_.begin(), models_.end(),
+                                 [&](const auto& item) { return waits_for_room(item.second); });
+    want_place_ = want_place_ || any;
+  }
+}
+
+/// A worker of an older release, or one that pretends its device, names no memories: what it says
+/// is that of its machine, or of its device, for all that have the same name.
+void Machine::hear_worker_memory(Worker& worker, const wire::MemoryReport& report) {
+  wire::MemoryReport told = report;
+  if (told.pools.empty() && told.total > 0) {
+    const bool machine = worker.hello.device == "cpu" || worker.hello.device.ends_with("+cpu");
+    MemoryPool pool;
+    pool.key = machine ? worker.hello.host : worker.hello.host + "/" + worker.hello.device;
+    pool.total = told.total;
+    pool.available = told.free > 0 ? told.free : -1;
+    told.pools.push_back(std::move(pool));
+  }
+  worker.hello.memory = told;
+  hear_memory(told, worker.hello.host);
+}
+
+void Machine::on(const MemoryLevel& event) {
+  wire::MemoryReport report;
+  report.pools = event.pools;
+  report.at_us = event.at_us;
+  hear_memory(report, event.host);
+}
+
+// ---- pressure
+
+/// Short: less available than loads have to leave, or everybody there waits for memory. It ends
+/// with some room above that, so that it does not come and go.
+void Machine::judge_pressure(Pool& pool) {
+  const MemoryPool& now = pool.last;
+  const std::int64_t least = floor_of(now, config_);
+  const std::int64_t stall_most = config_.memory_max_stall_percent * 100;
+  const bool is_short = now.available >= 0 && now.available < least;
+  const bool stalls = stall_most > 0 && now.stall >= stall_most;
+  const bool was = pool.pressed_since_us != 0;
+  const bool over = (now.available < 0 || now.available >= least + now.total / 100) &&
+                    (stall_most == 0 || now.stall <= stall_most / 2);
+  if (!was && !is_short && !stalls) return;
+  if (was && over) {
+    pool.pressed_since_us = 0;
+    want_place_ = true;
+  } else if (!was) {
+    pool.pressed_since_us = std::max<std::int64_t>(now_.mono_us, 1);
+    ++counters_.memory_pressures;
+  }
+  if (was != (pool.pressed_since_us != 0)) {
+    out_->note(was ? "memory has room again"
+                   : "memory is short: nothing is loaded and idle models are unloaded",
+               {{"host", pool.host},
+                {"pool", now.key},
+                {"available_bytes", std::to_string(now.available)},
+                {"total_bytes", std::to_string(now.total)},
+                {"stalled", percent_of(now.stall)}},
+               !was);
+  }
+  if (pool.pressed_since_us != 0) relieve(pool);
+}
+
+/// Unloads the idle model that was used longest ago, a pinned one only where there is no other.
+void Machine::relieve(Pool& pool) {
+  if (now_.mono_us < pool.evict_at_us) return;
+  Load* victim = nullptr;
+  const auto order = [&](const Load& load) {
+    const Model& model = models_.at(load.row.model);
+    return std::make_pair(model.pinned, model.row.last_used_ms);
+  };
+  for (auto& [id, load] : loads_) {
+    if (!shares_a_key(load.pools, {pool.last.key}) || !load.pools) continue;
+    if (load.row.state == ModelState::kDraining && load.running.empty()) return;  // on its way
+    if (!is_idle(load) || load.worker == 0) continue;
+    if (victim == nullptr || order(load) < order(*victim)) victim = &load;
+  }
+  if (victim == nullptr) return;
+  pool.evict_at_us = now_.mono_us + config_.memory_evict_pause_ms * 1000;
+  ++counters_.pressure_unloads;
+  Model& model = models_.at(victim->row.model);
+  const std::string why =
+      "memory is short on " + pool.host + ": " + std::to_string(pool.last.available) + " of " +
+      std::to_string(pool.last.total) + " bytes available, stalled " + percent_of(pool.last.stall);
+  const bool elsewhere = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
+    return item.second.row.model == victim->row.model && &item.second != victim &&
+           item.second.row.state != ModelState::kDraining;
+  });
+  if (!elsewhere) {
+    model.row.wanted = false;  // a request brings it back when there is room
+    put_model(model);
+  }
+  set_load_state(*victim, ModelState::kDraining, why);
+  drain_step(*victim);
+  refresh_model(model, why);
+}
+
+// ---- workers that are gone
+
+/// The load ends for us, and its process may live: what it has reserved counts until it is known to
+/// have ended, or has had the time to.
+void Machine::leave_remains(const Load& load) {
+  if (!load.pools || load.row.bytes <= 0 || config_.gone_hold_ms == 0) return;
+  Remains left;
+  left.load_id = load.row.load_id;
+  left.worker_key = load.row.worker_key;
+  left.incarnation = load.row.incarnation;
+  left.bytes = load.row.bytes;
+  left.pools = load.pools;
+  left.settled = load.settled;
+  left.until_us = now_.mono_us + config_.gone_hold_ms * 1000;
+  timers_.add(left.until_us, TimerKind::kPlacement);
+  remains_.push_back(std::move(left));
+}
+
+/// A load that is on a worker and not in the registry: it was told to go, and is there until then.
+void Machine::keep_remains_of(const Worker& worker, const wire::LoadedModel& held) {
+  const bool known = std::any_of(remains_.begin(), remains_.end(),
+                                 [&](const Remains& left) { return left.load_id == held.load_id; });
+  if (known || held.state == "failed") return;
+  Load load;
+  load.row.load_id = held.load_id;
+  load.row.worker_key = worker.hello.worker_key;
+  load.row.incarnation = worker.hello.incarnation;
+  load.row.bytes = held.memory.weights + held.memory.kv + held.memory.scratch;
+  load.settled = held.state == "ready";
+  load.pools.emplace();
+  for (const MemoryPool& pool : worker.hello.memory.pools) load.pools->push_back(pool.key);
+  leave_remains(load);
+}
+
+/// A process that is connected has not ended: it says itself when it has given its memory back.
+void Machine::expire_remains() {
+  for (Remains& left : remains_) {
+    if (left.until_us > now_.mono_us) continue;
+    const bool connected = std::any_of(workers_.begin(), workers_.end(), [&](const auto& item) {
+      return item.second.hello.worker_key == left.worker_key &&
+             item.second.hello.incarnation == left.incarnation;
+    });
+    if (!connected) continue;
+    left.until_us = now_.mono_us + config_.gone_hold_ms * 1000;
+    timers_.add(left.until_us, TimerKind::kPlacement);
+  }
+  std::erase_if(remains_, [&](const Remains& left) { return left.until_us <= now_.mono_us; });
+}
+
+/// Frees what it held.
+void Machine::process_ended(const std::string& worker_key, const std::string& incarnation) {
+  std::erase_if(remains_, [&](const Remains& left) {
+    return left.worker_key == worker_key && left.incarnation == incarnation;
+  });
+  std::vector<std::string> ended;
+  for (const auto& [id, load] : loads_) {
+    const bool its = load.row.worker_key == worker_key && load.row.incarnation == incarnation;
+    if (its && load.worker == 0 && load.running.empty()) ended.push_back(id);
+  }
+  for (const std::string& id : ended) {
+    end_load(id, ModelState::kUnloaded, "its worker's process has ended");
+  }
+  want_place_ = true;
+}
+
+/// A worker of this name is there: older processes of it have ended.
+void Machine::forget_remains(const std::string& worker_key, const std::string& but_incarnation) {
+  std::erase_if(remains_, [&](const Remains& left) {
+    return left.worker_key == worker_key && left.incarnation != but_incarnation;
+  });
+}
+
+}  // namespace holdfast::core

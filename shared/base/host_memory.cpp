@@ -1,0 +1,163 @@
+#include "shared/base/host_memory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <map>
+
+namespace holdfast {
+namespace {
+
+/// "name value" lines, as /proc and control groups write them.
+std::map<std::string, std::int64_t> numbers_in(const std::string& path) {
+  std::map<std::string, std::int64_t> found;
+  std::ifstream file(path);
+  std::string key, rest;
+  for (std::int64_t value = 0; file >> key >> value; std::getline(file, rest)) found[key] = value;
+  return found;
+}
+
+/// nullopt-like 0 for "max" and for what is not there.
+std::int64_t number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::int64_t value = 0;
+  return file >> value && value > 0 ? value : 0;
+}
+
+/// "full avg10=0.12 …" in hundredths of a percent; 0 where the kernel does not count it.
+std::int32_t stall_in(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
+    if (word != "full" || !(file >> word) || word.rfind("avg10=", 0) != 0) continue;
+    try {
+      return static_cast<std::int32_t>(std::lround(std::stod(word.substr(6)) * 100));
+    } catch (const std::exception&) {
+      return 0;
+    }
+  }
+  return 0;
+}
+
+/// Bytes that the kernel gives back before it refuses: clean pages of files, half of those in use.
+std::int64_t reclaimable(std::int64_t inactive, std::int64_t active, std::int64_t slab) {
+  return inactive + active / 2 + slab;
+}
+
+/// One control group of the memory controller.
+struct Group {
+  std::string folder;
+  bool v2 = false;
+};
+
+/// `group` and those above it, below the mount.
+void add_upwards(const std::string& mount, std::string group, bool v2, std::vector<Group>& out) {
+  for (;;) {
+    if (group == "/") group.clear();
+    out.push_back({mount + group, v2});
+    if (group.empty()) return;
+    const std::size_t slash = group.rfind('/');
+    group.resize(slash == std::string::npos ? 0 : slash);
+  }
+}
+
+std::vector<Group> groups_of(const std::string& root) {
+  std::vector<Group> all;
+  std::ifstream membership(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(membership, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string group = line.substr(second + 1);
+    if (controllers == ",,") {
+      add_upwards(root + "/sys/fs/cgroup", group, true, all);
+      add_upwards(root + "/sys/fs/cgroup/unified", group, true, all);
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      add_upwards(root + "/sys/fs/cgroup/memory", group, false, all);
+    }
+  }
+  return all;
+}
+
+/// A group without a limit below `most` bounds nothing: total stays 0.
+MemoryPool pool_of(const Group& group, const std::string& boot, std::int64_t most) {
+  MemoryPool pool;
+  struct stat st {};
+  if (stat(group.folder.c_str(), &st) != 0) return pool;
+  std::int64_t used = 0;
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  const auto stat_numbers = numbers_in(group.folder + "/memory.stat");
+  const auto stat_of = [&](const char* key) {
+    const auto it = stat_numbers.find(key);
+    return it == stat_numbers.end() ? 0 : it->second;
+  };
+  if (group.v2) {
+    // Above `high` a group is slowed down until it has given back: no place for weights either.
+    for (const char* file : {"/memory.max", "/memory.high"}) {
+      const std::int64_t bound = number_in(group.folder + file);
+      if (bound > 0) limit = std::min(limit, bound);
+    }
+    used = number_in(group.folder + "/memory.current");
+    pool.stall = stall_in(group.folder + "/memory.pressure");
+  } else {
+    const std::int64_t bound = number_in(group.folder + "/memory.limit_in_bytes");
+    if (bound > 0) limit = bound;
+    used = number_in(group.folder + "/memory.usage_in_bytes");
+  }
+  if (limit >= most) return pool;
+  const std::int64_t back =
+      group.v2 ? reclaimable(stat_of("inactive_file"), stat_of("active_file"),
+                             stat_of("slab_reclaimable"))
+               : reclaimable(stat_of("total_inactive_file"), stat_of("total_active_file"), 0);
+  pool.key = boot + ":" + std::to_string(st.st_ino) + (group.v2 ? "" : "v1");
+  pool.total = limit;
+  pool.available = std::clamp<std::int64_t>(limit - used + std::min(back, used), 0, limit);
+  return pool;
+}
+
+}  // namespace
+
+std::string host_key(const std::string& root) {
+  std::ifstream file(root + "/proc/sys/kernel/random/boot_id");
+  std::string id;
+  if (file >> id) return id;
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "host";
+}
+
+std::vector<MemoryPool> host_memory_pools(const std::string& root) {
+  const auto info = numbers_in(root + "/proc/meminfo");
+  const auto kib = [&](const char* key) {
+    const auto it = info.find(key);
+    return it == info.end() ? std::int64_t{-1} : it->second * 1024;
+  };
+  if (kib("MemTotal:") <= 0) return {};
+  MemoryPool machine;
+  machine.key = host_key(root);
+  machine.total = kib("MemTotal:");
+  machine.available = kib("MemAvailable:");
+  machine.stall = stall_in(root + "/proc/pressure/memory");
+  std::vector<MemoryPool> pools = {machine};
+  for (const Group& group : groups_of(root)) {
+    MemoryPool pool = pool_of(group, machine.key, machine.total);
+    const bool known = std::any_of(pools.begin(), pools.end(),
+                                   [&](const MemoryPool& p) { return p.key == pool.key; });
+    if (pool.total > 0 && !known) pools.push_back(std::move(pool));
+  }
+  return pools;
+}
+
+std::int64_t available_memory(const std::vector<MemoryPool>& pools) {
+  std::int64_t least = -1;
+  for (const MemoryPool& pool : pools) {
+    if (pool.part || pool.available < 0) continue;
+    least = least < 0 ? pool.available : std::min(least, pool.available);
+  }
+  return least;
+}
+
+}  // namespace holdfast
