@@ -55,7 +55,8 @@ const KeyBook::Use* KeyBook::find(const std::string& key, std::int64_t now_us) {
   const auto it = uses_.find(key);
   if (it == uses_.end()) return nullptr;
   forget_old(it->second, now_us);
-  if (it->second.live > 0 || it->second.recent > 0) return &it->second;
+  const Use& use = it->second;
+  if (use.live > 0 || use.preparing > 0 || use.recent > 0) return &it->second;
   uses_.erase(it);
   return nullptr;
 }
@@ -63,7 +64,7 @@ const KeyBook::Use* KeyBook::find(const std::string& key, std::int64_t now_us) {
 std::optional<wire::Refusal> KeyBook::refuse(const wire::Submit& submit, std::int64_t now_us) {
   if (submit.api_key.empty()) return std::nullopt;
   const Use* use = find(submit.api_key, now_us);
-  const std::int64_t live = use == nullptr ? 0 : use->live;
+  const std::int64_t live = use == nullptr ? 0 : use->live + use->preparing;
   if (submit.key_max_requests && live >= *submit.key_max_requests) {
     wire::Refusal refusal = refuse_over(
         Errc::kRateLimited,
@@ -106,12 +107,27 @@ std::optional<wire::KeyStanding> KeyBook::standing(const wire::Submit& submit,
   return standing;
 }
 
-void KeyBook::accepted(const std::string& key, std::int64_t now_us) {
+void KeyBook::preparing(const std::string& key, std::int64_t now_us, bool again) {
+  if (key.empty()) return;
+  Use& use = uses_[key];
+  forget_old(use, now_us);
+  ++use.preparing;
+  if (!again) add(use, now_us);
+}
+
+void KeyBook::prepared(const std::string& key) {
+  if (key.empty()) return;
+  Use& use = uses_[key];
+  CHECK_MSG(use.preparing > 0, "nothing is prepared that did not begin");
+  --use.preparing;
+}
+
+void KeyBook::accepted(const std::string& key, std::int64_t now_us, bool charged) {
   if (key.empty()) return;
   Use& use = uses_[key];
   forget_old(use, now_us);
   ++use.live;
-  add(use, now_us);
+  if (!charged) add(use, now_us);
 }
 
 void KeyBook::ended(const std::string& key) {

@@ -197,7 +197,7 @@ class Machine {
   void on(const PreparedEvent& event);
   void on(const IngressUp& event);
   bool known_submit(const SubmitEvent& event);
-  void admit(const SubmitEvent& event, const Waiters& waiters);
+  void admit(const SubmitEvent& event, const Waiters& waiters, bool charged = false);
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
   std::optional<wire::Refusal> refuse_full(const SubmitEvent& event, const Model& model) const;
   std::optional<wire::Refusal> refuse_key(const SubmitEvent& event, const Model& model);
@@ -207,6 +207,7 @@ class Machine {
     std::vector<std::string> text;  // of the prompts, for an echo
     bool embedding = false;         // vectors are wanted
     std::int64_t since_us = 0;
+    bool charged = false;  // to its key, when its preparation began
   };
   static std::optional<wire::Refusal> refuse_kind(const SubmitEvent& event, const Model& model,
                                                   bool embedding);

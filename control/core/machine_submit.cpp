@@ -167,7 +167,7 @@ void Machine::on(const SubmitEvent& event) {
   }
 }
 
-void Machine::admit(const SubmitEvent& event, const Waiters& waiters) {
+void Machine::admit(const SubmitEvent& event, const Waiters& waiters, bool charged) {
   const Route route = route_of(event.submit);
   const auto model = models_.find(route.model);
   const Model* found = model == models_.end() ? nullptr : &model->second;
@@ -176,11 +176,14 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters) {
     answer_refused(waiters, std::move(*refusal));
     return;
   }
-  if (auto refusal = refuse_key(event, *found)) return answer_refused(waiters, std::move(*refusal));
+  if (auto refusal = charged ? std::nullopt : refuse_key(event, *found)) {
+    return answer_refused(waiters, std::move(*refusal));
+  }
   // What is asked of the sampler is read by a helper, as texts are.
   if (ids_only(event.submit) && event.submit.sampling.extra.empty()) {
     Tokenized tokenized;
     tokenized.since_us = now_.mono_us;
+    tokenized.charged = charged;
     for (const wire::Prompt& prompt : event.submit.prompts) tokenized.ids.push_back(*prompt.ids);
     return accept(event, route, waiters, std::move(tokenized));
   }
@@ -192,6 +195,7 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters) {
   job.deadline_us = now_.mono_us + config_.ingress_timeout_ms * 1000;
   job.bytes = payload_bytes(event.submit) + static_cast<std::int64_t>(kJobBytes);
   if (std::ssize(jobs_) >= config_.preparing_max) make_way_in_line(tenant_of(event.submit));
+  keys_.preparing(event.submit.api_key, now_.mono_us, charged);
   start_job(std::move(job));
 }
 
@@ -303,6 +307,7 @@ Machine::Job Machine::take_job(std::uint64_t id) {
     const wire::Submit& submit = job.submit.submit;
     pending_by_id_.erase(submit.request_id);
     if (!submit.idem_key.empty()) pending_by_key_.erase({tenant_of(submit), submit.idem_key});
+    keys_.prepared(submit.api_key);
   }
   unassigned_.remove(id);
   leave_helper(job);
@@ -347,7 +352,8 @@ void Machine::on(const PreparedEvent& event) {
     return;
   }
   accept(job.submit, job.route, job.waiters,
-         {event.prepared.ids, event.prepared.text, event.prepared.embedding, job.since_us});
+         {event.prepared.ids, event.prepared.text, event.prepared.embedding, job.since_us,
+          /*charged=*/true});
 }
 
 /// Text or vectors: what the model can make, and what may be asked of it.
@@ -441,7 +447,7 @@ Request Machine::make_request(const SubmitEvent& event, const Route& route, cons
 void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters& waiters,
                      Tokenized tokenized) {
   // Nothing was promised yet, and its prompt is here: prepared again for the model that it gets.
-  if (!route_holds(route)) return admit(event, waiters);
+  if (!route_holds(route)) return admit(event, waiters, tokenized.charged);
   const wire::Submit& submit = event.submit;
   const auto found = models_.find(route.model);
   const Model* model = found == models_.end() ? nullptr : &found->second;
@@ -453,7 +459,9 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
     count_refused(route);
     return answer_refused(waiters, std::move(*refusal));
   }
-  if (auto over = refuse_key(event, *model)) return answer_refused(waiters, std::move(*over));
+  if (auto over = tokenized.charged ? std::nullopt : refuse_key(event, *model)) {
+    return answer_refused(waiters, std::move(*over));
+  }
   Request request = make_request(event, route, *model, max_tokens);
   request.submitted_us = tokenized.since_us;
   request.accepted_us = now_.mono_us;
@@ -484,7 +492,7 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
   Request& in = *requests_.insert(std::move(request));
   ++counters_.accepted;
   stats_.accepted.add(now_.mono_us, 1);
-  keys_.accepted(in.row.api_key, now_.mono_us);
+  keys_.accepted(in.row.api_key, now_.mono_us, tokenized.charged);
   for (const std::int64_t tokens : in.prompt_tokens) {
     stats_.model(in.row.model).prompt_tokens += static_cast<std::uint64_t>(tokens);
   }

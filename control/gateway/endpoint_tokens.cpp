@@ -1,6 +1,7 @@
 // /tokenize and /detokenize, in the forms of vLLM and of llama-server: what a model's own
 // vocabulary makes of a text, a chat or ids. The daemon's helpers do the work; nothing is kept.
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/choice_text.h"
@@ -8,6 +9,7 @@
 #include "control/gateway/json_fields.h"
 #include "control/gateway/kept_endpoints.h"
 #include "control/gateway/post_headers.h"
+#include "shared/base/base64.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
@@ -21,16 +23,6 @@ struct Wish {
   bool with_pieces = false;    // llama-server's
   std::vector<std::string> ignored;
 };
-
-/// The bytes of each token as the daemon gives them, [[104, 105], …].
-std::vector<std::string> read_pieces(const json& document) {
-  std::vector<std::string> out;
-  for (const json& piece : document.value("pieces", json::array())) {
-    const auto bytes = piece.get<std::vector<std::uint8_t>>();
-    out.emplace_back(bytes.begin(), bytes.end());
-  }
-  return out;
-}
 
 /// A text where the bytes are one, else the bytes: a token may be a part of a character.
 json piece_json(const std::string& bytes) {
@@ -57,7 +49,8 @@ bool read_tokenize(const json& body, const ParamLimits& limits, Wish* wish, Fiel
   fields.boolean("with_pieces", &wish->with_pieces);
   wish->args = {{"model", model},
                 {"add_special", special},
-                {"pieces", wish->token_texts || wish->with_pieces}};
+                {"pieces", wish->token_texts || wish->with_pieces},
+                {"packed", true}};
   if (fields.error()) {
     *error = *fields.error();
     return false;
@@ -92,30 +85,111 @@ bool read_detokenize(const json& body, const ParamLimits&, Wish* wish, FieldErro
   return true;
 }
 
-json show_tokens(const Wish& wish, const json& document) {
-  json out;
-  const json& ids = document.at("ids");
-  const std::vector<std::string> pieces = read_pieces(document);
-  json& tokens = out["tokens"] = ids;
-  for (std::size_t i = 0; wish.with_pieces && i < pieces.size(); ++i) {
-    tokens[i] = {{"id", ids[i]}, {"piece", piece_json(pieces[i])}};
+/// The answer to /tokenize, as text that is written part by part.
+class TokenText {
+ public:
+  /// `document` as the daemon gives it.
+  TokenText(const Wish& wish, const json& document) : wish_(wish) {
+    for (const json& id : document.at("ids")) ids_.push_back(id.get<std::int64_t>());
+    context_ = document.at("context").get<std::int64_t>();
+    bytes_ = from_base64(document.value("piece_bytes", "")).value_or("");
+    for (const json& end : document.value("piece_ends", json::array())) {
+      ends_.push_back(std::min(end.get<std::size_t>(), bytes_.size()));
+    }
   }
-  out["count"] = ids.size();
-  out["max_model_len"] = document.at("context");
-  out["token_strs"] = nullptr;
-  if (wish.token_texts) {
-    json& texts = out["token_strs"] = json::array();
-    for (const std::string& piece : pieces) texts.push_back(clean_utf8(piece));
+  bool ended() const { return part_ == Part::kEnded; }
+  bool is_long() const { return ids_.size() > kLongTokens; }
+
+  /// At least one byte, and not many more than `bytes`.
+  std::string next(std::size_t bytes) {
+    std::string out;
+    while (out.size() < bytes && !ended()) step(out);
+    return out;
   }
-  return out;
+
+ private:
+  static constexpr std::size_t kLongTokens = 4'096;
+  enum class Part { kBegin, kTokens, kStrings, kEnded };
+
+  std::string piece(std::size_t i) const {
+    if (i >= ends_.size()) return {};
+    const std::size_t from = i == 0 ? 0 : ends_[i - 1];
+    return bytes_.substr(from, std::max(ends_[i], from) - from);
+  }
+  void step(std::string& out) {
+    switch (part_) {
+      case Part::kBegin:
+        out += "{\"tokens\":[";
+        return begin(Part::kTokens);
+      case Part::kTokens:
+        if (at_ < ids_.size()) return add_token(out);
+        out += "],\"count\":" + std::to_string(ids_.size()) +
+               ",\"max_model_len\":" + std::to_string(context_) + ",\"token_strs\":";
+        out += wish_.token_texts ? "[" : "null}";
+        return begin(wish_.token_texts ? Part::kStrings : Part::kEnded);
+      case Part::kStrings:
+        if (at_ < ends_.size()) {
+          if (at_ > 0) out += ',';
+          append_json_string(out, clean_utf8(piece(at_++)));
+          return;
+        }
+        out += "]}";
+        return begin(Part::kEnded);
+      case Part::kEnded:
+        return;
+    }
+  }
+  void begin(Part part) {
+    part_ = part;
+    at_ = 0;
+  }
+  void add_token(std::string& out) {
+    if (at_ > 0) out += ',';
+    const std::string id = std::to_string(ids_[at_]);
+    out += wish_.with_pieces && at_ < ends_.size()
+               ? "{\"id\":" + id + ",\"piece\":" + piece_json(piece(at_)).dump() + "}"
+               : id;
+    ++at_;
+  }
+
+  const Wish wish_;
+  std::vector<std::int64_t> ids_;
+  std::int64_t context_ = 0;
+  std::string bytes_;
+  std::vector<std::size_t> ends_;
+  Part part_ = Part::kBegin;
+  std::size_t at_ = 0;  // token that comes next
+};
+
+void send_rest(const ExchangePtr& exchange, const std::shared_ptr<TokenText>& text) {
+  constexpr std::size_t kPart = 64 * 1024;
+  if (text->ended()) return exchange->end();
+  exchange->write(text->next(kPart));
+  exchange->on_drain(kPart, [exchange, text] { send_rest(exchange, text); });
 }
 
-json show_text(const Wish&, const json& document) {
-  return {{"prompt", document.at("text")}, {"content", document.at("text")}};
+void show_tokens(const ExchangePtr& exchange, const Wish& wish, const json& document) {
+  const auto text = std::make_shared<TokenText>(wish, document);
+  Response response;
+  response.content_type = "application/json";
+  response.headers = answer_headers(wish.ignored, false);
+  if (text->is_long()) {
+    exchange->begin_stream(std::move(response), "");
+    return send_rest(exchange, text);
+  }
+  response.body = text->next(SIZE_MAX);
+  exchange->respond(std::move(response));
+}
+
+void show_text(const ExchangePtr& exchange, const Wish& wish, const json& document) {
+  Response response =
+      json_response({{"prompt", document.at("text")}, {"content", document.at("text")}});
+  response.headers = answer_headers(wish.ignored, false);
+  exchange->respond(std::move(response));
 }
 
 using Read = bool (*)(const json&, const ParamLimits&, Wish*, FieldError*);
-using Show = json (*)(const Wish&, const json&);
+using Show = void (*)(const ExchangePtr&, const Wish&, const json&);
 
 void ask(Context& context, const ExchangePtr& exchange, const char* verb, Read read, Show show) {
   Wish wish;
@@ -125,13 +199,15 @@ void ask(Context& context, const ExchangePtr& exchange, const char* verb, Read r
       !read(body, context.params, &wish, &error)) {
     return exchange->respond(error_response(error));
   }
+  // Questions of a key count as its requests do, and before anything is done for them.
+  const ApiKey& key = exchange->request().from.api_key;
+  wish.args["api_key"] = key.id;
+  if (key.requests_per_minute) wish.args["key_requests_per_minute"] = *key.requests_per_minute;
   const std::string args = wish.args.dump();
   wish.args.clear();
   const auto answer = [exchange, wish = std::move(wish), show](const std::string& text) {
     try {
-      Response response = json_response(show(wish, try_parse_json<json>(text)));
-      response.headers = answer_headers(wish.ignored, false);
-      exchange->respond(std::move(response));
+      show(exchange, wish, try_parse_json<json>(text));
     } catch (const json::exception& e) {
       exchange->respond(error_response(500, std::string("the daemon's answer: ") + e.what()));
     }

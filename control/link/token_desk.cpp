@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "shared/base/base64.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::link {
@@ -64,6 +65,29 @@ bool read_flag(const json& args, const char* name, bool otherwise) {
   return found != args.end() && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
+/// The bytes of each token; packed: those of all in base64, and where each ends.
+void add_pieces(const text::PieceTable& pieces, const std::vector<wire::TokenId>& ids, bool packed,
+                json& document) {
+  std::string bytes;
+  json ends = json::array();
+  json list = json::array();
+  for (const wire::TokenId id : ids) {
+    const auto piece = token_bytes(pieces, id);
+    if (packed) {
+      bytes.append(piece.begin(), piece.end());
+      ends.push_back(bytes.size());
+    } else {
+      list.push_back(std::vector<std::uint8_t>(piece.begin(), piece.end()));
+    }
+  }
+  if (packed) {
+    document["piece_bytes"] = to_base64(bytes);
+    document["piece_ends"] = std::move(ends);
+  } else {
+    document["pieces"] = std::move(list);
+  }
+}
+
 bool nothing_in(const wire::Prompt& prompt) {
   return prompt.ids ? prompt.ids->empty() : prompt.text && prompt.text->empty();
 }
@@ -76,6 +100,25 @@ void TokenDesk::refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::str
   refusal.message = std::move(message);
   if (code == Errc::kTimeout || code == Errc::kRateLimited) refusal.retry_after_ms = 1'000;
   send_(peer, wire::OpResult{tag, false, std::move(refusal), {}});
+}
+
+/// Before any work is done for it. False: it was refused.
+bool TokenDesk::charge(core::PeerId peer, const wire::Op& op, const json& args,
+                       std::int64_t now_us) {
+  wire::Submit asked;  // what the book compares
+  if (args.contains("api_key") && args["api_key"].is_string()) asked.api_key = args["api_key"];
+  const auto limit = args.find("key_requests_per_minute");
+  if (limit != args.end() && limit->is_number_integer()) {
+    asked.key_requests_per_minute = limit->get<std::int64_t>();
+  }
+  if (auto refusal = keys_.refuse(asked, now_us)) {
+    send_(peer, wire::OpResult{op.tag, false, std::move(*refusal), {}});
+    return false;
+  }
+  if (!asked.key_requests_per_minute) return true;
+  keys_.preparing(asked.api_key, now_us);
+  keys_.prepared(asked.api_key);
+  return true;
 }
 
 void TokenDesk::ask(core::PeerId peer, const wire::Op& op, const core::Machine& machine,
@@ -100,11 +143,14 @@ void TokenDesk::ask(core::PeerId peer, const wire::Op& op, const core::Machine& 
     return refuse(peer, op.tag, Errc::kRateLimited,
                   op.verb + ": " + std::to_string(kQuestionsMax) + " are being answered already");
   }
+  if (!charge(peer, op, args, now_us)) return;
   Question question;
   question.peer = peer;
   question.tag = op.tag;
   question.verb = op.verb;
   question.with_pieces = read_flag(args, "pieces", false);
+  question.packed = read_flag(args, "packed", false);
+  question.tokens_max = question.with_pieces ? kPiecesMax : kTokensMax;
   question.empty = nothing_in(prompt);
   question.model = model->name;
   question.context = model->context;
@@ -150,6 +196,17 @@ bool TokenDesk::prepared(core::PeerId helper, const wire::Prepared& prepared) {
   return true;
 }
 
+void TokenDesk::refuse_long(const Question& question, std::int64_t tokens) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kInvalidRequest;
+  refusal.message = question.verb + ": " + std::to_string(tokens) + " tokens, at most " +
+                    std::to_string(question.tokens_max) +
+                    (question.with_pieces ? " are told with their pieces" : " are told");
+  refusal.needed = tokens;
+  refusal.largest = question.tokens_max;
+  send_(question.peer, wire::OpResult{question.tag, false, std::move(refusal), {}});
+}
+
 void TokenDesk::answer(const Question& question, const wire::Prepared& prepared) {
   const text::PieceTable* pieces = pieces_.table(question.job.model_sha);
   const bool nothing = question.empty && !prepared.ok && pieces != nullptr;
@@ -163,12 +220,9 @@ void TokenDesk::answer(const Question& question, const wire::Prepared& prepared)
   } else {
     const std::vector<wire::TokenId> none;
     const auto& ids = prepared.ids.empty() ? none : prepared.ids[0];
+    if (std::ssize(ids) > question.tokens_max) return refuse_long(question, std::ssize(ids));
     if (question.with_pieces && pieces != nullptr) {
-      json& bytes = document["pieces"] = json::array();
-      for (const wire::TokenId id : ids) {
-        const auto piece = token_bytes(*pieces, id);
-        bytes.push_back(std::vector<std::uint8_t>(piece.begin(), piece.end()));
-      }
+      add_pieces(*pieces, ids, question.packed, document);
     }
     document["ids"] = ids;
   }

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 
+#include "control/core/key_book.h"
 #include "control/core/machine.h"
 #include "control/link/pieces.h"
 
@@ -16,7 +18,9 @@ namespace holdfast::link {
 class TokenDesk {
  public:
   using Send = std::function<void(core::PeerId, wire::Message)>;
-  static constexpr std::size_t kQuestionsMax = 64;  // at once; more are refused
+  static constexpr std::size_t kQuestionsMax = 64;     // at once; more are refused
+  static constexpr std::int64_t kTokensMax = 1 << 20;  // of one answer
+  static constexpr std::int64_t kPiecesMax = 1 << 16;  // of one that has the bytes of each
 
   TokenDesk(PieceCache& pieces, Send send) : pieces_(pieces), send_(std::move(send)) {}
 
@@ -40,6 +44,8 @@ class TokenDesk {
     std::uint64_t tag = 0;
     std::string verb;
     bool with_pieces = false;
+    bool packed = false;  // the pieces in one text
+    std::int64_t tokens_max = 0;
     bool empty = false;  // nothing to take apart: helpers refuse that
     std::string model;
     std::int64_t context = 0;
@@ -50,14 +56,18 @@ class TokenDesk {
     wire::Prepare job;
   };
   using Questions = std::map<std::uint64_t, Question>;
+  bool charge(core::PeerId peer, const wire::Op& op, const nlohmann::json& args,
+              std::int64_t now_us);
   void assign();
   void refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::string message);
+  void refuse_long(const Question& question, std::int64_t tokens);
   void answer(const Question& question, const wire::Prepared& prepared);
 
   PieceCache& pieces_;
   Send send_;
   std::set<core::PeerId> helpers_;
   Questions questions_;
+  core::KeyBook keys_;  // questions of a key in the last minute, as of its requests
   std::uint64_t last_job_ = 0;
 };
 

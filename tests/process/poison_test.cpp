@@ -300,5 +300,53 @@ TEST_F(PoisonHouse, ALineThatCannotEvenBeReadIsFoundOut) {
   EXPECT_EQ(house.restarts_of("gateway"), 2);
 }
 
+TEST_F(PoisonHouse, TokensOfALongTextAreToldInLittleMemory) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  std::string text;
+  while (text.size() < 900'000) text += "a b c d e f g h ";
+  const json wish = {{"model", "demo"}, {"prompt", text}, {"return_token_strs", true}};
+  const HttpAnswer refused = http_exchange(house.url(), http_post_text("/tokenize", wish.dump()));
+  EXPECT_EQ(refused.status, 400) << refused.body.substr(0, 300);
+  const json error = json::parse(refused.body, nullptr, false)["error"];
+  EXPECT_EQ(error["largest"], 65'536) << refused.body.substr(0, 300);
+  const json plain = {{"model", "demo"}, {"prompt", text}};
+  for (int i = 0; i < 3; ++i) {
+    const HttpAnswer told = http_exchange(house.url(), http_post_text("/tokenize", plain.dump()));
+    ASSERT_EQ(told.status, 200) << told.body.substr(0, 300);
+    const json answer = json::parse(told.body, nullptr, false);
+    EXPECT_EQ(answer["tokens"].size(), answer["count"]);
+    EXPECT_GT(answer["count"], 100'000);
+  }
+  EXPECT_LT(peak_bytes(house.pid_of("gateway")), kGatewayBytes);
+}
+
+/// Work counts before it is done: what is refused after it was tokenized has been paid for.
+TEST_F(PoisonHouse, AKeyCannotMakeHelpersTokenizeMoreThanItMaySend) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  const Ended made = house.cli({"keys", "create", "k", "--requests-per-minute", "2", "--json"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const json key = json::parse(made.out, nullptr, false);
+  const std::string secret = key.contains("key") ? key["key"].get<std::string>() : "";
+  const std::vector<std::pair<std::string, std::string>> headers = {
+      {"Authorization", "Bearer " + secret}};
+  for (int i = 0; i < 100; ++i) {  // until the gateway knows it
+    if (http_exchange(house.url(), http_get_text("/v1/models", headers)).status == 200) break;
+    usleep(50'000);
+  }
+  std::string text;
+  while (text.size() < 400'000) text += "a b c d e f g h ";
+  const std::string body = json{{"model", "demo"}, {"prompt", text}, {"max_tokens", 1}}.dump();
+  const std::string question = json{{"model", "demo"}, {"prompt", "a"}}.dump();
+  std::map<int, int> requests, questions;
+  for (int i = 0; i < 12; ++i) {
+    ++requests[http_exchange(house.url(), http_post_text("/v1/completions", body, headers)).status];
+    ++questions[http_exchange(house.url(), http_post_text("/tokenize", question, headers)).status];
+  }
+  EXPECT_EQ(requests[400], 2) << "too long for the model, as their tokens show";
+  EXPECT_EQ(requests[429], 10);
+  EXPECT_EQ(questions[200], 2);
+  EXPECT_EQ(questions[429], 10);
+}
+
 }  // namespace
 }  // namespace holdfast::process
