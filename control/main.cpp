@@ -13,9 +13,12 @@
 #include "control/link/config_import.h"
 #include "control/link/daemon.h"
 #include "control/link/offline.h"
+#include "control/link/state_dir.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/version.h"
+#include "shared/sandbox/report.h"
+#include "shared/sandbox/rights.h"
 #include "shared/wire/frame.h"
 
 namespace {
@@ -161,7 +164,15 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return fail(options.error());
   }
-  if (!options->op.verb.empty()) return operate(*options);
+  if (!options->op.verb.empty()) {
+    holdfast::sandbox::confine(holdfast::sandbox::daemon_wish());
+    return operate(*options);
+  }
+  if (const auto ready = holdfast::link::prepare_state_dir(options->daemon.state_dir); !ready) {
+    return fail(ready.error());
+  }
+  holdfast::sandbox::confine_and_report(holdfast::sandbox::daemon_wish(),
+                                        options->daemon.state_dir + "/run");
   auto daemon = holdfast::link::Daemon::start(std::move(options->daemon), holdfast::system_clock());
   if (!daemon) return fail(daemon.error());
   g_daemon = daemon->get();

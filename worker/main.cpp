@@ -13,7 +13,12 @@
 
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/roots.h"
+#include "shared/base/step_journal.h"
 #include "shared/base/version.h"
+#include "shared/sandbox/report.h"
+#include "shared/sandbox/rights.h"
+#include "shared/text/regex_split.h"
 #include "worker/backend/backend.h"
 #include "worker/backend/opencl.h"
 #include "worker/engine/engine.h"
@@ -38,6 +43,8 @@ struct Own {
   hf::engine::FakeDevice fake;
   std::string kernels;    // forced
   std::string cache_dir;  // of kernels that were built for devices
+  std::string run_dir;    // of the daemon's sockets
+  std::string roots;      // models.roots when this process began
 };
 
 hf::worker::Link* running_link = nullptr;  // for the signal handler
@@ -65,6 +72,14 @@ bool set_fake_device(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake,
   return true;
 }
 
+/// Made before the process gives up making files. Without one blame is less exact; work goes on.
+std::shared_ptr<hf::StepJournal> open_journal(const std::string& path) {
+  auto journal = hf::StepJournal::create(path);
+  if (journal) return std::move(journal).value();
+  hf::log::warn("no step journal", {{"reason", journal.error().what}});
+  return nullptr;
+}
+
 /// False after a message on stderr.
 bool set_option(hf::worker::LinkOptions& o, Own& own, const std::string& name,
                 const std::string& value) {
@@ -72,6 +87,7 @@ bool set_option(hf::worker::LinkOptions& o, Own& own, const std::string& name,
   if (name == "--state") {
     const std::string state = std::filesystem::absolute(value).string();
     const std::string run = state + "/run";
+    own.run_dir = run;
     own.cache_dir = state + "/cache/opencl";
     if (o.endpoint.empty()) o.endpoint = "ipc://" + run + "/workers.sock";
     o.images_path = run + "/images.sock";
@@ -81,7 +97,7 @@ bool set_option(hf::worker::LinkOptions& o, Own& own, const std::string& name,
   if (name == "--kernels") return o.kernels = own.kernels = value, true;
   if (name == "--key") return o.worker_key = value, true;
   if (name == "--endpoint") return o.endpoint = value, true;
-  if (name == "--step-journal") return o.journal_path = value, true;
+  if (name == "--step-journal") return o.journal = open_journal(value), true;
   if (name == "--engine" && (value == "model" || value == "fake")) return o.engine = value, true;
   const std::optional<std::int64_t> number = parse_number(value);
   if (number.has_value()) {
@@ -98,6 +114,31 @@ bool set_option(hf::worker::LinkOptions& o, Own& own, const std::string& name,
   std::fprintf(stderr, "holdfast-worker: %s %s: unknown option or value out of range\n%s",
                name.c_str(), value.c_str(), kUsage);
   return false;
+}
+
+/// Where the kernel has Landlock, the file could not be opened either.
+hf::Result<void> check_roots(const Own& own, const std::string& path) {
+  if (hf::allowed_by_roots(path, own.roots)) return {};
+  return hf::Error{hf::Errc::kUnauthorized,
+                   "load " + path +
+                       ": not below models.roots as this worker found it at its start (" +
+                       own.roots + "); end the worker, its next start takes the new value"};
+}
+
+/// Gives up what serving models does not take.
+void confine(const hf::worker::LinkOptions& link, Own& own) {
+  namespace sandbox = hf::sandbox;
+  const auto roots = hf::read_roots(own.run_dir);
+  own.roots = roots.value_or("");
+  const bool device = link.engine == "model" && link.device != "cpu";
+  if (device) {
+    std::error_code ignored;
+    std::filesystem::create_directories(own.cache_dir, ignored);
+    sandbox::confine_and_report(sandbox::device_worker_wish(own.roots, own.cache_dir), own.run_dir);
+  } else {
+    hf::text::interpret_patterns();
+    sandbox::confine_and_report(sandbox::worker_wish(own.roots), own.run_dir);
+  }
 }
 
 hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(
@@ -118,6 +159,7 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(
   options.progress = progress;
   if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options, own.fake);
   HF_CHECKED(hf::engine::read_options(load.options, options));
+  HF_CHECKED(check_roots(own, load.path));
   HF_TRY(const hf::hf::Stamp stamp, hf::worker::check_model_file(load));
   // Weights that wait for a worker to come back give way to a model that is wanted now.
   const std::int64_t available = hf::available_memory(hf::host_memory_pools());
@@ -176,6 +218,7 @@ int main(int argc, char** argv) {
   if (options.endpoint.empty() || options.threads < 1 || options.ring_tokens < 1) {
     return std::fputs(kUsage, stderr), 2;
   }
+  confine(options, own);
   describe_device(options, own);
   hf::images::Client images(options.images_path);
   hf::worker::Claims claims;

@@ -16,6 +16,8 @@
 #include "shared/base/log.h"
 #include "shared/base/version.h"
 #include "shared/client/client.h"
+#include "shared/sandbox/report.h"
+#include "shared/sandbox/rights.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -39,6 +41,12 @@ void announce(const Options& options, const std::string& address) {
   }
 }
 
+/// The listener is there; threads are not yet.
+void confine(const Options& options) {
+  const std::string run = options.state + "/run";
+  sandbox::confine_and_report(sandbox::gateway_wish(options.tls_files, run + "/touched"), run);
+}
+
 /// Connections to the daemon. What breaks one leaves the others alone: what clients wait for, what
 /// their objects are, whose keys hold, and the work that nobody waits for have one each.
 struct Links {
@@ -53,11 +61,11 @@ Result<Links> open_links(const Options& options) {
   quick.timeout = kMetricsWait;
   Links links;
   HF_TRY(links.requests, client::Client::connect(run + "clients.sock", patient));
-  HF_TRY(links.objects, client::Client::connect(run + "operator.sock", patient));
-  HF_TRY(links.keys, client::Client::connect(run + "operator.sock", patient));
-  HF_TRY(links.metrics, client::Client::connect(run + "operator.sock", quick));
+  HF_TRY(links.objects, client::Client::connect(run + "gateway.sock", patient));
+  HF_TRY(links.keys, client::Client::connect(run + "gateway.sock", patient));
+  HF_TRY(links.metrics, client::Client::connect(run + "gateway.sock", quick));
   HF_TRY(links.work, client::Client::connect(run + "clients.sock", patient));
-  HF_TRY(links.work_objects, client::Client::connect(run + "operator.sock", patient));
+  HF_TRY(links.work_objects, client::Client::connect(run + "gateway.sock", patient));
   return links;
 }
 
@@ -74,7 +82,8 @@ sigset_t block_signals() {
 
 /// What the endpoints work with, and what the batches do.
 struct Contexts {
-  Contexts(const Links& links, const Options& options, Server& server)
+  Contexts(const Links& links, const Options& options, Server& server,
+           std::shared_ptr<PeerUsers> users)
       : objects(*links.objects),
         keys(*links.keys),
         work_objects(*links.work_objects),
@@ -86,7 +95,7 @@ struct Contexts {
     serving.keeper = &objects;
     const std::string address = server.address();
     const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
-    serving.access = std::make_shared<Access>(keys, loopback, std::make_shared<PeerUsers>());
+    serving.access = std::make_shared<Access>(keys, loopback, std::move(users));
     serving.access->start();
     serving.cors = options.cors;
     serving.http = server.stats();
@@ -113,9 +122,11 @@ int serve(const Options& options, const sigset_t& signals) {
       [&contexts](const ExchangePtr& exchange) { make_handler(contexts->serving)(exchange); },
       options.tls);
   if (!server) return fail(server.error());
+  auto users = std::make_shared<PeerUsers>();  // its socket is opened while that is allowed
+  confine(options);
   auto links = open_links(options);
   if (!links) return fail(links.error());
-  contexts = std::make_unique<Contexts>(*links, options, **server);
+  contexts = std::make_unique<Contexts>(*links, options, **server, std::move(users));
   auto history = std::make_unique<History>(contexts->serving.daemon_metrics);
   contexts->serving.history = history.get();
   auto batches = std::make_unique<BatchRunner>(contexts->working);

@@ -37,6 +37,7 @@ Result<void> read_texts(const Texts& texts, Options* options) {
   }
   if (texts.tls_cert.empty()) return {};
   HF_TRY(options->tls, TlsIdentity::load(texts.tls_cert, texts.tls_key));
+  options->tls_files = {texts.tls_cert, texts.tls_key};
   return {};
 }
 

@@ -2,6 +2,7 @@
 // The command line of holdfast-gateway.
 
 #include <string>
+#include <vector>
 
 #include "control/gateway/cors.h"
 #include "control/gateway/server.h"
@@ -17,9 +18,10 @@ struct Options {
   std::chrono::milliseconds daemon_wait{10'000};  // for a daemon that is down, then 503
   ServerLimits limits;
   Cors cors;
-  std::shared_ptr<TlsIdentity> tls;  // nullptr: plain HTTP
-  std::int64_t memory_bytes = 0;     // bound of the process; 0: memory_for(limits)
-  bool check = false;                // only look whether all this is right
+  std::shared_ptr<TlsIdentity> tls;    // nullptr: plain HTTP
+  std::vector<std::string> tls_files;  // read again when they are replaced
+  std::int64_t memory_bytes = 0;       // bound of the process; 0: memory_for(limits)
+  bool check = false;                  // only look whether all this is right
 };
 
 /// What the process may take when nothing else is said: every upload twice, as its buffer grows,

@@ -36,7 +36,7 @@ struct Context {
   std::size_t resume_bytes = 64 * 1024;         // and at which it goes on
   std::chrono::milliseconds ready_time{2'000};  // for the daemon to answer /health/ready
   std::shared_ptr<ModelOutputs> outputs = std::make_shared<ModelOutputs>();
-  client::Client* operating = nullptr;       // at the operator endpoint
+  client::Client* operating = nullptr;       // at the gateway endpoint
   Keeper* keeper = nullptr;                  // of files and batches
   BatchRunner* batches = nullptr;            // who works on them here
   std::shared_ptr<Access> access = nullptr;  // null: nobody is asked for a key

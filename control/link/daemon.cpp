@@ -14,6 +14,7 @@
 #include "control/link/state_dir.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/roots.h"
 #include "shared/images/idle.h"
 
 namespace holdfast::link {
@@ -83,6 +84,7 @@ Result<void> Daemon::tell_loss() {
 }
 
 Result<void> Daemon::open_doors() {
+  tell_roots();
   const core::Config& c = house_->machine().config();
   wire::SocketOptions client;
   client.heartbeat_interval_ms = static_cast<int>(c.client_heartbeat_ms);
@@ -104,6 +106,7 @@ Result<void> Daemon::open_doors() {
       {Role::kOperator, ipc(options_.state_dir, "operator"), client, outbox},
       {Role::kIngress, ipc(options_.state_dir, "ingress"), ingress, outbox},
       {Role::kClient, ipc(options_.state_dir, "clients"), client, 0},
+      {Role::kGateway, ipc(options_.state_dir, "gateway"), client, outbox},
   };
   for (const Door::Options& door : doors) {
     HF_TRY(Door open, Door::open(context_, door));
@@ -185,7 +188,17 @@ Result<void> Daemon::group() {
   house_->tick();
   if (failure_) return *failure_;
   HF_CHECKED(commit());
+  tell_roots();
   return release();
+}
+
+/// Workers confine themselves to them at their start.
+void Daemon::tell_roots() {
+  const std::string& roots = house_->machine().config().model_roots;
+  if (roots_told_ == roots) return;
+  const auto written = write_roots(options_.state_dir + "/run", roots);
+  if (!written) log::warn("models.roots", {{"why", written.error().what}});
+  roots_told_ = roots;
 }
 
 void Daemon::forget(core::PeerId peer) {

@@ -51,8 +51,10 @@ class Daemon final : private HouseHost {
   bool drain(Door& door);
   void handle(Role role, Incoming in);
   void handle_operator(core::PeerId peer, wire::Message& message);
+  void handle_gateway(core::PeerId peer, wire::Message& message);
   void handle_ingress(core::PeerId peer, wire::Message& message);
   core::ModelRow model_numbers(const wire::Inspected& inspected);
+  void tell_roots();
   void forget(core::PeerId peer);
   Result<void> commit();
   Result<void> release();
@@ -116,6 +118,7 @@ class Daemon final : private HouseHost {
   std::string host_;
   std::int64_t last_commit_us_ = 0;
   ProcessFacts facts_;
+  std::optional<std::string> roots_told_;
   std::optional<Error> failure_;  // a read of our own that failed: the group is not committed
 };
 

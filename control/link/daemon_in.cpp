@@ -5,6 +5,7 @@
 
 #include "control/link/daemon.h"
 #include "control/link/names.h"
+#include "control/link/peer_role.h"
 #include "shared/base/log.h"
 #include "shared/plan/plan.h"
 
@@ -24,6 +25,8 @@ void Daemon::handle(Role role, Incoming in) {
       return house_->from_worker(in.peer, in.message);
     case Role::kOperator:
       return handle_operator(in.peer, in.message);
+    case Role::kGateway:
+      return handle_gateway(in.peer, in.message);
     case Role::kIngress:
       return handle_ingress(in.peer, in.message);
   }
@@ -58,6 +61,18 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
                       std::holds_alternative<core::Shutdown>(event);
   house_->operate(event);
   if (silent) deferred_.push_back({peer, op->tag, op->verb, {}, {}});
+}
+
+/// The verbs that a gateway needs; it speaks for whoever reached it over the network.
+void Daemon::handle_gateway(core::PeerId peer, wire::Message& message) {
+  const auto* op = std::get_if<wire::Op>(&message);
+  if (op == nullptr || is_gateway_verb(op->verb)) return handle_operator(peer, message);
+  wire::OpResult result;
+  result.tag = op->tag;
+  result.refusal.code = Errc::kUnauthorized;
+  result.refusal.message =
+      op->verb + ": not a verb of the gateway's socket; operators use run/operator.sock";
+  (void)send(peer, std::move(result));
 }
 
 void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {

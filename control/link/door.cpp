@@ -1,9 +1,14 @@
 #include "control/link/door.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
+
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
+#include "control/link/peer_role.h"
 #include "shared/base/log.h"
 
 namespace holdfast::link {
@@ -54,8 +59,13 @@ std::optional<Incoming> Door::receive(PeerId& last_peer) {
     if (known == by_routing_.end()) {
       known = by_routing_.emplace(received->peer, ++last_peer).first;
       by_id_[last_peer].routing_id = received->peer;
+      judge(*received, last_peer, by_id_[last_peer]);
     }
     Peer& peer = by_id_.at(known->second);
+    if (!peer.refused.empty()) {
+      answer_refused(known->second, peer, received->frame);
+      continue;
+    }
     if (peer.malformed >= kMalformedMax) continue;
     auto message = wire::decode(received->frame);
     if (message) return Incoming{known->second, std::move(message).value()};
@@ -75,6 +85,34 @@ void Door::write_malformed(const log::LineBound::Line& line, const std::string& 
   if (line.count == 0) return;
   log::warn("malformed messages",
             {{"endpoint", line.subject}, {"count", line.count}, {"why", why}});
+}
+
+void Door::judge(const wire::Received& received, PeerId id, Peer& peer) {
+  const wire::PeerCredentials& who = received.credentials;
+  peer.refused = reason_to_refuse(options_.role, who, program_of(who.pid), geteuid());
+  if (peer.refused.empty()) return;
+  ++refused_peers_;
+  // The first ones, then at every doubling: a peer can come back as often as it likes.
+  if (refused_peers_ > 8 && !std::has_single_bit(refused_peers_)) return;
+  log::warn("peer refused", {{"endpoint", options_.endpoint},
+                             {"peer", id},
+                             {"pid", who.pid},
+                             {"why", "it " + peer.refused},
+                             {"refused", refused_peers_}});
+}
+
+/// Questions get an answer that says why; all else is dropped.
+void Door::answer_refused(PeerId id, const Peer& peer, std::string_view frame) {
+  const auto message = wire::decode(frame);
+  if (!message) return;
+  const std::string why = "this process " + peer.refused;
+  if (const auto* op = std::get_if<wire::Op>(&message.value())) {
+    wire::OpResult result;
+    result.tag = op->tag;
+    result.refusal.code = Errc::kUnauthorized;
+    result.refusal.message = op->verb + ": " + why;
+    (void)send(id, wire::encode(result));
+  }
 }
 
 wire::SendStatus Door::send(PeerId id, std::string_view frame) {

@@ -19,7 +19,7 @@ namespace holdfast::link {
 
 using core::PeerId;
 
-enum class Role : std::uint8_t { kWorker, kOperator, kIngress, kClient };
+enum class Role : std::uint8_t { kWorker, kOperator, kIngress, kClient, kGateway };
 
 struct Incoming {
   PeerId peer = 0;
@@ -60,6 +60,8 @@ class Door {
   /// Peers that are gone since the last call.
   std::vector<PeerId> take_gone();
   std::uint64_t malformed() const { return malformed_; }
+  /// Peers that may not come in by this socket: nothing of theirs is received.
+  std::uint64_t refused_peers() const { return refused_peers_; }
   std::size_t peers() const { return by_id_.size(); }
 
  private:
@@ -67,6 +69,7 @@ class Door {
     std::string routing_id;
     std::deque<std::string> outbox;
     std::int32_t malformed = 0;
+    std::string refused;  // why it may not come in
   };
   Door(Options options, wire::Socket socket)
       : options_(std::move(options)), socket_(std::move(socket)) {}
@@ -74,6 +77,8 @@ class Door {
   void note_malformed(const std::string& why);
   void write_malformed(const log::LineBound::Line& line, const std::string& why);
   Result<void> bind();
+  void judge(const wire::Received& received, PeerId id, Peer& peer);
+  void answer_refused(PeerId id, const Peer& peer, std::string_view frame);
 
   Options options_;
   wire::Socket socket_;
@@ -86,6 +91,7 @@ class Door {
   std::int64_t now_us_ = 0;  // of the last look at the links
   std::string path_;         // of an ipc socket's file; empty: it has none
   std::uint64_t inode_ = 0;  // of that file
+  std::uint64_t refused_peers_ = 0;
 };
 
 }  // namespace holdfast::link

@@ -25,7 +25,7 @@ constexpr Check kChecks[] = {
     &check_models,     &check_config,        &check_supervisor, &check_http_port,
     &check_open_files, &check_locked_memory, &check_memory,     &check_swap,
     &check_huge_pages, &check_overcommit,    &check_processor,  &check_devices,
-    &check_cores,      &check_sandbox,       &check_daemon,
+    &check_cores,      &check_sandbox,       &check_user,       &check_daemon,
 };
 
 constexpr const char* kNames[] = {"ok", "warn", "fail"};

@@ -55,8 +55,10 @@ std::string read_below(const Patient& patient, const std::string& path);
 // doctor_programs.cpp
 void check_programs(Patient& patient);
 void check_libraries(Patient& patient);
-void check_sandbox(Patient& patient);
 void check_processor(Patient& patient);
+// doctor_sandbox.cpp
+void check_sandbox(Patient& patient);
+void check_user(Patient& patient);
 // doctor_state.cpp
 void check_state_dir(Patient& patient);
 void check_file_system(Patient& patient);

@@ -1,9 +1,6 @@
 // Checks of what is installed: our programs, libraries, what the kernel offers, the processor.
 
-#include <linux/landlock.h>
 #include <sqlite3.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -92,23 +89,6 @@ void check_libraries(Patient& p) {
   } else {
     p.ok("sqlite", sqlite);
   }
-}
-
-/// Files and prompts of strangers are read by helpers that give up rights and have limits.
-void check_sandbox(Patient& p) {
-  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) < 0) {
-    p.fail("sandbox", "the kernel has no no_new_privs", "Linux 3.5 or newer",
-           "helpers that read model files would keep their rights: use a newer kernel");
-    return;
-  }
-  const long landlock =
-      syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
-  const bool seccomp = !read_below(p, "/proc/sys/kernel/seccomp/actions_avail").empty();
-  p.ok("sandbox", std::string("helpers run with no_new_privs and limits of memory, time and files; "
-                              "the kernel also has ") +
-                      (seccomp ? "seccomp" : "no seccomp") + " and " +
-                      (landlock > 0 ? "Landlock " + std::to_string(landlock) : "no Landlock") +
-                      ", which are not used");
 }
 
 void check_processor(Patient& p) {

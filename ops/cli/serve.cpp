@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "ops/cli/drop_user.h"
 #include "ops/cli/log_files.h"
 #include "ops/cli/output.h"
 #include "ops/cli/serve_control.h"
@@ -421,6 +423,15 @@ int Serve::run() {
 
 int serve(const Call& call) {
   arm_crash_points("supervisor");
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // for everything that is started from here
+  if (call.has("user")) {
+    if (const auto dropped = become_user(call.text("user")); !dropped) {
+      return report_error(call, dropped.error());
+    }
+  }
+  if (const std::string warning = root_warning(); !warning.empty() && !call.has("quiet")) {
+    std::fprintf(stderr, "holdfast: warning: %s\n", warning.c_str());
+  }
   auto plan = make_plan(call);
   if (!plan) {
     // A taken port is a failed start, not a refusal of the daemon.

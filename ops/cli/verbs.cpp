@@ -61,6 +61,7 @@ const Verb kServe = {
      {"--step-watchdog-ms", kInteger,
       "a worker whose step shows no progress for so long is stuck and ends (default 10000)"},
      {"--ingress", kInteger, "helper processes that read prompts and files (default 2)"},
+     {"--user", kText, "started as root: become this user before anything is opened"},
      {"--restart-max-ms", kInteger, "longest pause before a dead child's restart (default 1000)"},
      {"--log-mib", kInteger,
       "MiB after which a log in STATE/logs is moved to NAME.log.1 (default 64)"},

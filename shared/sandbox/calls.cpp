@@ -138,6 +138,8 @@ constexpr Name kKeep[] = {
 
 constexpr Name kServe[] = {"bind", "listen", "accept", "accept4", "socketpair"};
 constexpr Name kAccept[] = {"accept", "accept4"};
+/// Notes of what one has in hand, in a directory of one's own.
+constexpr Name kNotes[] = {"flock", "ftruncate", "unlink", "mkdir"};
 constexpr Name kMemory[] = {"mlock",        "mlock2",    "munlock",       "mlockall",
                             "munlockall",   "mbind",     "get_mempolicy", "set_mempolicy",
                             "memfd_create", "ftruncate", "arch_prctl"};
@@ -348,7 +350,7 @@ std::vector<std::string_view> calls_of(Profile profile) {
     case Profile::kHelper:
       return join({kBase, kSocket});
     case Profile::kGateway:
-      return join({kBase, kSocket, kFind, kAccept});
+      return join({kBase, kSocket, kFind, kAccept, kNotes});
     case Profile::kWorker:
       return join({kBase, kSocket, kFind, kMemory});
     case Profile::kDeviceWorker:
@@ -381,6 +383,7 @@ Arguments arguments_of(Profile profile) {
       break;
     case Profile::kGateway:
       a.families = kNetwork;
+      a.open_write = true;
       break;
     case Profile::kWorker:
       a.seals = true;

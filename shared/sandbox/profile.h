@@ -12,7 +12,7 @@ enum class Profile : std::uint8_t {
   kHeaderReader,   // one untrusted model file: reads descriptors that are open, writes its answer
   kReaderSpawner,  // starts header readers for a helper and does nothing else
   kHelper,         // templates, tokenizers, grammars: threads and a unix socket, no files
-  kGateway,        // HTTP: accepts on what it was given, connects, opens files to read
+  kGateway,        // HTTP: accepts on what it was given, connects, reads files, keeps notes
   kWorker,         // models on processors: threads, a unix socket, opens files to read
   kDeviceWorker,   // models on devices: also libraries, device files, a compiler as child
   kDaemon,         // the database and its sockets

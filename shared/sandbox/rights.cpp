@@ -61,11 +61,15 @@ Wish helper_wish() {
   return wish;
 }
 
-Wish gateway_wish(const std::vector<std::string>& files) {
+Wish gateway_wish(const std::vector<std::string>& files, const std::string& notes) {
   Wish wish;
   wish.profile = Profile::kGateway;
   wish.files.read = {"/etc", "/usr/share", "/usr/lib/ssl", "/run/systemd/resolve", "/proc", "/sys"};
   for (const std::string& file : files) wish.files.read.push_back(folder_of(file));
+  if (!notes.empty()) {
+    mkdir(notes.c_str(), 0700);
+    wish.files.write = {notes};
+  }
   wish.net.connect_tcp = true;
   return wish;
 }

@@ -18,9 +18,10 @@ Wish reader_spawner_wish(const std::string& program);
 Wish helper_wish();
 
 /// Reads what looking names up and checking certificates takes, and the directories of `files`
-/// (its own certificate and key, which may be replaced). Connects anywhere (webhooks), binds
-/// nothing: the listener is there already.
-Wish gateway_wish(const std::vector<std::string>& files);
+/// (its own certificate and key, which may be replaced). Writes in `notes` alone, which is made if
+/// it is not there: what it has in hand, for whoever must know what it died over. Connects anywhere
+/// (webhooks), binds nothing: the listener is there already.
+Wish gateway_wish(const std::vector<std::string>& files, const std::string& notes);
 
 /// Reads below `roots` ("DIR:DIR…", empty: anywhere) and what the kernel says of the machine.
 Wish worker_wish(const std::string& roots);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace {
 // Without it a server lets everybody in when no ZAP handler runs. zmq.h names it among the drafts
 // only; setting it fails loudly where libzmq does not know it.
 constexpr int kZapEnforceDomain = 93;
+// Likewise ZMQ_MSG_PROPERTY_PEER_ADDRESS; without it nobody is known, and nobody let in.
+constexpr const char* kPeerAddress = "Peer-Address";
 
 Error zmq_error(const std::string& operation) {
   return {Errc::kIo, operation + ": " + zmq_strerror(zmq_errno())};
@@ -56,7 +59,8 @@ bool set_curve(void* s, const SocketOptions& o) {
 }
 
 /// One part of a message; `more` says whether others follow. False when nothing is there.
-bool receive_part(void* socket, std::string& out, bool& more) {
+bool receive_part(void* socket, std::string& out, bool& more,
+                  PeerCredentials* credentials = nullptr) {
   zmq_msg_t part;
   zmq_msg_init(&part);
   int n = -1;
@@ -66,6 +70,8 @@ bool receive_part(void* socket, std::string& out, bool& more) {
   if (n >= 0) {
     out.assign(static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
     more = zmq_msg_more(&part) != 0;
+    const char* address = credentials != nullptr ? zmq_msg_gets(&part, kPeerAddress) : nullptr;
+    if (address != nullptr) *credentials = parse_peer_address(address);
   }
   zmq_msg_close(&part);
   return n >= 0;
@@ -82,6 +88,22 @@ SendStatus send_part(void* socket, std::string_view bytes, int flags) {
 }
 
 }  // namespace
+
+PeerCredentials parse_peer_address(std::string_view address) {
+  std::int64_t numbers[3] = {};  // pid, gid, uid, from the end
+  for (std::int64_t& number : numbers) {
+    const std::size_t colon = address.rfind(':');
+    if (colon == std::string_view::npos) return {};
+    const std::string_view digits = address.substr(colon + 1);
+    const auto [end, failed] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (failed != std::errc() || end != digits.data() + digits.size()) return {};
+    address = address.substr(0, colon);
+  }
+  // A network address ends in one number, and its host is none.
+  if (address.find(':') != std::string_view::npos) return {};
+  return {true, numbers[2], numbers[0]};
+}
 
 Context::Context() : context_(zmq_ctx_new()) {
   CHECK(context_ != nullptr);
@@ -163,7 +185,7 @@ std::optional<Received> Socket::receive() {
   for (;;) {
     bool more = false;
     if (type == ZMQ_ROUTER) {
-      if (!receive_part(socket_, message.peer, more)) return std::nullopt;
+      if (!receive_part(socket_, message.peer, more, &message.credentials)) return std::nullopt;
       if (!more) {
         ++malformed_;
         continue;

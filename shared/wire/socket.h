@@ -49,9 +49,19 @@ enum class SendStatus : std::uint8_t {
   kGone,  // (ROUTER) no such peer any more
 };
 
+/// Who is at the other end of a unix socket, as the kernel says of the time it connected.
+struct PeerCredentials {
+  bool known = false;  // false: not a unix socket
+  std::int64_t uid = -1;
+  std::int64_t pid = 0;  // 0: a process of another namespace
+};
+/// libzmq's name of a peer, "localhost:UID:GID:PID" of a unix socket.
+PeerCredentials parse_peer_address(std::string_view address);
+
 struct Received {
   std::string peer;  // ROUTER: routing id of the connection, an opaque byte string; DEALER: empty
   std::string frame;
+  PeerCredentials credentials;  // ROUTER
 };
 
 enum class LinkEvent : std::uint8_t { kConnected, kDisconnected };  // after / of a handshake

@@ -57,6 +57,7 @@ constexpr unsigned bit(Profile profile) {
 constexpr unsigned kDaemonOnly = bit(Profile::kDaemon);
 constexpr unsigned kDevice = bit(Profile::kDeviceWorker);
 constexpr unsigned kSpawner = bit(Profile::kReaderSpawner);
+constexpr unsigned kCode = kDevice | kSpawner;
 constexpr unsigned kModels = bit(Profile::kWorker) | kDevice;
 constexpr unsigned kGateway = bit(Profile::kGateway);
 constexpr unsigned kOpening = kDaemonOnly | kModels | kSpawner | kGateway;
@@ -105,7 +106,7 @@ long try_bind(const Target& t) {
   return bind(t.unix_socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
-/// Calls that reach other processes.
+/// Signals to other processes.
 std::vector<Attempt> process_attempts() {
   return {
       {"kill", [](const Target& t) { return syscall(SYS_kill, t.pid, 0); }},
@@ -126,6 +127,12 @@ std::vector<Attempt> process_attempts() {
       {"pidfd_send_signal",
        [](const Target& t) { return syscall(SYS_pidfd_send_signal, t.pidfd, 0, nullptr, 0); }},
       {"pidfd_getfd", [](const Target& t) { return syscall(SYS_pidfd_getfd, t.pidfd, 0, 0); }},
+  };
+}
+
+/// Calls that look into other processes or change what they are given.
+std::vector<Attempt> neighbour_attempts() {
+  return {
       {"prlimit64 of another, set",
        [](const Target& t) {
          const rlimit limit{512, 512};
@@ -206,14 +213,15 @@ std::vector<Attempt> file_attempts() {
       {"open to read",
        [](const Target& t) { return syscall(SYS_openat, AT_FDCWD, t.secret.c_str(), O_RDONLY); },
        kDaemonOnly | kSpawner, kOpening},
-      {"open to write", at_file(SYS_openat, O_WRONLY), kDaemonOnly, kDevice},
-      {"open and truncate", at_file(SYS_openat, O_RDONLY | O_TRUNC), kDaemonOnly, kDevice},
+      {"open to write", at_file(SYS_openat, O_WRONLY), kDaemonOnly, kDevice | kGateway},
+      {"open and truncate", at_file(SYS_openat, O_RDONLY | O_TRUNC), kDaemonOnly,
+       kDevice | kGateway},
       {"create",
        [](const Target& t) {
          return syscall(SYS_openat, AT_FDCWD, (t.folder + "/made").c_str(), O_CREAT | O_WRONLY,
                         0600);
        },
-       kDaemonOnly, kDevice},
+       kDaemonOnly, kDevice | kGateway},
       {"openat2",
        [](const Target& t) {
          const std::uint64_t how[3] = {O_RDWR, 0, 0};
@@ -222,9 +230,9 @@ std::vector<Attempt> file_attempts() {
       {"rename", to_new(SYS_rename), kDaemonOnly, kDevice},
       {"link", to_new(SYS_link), kDaemonOnly, kDevice},
       {"symlink", to_new(SYS_symlink), 0, kDevice},
-      {"unlink", on_file(SYS_unlink), kDaemonOnly, kDevice},
+      {"unlink", on_file(SYS_unlink), kDaemonOnly, kDevice | kGateway},
       {"mkdir", [](const Target& t) { return syscall(SYS_mkdir, (t.folder + "/d").c_str(), 0700); },
-       kDaemonOnly, kDevice},
+       kDaemonOnly, kDevice | kGateway},
       {"mknod",
        [](const Target& t) {
          return syscall(SYS_mknod, (t.folder + "/fifo").c_str(), S_IFIFO | 0600, 0);
@@ -252,9 +260,8 @@ std::vector<Attempt> file_attempts() {
   };
 }
 
-/// Calls that make something: code, processes, sockets, objects of the kernel.
+/// Calls that make memory that is code, or shared.
 std::vector<Attempt> making_attempts() {
-  constexpr unsigned kCode = kDevice | kSpawner;
   return {
       {"mmap read write execute",
        [](const Target&) { return try_memory(PROT_READ | PROT_WRITE | PROT_EXEC); }, kCode},
@@ -269,6 +276,12 @@ std::vector<Attempt> making_attempts() {
       {"shmget", plain(SYS_shmget, IPC_PRIVATE, 4096UL, 0600)},
       {"msgget", plain(SYS_msgget, IPC_PRIVATE, 0600)},
       {"semget", plain(SYS_semget, IPC_PRIVATE, 1, 0600)},
+  };
+}
+
+/// Calls that make processes and sockets.
+std::vector<Attempt> program_attempts() {
+  return {
       {"fork",
        [](const Target&) {
          const long pid = syscall(SYS_fork);
@@ -314,6 +327,12 @@ std::vector<Attempt> making_attempts() {
       {"listen", [](const Target& t) { return syscall(SYS_listen, t.unix_socket, 1); },
        kDaemonOnly},
       {"another's abstract socket", try_abstract_socket, 0, kTalking, 6},
+  };
+}
+
+/// Calls of the kernel's own objects and of the whole machine.
+std::vector<Attempt> kernel_attempts() {
+  return {
       {"unshare", plain(SYS_unshare, CLONE_NEWUSER)},
       {"setns", [](const Target& t) { return syscall(SYS_setns, t.pidfd, CLONE_NEWUTS); }},
       {"io_uring_setup",
@@ -353,7 +372,8 @@ std::vector<Attempt> making_attempts() {
 const std::vector<Attempt>& attempts() {
   static const std::vector<Attempt> all = [] {
     std::vector<Attempt> out = process_attempts();
-    for (const auto& more : {file_attempts(), making_attempts()}) {
+    for (const auto& more : {neighbour_attempts(), file_attempts(), making_attempts(),
+                             program_attempts(), kernel_attempts()}) {
       out.insert(out.end(), more.begin(), more.end());
     }
     return out;
@@ -459,8 +479,10 @@ class Escape : public testing::Test {
     const std::string roots = target_.folder + "/models";
     const std::string cache = target_.folder + "/models/cache";
     std::vector<Wish> out = {
-        header_reader_wish(), reader_spawner_wish("/bin/false"), helper_wish(), gateway_wish({}),
-        worker_wish(roots),   device_worker_wish(roots, cache),  daemon_wish()};
+        header_reader_wish(), reader_spawner_wish("/bin/false"),
+        helper_wish(),        gateway_wish({}, target_.folder + "/models/notes"),
+        worker_wish(roots),   device_worker_wish(roots, cache),
+        daemon_wish()};
     // A directory for everybody's temporary files would hold the target of this test.
     for (Wish& wish : out) std::erase(wish.files.write, "/tmp");
     return out;

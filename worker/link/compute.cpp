@@ -42,16 +42,9 @@ void add_counts(engine::Usage& sum, const engine::Usage& u) {
 
 }  // namespace
 
-Compute::Compute(EngineFactory factory, const wire::WakeUp& wake, const std::string& journal_path)
-    : factory_(std::move(factory)), wake_(wake) {
-  if (!journal_path.empty()) {
-    auto journal = StepJournal::create(journal_path);
-    if (journal) {
-      journal_ = std::move(journal).value();
-    } else {  // blame is then less exact; work goes on
-      log::warn("no step journal", {{"reason", journal.error().what}});
-    }
-  }
+Compute::Compute(EngineFactory factory, const wire::WakeUp& wake,
+                 std::shared_ptr<StepJournal> journal)
+    : factory_(std::move(factory)), wake_(wake), journal_(std::move(journal)) {
   compute_ = std::thread([this] { run_compute(); });
   loader_ = std::thread([this] { run_loader(); });
 }

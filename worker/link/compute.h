@@ -46,9 +46,10 @@ struct ComputeStatus {
 
 class Compute {
  public:
-  /// `wake` is notified when events wait; it must outlive this. `journal_path`: where the step that
-  /// runs is noted for whoever reaps us; empty = nowhere.
-  Compute(EngineFactory factory, const wire::WakeUp& wake, const std::string& journal_path = {});
+  /// `wake` is notified when events wait; it must outlive this. `journal`: where the step that runs
+  /// is noted for whoever reaps us; nullptr = nowhere.
+  Compute(EngineFactory factory, const wire::WakeUp& wake,
+          std::shared_ptr<StepJournal> journal = nullptr);
   ~Compute();
 
   // I/O thread.
@@ -90,7 +91,7 @@ class Compute {
   std::map<std::string, EnginePtr> engines_;  // by load; compute thread only
   engine::Usage ended_;                       // counts of engines that are gone; the same
   std::map<std::string, std::map<engine::SequenceKey, std::uint64_t>> marks_;  // the same
-  std::unique_ptr<StepJournal> journal_;
+  const std::shared_ptr<StepJournal> journal_;
   std::string loading_;  // guarded by mutex_
   std::thread compute_, loader_;
 };

@@ -35,7 +35,7 @@ Link::Link(LinkOptions options, EngineFactory factory)
     : options_(std::move(options)),
       incarnation_(random_incarnation()),
       table_(options_.ring_tokens),
-      compute_(std::make_unique<Compute>(std::move(factory), wake_, options_.journal_path)) {}
+      compute_(std::make_unique<Compute>(std::move(factory), wake_, options_.journal)) {}
 
 Link::~Link() = default;
 

@@ -29,7 +29,7 @@ struct LinkOptions {
   std::int64_t orphan_ms = 30'000;         // without a daemon and idle for so long: end
   std::int64_t drain_ms = 10'000;          // after SIGTERM: then work is handed back
   std::int64_t step_watchdog_ms = 10'000;  // no operation of a step ends for so long: stuck, end
-  std::string journal_path;                // of the step journal; empty = none
+  std::shared_ptr<StepJournal> journal;    // of steps; nullptr = none
   std::string images_path;                 // of who keeps packed weights; empty = nobody
   int heartbeat_interval_ms = 20;
   int heartbeat_timeout_ms = 60;
