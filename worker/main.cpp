@@ -134,10 +134,11 @@ void confine(const hf::worker::LinkOptions& link, Own& own) {
   if (device) {
     std::error_code ignored;
     std::filesystem::create_directories(own.cache_dir, ignored);
-    sandbox::confine_and_report(sandbox::device_worker_wish(own.roots, own.cache_dir), own.run_dir);
+    sandbox::confine_and_report(sandbox::device_worker_wish(own.roots, own.run_dir, own.cache_dir),
+                                own.run_dir);
   } else {
     hf::text::interpret_patterns();
-    sandbox::confine_and_report(sandbox::worker_wish(own.roots), own.run_dir);
+    sandbox::confine_and_report(sandbox::worker_wish(own.roots, own.run_dir), own.run_dir);
   }
 }
 

@@ -140,19 +140,20 @@ constexpr Name kServe[] = {"bind", "listen", "accept", "accept4", "socketpair"};
 constexpr Name kAccept[] = {"accept", "accept4"};
 /// Notes of what one has in hand, in a directory of one's own.
 constexpr Name kNotes[] = {"flock", "ftruncate", "unlink", "mkdir"};
+/// A list that the host's workers share of what they load.
+constexpr Name kShare[] = {"flock", "pwrite64"};
+/// A hold on a process that says when it ends; nothing can be done to it with that.
+constexpr Name kWatch[] = {"pidfd_open"};
 constexpr Name kMemory[] = {"mlock",        "mlock2",    "munlock",       "mlockall",
                             "munlockall",   "mbind",     "get_mempolicy", "set_mempolicy",
                             "memfd_create", "ftruncate", "arch_prctl"};
-constexpr Name kDevice[] = {"pwrite64",    "ftruncate",     "fallocate",
-                            "fsync",       "fdatasync",     "flock",
-                            "unlink",      "unlinkat",      "rename",
-                            "renameat",    "renameat2",     "mkdir",
-                            "mkdirat",     "rmdir",         "umask",
-                            "socketpair",  "wait4",         "waitid",
-                            "eventfd",     "inotify_init1", "inotify_add_watch",
-                            "link",        "symlink",       "sched_getattr",
-                            "getpriority", "getresuid",     "getresgid",
-                            "vfork"};
+constexpr Name kDevice[] = {
+    "ftruncate", "fallocate",     "fsync",         "fdatasync",         "unlink",
+    "unlinkat",  "rename",        "renameat",      "renameat2",         "mkdir",
+    "mkdirat",   "rmdir",         "umask",         "socketpair",        "wait4",
+    "waitid",    "eventfd",       "inotify_init1", "inotify_add_watch", "link",
+    "symlink",   "sched_getattr", "getpriority",   "getresuid",         "getresgid",
+    "vfork"};
 /// A child's life between fork and its own program, and that program's start.
 constexpr Name kSpawn[] = {"wait4",
                            "waitid",
@@ -352,11 +353,11 @@ std::vector<std::string_view> calls_of(Profile profile) {
     case Profile::kGateway:
       return join({kBase, kSocket, kFind, kAccept, kNotes});
     case Profile::kWorker:
-      return join({kBase, kSocket, kFind, kMemory});
+      return join({kBase, kSocket, kFind, kMemory, kShare});
     case Profile::kDeviceWorker:
-      return join({kBase, kSocket, kFind, kMemory, kDevice});
+      return join({kBase, kSocket, kFind, kMemory, kShare, kDevice});
     case Profile::kDaemon:
-      return join({kBase, kSocket, kFind, kKeep, kServe});
+      return join({kBase, kSocket, kFind, kKeep, kServe, kWatch});
   }
   CHECK(false);
 }
@@ -386,7 +387,7 @@ Arguments arguments_of(Profile profile) {
       a.open_write = true;
       break;
     case Profile::kWorker:
-      a.seals = true;
+      a.open_write = a.seals = true;
       break;
     case Profile::kDeviceWorker:
       a.exec_memory = a.processes = a.open_write = a.devices = a.locks = a.seals = true;

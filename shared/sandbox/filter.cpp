@@ -24,7 +24,7 @@ constexpr std::uint64_t kLow32 = 0xffffffffULL;  // callers sign-extend what is 
 constexpr std::uint64_t kNewSpaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 constexpr std::uint64_t kOpenChanges = O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY);
-constexpr int kNetlink = 16, kNetlinkRoute = 0;
+constexpr int kNetlink = 16, kNetlinkRoute = 0, kNetlinkSockets = 4;
 // fcntl commands that glibc names only with GNU extensions of some version.
 constexpr int kAddSeals = 1033, kGetSeals = 1034;
 
@@ -102,7 +102,8 @@ void add_processes(Rules& rules, const Arguments& a) {
   const auto self = static_cast<std::uint64_t>(getpid());
   for (const char* name : {"kill", "tgkill"}) {
     rules.allow(name, {SCMP_A0_64(SCMP_CMP_MASKED_EQ, kLow32, self)});
-    rules.refuse(name, {SCMP_A0_64(SCMP_CMP_NE, self)});
+    // Signal 0 only asks whether a process is there: refused too, but no news.
+    rules.refuse(name, {SCMP_A0_64(SCMP_CMP_NE, self), SCMP_A1_64(SCMP_CMP_NE, 0)});
   }
   rules.allow("prlimit64", {SCMP_A0_64(SCMP_CMP_EQ, 0)});
   rules.refuse("prlimit64", {SCMP_A0_64(SCMP_CMP_NE, 0)});
@@ -164,11 +165,14 @@ void add_sockets(Rules& rules, const Arguments& a) {
                              SCMP_A1_64(SCMP_CMP_MASKED_EQ, 0xf, std::uint64_t(type))});
     }
   }
-  // Names are looked up with the addresses that this machine has.
+  // Names are looked up with the addresses that this machine has, and a connection of this machine
+  // has a user.
   const bool network = std::find(a.families.begin(), a.families.end(), AF_INET) != a.families.end();
   if (network) {
-    rules.allow("socket",
-                {SCMP_A0_64(SCMP_CMP_EQ, kNetlink), SCMP_A2_64(SCMP_CMP_EQ, kNetlinkRoute)});
+    for (const int protocol : {kNetlinkRoute, kNetlinkSockets}) {
+      rules.allow("socket", {SCMP_A0_64(SCMP_CMP_EQ, kNetlink),
+                             SCMP_A2_64(SCMP_CMP_EQ, std::uint64_t(protocol))});
+    }
   }
 }
 

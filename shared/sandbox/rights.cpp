@@ -1,7 +1,9 @@
 #include "shared/sandbox/rights.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <initializer_list>
@@ -36,6 +38,17 @@ void add_found(std::vector<std::string>& out, std::span<const char* const> patte
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// Made here, so that a rule can hold for it.
+std::string make_list_of_loads() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  std::string path = "/tmp/holdfast-loads-" + std::to_string(geteuid());
+  if (runtime != nullptr && *runtime == '/') path = std::string(runtime) + "/holdfast-loads";
+  if (geteuid() == 0) path = "/run/holdfast-loads";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+  if (fd >= 0) close(fd);
+  return path;
 }
 
 }  // namespace
@@ -74,22 +87,25 @@ Wish gateway_wish(const std::vector<std::string>& files, const std::string& note
   return wish;
 }
 
-Wish worker_wish(const std::string& roots) {
+Wish worker_wish(const std::string& roots, const std::string& run_dir) {
   Wish wish;
   wish.profile = Profile::kWorker;
   wish.files.read = split_roots(roots);
   if (wish.files.read.empty()) wish.files.read = {"/"};
   for (const char* machine : {"/proc", "/sys"}) wish.files.read.emplace_back(machine);
+  if (!run_dir.empty()) wish.files.read.push_back(run_dir);
+  wish.files.write = {make_list_of_loads()};
   return wish;
 }
 
-Wish device_worker_wish(const std::string& roots, const std::string& cache_dir) {
-  Wish wish = worker_wish(roots);
+Wish device_worker_wish(const std::string& roots, const std::string& run_dir,
+                        const std::string& cache_dir) {
+  Wish wish = worker_wish(roots, run_dir);
   wish.profile = Profile::kDeviceWorker;
   for (const char* system : {"/usr", "/etc", "/lib", "/lib64", "/bin", "/opt", "/dev"}) {
     wish.files.read.emplace_back(system);
   }
-  wish.files.write = {cache_dir, "/tmp", "/dev/shm", "/dev/null"};
+  wish.files.write.insert(wish.files.write.end(), {cache_dir, "/tmp", "/dev/shm", "/dev/null"});
   const char* home = std::getenv("HOME");
   for (const char* below : kHomeCaches) {
     if (home != nullptr) wish.files.write.push_back(std::string(home) + below);

@@ -23,12 +23,14 @@ Wish helper_wish();
 /// (webhooks), binds nothing: the listener is there already.
 Wish gateway_wish(const std::vector<std::string>& files, const std::string& notes);
 
-/// Reads below `roots` ("DIR:DIR…", empty: anywhere) and what the kernel says of the machine.
-Wish worker_wish(const std::string& roots);
+/// Reads below `roots` ("DIR:DIR…", empty: anywhere), in `run_dir` and what the kernel says of the
+/// machine. Writes one file: the list of what this user's workers load on this host.
+Wish worker_wish(const std::string& roots, const std::string& run_dir);
 
 /// The same with the devices' nodes, their libraries, the caches of compiled kernels (ours is below
 /// `cache_dir`) and a linker as child.
-Wish device_worker_wish(const std::string& roots, const std::string& cache_dir);
+Wish device_worker_wish(const std::string& roots, const std::string& run_dir,
+                        const std::string& cache_dir);
 
 /// Reads and writes anywhere that its user may, as backups go where operators say; executes
 /// nothing, reaches no device and no port.

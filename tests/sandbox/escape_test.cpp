@@ -123,7 +123,8 @@ std::vector<Attempt> process_attempts() {
          siginfo_t info = queued();
          return syscall(SYS_rt_tgsigqueueinfo, t.pid, t.pid, SIGWINCH, &info);
        }},
-      {"pidfd_open", [](const Target& t) { return syscall(SYS_pidfd_open, t.pid, 0); }},
+      {"pidfd_open", [](const Target& t) { return syscall(SYS_pidfd_open, t.pid, 0); },
+       kDaemonOnly},
       {"pidfd_send_signal",
        [](const Target& t) { return syscall(SYS_pidfd_send_signal, t.pidfd, 0, nullptr, 0); }},
       {"pidfd_getfd", [](const Target& t) { return syscall(SYS_pidfd_getfd, t.pidfd, 0, 0); }},
@@ -213,15 +214,15 @@ std::vector<Attempt> file_attempts() {
       {"open to read",
        [](const Target& t) { return syscall(SYS_openat, AT_FDCWD, t.secret.c_str(), O_RDONLY); },
        kDaemonOnly | kSpawner, kOpening},
-      {"open to write", at_file(SYS_openat, O_WRONLY), kDaemonOnly, kDevice | kGateway},
+      {"open to write", at_file(SYS_openat, O_WRONLY), kDaemonOnly, kModels | kGateway},
       {"open and truncate", at_file(SYS_openat, O_RDONLY | O_TRUNC), kDaemonOnly,
-       kDevice | kGateway},
+       kModels | kGateway},
       {"create",
        [](const Target& t) {
          return syscall(SYS_openat, AT_FDCWD, (t.folder + "/made").c_str(), O_CREAT | O_WRONLY,
                         0600);
        },
-       kDaemonOnly, kDevice | kGateway},
+       kDaemonOnly, kModels | kGateway},
       {"openat2",
        [](const Target& t) {
          const std::uint64_t how[3] = {O_RDWR, 0, 0};
@@ -479,9 +480,9 @@ class Escape : public testing::Test {
     const std::string roots = target_.folder + "/models";
     const std::string cache = target_.folder + "/models/cache";
     std::vector<Wish> out = {
-        header_reader_wish(), reader_spawner_wish("/bin/false"),
-        helper_wish(),        gateway_wish({}, target_.folder + "/models/notes"),
-        worker_wish(roots),   device_worker_wish(roots, cache),
+        header_reader_wish(),   reader_spawner_wish("/bin/false"),
+        helper_wish(),          gateway_wish({}, target_.folder + "/models/notes"),
+        worker_wish(roots, ""), device_worker_wish(roots, "", cache),
         daemon_wish()};
     // A directory for everybody's temporary files would hold the target of this test.
     for (Wish& wish : out) std::erase(wish.files.write, "/tmp");
