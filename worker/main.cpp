@@ -219,10 +219,10 @@ int main(int argc, char** argv) {
   if (options.endpoint.empty() || options.threads < 1 || options.ring_tokens < 1) {
     return std::fputs(kUsage, stderr), 2;
   }
+  hf::worker::Claims claims;  // its file is opened while that is allowed
   confine(options, own);
   describe_device(options, own);
   hf::images::Client images(options.images_path);
-  hf::worker::Claims claims;
   const auto factory = [options, own, &images, &claims](const hf::wire::Load& load,
                                                         const hf::worker::Progress& progress) {
     return open_engine(options, own, load, progress, images, claims);
