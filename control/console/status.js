@@ -64,7 +64,7 @@ function workerTable() {
     'Workers',
     [
       {title: 'worker', cell: (w) => w.key},
-      {title: 'state', cell: (w, node) => badge(node, w.state, ['connected'], ['quarantined'])},
+      {title: 'state', cell: (w, node) => badge(node, w.state, ['ready'], ['quarantined', 'lost'])},
       {
         title: 'device',
         cell: (w) =>
@@ -118,7 +118,7 @@ function workerTable() {
                     `It ends the ${w.running} sequences that it runs and gets nothing new, ` +
                     'also after a restart, until it is resumed.',
                 }),
-              w.state === 'connected',
+              w.state === 'ready',
             ],
             [
               'Resume',
@@ -131,7 +131,7 @@ function workerTable() {
                   done: `${w.key} gets work again`,
                   text: w.reason ? `It was taken out: ${w.reason}` : 'It gets work again.',
                 }),
-              w.state !== 'connected' || w.breaker !== 'closed',
+              w.state !== 'ready' || w.breaker !== 'closed',
             ],
           ]),
       },

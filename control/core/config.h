@@ -97,8 +97,10 @@ struct Config {
   std::int64_t breaker_pause_ms = 5000;
   std::int64_t breaker_pause_max_ms = 30'000;
   std::int64_t group_messages_max = 256;
-  std::int64_t worker_heartbeat_ms = 20;
-  std::int64_t worker_timeout_ms = 60;
+  std::int64_t worker_heartbeat_ms = 100;
+  std::int64_t worker_timeout_ms = 300;
+  std::int64_t worker_lost_ms = 1000;
+  std::int64_t worker_stopped_ms = 50;
   std::int64_t client_heartbeat_ms = 500;
   std::int64_t client_timeout_ms = 2000;
   std::int64_t link_high_water = 4096;

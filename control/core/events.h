@@ -87,6 +87,17 @@ struct FromWorker {
                wire::Drain, wire::Drained>
       message;
 };
+/// State of a worker's process as the shell sees it: told while the worker is silent or stopped,
+/// when it has ended, and once more when it is well again. Times count only while the shell could
+/// look.
+struct WorkerHealth {
+  enum class Process : std::uint8_t { kUnknown, kAlive, kStopped, kEnded };
+  PeerId peer = 0;
+  Process process = Process::kUnknown;
+  std::int64_t silent_us = 0;     // asked for a sign of life and gave none
+  std::int64_t unexcused_us = 0;  // of this, neither starved nor in the kernel
+  std::int64_t stopped_us = 0;    // by a signal or a debugger
+};
 /// How a worker process ended, from the supervisor. The connection is usually gone already.
 struct WorkerExit {
   std::int64_t pid = 0;
@@ -240,9 +251,9 @@ struct Shutdown {
 
 using Event =
     std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
-                 WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone, OpAddModel,
-                 OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause, OpConfig, OpGolden,
-                 OpAlias, OpCanary, Timer, Sweep, RowsDamaged, StorageLevel, MemoryLevel, Shutdown>;
+                 WorkerHealth, WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
+                 OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause, OpConfig,
+                 OpGolden, OpAlias, OpCanary, Timer, Sweep, RowsDamaged, StorageLevel, MemoryLevel, Shutdown>;
 
 /// The request that an operator's event names, so that the shell can read it first; else nullptr.
 inline const std::string* request_named_by(const Event& event) {

@@ -25,7 +25,10 @@ void Machine::step(const Event& event, Now now, Effects& out) {
   if (want_place_) place();
   if (want_aliases_) look_at_aliases();
   if (want_place_) place();
-  if (want_dispatch_) dispatch();
+  if (want_dispatch_) {
+    dispatch();
+    second_attempts();
+  }
   if (draining_) check_drained();
   out_ = nullptr;
 }
@@ -355,13 +358,7 @@ void Machine::check_class(Request& request) {
 }
 
 void Machine::on(const PeerGone& event) {
-  hellos_.erase(event.peer);
-  if (const auto worker = workers_.find(event.peer); worker != workers_.end()) {
-    const std::string key = worker->second.hello.worker_key;
-    const std::string incarnation = worker->second.hello.incarnation;
-    worker_gone(event.peer, "connection lost");
-    hear_again(key, incarnation);
-  }
+  worker_peer_gone(event.peer);
   if (helpers_.count(event.peer) > 0) helper_gone(event.peer);
   for (const Seq seq : streams_.remove_peer(event.peer)) unsubscribe(seq);
   for (auto& [id, job] : jobs_) {

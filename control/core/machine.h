@@ -43,6 +43,8 @@ struct Counters {
   std::uint64_t memory_pressures = 0, pressure_unloads = 0;
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0, preempted = 0,
                 workers_lost = 0, retired = 0, breakers_opened = 0;
+  std::uint64_t suspicions = 0, false_suspicions = 0;  // of workers; those that spoke again
+  std::uint64_t second_attempts = 0;  // begun because the first one's worker was suspect
   std::uint64_t recovered = 0;        // live requests that this process found in the database
   std::uint64_t replayed_tokens = 0;  // committed before, given to a worker again to go on from
 };
@@ -95,6 +97,7 @@ class Machine {
   const std::map<std::string, Model>& models() const { return models_; }
   const std::map<std::string, Alias>& aliases() const { return aliases_; }
   const std::map<PeerId, Worker>& workers() const { return workers_; }
+  const std::map<std::string, LostWorker>& lost_workers() const { return lost_workers_; }
   const std::map<std::string, Load>& loads() const { return loads_; }
   /// Memories of the machines, by key.
   const std::map<std::string, Pool>& pools() const { return pools_; }
@@ -368,9 +371,22 @@ class Machine {
   bool take_share(Load& load);
   std::vector<ChoiceRef> who_gives_way(const Load& load, const QueueItem& item) const;
 
+  // machine_liveness.cpp: suspect, lost, well again
+  void on(const WorkerHealth& event);
+  void suspect(Worker& worker, const std::string& why);
+  void trust_again(Worker& worker);
+  void lose(PeerId peer, const std::string& why);
+  void ask_to_greet(PeerId peer);
+  void second_attempts();
+  std::vector<Load*> idle_loads();
+  bool may_begin_again(const Request& request, const Choice& choice, const Load& load);
+  void begin_again(Request& request, Choice& choice, Load& load);
+
   // machine_workers.cpp
   void on(const WorkerExit& event);
-  void worker_gone(PeerId peer, const std::string& why);
+  /// `returns`: its process lives and its connection is open, so it may come back with all it has.
+  void worker_gone(PeerId peer, const std::string& why, bool returns = false);
+  void worker_peer_gone(PeerId peer);
   void adopt(Worker& worker, const wire::Hello& hello);
   bool adopt_item(Worker& worker, const wire::ActiveItem& item);
   void reconcile_loads(Worker& worker, const wire::Hello& hello);
@@ -474,6 +490,8 @@ class Machine {
   // What each connection said last, those that a newer one has replaced included: which of two
   // connections of one process is dead is known only when it is reported gone.
   std::map<PeerId, wire::Hello> hellos_;
+  std::map<PeerId, bool> lost_peers_;  // given up, still connected; were they asked to greet again?
+  std::map<std::string, LostWorker> lost_workers_;  // by key, the latest of them
   std::deque<Lost> lost_;
   std::deque<WorkerExit> exits_;  // ended before their connection was seen to be gone
   std::map<std::uint64_t, Job> jobs_;

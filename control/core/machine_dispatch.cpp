@@ -89,8 +89,7 @@ void Machine::dispatch() {
   for (auto& [id, load] : loads_) {
     const auto worker = workers_.find(load.worker);
     if (load.row.state != ModelState::kReady || worker == workers_.end() ||
-        worker->second.quarantined || worker->second.draining || load.alone ||
-        load.held_until_us > now_.mono_us) {
+        !worker->second.takes_work() || load.alone || load.held_until_us > now_.mono_us) {
       continue;
     }
     usable.push_back(&load);

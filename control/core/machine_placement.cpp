@@ -91,9 +91,9 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
     v.verdict = Verdict::kTooLarge;
     v.why = "needs " + std::to_string(v.needed) + " bytes, may give " + bytes_text(v.may_give) +
             ", largest context " + std::to_string(v.largest_context);
-  } else if (worker.quarantined || worker.draining || breaker(v.worker_key).open(now_.mono_us)) {
+  } else if (!worker.takes_work() || breaker(v.worker_key).open(now_.mono_us)) {
     v.verdict = Verdict::kClosed;
-    v.why = worker.quarantined ? "quarantined" : (worker.draining ? "draining" : "breaker open");
+    v.why = worker.takes_work() ? "breaker open" : std::string(worker_state_name(worker));
   } else if (elsewhere && failed != model.failed_on.end() && failed->second >= config_.load_tries) {
     v.verdict = Verdict::kClosed;
     v.why = std::to_string(failed->second) + " loads in a row failed here";

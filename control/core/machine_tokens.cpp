@@ -7,7 +7,8 @@
 namespace holdfast::core {
 void Machine::on(const FromWorker& event) {
   if (!std::holds_alternative<wire::Hello>(event.message) && workers_.count(event.peer) == 0) {
-    return;  // a connection that has not said who it is, or was replaced by a newer one
+    ask_to_greet(event.peer);
+    return;  // a connection that has not said who it is, or was given up or replaced by a newer one
   }
   std::visit([&](const auto& m) { worker_message(event.peer, m); }, event.message);
 }

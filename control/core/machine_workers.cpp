@@ -9,6 +9,7 @@ namespace holdfast::core {
 namespace {
 
 constexpr std::size_t kRememberedDeaths = 64;
+constexpr std::size_t kRememberedLost = 32;
 
 bool was_in_step(const WorkerExit& exit, const std::string& id, std::int32_t choice) {
   if (!exit.step.has_value() || planted(Bug::kBlameBystanders)) return true;
@@ -29,8 +30,24 @@ void Machine::hear_again(const std::string& worker_key, const std::string& incar
   }
 }
 
+void Machine::worker_peer_gone(PeerId peer) {
+  const bool was_lost = lost_peers_.erase(peer) > 0;
+  const auto said = hellos_.find(peer);
+  if (said == hellos_.end()) return;
+  const wire::Hello hello = std::move(said->second);
+  hellos_.erase(said);
+  const bool was_worker = workers_.count(peer) > 0;
+  if (was_worker) worker_gone(peer, "connection lost");
+  const bool elsewhere = std::any_of(workers_.begin(), workers_.end(), [&](const auto& item) {
+    return item.second.hello.worker_key == hello.worker_key;
+  });
+  if (was_worker || (was_lost && !elsewhere)) hear_again(hello.worker_key, hello.incarnation);
+}
+
 void Machine::worker_message(PeerId peer, const wire::Hello& m) {
   hellos_[peer] = m;
+  lost_peers_.erase(peer);
+  lost_workers_.erase(m.worker_key);
   const auto known = workers_.find(peer);
   if (known != workers_.end() && known->second.hello.incarnation == m.incarnation) {
     out_->send(peer, wire::Welcome{fences_.epoch(), m.worker_key});  // it crossed our answer
@@ -205,7 +222,7 @@ bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
 }
 
 /// Its fences are worth nothing from here on; everything it ran is queued again as resumed work.
-void Machine::worker_gone(PeerId peer, const std::string& why) {
+void Machine::worker_gone(PeerId peer, const std::string& why, bool returns) {
   const auto it = workers_.find(peer);
   if (it == workers_.end()) return;
   const Worker worker = it->second;
@@ -230,7 +247,7 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
       requeue(*request, choice, "worker lost: " + why);
     }
     const ModelState state = load->second.row.state;
-    if (state == ModelState::kReady) {
+    if (state == ModelState::kReady || (returns && state != ModelState::kDraining)) {
       // A paused process or a cut connection comes back with its weights: give it a moment.
       load->second.worker = 0;
       load->second.deadline_us = now_.mono_us + config_.reconnect_ms * 1000;
@@ -249,6 +266,16 @@ void Machine::worker_gone(PeerId peer, const std::string& why) {
       if (model == models_.end()) continue;
       count_load_failure(model->second, lost.worker_key, "worker lost while loading: " + why, true);
     }
+  }
+  if (!worker.draining) {
+    lost_workers_[worker.hello.worker_key] = {worker.hello.pid, worker.hello.host,
+                                              worker.hello.device, why, now_.wall_ms};
+  }
+  while (lost_workers_.size() > kRememberedLost) {
+    const auto oldest = std::min_element(
+        lost_workers_.begin(), lost_workers_.end(),
+        [](const auto& a, const auto& b) { return a.second.since_ms < b.second.since_ms; });
+    lost_workers_.erase(oldest);
   }
   out_->note("worker lost",
              {{"worker", worker.hello.worker_key},

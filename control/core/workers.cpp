@@ -9,6 +9,12 @@ std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens) {
   return (tokens + per_page - 1) / per_page;
 }
 
+std::string_view worker_state_name(const Worker& worker) {
+  if (worker.quarantined) return "quarantined";
+  if (worker.suspect) return "suspect";
+  return worker.draining ? "draining" : "ready";
+}
+
 bool fits_now(const Load& load, std::int64_t tokens, std::int64_t fewer, std::int64_t pages) {
   const auto running = static_cast<std::int64_t>(load.running.size()) - fewer;
   if (running >= load.row.slots) {

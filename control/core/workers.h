@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "control/core/requests.h"
@@ -50,10 +51,25 @@ struct Worker {
   wire::WorkerStats stats;
   bool quarantined = false;
   bool draining = false;
+  bool suspect = false;   // silent or stopped; its loads and fences stay
+  std::string suspicion;  // why
   std::string quarantine_reason;
   std::int64_t since_ms = 0;
   std::set<std::string> loads;  // load ids
+
+  bool takes_work() const { return !quarantined && !draining && !suspect; }
 };
+
+/// A worker that was given up and has not come back, for operators to see.
+struct LostWorker {
+  std::int64_t pid = 0;
+  std::string host, device;
+  std::string why;
+  std::int64_t since_ms = 0;
+};
+
+/// Name of its state in the worker list and in the metrics.
+std::string_view worker_state_name(const Worker& worker);
 
 inline constexpr std::int32_t kPageTokens = 64;  // of every engine
 

@@ -1,4 +1,5 @@
-// Liveness is the gateway's own; readiness is the daemon's and its models'.
+// Liveness is the gateway's own and whether the daemon's loop turns; readiness is the daemon's and
+// its models'.
 
 #include <memory>
 
@@ -38,9 +39,17 @@ Response readiness(const client::Answer<std::vector<wire::ModelInfo>>& answer) {
 
 }  // namespace
 
-void get_live(Context&, ExchangePtr exchange, const Captures&) {
+void get_live(Context& context, ExchangePtr exchange, const Captures&) {
   Response response;
-  response.body = "{\"status\":\"ok\"}";
+  const std::int64_t silent_ms = context.client.silent_ms();
+  if (silent_ms > context.live_time.count()) {
+    response.status = 503;
+    response.headers.emplace_back("Retry-After", "1");
+    response.body =
+        "{\"status\":\"daemon_silent\",\"silent_ms\":" + std::to_string(silent_ms) + "}";
+  } else {
+    response.body = "{\"status\":\"ok\"}";
+  }
   exchange->respond(std::move(response));
 }
 

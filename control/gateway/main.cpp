@@ -57,6 +57,7 @@ Result<Links> open_links(const Options& options) {
   const std::string run = "ipc://" + options.state + "/run/";
   client::Options patient;
   patient.timeout = options.daemon_wait;
+  patient.watch_daemon = true;
   client::Options quick;
   quick.timeout = kMetricsWait;
   Links links;
@@ -117,6 +118,7 @@ int serve(const Options& options, const sigset_t& signals) {
   // The handler is called only from run(), by when the contexts are there. They and the server
   // outlive the clients: streams of those hold connections, which belong to the server.
   std::unique_ptr<Contexts> contexts;
+  ProbeAnswer probe;
   auto server = Server::listen(
       options.http_fd, options.http, options.limits,
       [&contexts](const ExchangePtr& exchange) { make_handler(contexts->serving)(exchange); },
@@ -133,6 +135,7 @@ int serve(const Options& options, const sigset_t& signals) {
   contexts->serving.batches = batches.get();
   auto webhooks = std::make_unique<WebhookSender>(contexts->working);
 
+  (*server)->answer_probes(probe);
   announce(options, (*server)->address());
   std::thread stopper([&signals, &server] {
     int signal = 0;

@@ -35,6 +35,7 @@ struct Context {
   std::size_t hold_bytes = 256 * 1024;          // unsent bytes at which a stream is held
   std::size_t resume_bytes = 64 * 1024;         // and at which it goes on
   std::chrono::milliseconds ready_time{2'000};  // for the daemon to answer /health/ready
+  std::chrono::milliseconds live_time{2'000};  // of the daemon's silence, then /health/live says so
   std::shared_ptr<ModelOutputs> outputs = std::make_shared<ModelOutputs>();
   client::Client* operating = nullptr;       // at the gateway endpoint
   Keeper* keeper = nullptr;                  // of files and batches

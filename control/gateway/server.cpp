@@ -4,11 +4,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -165,6 +167,10 @@ class AsioServer final : public Server {
   int connections() const override { return book_->size(); }
   std::shared_ptr<HttpStats> stats() const override { return shared_->stats; }
 
+  ~AsioServer() override {
+    if (probes_) (void)probes_->release();  // the descriptor is the caller's
+  }
+
   void run(int threads) override {
     net::post(strand_, [this] { accept(); });
     std::vector<std::thread> others;
@@ -175,6 +181,12 @@ class AsioServer final : public Server {
     for (const auto& connection : book_->all()) connection->drain(true);
     io_.restart();
     io_.poll();
+  }
+
+  void answer_probes(ProbeAnswer& probe) override {
+    if (probe.fd() < 0) return;
+    probes_.emplace(io_, probe.fd());
+    wait_for_probe(probe);
   }
 
   void stop() override {
@@ -206,6 +218,15 @@ class AsioServer final : public Server {
         log::error("exception in the gateway", {{"what", e.what()}});
       }
     }
+  }
+
+  void wait_for_probe(ProbeAnswer& probe) {
+    using Descriptor = net::posix::stream_descriptor;
+    probes_->async_wait(Descriptor::wait_read, [this, &probe](error_code ec) {
+      if (ec) return;
+      probe.answer();
+      wait_for_probe(probe);
+    });
   }
 
   void accept() {
@@ -268,6 +289,7 @@ class AsioServer final : public Server {
   net::strand<net::io_context::executor_type> strand_;
   tcp::acceptor acceptor_;
   net::steady_timer timer_;
+  std::optional<net::posix::stream_descriptor> probes_;
   std::string address_;
   std::chrono::steady_clock::time_point drain_end_;
 };

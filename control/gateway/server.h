@@ -10,6 +10,7 @@
 #include "control/gateway/exchange.h"
 #include "control/gateway/http_parse.h"
 #include "control/gateway/http_stats.h"
+#include "shared/base/probe.h"
 #include "shared/base/result.h"
 
 namespace holdfast::gateway {
@@ -47,6 +48,8 @@ class Server {
   virtual void run(int threads) = 0;
   /// Any thread, once: no new connections, idle ones closed, running answers get drain_time.
   virtual void stop() = 0;
+  /// Answers the supervisor's probes from one of the threads that serve. Before run(), once.
+  virtual void answer_probes(ProbeAnswer& probe) = 0;
   /// Any thread: connections now open.
   virtual int connections() const = 0;
   /// What it has counted. Never null.

@@ -83,8 +83,8 @@ void Helper::finish(std::uint64_t connection, wire::Message answer) {
 
 Result<void> Helper::open() {
   wire::SocketOptions options;
-  options.heartbeat_interval_ms = 500;
-  options.heartbeat_timeout_ms = 2000;
+  // A daemon of this host that ends closes the socket; one that is only starved must not lose us.
+  options.heartbeat_interval_ms = 0;
   options.message_bytes_max = 256 << 20;  // a tokenizer of a large vocabulary
   HF_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
   socket_ = std::make_unique<wire::Socket>(std::move(socket));
@@ -95,7 +95,9 @@ Result<void> Helper::open() {
 Result<Helper::End> Helper::run() {
   HF_CHECKED(open());
   std::vector<wire::WaitItem> items = {{socket_.get(), -1, false}, {nullptr, wake_.fd(), false}};
+  if (probe_.fd() >= 0) items.push_back({nullptr, probe_.fd(), false});
   while (!stop_.load()) {
+    probe_.answer();
     drain_link_events();
     drain_messages();
     const bool overdue = refuse_overdue();

@@ -17,6 +17,7 @@
 #include "control/ingress/grammar_check.h"
 #include "control/ingress/prepare.h"
 #include "control/ingress/reader_spawner.h"
+#include "shared/base/probe.h"
 #include "shared/wire/socket.h"
 
 namespace holdfast::ingress {
@@ -68,6 +69,7 @@ class Helper {
   const HelperOptions options_;
   wire::Context context_;
   wire::WakeUp wake_;
+  ProbeAnswer probe_;
   std::unique_ptr<wire::Socket> socket_;
   TokenizerCache cache_;
   GrammarCheck grammars_;                                      // of the thread of prepare_lane_

@@ -92,13 +92,15 @@ Result<void> Daemon::open_doors() {
   client.send_high_water = client.receive_high_water = static_cast<int>(c.link_high_water);
   client.message_bytes_max = client_message_bytes_ = c.client_message_bytes_max;
   wire::SocketOptions worker = client;
-  worker.heartbeat_interval_ms = static_cast<int>(c.worker_heartbeat_ms);
-  worker.heartbeat_timeout_ms = static_cast<int>(c.worker_timeout_ms);
+  // On one host a closed socket tells of the end of a process, and silence is judged by what is
+  // known of it (worker_watch.h): a connection is never cut because somebody was starved.
+  worker.heartbeat_interval_ms = 0;
   worker.message_bytes_max = c.worker_message_bytes_max;
   // Bounded by what workers keep until it is acknowledged; a full queue would hold back their
-  // heartbeats, and a busy daemon would take them for dead.
+  // signs of life.
   worker.receive_high_water = 0;
   wire::SocketOptions ingress = client;
+  ingress.heartbeat_interval_ms = 0;
   ingress.message_bytes_max = c.ingress_message_bytes_max;
   const auto outbox = static_cast<std::size_t>(c.outbox_messages_max);
   const Door::Options doors[] = {
@@ -138,6 +140,7 @@ int Daemon::wait_ms(std::int64_t now_us) const {
   for (const Door& door : doors_) {
     if (const auto probe = door.next_probe_us()) until = std::min(until, *probe);
   }
+  if (const auto look = worker_watch_.next_look_us()) until = std::min(until, *look);
   if (store_->wal_pages() >= store::kIdleCheckpointPages) until = std::min(until, now_us + kIdleUs);
   if (outbox_waits_) until = std::min<std::int64_t>(until, now_us + 5'000);
   // Rounded up: a timer that is nearly due must not make the loop spin.
@@ -148,9 +151,16 @@ Result<void> Daemon::loop_once() {
   std::vector<wire::WaitItem> items;
   for (const Door& door : doors_) items.push_back({&door.socket(), -1, false});
   items.push_back({nullptr, wake_.fd(), false});
+  if (probe_.fd() >= 0) items.push_back({nullptr, probe_.fd(), false});
+  const std::size_t exits_from = items.size();
+  for (const int fd : worker_watch_.exit_fds()) items.push_back({nullptr, fd, false});
   wire::wait_readable(items, wait_ms(clock_.monotonic_us()));
   wake_.clear();
+  for (std::size_t i = exits_from; i < items.size(); ++i) {
+    if (items[i].ready) worker_watch_.note_exit();
+  }
   HF_CHECKED(group());
+  probe_.answer();
   step_backups();
   const std::int64_t quiet_us = clock_.monotonic_us() - last_commit_us_;
   HF_CHECKED(store_->checkpoint_if_due(quiet_us > kIdleUs));
@@ -181,6 +191,7 @@ Result<void> Daemon::group() {
       forget(peer);
     }
   }
+  look_at_workers(clock_.monotonic_us());
   token_desk_->expire(now_us);
   check_disk(now_us);
   check_doors(now_us);
@@ -201,7 +212,20 @@ void Daemon::tell_roots() {
   roots_told_ = roots;
 }
 
+/// Called after everything that they had sent was read.
+void Daemon::look_at_workers(std::int64_t now_us) {
+  const core::Machine& machine = house_->machine();
+  const bool loads = std::any_of(machine.loads().begin(), machine.loads().end(), [](auto& item) {
+    return item.second.row.state != core::ModelState::kReady;
+  });
+  const bool busy = loads || machine.running_choices() > 0;
+  const WorkerWatch::Look look = worker_watch_.look(machine.config(), busy, now_us);
+  for (const core::WorkerHealth& health : look.health) house_->step(health);
+  for (const core::PeerId peer : look.to_ping) (void)send(peer, wire::Ping{});
+}
+
 void Daemon::forget(core::PeerId peer) {
+  worker_watch_.forget(peer);
   token_desk_->peer_gone(peer);
   house_->step(core::PeerGone{peer});
 }
@@ -239,6 +263,7 @@ Result<void> Daemon::commit() {
     HF_CHECKED(store_->checkpoint_all());
     const timespec pause{0, 100'000'000};
     nanosleep(&pause, nullptr);
+    probe_.answer();  // it waits, it does not hang
   }
   if (!writes) return {};
   last_commit_us_ = clock_.monotonic_us();

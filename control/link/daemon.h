@@ -15,9 +15,11 @@
 #include "control/link/operator_verbs.h"
 #include "control/link/pieces.h"
 #include "control/link/token_desk.h"
+#include "control/link/worker_watch.h"
 #include "control/store/backup.h"
 #include "control/store/store.h"
 #include "shared/base/clock.h"
+#include "shared/base/probe.h"
 
 namespace holdfast::link {
 
@@ -65,6 +67,7 @@ class Daemon final : private HouseHost {
   void check_memory(std::int64_t now_us);
   void check_disk(std::int64_t now_us);
   void check_doors(std::int64_t now_us);
+  void look_at_workers(std::int64_t now_us);
   ProcessFacts facts() const;
 
   // What the house asks for.
@@ -94,6 +97,7 @@ class Daemon final : private HouseHost {
   const Clock& clock_;
   wire::Context context_;
   wire::WakeUp wake_;
+  ProbeAnswer probe_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<PieceCache> pieces_;
   std::unique_ptr<TokenDesk> token_desk_;
@@ -102,6 +106,7 @@ class Daemon final : private HouseHost {
   std::vector<Door> doors_;  // by Role
   std::unordered_map<core::PeerId, Role> roles_;
   core::PeerId last_peer_ = 0;
+  WorkerWatch worker_watch_;
   std::vector<Deferral> deferred_;
   std::vector<core::PeerId> gone_;  // found out while messages were let out
   std::atomic<bool> stop_wanted_{false};

@@ -12,6 +12,13 @@
 namespace holdfast::link {
 
 void Daemon::handle(Role role, Incoming in) {
+  if (role == Role::kWorker) {
+    const std::int64_t now_us = clock_.monotonic_us();
+    worker_watch_.heard(in.peer, now_us);
+    if (const auto* hello = std::get_if<wire::Hello>(&in.message)) {
+      worker_watch_.greeted(in.peer, *hello, now_us);
+    }
+  }
   if (const auto* ping = std::get_if<wire::Ping>(&in.message)) {
     const bool client = role == Role::kClient || role == Role::kOperator;
     (void)send(in.peer, wire::Pong{ping->tag, client ? client_message_bytes_ : 0});

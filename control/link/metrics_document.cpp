@@ -166,7 +166,16 @@ void Writer::continuity() {
         c.stale_events);
   count("holdfast_determinism_violations_total",
         "Tokens that came differently when they were computed again.", c.violations);
-  count("holdfast_workers_lost_total", "Workers whose connection was lost.", c.workers_lost);
+  count("holdfast_workers_lost_total",
+        "Workers that were given up: ended, stopped, or silent without waiting for a processor.",
+        c.workers_lost);
+  count("holdfast_worker_suspicions_total", "Times that a worker was silent or stopped.",
+        c.suspicions);
+  count("holdfast_false_suspicions_total", "Suspect workers that spoke again with all they had.",
+        c.false_suspicions);
+  count("holdfast_second_attempts_total",
+        "Attempts begun on an idle worker because the first one's worker was suspect.",
+        c.second_attempts);
   count("holdfast_breakers_opened_total", "Workers or models given a pause after failures.",
         c.breakers_opened);
   count("holdfast_envelope_drifts_total", "Loads that took more or less memory than was reserved.",
@@ -353,15 +362,13 @@ void Writer::worker_states() {
   Family& allocations =
       sheet.counter("holdfast_worker_allocations_total",
                     "Device and engine allocations; requests make none.", {"worker"});
-  states.row({"connected"}, 0).row({"draining"}, 0).row({"quarantined"}, 0);
+  states.row({"ready"}, 0).row({"suspect"}, 0).row({"draining"}, 0).row({"quarantined"}, 0);
+  states.row({"lost"}, number(static_cast<std::int64_t>(machine.lost_workers().size())));
   for (const auto& [peer, worker] : machine.workers()) {
     const wire::Hello& h = worker.hello;
     const std::string& name = workers.of(h.worker_key);
     const bool shown = name == h.worker_key;
-    states.row({worker.quarantined ? "quarantined"
-                : worker.draining  ? "draining"
-                                   : "connected"},
-               1);
+    states.row({std::string(core::worker_state_name(worker))}, 1);
     if (shown) info.row({name, h.host, h.device, h.kernels, h.engine}, 1);
     threads.row({name}, number(std::int64_t{h.threads}));
     memory.row({name}, number(h.memory.rss));

@@ -124,33 +124,46 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
     models.push_back(load->second.row.model);
   }
   const wire::Hello& h = worker.hello;
-  return {
-      {"key", h.worker_key},
-      {"id", h.worker_key},
-      {"state", worker.quarantined ? "quarantined" : (worker.draining ? "draining" : "connected")},
-      {"reason", worker.quarantine_reason},
-      {"failures", machine.breaker(h.worker_key).failures()},
-      {"breaker", breaker_state(machine.breaker(h.worker_key))},
-      {"pid", h.pid},
-      {"host", h.host},
-      {"device", h.device},
-      {"kernels", h.kernels},
-      {"threads", h.threads},
-      {"engine", h.engine},
-      {"incarnation", h.incarnation},
-      {"since_ms", worker.since_ms},
-      {"running", running},
-      {"slots", slots},
-      {"pages", pages},
-      {"pages_used", pages_used},
-      {"models", std::move(models)},
-      {"memory_total", h.memory.total},
-      {"memory_free", h.memory.free},
-      {"rss_bytes", h.memory.rss},
-      {"steps", worker.stats.steps},
-      {"tokens", worker.stats.tokens},
-      {"allocations", worker.stats.allocations},
-      {"step_ms", worker.stats.step_ms}};
+  return {{"key", h.worker_key},
+          {"id", h.worker_key},
+          {"state", core::worker_state_name(worker)},
+          {"reason", worker.quarantined ? worker.quarantine_reason : worker.suspicion},
+          {"failures", machine.breaker(h.worker_key).failures()},
+          {"breaker", breaker_state(machine.breaker(h.worker_key))},
+          {"pid", h.pid},
+          {"host", h.host},
+          {"device", h.device},
+          {"kernels", h.kernels},
+          {"threads", h.threads},
+          {"engine", h.engine},
+          {"incarnation", h.incarnation},
+          {"since_ms", worker.since_ms},
+          {"running", running},
+          {"slots", slots},
+          {"pages", pages},
+          {"pages_used", pages_used},
+          {"models", std::move(models)},
+          {"memory_total", h.memory.total},
+          {"memory_free", h.memory.free},
+          {"rss_bytes", h.memory.rss},
+          {"steps", worker.stats.steps},
+          {"tokens", worker.stats.tokens},
+          {"allocations", worker.stats.allocations},
+          {"step_ms", worker.stats.step_ms}};
+}
+
+/// Has the members of one that is there, so that scripts need not look twice.
+json lost_json(const core::Machine& machine, const std::string& key, const core::LostWorker& lost) {
+  core::Worker gone;
+  gone.hello.worker_key = key;
+  gone.hello.pid = lost.pid;
+  gone.hello.host = lost.host;
+  gone.hello.device = lost.device;
+  gone.since_ms = lost.since_ms;
+  json row = worker_json(machine, gone);
+  row["state"] = "lost";
+  row["reason"] = lost.why;
+  return row;
 }
 
 }  // namespace
@@ -158,6 +171,8 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
 json workers_json(const core::Machine& machine) {
   json list = json::array();
   for (const auto& [peer, worker] : machine.workers()) list.push_back(worker_json(machine, worker));
+  for (const auto& [key, lost] : machine.lost_workers())
+    list.push_back(lost_json(machine, key, lost));
   return list;
 }
 

@@ -48,6 +48,10 @@ void look_at_workers(Finder& f) {
               "it is not believed any more: test its memory and processor, then `holdfast workers "
               "resume " +
                   key + "`");
+    } else if (worker.suspect) {
+      f.warn("worker " + key, "suspect: " + worker.suspicion,
+             "it keeps its models and its work and gets nothing new until it speaks again; the "
+             "machine may have more to do than it has processors");
     } else if (worker.draining) {
       f.warn("worker " + key, "draining: it gets no new work",
              "`holdfast workers resume " + key + "` when you are done");

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/processors.h"
 #include "shared/base/progress.h"
+#include "shared/base/service_manager.h"
 #include "shared/base/step_journal.h"
 #include "shared/images/keeper.h"
 
@@ -51,6 +53,7 @@ struct Plan {
   std::int64_t step_watchdog_ms = 10'000;
   std::int64_t restart_max_ms = RestartPolicy::kMaxMs;
   LogBounds logs;
+  std::int64_t probe_timeout_ms = 3'000;
   bool verbose = false;
   bool quiet = false;
 
@@ -135,6 +138,11 @@ Result<Plan> make_plan(const Call& call) {
     return Error{Errc::kUsage,
                  "--log-files " + std::to_string(plan.logs.files) + ": expected 0 to 100"};
   }
+  plan.probe_timeout_ms = call.integer("probe-timeout-ms", plan.probe_timeout_ms);
+  if (plan.probe_timeout_ms < 0 || plan.probe_timeout_ms > 3'600'000) {
+    return Error{Errc::kUsage, "--probe-timeout-ms " + std::to_string(plan.probe_timeout_ms) +
+                                   ": expected 0 (off) to 3600000"};
+  }
   plan.device = call.text("device");
   plan.kernels = call.text("kernels");
   plan.verbose = call.has("verbose");
@@ -159,6 +167,9 @@ ChildSpec make_child(const Plan& plan, const std::string& role, const std::strin
   spec.argv = {plan.folder + "/" + program, "--state", plan.state};
   spec.argv.insert(spec.argv.end(), flags.begin(), flags.end());
   spec.restart_max_ms = plan.restart_max_ms;
+  spec.probe_timeout_ms = plan.probe_timeout_ms;
+  // A stuck step has a watchdog of its own; for any other silence no request is to blame.
+  if (role == "worker") spec.hung_signal = SIGKILL;
   if (!plan.verbose) spec.log_path = plan.state + "/logs/" + name + ".log";
   return spec;
 }
@@ -236,6 +247,7 @@ class Serve {
   std::unique_ptr<images::Keeper> keeper_;  // of packed weights, for workers that die
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<ServeControl> control_;
+  ServiceManager manager_;
   ServeControl::Phase phase_ = ServeControl::Phase::kDaemonStarting;
   std::int64_t log_offset_ = 0;
   std::int64_t logs_seen_us_ = 0;
@@ -352,6 +364,9 @@ bool Serve::on_phase(const ServeControl::Report& report) {
     std::printf("ready %s\n", plan_.door().c_str());
     std::fflush(stdout);
   }
+  if (phase_ == Phase::kReady || phase_ == Phase::kDegraded) {
+    manager_.ready("serving on " + plan_.door());
+  }
   if (phase_ != Phase::kFailed && phase_ != Phase::kDegraded) return true;
   for (std::size_t i = 0; i < report.errors.size(); ++i) {
     const bool last = phase_ == Phase::kFailed && i + 1 == report.errors.size();
@@ -374,7 +389,10 @@ bool Serve::step() {
   // Only until everything is up do we have to look often; signals and deaths wake us at once.
   const bool settled = phase_ != ServeControl::Phase::kDaemonStarting &&
                        phase_ != ServeControl::Phase::kModelsLoading;
-  if (supervisor_->wait(settled ? 1'000 : 10) == Supervisor::Event::kStop) return false;
+  std::int64_t wait_ms = settled ? 1'000 : 10;
+  if (manager_.watchdog_ms() > 0) wait_ms = std::min(wait_ms, manager_.watchdog_ms() / 4 + 1);
+  if (supervisor_->wait(wait_ms) == Supervisor::Event::kStop) return false;
+  if (supervisor_->probes_hold()) manager_.alive(system_clock().monotonic_us() / 1000);
   if (failed_) return false;
   bound_logs();
   const auto report = control_->report();
@@ -384,6 +402,7 @@ bool Serve::step() {
 /// Gateway first (no new work), then the daemon (it drains), then those who worked for it.
 int Serve::leave() {
   stopping_ = true;
+  manager_.stopping();
   if (!failed_ && !plan_.quiet)
     std::fprintf(stderr, "holdfast: stopping (a second signal stops at once)\n");
   supervisor_->stop_role("gateway", kGatewayStopMs);

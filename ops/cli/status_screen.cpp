@@ -94,7 +94,7 @@ void add_problems(Screen& s, const json& document) {
 
 std::string worker_state(const json& worker) {
   const std::string breaker = text(worker, "breaker");
-  if (text(worker, "state") != "connected" || breaker == "closed") return text(worker, "state");
+  if (text(worker, "state") != "ready" || breaker == "closed") return text(worker, "state");
   return "breaker open";
 }
 

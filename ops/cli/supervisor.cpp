@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -18,11 +20,15 @@
 #include "shared/base/check.h"
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/probe.h"
 
 extern char** environ;
 
 namespace holdfast::cli {
 namespace {
+
+constexpr std::int64_t kProbesInTime = 3;  // that may be missed before the timeout is over
+constexpr std::int64_t kAbortMs = 1'000;   // from the first signal to SIGKILL
 
 std::int64_t now_ms() {
   return system_clock().monotonic_us() / 1000;
@@ -53,13 +59,13 @@ struct ExecPlan {
   std::vector<char*> argv;
   std::vector<std::string> env_text;
   std::vector<char*> env;
-  const std::vector<int>* keep_fds = nullptr;
+  std::vector<int> keep_fds;
   int log_fd = -1;
   int error_fd = -1;
   pid_t parent = 0;
 };
 
-ExecPlan make_plan(const ChildSpec& spec) {
+ExecPlan make_plan(const ChildSpec& spec, int probe_fd) {
   ExecPlan plan;
   for (const std::string& arg : spec.argv) plan.argv.push_back(const_cast<char*>(arg.c_str()));
   plan.argv.push_back(nullptr);
@@ -71,9 +77,13 @@ ExecPlan make_plan(const ChildSpec& spec) {
     if (!replaced) plan.env_text.emplace_back(*entry);
   }
   plan.env_text.insert(plan.env_text.end(), spec.env.begin(), spec.env.end());
+  if (probe_fd >= 0) {
+    plan.env_text.push_back(std::string(kProbeFdVariable) + "=" + std::to_string(probe_fd));
+  }
   for (std::string& text : plan.env_text) plan.env.push_back(text.data());
   plan.env.push_back(nullptr);
-  plan.keep_fds = &spec.keep_fds;
+  plan.keep_fds = spec.keep_fds;
+  if (probe_fd >= 0) plan.keep_fds.push_back(probe_fd);
   plan.parent = getpid();
   return plan;
 }
@@ -91,7 +101,7 @@ ExecPlan make_plan(const ChildSpec& spec) {
   if (plan.log_fd >= 0) dup2(plan.log_fd, STDERR_FILENO);
   constexpr unsigned kCloseRangeCloexec = 4;
   syscall(SYS_close_range, 3U, ~0U, kCloseRangeCloexec);  // older kernels: our own O_CLOEXEC does
-  for (const int fd : *plan.keep_fds) fcntl(fd, F_SETFD, 0);
+  for (const int fd : plan.keep_fds) fcntl(fd, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -122,6 +132,8 @@ struct Supervisor::Child {
   std::int64_t restart_at_ms = -1;  // -1: not waiting for a restart
   std::int64_t starts = 0;
   bool stopping = false;
+  LivenessProbe probe;
+  std::int64_t aborted_ms = 0;  // 0: it was not told to end for its silence
 };
 
 Supervisor::Supervisor(Hooks hooks) : hooks_(std::move(hooks)), oom_kills_(oom_kill_count()) {}
@@ -160,7 +172,11 @@ Result<void> Supervisor::add(ChildSpec spec) {
 
 Result<void> Supervisor::spawn(Child& child) {
   CHECK_MSG(getpid() == static_cast<pid_t>(syscall(SYS_gettid)), "main thread only");
-  ExecPlan plan = make_plan(child.spec);
+  int probe_fd = -1;
+  if (child.spec.probe_timeout_ms > 0) {
+    HF_TRY(probe_fd, child.probe.prepare());
+  }
+  ExecPlan plan = make_plan(child.spec, probe_fd);
   if (!child.spec.log_path.empty()) {
     plan.log_fd =
         open(child.spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -185,14 +201,58 @@ Result<void> Supervisor::spawn(Child& child) {
   }
   crash_point(CrashPoint::kSupervisorSpawned);
   child.pid = pid;
+  child.aborted_ms = 0;
+  if (probe_fd >= 0) child.probe.started(pid);
   child.started_ms = now_ms();
   child.restart_at_ms = -1;
   ++child.starts;
   return {};
 }
 
+/// Asks those who are to be asked; milliseconds until it is time to do that again.
+std::int64_t Supervisor::probe_children() {
+  std::int64_t period_ms = 60'000;
+  for (const auto& child : children_) {
+    if (child->spec.probe_timeout_ms > 0) {
+      period_ms = std::min(period_ms, child->spec.probe_timeout_ms / kProbesInTime);
+    }
+  }
+  const std::int64_t now = now_ms();
+  if (now - probed_ms_ < period_ms) return probed_ms_ + period_ms - now;
+  probed_ms_ = now;
+  for (const auto& child : children_) {
+    if (child->pid <= 0 || child->stopping || child->spec.probe_timeout_ms == 0) continue;
+    child->probe.look(now, period_ms);
+    if (child->probe.silent_ms() >= child->spec.probe_timeout_ms) end_hung(*child);
+  }
+  return period_ms;
+}
+
+/// Ends it by a signal that says so in its exit, without a core file of all its memory.
+void Supervisor::end_hung(Child& child) {
+  const std::int64_t now = now_ms();
+  if (child.aborted_ms != 0) {
+    if (now - child.aborted_ms >= kAbortMs) kill(child.pid, SIGKILL);
+    return;
+  }
+  child.aborted_ms = now;
+  std::fprintf(stderr, "holdfast: %s (pid %d) hangs: no answer for %lld ms; ending it\n",
+               child.spec.name.c_str(), child.pid, static_cast<long long>(child.probe.silent_ms()));
+  const rlimit none{0, 0};
+  prlimit(child.pid, RLIMIT_CORE, &none, nullptr);
+  kill(child.pid, child.spec.hung_signal);
+  kill(child.pid, SIGCONT);  // a stopped process takes no other signal
+}
+
+bool Supervisor::probes_hold() const {
+  return std::none_of(children_.begin(), children_.end(), [](const auto& child) {
+    return child->pid > 0 && child->aborted_ms != 0 && now_ms() - child->aborted_ms > 5 * kAbortMs;
+  });
+}
+
 Supervisor::Event Supervisor::wait(std::int64_t timeout_ms) {
   restart_due();
+  timeout_ms = std::min(timeout_ms, probe_children());
   for (const auto& child : children_) {
     if (child->restart_at_ms >= 0) {
       timeout_ms = std::clamp<std::int64_t>(child->restart_at_ms - now_ms(), 0, timeout_ms);
@@ -229,6 +289,7 @@ void Supervisor::reap() {
     exit.oom = oom_kills > oom_kills_;
     oom_kills_ = oom_kills;
     child->pid = 0;
+    child->probe.ended();
     changed = true;
     if (!child->stopping) schedule_restart(*child, exit.lived_ms, &exit);
     if (hooks_.on_exit) hooks_.on_exit(exit);

@@ -7,12 +7,14 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ops/cli/liveness_probe.h"
 #include "ops/cli/restart_policy.h"
 #include "shared/base/result.h"
 
@@ -26,6 +28,10 @@ struct ChildSpec {
   std::vector<int> keep_fds;      // open in the child under the same numbers
   std::string log_path;           // stdout and stderr are appended to it; empty = our stderr
   std::int64_t restart_max_ms = RestartPolicy::kMaxMs;
+  /// Answers probes (shared/base/probe.h); a child that owes an answer for this long is ended and
+  /// started again. 0: it is not asked.
+  std::int64_t probe_timeout_ms = 0;
+  int hung_signal = SIGABRT;  // that ends it then
 };
 
 /// How a child ended.
@@ -74,6 +80,8 @@ class Supervisor {
   void kill_all();
 
   std::vector<ChildState> children() const;
+  /// True unless a child that should have been ended for its silence is still there.
+  bool probes_hold() const;
 
  private:
   struct Child;
@@ -81,6 +89,8 @@ class Supervisor {
   Result<void> spawn(Child& child);
   void reap();
   void restart_due();
+  std::int64_t probe_children();
+  void end_hung(Child& child);
   void schedule_restart(Child& child, std::int64_t lived_ms, ChildExit* exit);
   bool role_alive(const std::string& role) const;
   void signal_role(const std::string& role, int signal);
@@ -89,6 +99,7 @@ class Supervisor {
   std::vector<std::unique_ptr<Child>> children_;
   int signal_fd_ = -1;
   std::int64_t oom_kills_ = 0;
+  std::int64_t probed_ms_ = 0;
   bool hurry_ = false;  // a stop signal came while stopping
 };
 

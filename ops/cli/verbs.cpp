@@ -66,6 +66,9 @@ const Verb kServe = {
      {"--log-mib", kInteger,
       "MiB after which a log in STATE/logs is moved to NAME.log.1 (default 64)"},
      {"--log-files", kInteger, "older logs that are kept of each process (default 3)"},
+     {"--probe-timeout-ms", kInteger,
+      "a process whose loop gives no answer for so long while it could is started again "
+      "(default 3000; 0 = never)"},
      {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"},
      {"--quiet", kSwitch, "say nothing but errors and the ready line"}},
     &serve};

@@ -135,6 +135,7 @@ class ClientImpl final : public Client {
                        std::vector<std::int64_t> from, StreamHandler handler) override {
     return loop_->open_stream(caller.tenant(), request_id, std::move(from), std::move(handler));
   }
+  std::int64_t silent_ms() const override { return loop_->silent_ms(); }
   void hold_stream(StreamId id, bool hold) override { loop_->hold_stream(id, hold); }
   void close_stream(StreamId id) override { loop_->close_stream(id); }
 

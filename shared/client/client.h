@@ -31,6 +31,7 @@ struct Options {
   std::chrono::milliseconds timeout{30'000};  // for one call to be answered, reconnects included
   std::string server_key;                     // CURVE, Z85; empty on ipc and loopback
   std::string public_key, secret_key;
+  bool watch_daemon = false;  // ask for a sign of life also while nothing else is asked
 };
 
 /// Handlers run on the client's own I/O thread: return quickly, do not call blocking methods there.
@@ -75,6 +76,9 @@ class Client {
                             std::function<void(Answer<wire::RequestInfo>)> done) = 0;
   virtual void models_async(const Caller& caller,
                             std::function<void(Answer<std::vector<wire::ModelInfo>>)> done) = 0;
+
+  /// Since the daemon's loop last answered anything; 0 unless Options::watch_daemon. Any thread.
+  virtual std::int64_t silent_ms() const { return 0; }
 
   /// Streams from `from` (per choice, absent = 0) until FIN; survives lost connections. Credit goes
   /// back as events are handled; hold_stream() stops that (a slow reader), the daemon then waits.

@@ -15,6 +15,7 @@ constexpr int kTickMs = 100;
 constexpr int kRetryMs = 5;
 constexpr std::int64_t kDeadlineStepUs = 10'000;
 constexpr std::int64_t kPingAfterUs = 1'000'000;
+constexpr std::int64_t kWatchEveryUs = 500'000;
 // Longer than any commit: a daemon that says nothing for so long may have lost what we sent.
 constexpr std::int64_t kSilentAfterUs = 5'000'000;
 // Any daemon takes frames of this size; one that does not say what it takes, those of the second.
@@ -61,6 +62,7 @@ IoLoop::IoLoop(std::string endpoint, const Options& options)
 Result<std::unique_ptr<IoLoop>> IoLoop::start(const std::string& endpoint, const Options& options) {
   std::unique_ptr<IoLoop> loop(new IoLoop(endpoint, options));
   HF_CHECKED(loop->open());
+  loop->answered_us_ = now_us();
   loop->thread_ = std::thread([raw = loop.get()] { raw->run(); });
   return loop;
 }
@@ -224,6 +226,7 @@ void IoLoop::drain_messages() {
     if (!received.has_value()) return;
     Result<wire::Message> message = wire::decode(received->frame);
     heard_us_ = now_us();
+    answered_us_ = heard_us_;
     if (std::exchange(silent_, false)) on_lost();
     if (message.has_value()) {
       on_message(std::move(message).value());
@@ -325,6 +328,11 @@ void IoLoop::send_pending() {
 
 /// libzmq answers heartbeats even when the daemon's own thread hangs, so what counts is an answer.
 void IoLoop::check_silence(std::int64_t now) {
+  if (options_.watch_daemon && now - answered_us_ > kWatchEveryUs &&
+      now - pinged_us_ > kWatchEveryUs) {
+    pinged_us_ = now;
+    send(wire::Ping{static_cast<std::uint64_t>(now)});
+  }
   if (calls_.empty() && streams_.empty()) {
     heard_us_ = now;
     return;
@@ -334,6 +342,11 @@ void IoLoop::check_silence(std::int64_t now) {
     pinged_us_ = now;
     send(wire::Ping{static_cast<std::uint64_t>(now)});
   }
+}
+
+std::int64_t IoLoop::silent_ms() const {
+  if (!options_.watch_daemon) return 0;
+  return std::max<std::int64_t>(now_us() - answered_us_, 0) / 1000;
 }
 
 bool IoLoop::send(const wire::Message& message) {

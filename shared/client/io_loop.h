@@ -2,6 +2,7 @@
 // The client's I/O thread: one DEALER, the calls that wait for an answer, the open streams. Behind
 // client.h only.
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,8 @@ class IoLoop {
   void call(wire::Message message, Done done);
   StreamId open_stream(std::string tenant, std::string request_id, std::vector<std::int64_t> from,
                        StreamHandler handler);
+  /// Any thread, see Client::silent_ms.
+  std::int64_t silent_ms() const;
   void hold_stream(StreamId id, bool hold);
   void close_stream(StreamId id);
   bool is_io_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
@@ -110,6 +113,7 @@ class IoLoop {
   bool asked_frame_bytes_ = false;
   std::int64_t heard_us_ = 0;  // last frame of the daemon, or connection
   std::int64_t pinged_us_ = 0;
+  std::atomic<std::int64_t> answered_us_{0};  // last frame of the daemon
 
   std::uint64_t new_tag();
 };

@@ -348,6 +348,7 @@ void fields(V& v, Like<Hello> auto& m) {
   v("worker_key", m.worker_key);
   v("incarnation", m.incarnation);
   v("pid", m.pid);
+  v("started_ticks", m.started_ticks);
   v("host", m.host);
   v("device", m.device);
   v("kernels", m.kernels);
@@ -362,6 +363,7 @@ template <class V>
 void fields(V& v, Like<Welcome> auto& m) {
   v("epoch", m.epoch);
   v("worker_id", m.worker_id);
+  v("greet_again", m.greet_again);
 }
 template <class V>
 void fields(V& v, Like<Adopt> auto& m) {

@@ -316,6 +316,9 @@ struct Hello {
   std::string worker_key;
   std::string incarnation;
   std::int64_t pid = 0;
+  /// Start of the process in clock ticks since the boot of the host (/proc/PID/stat). With the pid
+  /// it names one process for good. 0: not said.
+  std::int64_t started_ticks = 0;
   std::string host;
   std::string device;   // "cpu", "opencl:0", …
   std::string kernels;  // family in use
@@ -329,6 +332,8 @@ struct Hello {
 struct Welcome {
   std::uint64_t epoch = 0;
   std::string worker_id;
+  /// The daemon gave this worker up while its connection lived: it must say HELLO again.
+  bool greet_again = false;
 };
 /// D→W: go on with this choice, stamp its ring with `fence`; tokens below ack_upto are committed.
 struct Adopt {

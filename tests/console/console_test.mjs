@@ -189,7 +189,7 @@ step('a worker is drained and resumed', async () => {
   assert.equal(state(), 'draining');
   await row(page, 'Workers', 'draining').waitFor();
   await act(page, 'Resume worker-0');
-  assert.equal(state(), 'connected');
+  assert.equal(state(), 'ready');
 });
 
 const held = [];

@@ -60,6 +60,9 @@ Counts counts_of(const Machine& machine, Now now) {
       {"workers_lost", c.workers_lost},
       {"retired", c.retired},
       {"breakers_opened", c.breakers_opened},
+      {"suspicions", c.suspicions},
+      {"false_suspicions", c.false_suspicions},
+      {"second_attempts", c.second_attempts},
       {"recovered", c.recovered},
       {"replayed_tokens", c.replayed_tokens},
   };

@@ -198,6 +198,31 @@ std::int64_t lost_worker_keeps_its_load(Rig& rig) {
   rig.bench.step(PeerGone{kW1});
   return rig.until([&] { return rig.bench.machine.loads().empty(); });
 }
+/// Milliseconds of silence, of silence of its own, of being stopped, until `over`.
+template <class Over>
+std::int64_t unwell_until(Rig& rig, std::int64_t WorkerHealth::*what, const Over& over) {
+  rig.worker();
+  WorkerHealth health{kW1, WorkerHealth::Process::kAlive, 0, 0, 0};
+  if (what == &WorkerHealth::stopped_us) health.process = WorkerHealth::Process::kStopped;
+  for (std::int64_t ms = 0; ms <= 100'000; ms += 10) {
+    health.*what = ms * 1000;
+    rig.bench.step(health);
+    if (over()) return ms;
+  }
+  return -1;
+}
+std::int64_t silent_worker_is_trusted(Rig& rig) {
+  return unwell_until(rig, &WorkerHealth::silent_us,
+                      [&] { return rig.bench.machine.workers().at(kW1).suspect; });
+}
+std::int64_t hung_worker_is_kept(Rig& rig) {
+  return unwell_until(rig, &WorkerHealth::unexcused_us,
+                      [&] { return rig.bench.machine.workers().empty(); });
+}
+std::int64_t stopped_worker_is_kept(Rig& rig) {
+  return unwell_until(rig, &WorkerHealth::stopped_us,
+                      [&] { return rig.bench.machine.workers().empty(); });
+}
 std::int64_t orphan_lives(Rig& rig) {
   rig.submit([](wire::Submit& s) { s.on_disconnect = wire::OnDisconnect::kCancel; });
   return rig.until([&] { return rig.ended("r1"); });
@@ -527,6 +552,14 @@ std::vector<Row> alias_rows() {
   };
 }
 
+std::vector<Row> liveness_rows() {
+  return {
+      {"link.worker_timeout_ms", 50, 50, 5000, 5000, silent_worker_is_trusted},
+      {"link.worker_lost_ms", 70, 70, 9000, 9000, hung_worker_is_kept},
+      {"link.worker_stopped_ms", 20, 20, 4000, 4000, stopped_worker_is_kept},
+  };
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
       {"queue.max_requests", 2, 2, 4, 4, five_without_worker},
@@ -603,6 +636,7 @@ const std::vector<Row>& rows() {
 
 std::vector<Row> all_rows() {
   std::vector<Row> all = alias_rows();
+  for (const Row& row : liveness_rows()) all.push_back(row);
   all.insert(all.end(), rows().begin(), rows().end());
   return all;
 }

@@ -7,7 +7,6 @@ inline constexpr const char* kKnobsOfTheShell[] = {
     "queue.read_requests",
     "link.group_messages",
     "link.worker_heartbeat_ms",
-    "link.worker_timeout_ms",
     "link.client_heartbeat_ms",
     "link.client_timeout_ms",
     "link.high_water",

@@ -150,11 +150,11 @@ bool stopped_worker_is_lost(Set& set, int patience_ms) {
   return lost;
 }
 
-TEST(Knobs, SilentWorkersAreLostAfterTheirTime) {
-  Set soon("link.worker_timeout_ms", 100);
+TEST(Knobs, StoppedWorkersAreLostAfterTheirTime) {
+  Set soon("link.worker_stopped_ms", 100);
   ASSERT_TRUE(soon.ready) << soon.house.errors();
   EXPECT_TRUE(stopped_worker_is_lost(soon, 20'000));
-  Set late("link.worker_timeout_ms", 60'000);
+  Set late("link.worker_stopped_ms", 60'000);
   ASSERT_TRUE(late.ready) << late.house.errors();
   EXPECT_FALSE(stopped_worker_is_lost(late, 1'000));
 }

@@ -175,7 +175,7 @@ TEST_F(Metrics, AreTrueAndAgreeWithStatus) {
       {"holdfast_kv_pages_used{model_name=\"demo\",worker=\"worker-0\"}", 0},
       {"holdfast_model_ready{model_name=\"demo\"}", 1},
       {"holdfast_models{state=\"ready\"}", 1},
-      {"holdfast_workers{state=\"connected\"}", 1},
+      {"holdfast_workers{state=\"ready\"}", 1},
       {"holdfast_problems{level=\"error\"}", 0},
       {"holdfast_process_restarts_total{role=\"worker\",name=\"worker-0\"}", 0},
       {"holdfast_http_requests_total{method=\"POST\",path=\"/v1/completions\",status=\"200\"}", 6},

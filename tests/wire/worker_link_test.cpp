@@ -126,6 +126,25 @@ TEST_F(WorkerLink, RunsWhatIsDispatched) {
   EXPECT_EQ(committed, expected_ids(50));
 }
 
+/// A daemon that gave it up and hears it again on the same connection asks for a HELLO: what it has
+/// at hand is told and sent again under the fence that it is adopted with.
+TEST_F(WorkerLink, WhenAskedToGreetAgain_TellsWhatItHasAndWaitsForAdoption) {
+  start_with_model();
+  daemon.send(dispatch({1, 1}, 400));
+  commit(daemon.find<wire::Tokens>(), {1, 1});
+  daemon.send(wire::Welcome{1, "w1", true});
+  const wire::Hello hello = daemon.find<wire::Hello>();
+  ASSERT_EQ(hello.models.size(), 1u);
+  EXPECT_GT(hello.started_ticks, 0);
+  ASSERT_EQ(hello.active.size(), 1u);
+  EXPECT_EQ(hello.active[0].fence, (wire::Fence{1, 1}));
+  daemon.send(wire::Welcome{1, "w1"});
+  const auto upto = static_cast<std::int64_t>(committed.size());
+  daemon.send(wire::Adopt{hello.active[0].request_id, 0, {1, 2}, upto});
+  while (!finished) commit(daemon.find<wire::Tokens>(), {1, 2});
+  EXPECT_EQ(committed, expected_ids(400));
+}
+
 TEST_F(WorkerLink, GoesOnWithoutADaemonAndSendsAllOfItAgain) {
   start_with_model();
   daemon.send(dispatch({1, 1}, 400));

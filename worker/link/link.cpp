@@ -8,6 +8,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/process_view.h"
 #include "shared/base/progress.h"
 #include "shared/wire/frame.h"
 #include "worker/link/host.h"
@@ -46,7 +47,8 @@ void Link::request_stop() {
 
 Result<void> Link::open() {
   wire::SocketOptions options;
-  options.heartbeat_interval_ms = options_.heartbeat_interval_ms;
+  // A daemon of this host that ends closes the socket; one that is only starved must not lose us.
+  options.heartbeat_interval_ms = options_.heartbeat_timeout_ms / 3;
   options.heartbeat_timeout_ms = options_.heartbeat_timeout_ms;
   options.message_bytes_max = 64 << 20;  // DISPATCH carries prompt and committed ids
   // A full queue would hold back the daemon's heartbeats; what can arrive is bounded by the slots.
@@ -61,8 +63,10 @@ Result<void> Link::run() {
   HF_CHECKED(open());
   alone_since_us_ = now_us_();
   std::vector<wire::WaitItem> items = {{socket_.get(), -1, false}, {nullptr, wake_.fd(), false}};
+  if (probe_.fd() >= 0) items.push_back({nullptr, probe_.fd(), false});
   for (;;) {
     const std::int64_t now = now_us_();
+    probe_.answer();
     drain_link_events(now);
     drain_messages(now);
     for (ComputeEvent& event : compute_->take_events()) on_compute_event(event);
@@ -77,10 +81,7 @@ Result<void> Link::run() {
 
 void Link::drain_link_events(std::int64_t now_us) {
   while (const auto event = socket_->next_link_event()) {
-    table_.connection_lost();
-    states_unsent_.clear();  // HELLO tells the newest
-    returned_unsent_.clear();
-    drained_sent_ = drain_announced_ = false;
+    forget_connection();
     if (*event == wire::LinkEvent::kConnected) {
       phase_ = Phase::kGreeting;
       hello_us_ = 0;
@@ -94,11 +95,20 @@ void Link::drain_link_events(std::int64_t now_us) {
   if (phase_ == Phase::kGreeting && now_us - hello_us_ > kHelloAgainUs) send_hello(now_us);
 }
 
+/// Forgets what was sent or waits to be: HELLO says it again, and what follows it.
+void Link::forget_connection() {
+  table_.connection_lost();
+  states_unsent_.clear();  // HELLO tells the newest
+  returned_unsent_.clear();
+  drained_sent_ = drain_announced_ = false;
+}
+
 void Link::send_hello(std::int64_t now_us) {
   wire::Hello hello;
   hello.worker_key = options_.worker_key;
   hello.incarnation = incarnation_;
   hello.pid = getpid();
+  hello.started_ticks = own_start_ticks();
   hello.host = host_name();
   hello.device = options_.device;
   hello.kernels = options_.kernels;
@@ -131,7 +141,7 @@ void Link::on_message(const wire::Message& message, std::int64_t now_us) {
   if (const auto* ping = std::get_if<wire::Ping>(&message)) {
     send(wire::Pong{ping->tag});
   } else if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
-    on_welcome(*welcome);
+    on_welcome(*welcome, now_us);
   } else if (phase_ != Phase::kWelcome) {
     // Meant for the connection before, or from a daemon that we did not accept.
     log::debug("message before WELCOME ignored", {{"type", wire::message_name(message)}});
@@ -159,7 +169,7 @@ void Link::on_message(const wire::Message& message, std::int64_t now_us) {
   }
 }
 
-void Link::on_welcome(const wire::Welcome& welcome) {
+void Link::on_welcome(const wire::Welcome& welcome, std::int64_t now_us) {
   if (welcome.epoch < epoch_seen_) {
     log::error("daemon refused: its epoch is older than one seen before; two daemons?",
                {{"epoch", welcome.epoch}, {"seen", epoch_seen_}});
@@ -168,6 +178,14 @@ void Link::on_welcome(const wire::Welcome& welcome) {
   }
   if (phase_ == Phase::kAlone) return;
   epoch_seen_ = welcome.epoch;
+  if (welcome.greet_again) {
+    log::info("given up while it was silent: greeting again",
+              {{"choices", static_cast<std::uint64_t>(table_.size())}});
+    forget_connection();
+    phase_ = Phase::kGreeting;
+    send_hello(now_us);
+    return;
+  }
   phase_ = Phase::kWelcome;
   was_welcome_ = true;
   log::info("welcome", {{"epoch", welcome.epoch}, {"worker", welcome.worker_id}});

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "shared/base/probe.h"
 #include "shared/wire/socket.h"
 #include "worker/link/compute.h"
 #include "worker/link/host.h"
@@ -31,8 +32,7 @@ struct LinkOptions {
   std::int64_t step_watchdog_ms = 10'000;  // no operation of a step ends for so long: stuck, end
   std::shared_ptr<StepJournal> journal;    // of steps; nullptr = none
   std::string images_path;                 // of who keeps packed weights; empty = nobody
-  int heartbeat_interval_ms = 20;
-  int heartbeat_timeout_ms = 60;
+  int heartbeat_timeout_ms = 0;  // silence of the daemon that ends a connection; 0 = none does
 };
 
 class Link {
@@ -52,7 +52,8 @@ class Link {
   void drain_link_events(std::int64_t now_us);
   void drain_messages(std::int64_t now_us);
   void on_message(const wire::Message& message, std::int64_t now_us);
-  void on_welcome(const wire::Welcome& welcome);
+  void forget_connection();
+  void on_welcome(const wire::Welcome& welcome, std::int64_t now_us);
   void on_load(const wire::Load& load);
   void on_unload(const wire::Unload& unload);
   void on_dispatch(const wire::Dispatch& dispatch, std::int64_t now_us);
@@ -72,6 +73,7 @@ class Link {
   const std::string incarnation_;
   wire::Context context_;
   wire::WakeUp wake_;
+  ProbeAnswer probe_;
   std::unique_ptr<wire::Socket> socket_;
   WorkTable table_;
   std::map<std::string, wire::LoadedModel> loads_;

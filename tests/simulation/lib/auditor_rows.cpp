@@ -15,7 +15,7 @@ using wire::RequestState;
 bool Auditor::classes_may_go() const {
   const Swarm& s = world_.swarm;
   return s.two_classes || s.lie > 0 || s.load_fails > 0 || s.op_unload > 0 || s.small_memory ||
-         (s.workers == 1 && (s.partition > 0 || s.worker_pause > 0));
+         (s.workers == 1 && (s.partition > 0 || s.worker_pause > 0 || s.worker_starve > 0));
 }
 
 /// Each end must have a cause that this run gave it.

@@ -121,8 +121,13 @@ void DaemonNode::power_failure() {
 }
 
 void DaemonNode::add_counts() {
-  world_.counts.faults[static_cast<std::size_t>(Fault::kRetired)] +=
-      house_->machine().counters().retired;
+  const core::Counters& counters = house_->machine().counters();
+  const auto add = [&](Fault fault, std::uint64_t n) {
+    world_.counts.faults[static_cast<std::size_t>(fault)] += n;
+  };
+  add(Fault::kRetired, counters.retired);
+  add(Fault::kFalseSuspicion, counters.false_suspicions);
+  add(Fault::kSecondAttempt, counters.second_attempts);
   const auto counts = house_->machine().arrow_counts();
   auto& arrows = world_.counts.arrows;
   arrows.resize(std::max(arrows.size(), counts.size()));

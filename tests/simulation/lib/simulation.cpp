@@ -178,7 +178,13 @@ void Simulation::disturb_workers() {
   strike(s.worker_hang, Fault::kWorkerWatchdog, 6, false);
   if (now_and_then(s.worker_pause)) {
     world_.hit(Fault::kWorkerPaused);
-    any_worker().pause(world_.random.between(61, 3000) * kMs);
+    any_worker().go_quiet(WorkerNode::Quiet::kStopped, world_.random.between(10, 3000) * kMs);
+  }
+  if (now_and_then(s.worker_starve)) {
+    const bool hung = world_.random.below(4) == 0;
+    world_.hit(hung ? Fault::kWorkerHung : Fault::kWorkerStarved);
+    any_worker().go_quiet(hung ? WorkerNode::Quiet::kHung : WorkerNode::Quiet::kStarved,
+                          world_.random.between(100, 5000) * kMs);
   }
   if (now_and_then(s.worker_drain)) {
     world_.hit(Fault::kWorkerDrained);

@@ -104,6 +104,7 @@ void draw_rates(Draws& d, Swarm& s) {
   s.worker_oom = d.rate(0.2, 0.5);
   s.worker_hang = d.rate(0.2, 0.5);
   s.worker_pause = d.rate(0.3, 1);
+  s.worker_starve = d.rate(0.4, 3);
   s.worker_drain = d.rate(0.15, 0.4);
   s.helper_death = d.rate(0.2, 1);
   s.clock_step = d.rate(0.4, 1);

@@ -42,6 +42,7 @@ struct Swarm {
   // rates per simulated second
   double daemon_kill = 0, power_failure = 0, connection_drop = 0, clog = 0, partition = 0;
   double worker_kill = 0, worker_crash = 0, worker_oom = 0, worker_hang = 0, worker_pause = 0;
+  double worker_starve = 0;  // or hung: silent, and its process lives
   double worker_drain = 0, helper_death = 0, clock_step = 0, disk_full = 0, storage_low = 0;
   double op_pause = 0, op_cancel = 0, op_load = 0, op_unload = 0, op_shutdown = 0, op_requeue = 0;
   double op_alias = 0, op_move = 0, op_drain = 0, client_vanish = 0;

@@ -9,7 +9,8 @@
 namespace holdfast::simulation {
 namespace {
 
-constexpr std::int64_t kHeartbeatUs = 60 * kMs;  // silence after which the daemon gives it up
+constexpr std::int64_t kHeartbeatUs = 60 * kMs;  // silence after which a cut connection is closed
+constexpr std::int64_t kLookMs = 20;             // between two looks of the daemon at its process
 
 /// The index at which this prompt kills; -1 = never.
 std::int64_t poison_of(const std::vector<wire::TokenId>& prompt) {
@@ -72,6 +73,11 @@ void WorkerNode::die(int signal, bool oom) {
   const bool loading = std::any_of(loads_.begin(), loads_.end(),
                                    [](const auto& item) { return item.second.state != "ready"; });
   if (counts && loading) auditor_.loads_failed();
+  if (world_.random.below(2) == 0) {  // on the daemon's host: it sees the end of the process
+    world_.after(world_.random.between(0, 5) * kMs, [this, peer = connection_] {
+      daemon_.operate(core::WorkerHealth{peer, core::WorkerHealth::Process::kEnded, 0, 0, 0});
+    });
+  }
   network_.cut(connection_, world_.random.between(0, 80) * kMs, -1);
   connection_ = 0;
   core::WorkerExit exit;
@@ -105,21 +111,48 @@ void WorkerNode::die(int signal, bool oom) {
   });
 }
 
-void WorkerNode::pause(std::int64_t us) {
+/// Tells what the daemon's shell sees of this process, unless it is another one by then.
+void WorkerNode::tell_health(core::WorkerHealth health, std::int64_t after_us) {
+  health.peer = connection_;
+  const std::uint64_t life = life_;
+  world_.after(after_us + world_.random.between(0, kLookMs) * kMs, [this, health, life] {
+    if (life != life_ || health.peer != connection_) return;
+    const bool well = health.process == core::WorkerHealth::Process::kAlive && !health.silent_us;
+    if (well == (paused_until_us_ <= world_.now_us)) daemon_.operate(health);
+  });
+}
+
+void WorkerNode::go_quiet(Quiet why, std::int64_t us) {
+  using Process = core::WorkerHealth::Process;
   if (!alive_ || paused_until_us_ > world_.now_us) return;
   paused_until_us_ = world_.now_us + us;
   world_.say([&] {
-    return "worker " + std::to_string(index_) + " stops for " + std::to_string(us / kMs) + " ms";
+    return "worker " + std::to_string(index_) + " is quiet for " + std::to_string(us / kMs) +
+           " ms, kind " + std::to_string(static_cast<int>(why));
   });
-  // Its kernel buffers take what comes; the daemon misses its heartbeat.
-  if (us > kHeartbeatUs) network_.cut(connection_, kHeartbeatUs, us + 1);
+  const core::Config config;
+  if (why == Quiet::kStopped) {
+    tell_health({0, Process::kStopped, 0, 0, 0}, 0);
+    const std::int64_t bound_us = config.worker_stopped_ms * 1000;
+    if (us > bound_us) tell_health({0, Process::kStopped, 0, 0, bound_us}, bound_us);
+  } else {
+    const std::int64_t silent_us = config.worker_timeout_ms * 1000;
+    const std::int64_t lost_us = config.worker_lost_ms * 1000;
+    const bool hung = why == Quiet::kHung;
+    if (us > silent_us) tell_health({0, Process::kAlive, silent_us, 0, 0}, silent_us);
+    if (us > lost_us) tell_health({0, Process::kAlive, us, hung ? lost_us : 0, 0}, lost_us);
+  }
   const std::uint64_t life = life_;
   world_.after(us, [this, life] {
-    if (life != life_) return;
-    for (auto& [connection, message] : std::exchange(backlog_, {})) {
-      if (alive_ && connection == connection_) handle(message);
-    }
+    if (life == life_) wake_up();
   });
+}
+
+void WorkerNode::wake_up() {
+  tell_health({0, core::WorkerHealth::Process::kAlive, 0, 0, 0}, 0);
+  for (auto& [connection, message] : std::exchange(backlog_, {})) {
+    if (alive_ && connection == connection_) handle(message);
+  }
 }
 
 void WorkerNode::drain() {
@@ -201,6 +234,12 @@ void WorkerNode::handle(wire::Message& message) {
   if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
     if (welcome->epoch < epoch_seen_) return;
     epoch_seen_ = welcome->epoch;
+    if (welcome->greet_again) {
+      world_.hit(Fault::kGreetedAgain);
+      table_.connection_lost();
+      phase_ = Phase::kGreeting;
+      return greet();
+    }
     phase_ = Phase::kWelcome;
     for (const auto& [id, model] : std::exchange(states_unsent_, {})) {
       send(wire::StateReport{model});

@@ -26,7 +26,9 @@ class WorkerNode final : public Endpoint {
   void start();
   /// Linux signal; 0 = exits by itself. The supervisor tells the daemon and starts it again.
   void die(int signal, bool oom);
-  void pause(std::int64_t us);
+  /// Does and says nothing for a while; the daemon sees why.
+  enum class Quiet : std::uint8_t { kStopped, kStarved, kHung };
+  void go_quiet(Quiet why, std::int64_t us);
   /// Hands its work back and ends.
   void drain();
   /// Cut off from the daemon for a while; it goes on into its ring.
@@ -51,6 +53,8 @@ class WorkerNode final : public Endpoint {
   };
   enum class Phase : std::uint8_t { kAlone, kGreeting, kWelcome };
 
+  void tell_health(core::WorkerHealth health, std::int64_t after_us);
+  void wake_up();
   void handle(wire::Message& message);
   void on_load(const wire::Load& load);
   std::string host() const;
