@@ -262,7 +262,7 @@ void Machine::timer_due(const TimerEntry& entry) {
       load_due(entry.key);
       return;
     case TimerKind::kPlacement:
-      expire_remains();
+      std::erase_if(remains_, [&](const Remains& left) { return left.until_us <= now_.mono_us; });
       want_place_ = true;
       return;
     case TimerKind::kDispatch:

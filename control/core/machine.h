@@ -434,7 +434,7 @@ class Machine {
   void judge_pressure(Pool& pool);
   void relieve(Pool& pool);
   void leave_remains(const Load& load);
-  void expire_remains();
+  void renew_remains(const std::string& load_id);
   void keep_remains_of(const Worker& worker, const wire::LoadedModel& held);
   void process_ended(const std::string& worker_key, const std::string& incarnation);
   void forget_remains(const std::string& worker_key, const std::string& but_incarnation);

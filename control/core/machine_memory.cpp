@@ -255,19 +255,13 @@ void Machine::keep_remains_of(const Worker& worker, const wire::LoadedModel& hel
   leave_remains(load);
 }
 
-/// A process that is connected has not ended: it says itself when it has given its memory back.
-void Machine::expire_remains() {
+/// A process that tells of the load has not ended: it is counted for as long again.
+void Machine::renew_remains(const std::string& load_id) {
   for (Remains& left : remains_) {
-    if (left.until_us > now_.mono_us) continue;
-    const bool connected = std::any_of(workers_.begin(), workers_.end(), [&](const auto& item) {
-      return item.second.hello.worker_key == left.worker_key &&
-             item.second.hello.incarnation == left.incarnation;
-    });
-    if (!connected) continue;
+    if (left.load_id != load_id) continue;
     left.until_us = now_.mono_us + config_.gone_hold_ms * 1000;
     timers_.add(left.until_us, TimerKind::kPlacement);
   }
-  std::erase_if(remains_, [&](const Remains& left) { return left.until_us <= now_.mono_us; });
 }
 
 /// Frees what it held.

@@ -444,7 +444,10 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
     std::erase_if(remains_, [&](const Remains& r) { return r.load_id == m.model.load_id; });
   }
   if (it == loads_.end() || it->second.worker != peer) {
-    if (has_memory) out_->send(peer, wire::Unload{m.model.load_id});
+    if (has_memory) {
+      out_->send(peer, wire::Unload{m.model.load_id});
+      renew_remains(m.model.load_id);
+    }
     hear_state_memory(worker, m.model.memory);
     return;
   }

@@ -3,11 +3,13 @@
 
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/doctor.h"
 #include "ops/cli/drop_user.h"
+#include "shared/base/json_text.h"
 #include "shared/sandbox/report.h"
 
 namespace holdfast::cli {
@@ -25,14 +27,13 @@ struct Child {
 std::vector<Child> children_of(const Patient& p) {
   const std::string path = p.state + "/run/supervisor.json";
   std::vector<Child> out;
-  FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return out;
-  const json document = json::parse(file, nullptr, false);
-  std::fclose(file);
+  std::ifstream file(path);
+  const json document = try_parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}));
   if (!document.is_object() || !document.contains("children")) return out;
   for (const json& row : document["children"]) {
-    if (!row.is_object()) continue;
-    Child child{row.value("name", ""), row.value("pid", std::int64_t{0})};
+    // A child that is down has no pid.
+    if (!row.is_object() || !row.contains("pid") || !row["pid"].is_number_integer()) continue;
+    Child child{row.value("name", ""), row["pid"].get<std::int64_t>()};
     if (child.pid > 0) out.push_back(std::move(child));
   }
   return out;

@@ -319,6 +319,7 @@ class History {
   }
 
   void pass_time(std::int64_t ms) {
+    answer_unloads();
     for (Process& p : processes_) {
       if (p.alive && p.peer == 0 &&
           bench_.now.mono_us + ms * 1000 - p.away_since_us > kOrphanMs * 1000) {
@@ -328,6 +329,20 @@ class History {
     bench_.now.mono_us += ms * 1000;
     bench_.now.wall_ms += ms;
     step(Timer{});
+  }
+
+  /// A worker obeys, sooner or later, and before what it holds is forgotten.
+  void answer_unloads() {
+    for (Process& p : processes_) {
+      if (!p.alive || p.peer == 0 || !one_in(3)) continue;
+      for (const auto& [id, held] : std::map<std::string, Held>(p.held)) {
+        if (!held.to_unload) continue;
+        Held gone = held;
+        gone.state = "unloaded";
+        p.held.erase(id);
+        step(FromWorker{p.peer, wire::StateReport{report(id, gone, p)}});
+      }
+    }
   }
 
   void work_on_a_load() {
