@@ -388,15 +388,20 @@ Result<void> SqliteStore::note_damage(BootRequest& request, const Error& error) 
 
 /// Parameters and choices of a request whose row was read.
 Result<void> SqliteStore::read_details(BootRequest& request) {
+  std::optional<Error> wrong;  // who asks must still be told how many choices there are
   {
     auto use = payload_.use();
     HF_TRY(const bool there, use.bind(request.row.seq).step());
-    if (!there || use.integer(5) == 0) return damaged("payload", request.row.seq);
-    HF_TRY(Params params, decode_params(use.bytes(0)));
-    request.sampling = params.sampling;
-    request.stops = std::move(params.stops);
-    request.echo = params.echo;
-    request.meta = use.text(1);
+    if (!there || use.integer(5) == 0) wrong = damaged("payload", request.row.seq);
+    auto params = decode_params(use.bytes(0));
+    if (params) {
+      request.sampling = params->sampling;
+      request.stops = std::move(params->stops);
+      request.echo = params->echo;
+      request.meta = use.text(1);
+    } else if (!wrong) {
+      wrong = params.error();
+    }
   }
   auto use = choices_.use();
   use.bind(request.row.seq);
@@ -415,14 +420,16 @@ Result<void> SqliteStore::read_details(BootRequest& request) {
     const auto prompt = static_cast<std::size_t>(choice.row.prompt);
     // A prompt has one choice at least, so that it never has a higher number than its first.
     if (choice.row.choice != static_cast<std::int32_t>(request.choices.size()) ||
-        choice.row.prompt < 0 || choice.row.prompt > choice.row.choice || use.integer(9) == 0) {
+        choice.row.prompt < 0 || choice.row.prompt > choice.row.choice) {
       return damaged("choices", request.row.seq);
     }
+    if (use.integer(9) == 0) wrong = damaged("choices", request.row.seq);
     if (prompt >= request.prompt_tokens.size()) request.prompt_tokens.resize(prompt + 1);
     request.prompt_tokens[prompt] = use.integer(8);
     request.choices.push_back(std::move(choice));
   }
   if (request.choices.empty()) return damaged("choices", request.row.seq);
+  if (wrong) return *wrong;
   return {};
 }
 

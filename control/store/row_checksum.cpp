@@ -8,7 +8,7 @@
 namespace holdfast::store {
 namespace {
 
-const std::vector<CheckedTable> kTables = {
+const std::vector<CheckedTable> kCheckedTables = {
     {"epochs", "epoch", nullptr, {"epoch", "started_ms", "pid", "program"}},
     {"requests",
      "seq || ' (' || id || ')'",
@@ -198,7 +198,7 @@ const char* default_of(std::string_view table, std::string_view column) {
 }  // namespace
 
 std::span<const CheckedTable> checked_tables() {
-  return kTables;
+  return kCheckedTables;
 }
 
 Result<void> define_checksums(sqlite3* db) {
