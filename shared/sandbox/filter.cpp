@@ -213,7 +213,10 @@ bool filter_calls(Profile profile) {
     const bool is_allowed = std::find(allowed.begin(), allowed.end(), name) != allowed.end() ||
                             (arguments.processes && name == "execve");
     // Looking up a name binds a socket to the kernel's routes, and does without: no news.
-    const bool is_news = name != "bind" || arguments.families.size() < 2;
+    // A copy of the database is private from its first byte: that it cannot be made so is none
+    // either.
+    const bool is_news = (name != "bind" || arguments.families.size() < 2) &&
+                         (name != "chmod" || profile != Profile::kDaemon);
     if (!is_allowed && is_news) rules.refuse(name);
   }
   // Speculation: who runs models keeps his speed on kernels that would take it.
