@@ -98,9 +98,11 @@ TEST_F(SandboxTest, TheGatewaysSocketHasItsVerbsAndNoOthers) {
   start();
   const auto client =
       client::Client::connect("ipc://" + house.state() + "/run/gateway.sock", {}).value();
-  EXPECT_TRUE(std::holds_alternative<std::string>(client->op("status", "{}")));
+  EXPECT_TRUE(
+      std::holds_alternative<std::string>(client->op(client::AllTenants::local(), "status", "{}")));
   for (const char* verb : {"db.backup", "supervisor.worker_exit", "shutdown", "models.golden"}) {
-    const auto answer = client->op(verb, R"({"path":"/tmp/holdfast-no-such-copy"})");
+    const auto answer =
+        client->op(client::AllTenants::local(), verb, R"({"path":"/tmp/holdfast-no-such-copy"})");
     const auto* failure = std::get_if<client::Failure>(&answer);
     ASSERT_NE(failure, nullptr) << verb;
     EXPECT_EQ(failure->code, Errc::kUnauthorized) << verb << failure->message;
