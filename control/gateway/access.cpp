@@ -84,6 +84,7 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
           key.principal = {
               {body.value("tenant", "default"), kept.id, role_of(body.value("role", ""))},
               api_key(kept.id, body)};
+          if (body.value("priority", "") == "interactive") key.principal.may_be_interactive = true;
           key.expires_ms = body.value("expires_ms", std::int64_t{0});
           (*keys)[body.value("hash", "")] = std::move(key);
         }
@@ -125,6 +126,11 @@ void Access::end_read(bool read) {
   }
   if (more) begin_read();
   for (const auto& work : works) work();
+}
+
+bool Access::may_be_keyless() const {
+  const std::lock_guard lock(mutex_);
+  return !known_ || (!any_ && loopback_);
 }
 
 void Access::begin_read() {

@@ -29,6 +29,8 @@ class Access : public std::enable_shared_from_this<Access> {
       : keeper_(keeper), loopback_(loopback), users_(std::move(users)) {}
   void start() { refresh(); }
 
+  /// Nobody is asked for a key, as far as is known: also before the keys were ever read.
+  bool may_be_keyless() const;
   /// False: the keys are to be read first for this request (its `arrived_us` counts); then `work`
   /// runs when they were, or could not be.
   bool ready(const Request& request, std::function<void()> work);

@@ -379,6 +379,10 @@ void BatchWork::submit(std::size_t number, const std::string& text) {
         {error_response(FieldError{"'stream' is not for batches", "stream"}), false});
   }
   if (!body.contains("priority")) generation.submit.priority = wire::PriorityClass::kBatch;
+  // The highest priority is a right of keys, and a line has none.
+  if (generation.submit.priority == wire::PriorityClass::kInteractive) {
+    generation.submit.priority = wire::PriorityClass::kNormal;
+  }
   generation.shape.body_hash = hash_body(endpoint, body);
   call_offline(context_, owner(), std::move(generation), request_id(number), answer_to(number));
 }

@@ -232,16 +232,29 @@ class ConnectionExchange final : public Exchange,
   bool ended_ = false;  // answered
 };
 
-Connection::Connection(Socket socket, std::shared_ptr<ServerShared> shared,
-                       std::function<void()> on_gone)
+Response too_many_connections(const ServerLimits& limits) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kRateLimited;
+  refusal.message = "too many connections (" + std::to_string(limits.connections_per_address) +
+                    " per address): close some, or use keep-alive";
+  refusal.retry_after_ms = 1'000;
+  return error_response(refusal);
+}
+
+Connection::Connection(Socket socket, std::shared_ptr<ServerShared> shared, ConnectionBook::Id id,
+                       bool stranger)
     : socket_(std::move(socket)),
       shared_(std::move(shared)),
-      on_gone_(std::move(on_gone)),
+      id_(id),
+      stranger_(stranger),
       timer_(socket_.get_executor()),
-      parser_(shared_->limits.parse) {}
+      parser_(shared_->limits.parse) {
+  ++shared_->stats->connections;
+}
 
 Connection::~Connection() {
-  on_gone_();
+  --shared_->stats->connections;
+  if (id_ != 0) shared_->book.leave(id_);
 }
 
 void Connection::start() {
@@ -249,7 +262,9 @@ void Connection::start() {
     error_code ec;
     self->socket_.set_option(net::ip::tcp::no_delay(true), ec);
     self->socket_.set_option(net::socket_base::send_buffer_size(kSocketSendBytes), ec);
-    self->read_due_ = Clock::now() + self->shared_->limits.header_time;
+    const ServerLimits& limits = self->shared_->limits;
+    self->read_due_ =
+        Clock::now() + (self->stranger_ ? limits.stranger_header_time : limits.header_time);
     self->arm();
     self->shared_->tls == nullptr ? self->read() : self->shake_hands();
   });
@@ -325,48 +340,125 @@ void Connection::on_read(const error_code& ec, std::size_t n) {
 }
 
 void Connection::parse() {
+  const ServerLimits& limits = shared_->limits;
   if (!begun_ && !in_.empty()) {
     begun_ = true;
-    read_due_ = std::min(read_due_, Clock::now() + shared_->limits.header_time);
+    read_due_ = std::min(
+        read_due_, Clock::now() + (stranger_ ? limits.stranger_header_time : limits.header_time));
   }
-  const State before = parser_.state();
   const std::size_t used = parser_.feed(in_);
   in_.erase(0, used);
-  if (before == State::kHead && parser_.state() != State::kHead) {
-    parser_.request().arrived_us = system_clock().monotonic_us();
-    parser_.request().ends = ends_of(socket_);
+  upload_bytes_ += used;
+  if (parser_.state() == State::kFailed) {
+    return refuse(parser_.failure_status(), parser_.failure());
   }
-  switch (parser_.state()) {
-    case State::kFailed:
-      return refuse(parser_.failure_status(), parser_.failure());
-    case State::kDone:
-      return dispatch();
-    case State::kBody:
-      if (before == State::kHead && !begin_body()) return;
-      if (parser_.request().expects_continue && !continued_ && in_.empty()) {
-        continued_ = true;
-        send("HTTP/1.1 100 Continue\r\n\r\n");
-      }
-      break;
-    case State::kHead:
-      break;
+  if (parser_.state() != State::kHead && !looked_) {
+    if (!looking_) {
+      parser_.request().arrived_us = system_clock().monotonic_us();
+      parser_.request().ends = ends_of(socket_);
+    }
+    if (!look()) return;
+  }
+  if (parser_.state() == State::kDone) return dispatch();
+  if (parser_.state() == State::kBody && !std::exchange(body_begun_, true)) begin_body();
+  if (waits_for_slot_ || answered_) return;
+  if (parser_.state() == State::kBody && parser_.request().expects_continue && !continued_ &&
+      in_.empty()) {
+    continued_ = true;
+    send("HTTP/1.1 100 Continue\r\n\r\n");
   }
   arm();
   read();
 }
 
-/// False: there are too many uploads already.
-bool Connection::begin_body() {
-  const ServerLimits& limits = shared_->limits;
-  read_due_ = Clock::now() + (parser_.is_upload() ? limits.upload_time : limits.body_time);
-  if (!parser_.is_upload()) return true;
-  if (++shared_->uploads > limits.uploads) {
-    --shared_->uploads;
-    refuse(503, "too many files are being uploaded; try again later");
+/// The head is there: whose request it is decides whether anything more is taken of it. False: it
+/// was answered, or will be looked at again.
+bool Connection::look() {
+  if (!shared_->gate.look) return looked_ = true;
+  std::function<void()> again;
+  if (!looking_) {
+    again = [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      net::post(self->executor(), [self] {
+        if (!self->closed_ && self->looking_) self->parse();
+      });
+    };
+  }
+  const std::optional<Caller> caller = shared_->gate.look(parser_.request(), std::move(again));
+  looking_ = !caller.has_value();
+  if (looking_) {
+    read_due_ = Time::max();
     return false;
   }
-  // Until the answer is there the bytes are in memory.
-  upload_.reset(shared_.get(), [shared = shared_](ServerShared*) { --shared->uploads; });
+  looked_ = true;
+  if (caller->known) return become_known(caller->tenant);
+  become_stranger();
+  if (parser_.state() == State::kDone) return true;
+  // Whatever the answer, its body has no part in it.
+  parser_.request().keep_alive = parser_.request().body_read = false;
+  dispatch();
+  return false;
+}
+
+/// False: there are too many already.
+bool Connection::become_known(const std::string& tenant) {
+  tenant_ = tenant;
+  if (!stranger_) return true;
+  if (!shared_->book.know(id_, tenant)) {
+    ++shared_->stats->connections_refused;
+    turn_away(too_many_connections(shared_->limits));
+    return false;
+  }
+  stranger_ = false;
+  return true;
+}
+
+void Connection::become_stranger() {
+  if (stranger_ || shared_->gate.open()) return;
+  stranger_ = true;
+  if (const auto gives_way = shared_->book.forget(id_)) gives_way->drain(true);
+}
+
+void Connection::begin_body() {
+  const ServerLimits& limits = shared_->limits;
+  if (parser_.is_upload()) return wait_for_slot();
+  read_due_ = Clock::now() + limits.body_time;
+}
+
+/// Nothing more of the file is read until there is room for it.
+void Connection::wait_for_slot() {
+  waits_for_slot_ = true;
+  read_due_ = Clock::now() + shared_->limits.upload_wait;
+  const auto granted = [weak = weak_from_this()](UploadSlots::Slot slot) {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    net::dispatch(self->executor(), [self, slot = std::move(slot)]() mutable {
+      if (self->closed_ || !self->waits_for_slot_) return;
+      self->waits_for_slot_ = false;
+      self->upload_ = std::move(slot);
+      self->upload_bytes_ = 0;
+      self->upload_due_ = Clock::now() + self->shared_->limits.upload_time;
+      self->read_due_ =
+          std::min(self->upload_due_, Clock::now() + self->shared_->limits.upload_look);
+      net::post(self->executor(), [self] {
+        if (!self->closed_ && !self->answered_ && !self->active_) self->parse();
+      });
+    });
+  };
+  if (!shared_->uploads->take(tenant_, granted)) {
+    waits_for_slot_ = false;
+    return refuse(503, "too many files of this tenant wait to be uploaded; try again later");
+  }
+  arm();
+}
+
+/// True if a file may go on being taken: others wait for its slot only while bytes come.
+bool Connection::upload_comes_on(Time now) {
+  if (upload_ == nullptr || now >= upload_due_) return false;
+  if (upload_bytes_ < shared_->limits.upload_progress && shared_->uploads->wanted()) return false;
+  upload_bytes_ = 0;
+  read_due_ = std::min(upload_due_, now + shared_->limits.upload_look);
   return true;
 }
 
@@ -376,7 +468,7 @@ void Connection::dispatch() {
   parser_.request().secure = tls_ != nullptr;
   active_ = std::make_shared<ConnectionExchange>(shared_from_this(), std::move(parser_.request()));
   parser_ = RequestParser(shared_->limits.parse);
-  continued_ = false;
+  continued_ = looked_ = body_begun_ = false;
   if (in_.capacity() > kKeptBufferBytes && in_.empty()) in_.shrink_to_fit();
   const std::shared_ptr<ConnectionExchange> exchange = active_;
   arm();
@@ -392,6 +484,7 @@ void Connection::dispatch() {
 void Connection::refuse(int status, const std::string& message) {
   read_due_ = Clock::time_point::max();
   close_after_ = answered_ = true;
+  waits_for_slot_ = looking_ = false;
   shared_->stats->answered({}, status);
   const Response response = error_response(status, message);
   send(response_head(response, true, true, static_cast<std::int64_t>(response.body.size())) +
@@ -480,7 +573,8 @@ void Connection::after_answer() {
   if (close_after_ || draining()) return linger();
   answered_ = false;
   upload_.reset();
-  read_due_ = Clock::now() + shared_->limits.idle_time;
+  read_due_ =
+      Clock::now() + (stranger_ ? shared_->limits.stranger_idle_time : shared_->limits.idle_time);
   arm();
   if (in_.empty()) return read();
   net::post(executor(), [self = shared_from_this()] {
@@ -541,7 +635,11 @@ void Connection::arm() {
 
 void Connection::on_timer() {
   const Time now = Clock::now();
-  if (now >= read_due_) {
+  if (now >= read_due_ && waits_for_slot_) {
+    waits_for_slot_ = false;
+    return refuse(503, "too many files are being uploaded; try again later");
+  }
+  if (now >= read_due_ && !upload_comes_on(now)) {
     if (lingering_ || !begun_) return close();
     return refuse(408, parser_.state() == State::kHead ? "the request head took too long"
                                                        : "the request body took too long");

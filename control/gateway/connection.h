@@ -13,22 +13,31 @@
 #include <memory>
 #include <string>
 
+#include "control/gateway/connection_book.h"
 #include "control/gateway/server.h"
 #include "control/gateway/tls.h"
+#include "control/gateway/upload_slots.h"
 
 namespace holdfast::gateway {
 
 /// What the connections of a server share.
 struct ServerShared {
-  ServerLimits limits;
+  explicit ServerShared(const ServerLimits& of)
+      : limits(of), uploads(std::make_shared<UploadSlots>(of.uploads)) {}
+  const ServerLimits limits;
   Server::Handler handler;
+  Gate gate;
+  ConnectionBook book{limits};
   std::atomic<bool> draining{false};
-  std::atomic<int> uploads{0};
+  std::shared_ptr<UploadSlots> uploads;
   std::shared_ptr<TlsIdentity> tls;  // nullptr: plain HTTP
   std::shared_ptr<HttpStats> stats = std::make_shared<HttpStats>();
 };
 
 class ConnectionExchange;
+
+/// The answer to a connection that is one too many.
+Response too_many_connections(const ServerLimits& limits);
 
 /// All members on the strand of the socket; the pointer may travel.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -36,8 +45,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Socket = boost::asio::ip::tcp::socket;  // on a strand
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `on_gone` runs once, on destruction: the server's books.
-  Connection(Socket socket, std::shared_ptr<ServerShared> shared, std::function<void()> on_gone);
+  /// `id` is its number in the book, which it leaves at its end; 0: it is in none.
+  Connection(Socket socket, std::shared_ptr<ServerShared> shared, ConnectionBook::Id id,
+             bool stranger);
   ~Connection();
 
   void start();
@@ -67,7 +77,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read();
   void on_read(const boost::system::error_code& ec, std::size_t n);
   void parse();
-  bool begin_body();
+  bool look();
+  bool become_known(const std::string& tenant);
+  void become_stranger();
+  void begin_body();
+  void wait_for_slot();
+  bool upload_comes_on(Time now);
   void dispatch();
   void refuse(int status, const std::string& message);
   void write();
@@ -83,7 +98,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Socket socket_;
   std::unique_ptr<TlsStream> tls_;  // over socket_; nullptr: plain
   std::shared_ptr<ServerShared> shared_;
-  std::function<void()> on_gone_;
+  const ConnectionBook::Id id_;
+  bool stranger_;       // it has not shown a key
+  std::string tenant_;  // of the request that is being read
   boost::asio::steady_timer timer_;
   Time armed_ = Time::max();
 
@@ -94,6 +111,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Time read_due_ = Time::max();  // head, body or idle limit
   bool begun_ = false;           // a byte of the coming request is there
   bool continued_ = false;       // "100 Continue" was said
+  bool body_begun_ = false;      // its time runs
+  bool looked_ = false;          // at the head of the coming request
+  bool looking_ = false;         // … the answer is to come
 
   std::string out_;      // waits for sending_
   std::string sending_;  // given to the socket
@@ -103,7 +123,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int queued_ = 0;          // in the kernel's buffer when a write last ended with more to send
   std::string keep_alive_;  // as sent, empty = off
 
-  std::shared_ptr<ServerShared> upload_;  // counted while there is one
+  UploadSlots::Slot upload_;       // until its answer is there, as its bytes are in memory
+  bool waits_for_slot_ = false;    // for one
+  Time upload_due_ = Time::max();  // the whole body
+  std::size_t upload_bytes_ = 0;   // came since the last look
   std::shared_ptr<ConnectionExchange> active_;
   std::size_t drain_low_ = 0;
   std::function<void()> drain_work_;

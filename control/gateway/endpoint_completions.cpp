@@ -70,7 +70,7 @@ void submit(const std::shared_ptr<Post>& post) {
   crash_point(CrashPoint::kGatewaySubmitBefore);
   wire::Submit message = std::move(post->generation.submit);
   message.request_id = post->context.new_request_id();
-  put_limits(post->exchange->request(), &message);
+  put_limits(post->exchange->request(), &message, &post->generation.ignored);
   message.idem_key = post->wishes.idem_key;
   message.body_hash = post->generation.shape.body_hash;
   message.on_disconnect = post->wishes.on_disconnect;

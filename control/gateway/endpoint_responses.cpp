@@ -234,7 +234,7 @@ void forget(const TurnPtr& turn) {
 void submit(const TurnPtr& turn) {
   wire::Submit message = std::move(turn->generation.submit);
   message.request_id = turn->id;
-  put_limits(turn->exchange->request(), &message);
+  put_limits(turn->exchange->request(), &message, &turn->generation.ignored);
   message.body_hash = turn->hash;
   message.on_disconnect =
       turn->wish.background ? wire::OnDisconnect::kContinue : turn->headers.on_disconnect;

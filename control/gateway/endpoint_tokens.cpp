@@ -203,6 +203,7 @@ void ask(Context& context, const ExchangePtr& exchange, const char* verb, Read r
   const ApiKey& key = exchange->request().from.api_key;
   wish.args["api_key"] = key.id;
   if (key.requests_per_minute) wish.args["key_requests_per_minute"] = *key.requests_per_minute;
+  wish.args["tenant"] = exchange->request().from.tenant();
   const std::string args = wish.args.dump();
   wish.args.clear();
   const auto answer = [exchange, wish = std::move(wish), show](const std::string& text) {

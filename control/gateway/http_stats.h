@@ -31,6 +31,7 @@ class HttpStats {
   std::atomic<std::int64_t> held_streams{0};  // of them: their reader is slow, the daemon waits
   std::atomic<std::uint64_t> connections_accepted{0};
   std::atomic<std::uint64_t> connections_refused{0};  // one too many
+  std::atomic<std::uint64_t> strangers_dropped{0};    // gave way to a newer one without a key
   std::atomic<std::uint64_t> readers_cut_off{0};      // took no byte for too long
   std::atomic<std::uint64_t> bytes_received{0};
   std::atomic<std::uint64_t> bytes_sent{0};

@@ -23,15 +23,18 @@ struct ApiKey {
   std::optional<std::int64_t> requests_per_minute;
 };
 
-/// The caller of a request, with its key's limits. By default one who may do little.
+/// The caller of a request, with its key's limits and rights. By default one who may do little.
 struct Principal : client::Principal {
   Principal() : client::Principal({}, {}, client::Role::kClient) {}
   Principal(client::Principal who, ApiKey api_key)
-      : client::Principal(std::move(who)), api_key(std::move(api_key)) {}
+      : client::Principal(std::move(who)),
+        api_key(std::move(api_key)),
+        may_be_interactive(is_operator()) {}
   /// The operator without a key.
   static Principal local() { return {client::Principal::local(), {}}; }
 
   ApiKey api_key;
+  bool may_be_interactive = false;  // ask for that priority
 };
 
 /// Both ends of a connection, as the server sees them. Addresses in the network's order.
@@ -55,6 +58,7 @@ struct Request {
   bool expects_continue = false;
   bool absolute_form = false;   // its target named a host of its own: http://host/path
   bool secure = false;          // it came over TLS
+  bool body_read = true;        // false: it has a body, which nobody will see
   TcpEnds ends;                 // of its connection
   std::int64_t arrived_us = 0;  // when its head was read, by the clock that never goes back
   Principal from;               // set before an endpoint sees it

@@ -118,17 +118,19 @@ int serve(const Options& options, const sigset_t& signals) {
   // The handler is called only from run(), by when the contexts are there. They and the server
   // outlive the clients: streams of those hold connections, which belong to the server.
   std::unique_ptr<Contexts> contexts;
+  Context* serving = nullptr;  // of `contexts`, once they are there
   ProbeAnswer probe;
   auto server = Server::listen(
       options.http_fd, options.http, options.limits,
       [&contexts](const ExchangePtr& exchange) { make_handler(contexts->serving)(exchange); },
-      options.tls);
+      options.tls, make_gate(serving));
   if (!server) return fail(server.error());
   auto users = std::make_shared<PeerUsers>();  // its socket is opened while that is allowed
   confine(options);
   auto links = open_links(options);
   if (!links) return fail(links.error());
   contexts = std::make_unique<Contexts>(*links, options, **server, std::move(users));
+  serving = &contexts->serving;
   auto history = std::make_unique<History>(contexts->serving.daemon_metrics);
   contexts->serving.history = history.get();
   auto batches = std::make_unique<BatchRunner>(contexts->working);

@@ -115,6 +115,8 @@ void add_own(std::vector<MetricFamily>& out, const HttpStats& http) {
               http.connections_accepted);
   add_counter(out, "holdfast_http_connections_refused_total", "Connections that were one too many.",
               http.connections_refused);
+  add_counter(out, "holdfast_http_strangers_dropped_total",
+              "Connections without a key that gave way to newer ones.", http.strangers_dropped);
   add_gauge(out, "holdfast_http_streams", "Answers that are being streamed.", http.streams);
   add_gauge(out, "holdfast_http_held_streams",
             "Streams that are held back, as their client reads slowly.", http.held_streams);

@@ -30,6 +30,51 @@ void add_texts(CLI::App& app, Texts* texts) {
   app.add_option("--tls-key", texts->tls_key, "its key (PEM)");
 }
 
+void add_sizes(CLI::App& app, ServerLimits& limits) {
+  app.add_option("--header-bytes", limits.parse.header_bytes, "longest request head")
+      ->check(CLI::Range(256, 1 << 20));
+  app.add_option("--body-bytes", limits.parse.body_bytes, "longest request body")
+      ->check(CLI::Range(0, 1 << 30));
+  app.add_option("--upload-bytes", limits.parse.upload_bytes, "largest file of POST /v1/files")
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--uploads", limits.uploads,
+                 "files taken at once, each is held in memory; a tenant has half of them at most")
+      ->check(CLI::Range(1, 1'000));
+}
+
+void add_connections(CLI::App& app, ServerLimits& limits) {
+  app.add_option("--connections", limits.connections, "connections at once, beside strangers")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--connections-per-address", limits.connections_per_address,
+                 "connections of one address, of IPv6 a network of 64 bits (0: no limit, e.g. "
+                 "behind a proxy)")
+      ->check(CLI::Range(0, 1'000'000));
+  app.add_option("--connections-per-tenant", limits.connections_per_tenant,
+                 "connections that have shown keys of one tenant (0: no limit)")
+      ->check(CLI::Range(0, 1'000'000));
+  app.add_option("--strangers", limits.strangers,
+                 "connections that have shown no key, where one is asked for")
+      ->check(CLI::Range(1, 1'000'000));
+}
+
+void add_times(CLI::App& app, Options& options) {
+  const auto add = [&app](const char* flag, std::chrono::milliseconds& time, const char* text) {
+    app.add_option_function<std::int64_t>(
+           flag, [&time](const std::int64_t& ms) { time = std::chrono::milliseconds(ms); }, text)
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{86'400'000}));
+  };
+  ServerLimits& limits = options.limits;
+  add("--header-ms", limits.header_time, "time for a request's head");
+  add("--stranger-header-ms", limits.stranger_header_time, "the same without a key");
+  add("--body-ms", limits.body_time, "time for a request's body");
+  add("--idle-ms", limits.idle_time, "idle time of a connection");
+  add("--stranger-idle-ms", limits.stranger_idle_time, "the same without a key");
+  add("--upload-wait-ms", limits.upload_wait, "wait for room for a file, then 503");
+  add("--stall-ms", limits.stall_time, "a client that takes no byte for so long is cut off");
+  add("--drain-ms", limits.drain_time, "time for running answers at SIGTERM");
+  add("--daemon-wait-ms", options.daemon_wait, "wait for a daemon that is down, then 503");
+}
+
 Result<void> read_texts(const Texts& texts, Options* options) {
   HF_TRY(options->cors, Cors::allow(texts.cors_origins));
   if (texts.tls_cert.empty() != texts.tls_key.empty()) {
@@ -61,42 +106,15 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
     }
     options.http_fd = static_cast<int>(value);
   }
-  ServerLimits& limits = options.limits;
-  std::int64_t header_ms = limits.header_time.count();
-  std::int64_t body_ms = limits.body_time.count();
-  std::int64_t idle_ms = limits.idle_time.count();
-  std::int64_t stall_ms = limits.stall_time.count();
-  std::int64_t drain_ms = limits.drain_time.count();
-  std::int64_t wait_ms = options.daemon_wait.count();
   CLI::App app{"The HTTP front of Holdfast: OpenAI's API over the daemon of --state."};
-  const CLI::Range milliseconds(std::int64_t{1}, std::int64_t{86'400'000});
   app.add_option("--state", options.state, "state directory")->capture_default_str();
   app.add_option("--http", options.http, "address to listen on, HOST:PORT (port 0 picks one)")
       ->capture_default_str();
   app.add_option("--threads", options.threads, "threads that serve")->check(CLI::Range(1, 64));
-  app.add_option("--header-bytes", limits.parse.header_bytes, "longest request head")
-      ->check(CLI::Range(256, 1 << 20));
-  app.add_option("--body-bytes", limits.parse.body_bytes, "longest request body")
-      ->check(CLI::Range(0, 1 << 30));
-  app.add_option("--upload-bytes", limits.parse.upload_bytes, "largest file of POST /v1/files")
-      ->check(CLI::Range(1, 1 << 30));
-  app.add_option("--uploads", limits.uploads, "files taken at once, each is held in memory")
-      ->check(CLI::Range(1, 1'000));
+  add_sizes(app, options.limits);
   add_memory(app, &options);
-  app.add_option("--connections", limits.connections, "connections at once")
-      ->check(CLI::Range(1, 1'000'000));
-  app.add_option("--connections-per-address", limits.connections_per_address,
-                 "connections of one address (0: no limit, e.g. behind a proxy)")
-      ->check(CLI::Range(0, 1'000'000));
-  app.add_option("--header-ms", header_ms, "time for a request's head")->check(milliseconds);
-  app.add_option("--body-ms", body_ms, "time for a request's body")->check(milliseconds);
-  app.add_option("--idle-ms", idle_ms, "idle time of a connection")->check(milliseconds);
-  app.add_option("--stall-ms", stall_ms, "a client that takes no byte for so long is cut off")
-      ->check(milliseconds);
-  app.add_option("--drain-ms", drain_ms, "time for running answers at SIGTERM")
-      ->check(milliseconds);
-  app.add_option("--daemon-wait-ms", wait_ms, "wait for a daemon that is down, then 503")
-      ->check(milliseconds);
+  add_connections(app, options.limits);
+  add_times(app, options);
   Texts texts;
   add_texts(app, &texts);
   app.add_flag("--check", options.check, "say what is wrong with the options, and end");
@@ -108,13 +126,7 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
   } catch (const CLI::ParseError& e) {
     return Error{Errc::kUsage, std::string(e.what()) + " (see --help)"};
   }
-  limits.header_time = std::chrono::milliseconds(header_ms);
-  limits.body_time = std::chrono::milliseconds(body_ms);
-  limits.idle_time = std::chrono::milliseconds(idle_ms);
-  limits.stall_time = std::chrono::milliseconds(stall_ms);
-  limits.drain_time = std::chrono::milliseconds(drain_ms);
-  options.daemon_wait = std::chrono::milliseconds(wait_ms);
-  if (options.memory_bytes == 0) options.memory_bytes = memory_for(limits);
+  if (options.memory_bytes == 0) options.memory_bytes = memory_for(options.limits);
   HF_CHECKED(read_texts(texts, &options));
   return options;
 }

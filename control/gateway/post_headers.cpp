@@ -59,7 +59,11 @@ Response resume_mismatch(const std::string& message) {
   return error_response(refusal, "Last-Event-ID");
 }
 
-void put_limits(const Request& request, wire::Submit* message) {
+void put_limits(const Request& request, wire::Submit* message, std::vector<std::string>* ignored) {
+  if (message->priority == wire::PriorityClass::kInteractive && !request.from.may_be_interactive) {
+    message->priority = wire::PriorityClass::kNormal;
+    ignored->emplace_back("priority");
+  }
   message->key_max_requests = request.from.api_key.max_requests;
   message->key_requests_per_minute = request.from.api_key.requests_per_minute;
 }

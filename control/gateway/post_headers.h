@@ -20,8 +20,9 @@ struct PostHeaders {
 /// Idempotency-Key, X-On-Disconnect, Last-Event-ID. False: `error` names the one that is wrong.
 bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error);
 
-/// Puts the limits of the request's key into `message`; the SDK says whose it is.
-void put_limits(const Request& request, wire::Submit* message);
+/// Puts the limits of the request's key into `message`; the SDK says whose it is. A priority that
+/// the key has no right to becomes the ordinary one and is named in `ignored`.
+void put_limits(const Request& request, wire::Submit* message, std::vector<std::string>* ignored);
 
 /// Last-Event-ID names something else than what this POST is.
 Response resume_mismatch(const std::string& message);

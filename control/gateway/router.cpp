@@ -116,6 +116,17 @@ bool waits_for_keys(Context& context, const ExchangePtr& exchange, const Route& 
   return !ready;
 }
 
+/// The key was not good when the head came and is now: the body was not taken.
+Response not_read(const Request& request) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kUnreachable;
+  refusal.message =
+      "the keys were not known yet when " + request.path + " was asked for; try again";
+  refusal.retry_after_ms = 1'000;
+  return error_response(refusal);
+}
+
+/// `waited`: for the keys, which this gateway had not read yet.
 void answer(Context& context, const ExchangePtr& exchange, bool waited) {
   const Request& request = exchange->request();
   exchange->set_headers(context.cors.headers(request));
@@ -132,6 +143,9 @@ void answer(Context& context, const ExchangePtr& exchange, bool waited) {
       exchange->set_route({route.method, route.pattern});
       if (!waited && waits_for_keys(context, exchange, route)) return;
       if (!admit(context, exchange, route)) return;
+      if (!request.body_read && wants_key(context, route)) {
+        return exchange->respond(not_read(request));
+      }
       return route.endpoint(context, exchange, *captures);
     }
     exchange->set_route({"other", route.pattern});
@@ -175,6 +189,23 @@ std::optional<Captures> match_path(std::string_view pattern, std::string_view pa
     }
   }
   return path.empty() ? std::optional(std::move(captures)) : std::nullopt;
+}
+
+Gate make_gate(Context* const& context) {
+  Gate gate;
+  gate.open = [&context] {
+    return context->access == nullptr || context->access->may_be_keyless();
+  };
+  gate.look = [&context](const Request& head,
+                         std::function<void()> again) -> std::optional<Caller> {
+    Access* access = context->access.get();
+    if (access == nullptr) return Caller{true, {}};
+    if (again != nullptr && !access->ready(head, std::move(again))) return std::nullopt;
+    const auto verdict = access->check(head);
+    const auto* principal = std::get_if<Principal>(&verdict);
+    return principal == nullptr ? Caller{} : Caller{true, principal->tenant()};
+  };
+  return gate;
 }
 
 Server::Handler make_handler(Context& context) {

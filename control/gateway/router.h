@@ -72,4 +72,8 @@ std::optional<Captures> match_path(std::string_view pattern, std::string_view pa
 /// GET.
 Server::Handler make_handler(Context& context);
 
+/// Decides who is let in before the body of a request is read: whoever shows a good key, and
+/// everybody where none is asked for. `context` is there by when the server runs.
+Gate make_gate(Context* const& context);
+
 }  // namespace holdfast::gateway

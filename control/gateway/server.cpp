@@ -8,11 +8,8 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "control/gateway/connection.h"
@@ -28,60 +25,6 @@ using net::ip::tcp;
 namespace {
 
 constexpr std::chrono::milliseconds kAcceptPause{100};  // after e.g. "too many open files"
-
-/// The open connections, by number and by address. Its own lock; never held while calling out.
-class Book {
- public:
-  /// 0 if the address or the server has too many.
-  std::uint64_t enter(const std::string& address, const ServerLimits& limits) {
-    const std::lock_guard lock(mutex_);
-    int& count = by_address_[address];
-    const bool full =
-        static_cast<int>(open_.size()) >= limits.connections ||
-        (limits.connections_per_address > 0 && count >= limits.connections_per_address);
-    if (full) {
-      if (count == 0) by_address_.erase(address);
-      return 0;
-    }
-    ++count;
-    open_[++last_] = {address, {}};
-    return last_;
-  }
-  void set(std::uint64_t id, std::weak_ptr<Connection> connection) {
-    const std::lock_guard lock(mutex_);
-    open_[id].connection = std::move(connection);
-  }
-  void leave(std::uint64_t id) {
-    const std::lock_guard lock(mutex_);
-    const auto entry = open_.find(id);
-    if (entry == open_.end()) return;
-    const auto count = by_address_.find(entry->second.address);
-    if (--count->second == 0) by_address_.erase(count);
-    open_.erase(entry);
-  }
-  std::vector<std::shared_ptr<Connection>> all() {
-    const std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<Connection>> out;
-    for (auto& [id, entry] : open_) {
-      if (auto connection = entry.connection.lock()) out.push_back(std::move(connection));
-    }
-    return out;
-  }
-  int size() {
-    const std::lock_guard lock(mutex_);
-    return static_cast<int>(open_.size());
-  }
-
- private:
-  struct Entry {
-    std::string address;
-    std::weak_ptr<Connection> connection;
-  };
-  std::mutex mutex_;
-  std::map<std::string, int> by_address_;
-  std::unordered_map<std::uint64_t, Entry> open_;
-  std::uint64_t last_ = 0;
-};
 
 std::string text_of(const tcp::endpoint& endpoint) {
   const std::string host = endpoint.address().to_string();
@@ -119,13 +62,13 @@ Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port)
 
 class AsioServer final : public Server {
  public:
-  AsioServer(ServerLimits limits, Handler handler, std::shared_ptr<TlsIdentity> tls)
-      : shared_(std::make_shared<ServerShared>()),
+  AsioServer(ServerLimits limits, Handler handler, std::shared_ptr<TlsIdentity> tls, Gate gate)
+      : shared_(std::make_shared<ServerShared>(limits)),
         strand_(net::make_strand(io_)),
         acceptor_(strand_),
         timer_(strand_) {
-    shared_->limits = limits;
     shared_->handler = std::move(handler);
+    shared_->gate = std::move(gate);
     shared_->tls = std::move(tls);
   }
 
@@ -164,7 +107,7 @@ class AsioServer final : public Server {
   }
 
   std::string address() const override { return address_; }
-  int connections() const override { return book_->size(); }
+  int connections() const override { return shared_->book.size(); }
   std::shared_ptr<HttpStats> stats() const override { return shared_->stats; }
 
   ~AsioServer() override {
@@ -178,7 +121,7 @@ class AsioServer final : public Server {
     work();
     for (std::thread& t : others) t.join();
     // Handlers that never ran hold connections, those hold the io_context's services.
-    for (const auto& connection : book_->all()) connection->drain(true);
+    for (const auto& connection : shared_->book.all()) connection->drain(true);
     io_.restart();
     io_.poll();
   }
@@ -194,7 +137,7 @@ class AsioServer final : public Server {
       if (shared_->draining.exchange(true)) return;
       error_code ec;
       acceptor_.close(ec);
-      for (const auto& connection : book_->all()) connection->drain(false);
+      for (const auto& connection : shared_->book.all()) connection->drain(false);
       drain_end_ = std::chrono::steady_clock::now() + shared_->limits.drain_time;
       wait_for_empty();
     });
@@ -249,34 +192,31 @@ class AsioServer final : public Server {
     error_code ec;
     const tcp::endpoint peer = socket.remote_endpoint(ec);
     if (ec) return;  // gone already
-    const std::uint64_t id = book_->enter(peer.address().to_string(), shared_->limits);
-    auto connection = std::make_shared<Connection>(std::move(socket), shared_,
-                                                   [book = book_, id, stats = shared_->stats] {
-                                                     --stats->connections;
-                                                     book->leave(id);
-                                                   });
-    ++shared_->stats->connections;
+    const std::string address = counted_address(peer.address().to_string());
+    const bool stranger = shared_->gate.open && !shared_->gate.open();
+    std::shared_ptr<Connection> gives_way;
+    const ConnectionBook::Id id =
+        stranger ? shared_->book.enter_stranger(address, &gives_way) : shared_->book.enter(address);
+    if (gives_way != nullptr) {
+      ++shared_->stats->strangers_dropped;
+      gives_way->drain(true);
+    }
+    auto connection = std::make_shared<Connection>(std::move(socket), shared_, id, stranger);
     if (id == 0) {
       ++shared_->stats->connections_refused;
       if (shared_->tls != nullptr) return;  // a handshake is more than it gets
-      wire::Refusal refusal;
-      refusal.code = Errc::kRateLimited;
-      refusal.message = "too many connections (" +
-                        std::to_string(shared_->limits.connections_per_address) +
-                        " per address): close some, or use keep-alive";
-      refusal.retry_after_ms = 1'000;
-      return connection->turn_away(error_response(refusal));
+      return connection->turn_away(too_many_connections(shared_->limits));
     }
     ++shared_->stats->connections_accepted;
-    book_->set(id, connection);
+    shared_->book.set(id, connection);
     connection->start();
   }
 
   void wait_for_empty() {
     const auto now = std::chrono::steady_clock::now();
-    if (book_->size() == 0) return io_.stop();
+    if (shared_->book.size() == 0) return io_.stop();
     if (now >= drain_end_) {
-      for (const auto& connection : book_->all()) connection->drain(true);
+      for (const auto& connection : shared_->book.all()) connection->drain(true);
       if (now >= drain_end_ + std::chrono::milliseconds(500)) return io_.stop();
     }
     timer_.expires_after(std::chrono::milliseconds(10));
@@ -284,7 +224,6 @@ class AsioServer final : public Server {
   }
 
   std::shared_ptr<ServerShared> shared_;
-  std::shared_ptr<Book> book_ = std::make_shared<Book>();
   net::io_context io_;
   net::strand<net::io_context::executor_type> strand_;
   tcp::acceptor acceptor_;
@@ -298,8 +237,9 @@ class AsioServer final : public Server {
 
 Result<std::unique_ptr<Server>> Server::listen(int fd, const std::string& host_port,
                                                ServerLimits limits, Handler handler,
-                                               std::shared_ptr<TlsIdentity> tls) {
-  auto server = std::make_unique<AsioServer>(limits, std::move(handler), std::move(tls));
+                                               std::shared_ptr<TlsIdentity> tls, Gate gate) {
+  auto server =
+      std::make_unique<AsioServer>(limits, std::move(handler), std::move(tls), std::move(gate));
   const Result<void> open = fd >= 0 ? server->take(fd) : server->open(host_port);
   if (!open) return open.error();
   return Result<std::unique_ptr<Server>>(std::move(server));

@@ -1,8 +1,8 @@
 #include "control/gateway/webhook_post.h"
 
-#include <netdb.h>
 #include <openssl/ssl.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
@@ -12,6 +12,7 @@
 #include <boost/beast/http.hpp>
 #include <boost/beast/ssl/ssl_stream.hpp>
 
+#include "control/gateway/name_lookup.h"
 #include "shared/base/version.h"
 
 namespace holdfast::gateway {
@@ -24,6 +25,7 @@ using boost::system::error_code;
 using net::ip::tcp;
 
 constexpr std::chrono::milliseconds kLook{100};  // whether it is time to stop
+constexpr std::chrono::milliseconds kLookupLimit{3'000};
 constexpr std::uint32_t kHeaderBytesMax = 16 * 1024;
 constexpr std::uint64_t kAnswerBytesMax = 64 * 1024;
 
@@ -47,22 +49,15 @@ std::string because(const char* what, const error_code& ec) {
 
 /// Addresses of the host that may be asked. Empty: `error` says why.
 std::vector<tcp::endpoint> addresses(const WebhookPost& post, std::string* error) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_family = AF_UNSPEC;
-  if (post.url.numeric) hints.ai_flags = AI_NUMERICHOST;
-  addrinfo* found = nullptr;
-  const int rc = getaddrinfo(post.url.host.c_str(), nullptr, &hints, &found);
-  std::vector<tcp::endpoint> out;
-  if (rc != 0) {
-    *error = "look up " + post.url.host + ": " + gai_strerror(rc);
-    return out;
+  NamesFound found;
+  if (post.url.numeric) {
+    found.addresses = {post.url.host};
+  } else {
+    found = name_lookup().find(post.url.host, std::min(post.limit, kLookupLimit), post.stopping);
   }
-  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-    char text[NI_MAXHOST];
-    if (getnameinfo(at->ai_addr, at->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST)) {
-      continue;
-    }
+  *error = found.error;
+  std::vector<tcp::endpoint> out;
+  for (const std::string& text : found.addresses) {
     if (!post.may_be_private && !client::is_public_address(text)) {
       *error = post.url.host + " is " + text + ", an address that is not public: refused";
       continue;
@@ -71,7 +66,6 @@ std::vector<tcp::endpoint> addresses(const WebhookPost& post, std::string* error
     const auto address = net::ip::make_address(text, ec);
     if (!ec) out.emplace_back(address, post.url.port);
   }
-  freeaddrinfo(found);
   if (out.empty() && error->empty()) *error = post.url.host + " has no address";
   return out;
 }
@@ -131,11 +125,12 @@ WebhookAnswer converse_tls(net::io_context& io, beast::tcp_stream tcp, const Web
 WebhookAnswer send_webhook(const WebhookPost& post) {
   if (!post.url.https && !post.may_be_private) return {0, "plain HTTP is for private targets"};
   std::string error;
+  const auto begin = std::chrono::steady_clock::now();
   const auto endpoints = addresses(post, &error);
   if (endpoints.empty()) return {0, error};
   net::io_context io;
   beast::tcp_stream stream(io);
-  stream.expires_after(post.limit);
+  stream.expires_at(begin + post.limit);
   error_code ec;
   for (const tcp::endpoint& endpoint : endpoints) {
     ec = finish(io, stream, post, [&](auto done) { stream.async_connect(endpoint, done); });

@@ -17,7 +17,7 @@ struct WebhookPost {
   bool may_be_private = false;  // addresses of this machine and of private networks, and plain HTTP
   std::vector<Header> headers;
   std::string body;
-  std::chrono::milliseconds limit{8'000};  // for all of it, but the look-up of the name
+  std::chrono::milliseconds limit{8'000};  // for all of it; the look-up of the name has 3 s of it
   std::function<bool()> stopping = {};     // true: give up now
 };
 struct WebhookAnswer {

@@ -158,6 +158,8 @@ void Writer::continuity() {
         "Choices that a worker went on with after a restart of the daemon.", c.adopted);
   count("holdfast_choices_returned_total", "Choices that a worker handed back.", c.returned);
   count("holdfast_choices_requeued_total", "Choices that were queued again.", c.requeued);
+  count("holdfast_choices_gave_way_total",
+        "Choices that were queued again for a tenant below its share of the slots.", c.preempted);
   count("holdfast_tokens_replayed_total",
         "Committed tokens that were given to a worker again to go on from.", c.replayed_tokens);
   count("holdfast_tokens_deduplicated_total",

@@ -34,6 +34,7 @@ json counters_json(const core::Counters& c) {
           {"adopted", c.adopted},
           {"returned", c.returned},
           {"requeued", c.requeued},
+          {"gave_way", c.preempted},
           {"workers_lost", c.workers_lost},
           {"suspicions", c.suspicions},
           {"false_suspicions", c.false_suspicions},

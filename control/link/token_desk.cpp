@@ -14,6 +14,7 @@ using nlohmann::json;
 
 // Jobs of the machine count from 1; those of the desk are told by this bit.
 constexpr std::uint64_t kDeskBit = std::uint64_t{1} << 62;
+constexpr std::int64_t kQuestionBytes = 256;  // what a question costs beside its text
 
 /// The model of that name, or the one that most of an alias' requests get; without a name the only
 /// one that there is.
@@ -139,7 +140,9 @@ void TokenDesk::ask(core::PeerId peer, const wire::Op& op, const core::Machine& 
   if (model == nullptr) {
     return refuse(peer, op.tag, Errc::kModelNotFound, "model '" + name + "' is not registered");
   }
-  if (questions_.size() >= kQuestionsMax) {
+  const std::string tenant =
+      args.contains("tenant") && args["tenant"].is_string() ? args["tenant"] : json("");
+  if (questions_.size() >= kQuestionsMax && !make_way(tenant)) {
     return refuse(peer, op.tag, Errc::kRateLimited,
                   op.verb + ": " + std::to_string(kQuestionsMax) + " are being answered already");
   }
@@ -161,28 +164,54 @@ void TokenDesk::ask(core::PeerId peer, const wire::Op& op, const core::Machine& 
   question.job.prompts = {std::move(prompt)};
   question.job.add_special = read_flag(args, "add_special", true);
   question.job.echo = op.verb == "models.detokenize";
+  question.tenant = tenant;
+  question.bytes = static_cast<std::int64_t>(op.args.size()) + kQuestionBytes;
+  line_.push(tenant, question.job.job, question.bytes);
   questions_.emplace(question.job.job, std::move(question));
   assign();
 }
 
-/// Gives what waits to the helper with the fewest.
+/// The newest question of the tenant that has most in line is refused for one that has fewer.
+bool TokenDesk::make_way(const std::string& tenant) {
+  const auto job = line_.newest_of_longest(line_.size(tenant) + 1);
+  if (!job) return false;
+  const auto found = questions_.find(*job);
+  refuse(found->second.peer, found->second.tag, Errc::kRateLimited,
+         found->second.verb + ": " + std::to_string(kQuestionsMax) +
+             " are being answered already, most of them of this tenant");
+  line_.remove(*job);
+  questions_.erase(found);
+  return true;
+}
+
+/// Gives what waits to the helper with the fewest, so much at a time that nobody waits long behind
+/// what others have asked.
 void TokenDesk::assign() {
-  if (helpers_.empty()) return;
-  std::map<core::PeerId, int> busy;
-  for (const core::PeerId helper : helpers_) busy[helper] = 0;
-  for (const auto& [job, question] : questions_) busy[question.helper] += question.helper != 0;
-  for (auto& [job, question] : questions_) {
-    if (question.helper != 0) continue;
-    question.helper = *std::min_element(helpers_.begin(), helpers_.end(),
-                                        [&](auto a, auto b) { return busy[a] < busy[b]; });
-    ++busy[question.helper];
+  while (line_.size() > 0 && !helpers_.empty()) {
+    const auto helper =
+        std::min_element(helpers_.begin(), helpers_.end(), [](const auto& a, const auto& b) {
+          return std::pair(!a.second.has_room(), a.second.questions) <
+                 std::pair(!b.second.has_room(), b.second.questions);
+        });
+    if (!helper->second.has_room()) return;
+    Question& question = questions_.at(*line_.pop());
+    question.helper = helper->first;
+    ++helper->second.questions;
+    helper->second.bytes += question.bytes;
     ++question.tries;
     send_(question.helper, question.job);
   }
 }
 
+void TokenDesk::leave_helper(const Question& question) {
+  const auto helper = helpers_.find(question.helper);
+  if (helper == helpers_.end()) return;
+  --helper->second.questions;
+  helper->second.bytes -= question.bytes;
+}
+
 void TokenDesk::helper_up(core::PeerId helper) {
-  helpers_.insert(helper);
+  helpers_[helper];
   assign();
 }
 
@@ -192,6 +221,8 @@ bool TokenDesk::prepared(core::PeerId helper, const wire::Prepared& prepared) {
   if (found == questions_.end() || found->second.helper != helper) return true;  // too late
   const Question question = std::move(found->second);
   questions_.erase(found);
+  leave_helper(question);
+  assign();
   answer(question, prepared);
   return true;
 }
@@ -230,8 +261,13 @@ void TokenDesk::answer(const Question& question, const wire::Prepared& prepared)
 }
 
 void TokenDesk::peer_gone(core::PeerId peer) {
-  std::erase_if(questions_, [&](const auto& entry) { return entry.second.peer == peer; });
-  if (helpers_.erase(peer) == 0) return;
+  std::erase_if(questions_, [&](const auto& entry) {
+    if (entry.second.peer != peer) return false;
+    leave_helper(entry.second);
+    line_.remove(entry.first);
+    return true;
+  });
+  if (helpers_.erase(peer) == 0) return assign();
   for (auto it = questions_.begin(); it != questions_.end();) {
     Question& question = it->second;
     if (question.helper == peer) {
@@ -243,6 +279,7 @@ void TokenDesk::peer_gone(core::PeerId peer) {
         it = questions_.erase(it);
         continue;
       }
+      line_.push(question.tenant, it->first, question.bytes);
     }
     ++it;
   }
@@ -254,10 +291,14 @@ void TokenDesk::expire(std::int64_t now_us) {
     const Question& question = entry.second;
     if (now_us < question.deadline_us) return false;
     refuse(question.peer, question.tag, Errc::kTimeout,
-           question.verb + (question.helper == 0 ? ": no ingress helper is connected"
-                                                 : ": the ingress helper took too long"));
+           question.verb + (question.helper != 0 ? ": the ingress helper took too long"
+                            : helpers_.empty()   ? ": no ingress helper is connected"
+                                                 : ": the ingress helpers were busy for too long"));
+    leave_helper(question);
+    line_.remove(entry.first);
     return true;
   });
+  assign();
 }
 
 }  // namespace holdfast::link

@@ -7,8 +7,9 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
-#include <set>
+#include <string>
 
+#include "control/core/fair_line.h"
 #include "control/core/key_book.h"
 #include "control/core/machine.h"
 #include "control/link/pieces.h"
@@ -18,9 +19,11 @@ namespace holdfast::link {
 class TokenDesk {
  public:
   using Send = std::function<void(core::PeerId, wire::Message)>;
-  static constexpr std::size_t kQuestionsMax = 64;     // at once; more are refused
-  static constexpr std::int64_t kTokensMax = 1 << 20;  // of one answer
-  static constexpr std::int64_t kPiecesMax = 1 << 16;  // of one that has the bytes of each
+  static constexpr std::size_t kQuestionsMax = 64;       // at once; more are refused
+  static constexpr std::int64_t kTokensMax = 1 << 20;    // of one answer
+  static constexpr std::int64_t kPiecesMax = 1 << 16;    // of one that has the bytes of each
+  static constexpr std::size_t kHelperQuestionsMax = 4;  // that a helper is given at a time
+  static constexpr std::int64_t kHelperBytesMax = 256 << 10;
 
   TokenDesk(PieceCache& pieces, Send send) : pieces_(pieces), send_(std::move(send)) {}
 
@@ -50,7 +53,9 @@ class TokenDesk {
     std::string model;
     std::int64_t context = 0;
     std::int64_t deadline_us = 0;
-    core::PeerId helper = 0;  // 0: waits for one
+    std::string tenant;
+    std::int64_t bytes = 0;   // of what is asked about
+    core::PeerId helper = 0;  // 0: stands in line for one
     std::int64_t tries = 0;
     std::int64_t tries_max = 0;
     wire::Prepare job;
@@ -58,16 +63,26 @@ class TokenDesk {
   using Questions = std::map<std::uint64_t, Question>;
   bool charge(core::PeerId peer, const wire::Op& op, const nlohmann::json& args,
               std::int64_t now_us);
+  struct Helper {
+    std::size_t questions = 0;
+    std::int64_t bytes = 0;
+    bool has_room() const {
+      return questions == 0 || (questions < kHelperQuestionsMax && bytes < kHelperBytesMax);
+    }
+  };
   void assign();
+  bool make_way(const std::string& tenant);
+  void leave_helper(const Question& question);
   void refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::string message);
   void refuse_long(const Question& question, std::int64_t tokens);
   void answer(const Question& question, const wire::Prepared& prepared);
 
   PieceCache& pieces_;
   Send send_;
-  std::set<core::PeerId> helpers_;
+  std::map<core::PeerId, Helper> helpers_;
   Questions questions_;
-  core::KeyBook keys_;  // questions of a key in the last minute, as of its requests
+  core::KeyBook keys_;   // questions of a key in the last minute, as of its requests
+  core::FairLine line_;  // those without a helper: tenants take turns
   std::uint64_t last_job_ = 0;
 };
 

@@ -38,6 +38,19 @@ bool set_limits(const Call& call, const char* verb, json& body, int& exit) {
   return true;
 }
 
+/// Takes the highest priority that its requests may ask for. False: the error was reported.
+bool set_priority(const Call& call, const char* verb, json& body, int& exit) {
+  if (!call.has("priority")) return true;
+  const std::string priority = call.text("priority");
+  if (priority != "interactive" && priority != "normal") {
+    exit = report_error(call, Error{Errc::kUsage, std::string(verb) + ": priority \"" + priority +
+                                                      "\": expected interactive or normal"});
+    return false;
+  }
+  body["priority"] = priority;
+  return true;
+}
+
 /// A row of `keys list`, without the hash.
 json shown(const json& object, std::int64_t now_ms) {
   const json& body = object.at("body");
@@ -53,6 +66,8 @@ json shown(const json& object, std::int64_t now_ms) {
           {"expires_ms", expires_ms},
           {"max_requests", body.value("max_requests", std::int64_t{0})},
           {"requests_per_minute", body.value("requests_per_minute", std::int64_t{0})},
+          {"priority",
+           body.value("priority", body.value("role", "") == "operator" ? "interactive" : "normal")},
           {"state", revoked ? "revoked"
                     : over  ? "expired"
                             : "valid"}};
@@ -105,6 +120,7 @@ int keys_create(const Call& call) {
       {"hint", key.substr(0, 7) + "…"},    {"expires_ms", days == 0 ? 0 : now_ms + days * kDayMs}};
   int exit = kExitDone;
   if (!set_limits(call, "keys create", body, exit)) return exit;
+  if (!set_priority(call, "keys create", body, exit)) return exit;
   const json args = {{"kind", client::kKeyKind},
                      {"id", id},
                      {"owner", "operator"},
@@ -136,7 +152,7 @@ int keys_list(const Call& call) {
   options.columns = {"id",         "name",         "role",
                      "tenant",     "hint",         "created_ms",
                      "expires_ms", "max_requests", "requests_per_minute",
-                     "state"};
+                     "priority",   "state"};
   options.when_empty =
       "no keys: this user and root may do everything at the gateway's loopback address";
   print_document(call, {{"keys", std::move(list)}}, options);
@@ -145,13 +161,14 @@ int keys_list(const Call& call) {
 
 int keys_update(const Call& call) {
   int exit = kExitDone;
-  if (!call.has("max-requests") && !call.has("requests-per-minute")) {
+  if (!call.has("max-requests") && !call.has("requests-per-minute") && !call.has("priority")) {
     return report_error(call, Error{Errc::kUsage,
-                                    "keys update: expected --max-requests or "
-                                    "--requests-per-minute"});
+                                    "keys update: expected --max-requests, --requests-per-minute "
+                                    "or --priority"});
   }
   auto object = find_key(call, "keys update", exit);
   if (!object || !set_limits(call, "keys update", (*object)["body"], exit)) return exit;
+  if (!set_priority(call, "keys update", (*object)["body"], exit)) return exit;
   return put_key(call, *object);
 }
 

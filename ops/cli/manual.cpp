@@ -45,6 +45,7 @@ const Examples& serving_examples() {
        {{"holdfast keys create laptop", "a client's key"},
         {"holdfast keys create ops --role operator --expires 90", ""},
         {"holdfast keys create shop --tenant shop", "with the limits of tenant.shop.*"},
+        {"holdfast keys create desk --priority interactive", "may go before ordinary work"},
         {"holdfast keys create trial --max-requests 2 --requests-per-minute 30", ""}}},
       {"keys list", {{"holdfast keys list", ""}}},
       {"keys update",

@@ -1,7 +1,7 @@
 #pragma once
 // API keys: what a client sends, and what is kept of it. They are kept as objects of the kind "key"
 // (schema/protocol.md): {"name", "role", "tenant", "hash", "hint", "expires_ms",
-// "revoked_ms", "max_requests", "requests_per_minute"}.
+// "revoked_ms", "max_requests", "requests_per_minute", "priority"}.
 
 #include <string>
 #include <string_view>

@@ -20,8 +20,9 @@ std::string text_of(BIO* bio) {
 
 }  // namespace
 
-Certificate make_certificate(const std::string& common_name, const std::string& passphrase) {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
+Certificate make_certificate(const std::string& common_name, const std::string& passphrase,
+                             bool rsa) {
+  EVP_PKEY* key = rsa ? EVP_RSA_gen(2048) : EVP_EC_gen("P-256");
   CHECK(key != nullptr);
   X509* cert = X509_new();
   X509_set_version(cert, 2);

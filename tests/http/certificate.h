@@ -10,6 +10,7 @@ struct Certificate {
   std::string key;   // PEM
 };
 /// `passphrase`: the key is encrypted with it.
-Certificate make_certificate(const std::string& common_name, const std::string& passphrase = "");
+Certificate make_certificate(const std::string& common_name, const std::string& passphrase = "",
+                             bool rsa = false);
 
 }  // namespace holdfast::test

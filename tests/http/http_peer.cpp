@@ -72,7 +72,7 @@ Peer::~Peer() {
   shut();
 }
 
-bool Peer::start_tls(const std::string& cert, int version) {
+bool Peer::start_tls(const std::string& cert, int version, const std::string& ciphers) {
   SSL_CTX* context = SSL_CTX_new(TLS_client_method());
   BIO* pem = BIO_new_mem_buf(cert.data(), static_cast<int>(cert.size()));
   X509* trusted = PEM_read_bio_X509(pem, nullptr, nullptr, nullptr);
@@ -82,6 +82,7 @@ bool Peer::start_tls(const std::string& cert, int version) {
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_max_proto_version(context, version);
   SSL_CTX_set_security_level(context, 0);  // old versions too
+  if (!ciphers.empty()) CHECK(SSL_CTX_set_cipher_list(context, ciphers.c_str()) == 1);
   tls_.reset(SSL_new(context), SSL_free);
   SSL_CTX_free(context);
   X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls_.get()), "127.0.0.1");
@@ -216,9 +217,10 @@ Gateway::Gateway(gateway::ServerLimits limits, std::shared_ptr<gateway::TlsIdent
                  gateway::Cors cors) {
   context_.reset(
       new gateway::Context{client, [this] { return "req" + std::to_string(++next_id_); }, {}});
+  serving_ = context_.get();
   context_->cors = std::move(cors);
   auto server = gateway::Server::listen(-1, "127.0.0.1:0", limits, gateway::make_handler(*context_),
-                                        std::move(tls));
+                                        std::move(tls), gateway::make_gate(serving_));
   context_->operating = &client;
   context_->daemon_metrics = std::make_shared<gateway::DaemonMetrics>(client);
   CHECK(server.has_value());

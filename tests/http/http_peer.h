@@ -45,8 +45,9 @@ class Peer {
   bool closed();
   void shut();
   /// TLS from here on, trusting `cert` (PEM) alone; false if the two do not agree. `version` is the
-  /// newest that this side knows (TLS1_2_VERSION …), 0: any.
-  bool start_tls(const std::string& cert, int version = 0);
+  /// newest that this side knows (TLS1_2_VERSION …), 0: any; `ciphers` those of TLS 1.2, empty:
+  /// any.
+  bool start_tls(const std::string& cert, int version = 0, const std::string& ciphers = {});
   void small_receive_buffer();
 
  private:
@@ -82,6 +83,7 @@ class Gateway {
 
  private:
   std::unique_ptr<gateway::Context> context_;
+  gateway::Context* serving_ = nullptr;  // the same
   std::thread thread_;
   int next_id_ = 0;
 };

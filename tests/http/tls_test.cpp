@@ -79,6 +79,30 @@ TEST_F(Tls, AnswersStreamsAndKeepsTheConnection) {
   }
 }
 
+void only_strong(Gateway& gateway, const Certificate& own) {
+  for (const char* weak :
+       {"AES128-SHA", "AES256-SHA", "AES128-SHA256", "AES128-GCM-SHA256", "AES256-GCM-SHA384",
+        "ECDHE-ECDSA-AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA384",
+        "ECDHE-ECDSA-AES256-SHA384", "DHE-RSA-AES128-GCM-SHA256", "kRSA", "aNULL"}) {
+    Peer peer(gateway.address());
+    EXPECT_FALSE(peer.start_tls(own.cert, TLS1_2_VERSION, weak)) << weak;
+  }
+  for (const char* strong : {"ECDHE+AES128+AESGCM", "ECDHE+AES256+AESGCM", "ECDHE+CHACHA20"}) {
+    Peer peer(gateway.address());
+    EXPECT_TRUE(peer.start_tls(own.cert, TLS1_2_VERSION, strong)) << strong;
+  }
+}
+
+TEST_F(Tls, OnlyForwardSecrecyWithAuthenticatedEncryption) {
+  // One with an RSA key could take more kinds than one with another key.
+  for (const bool rsa : {true, false}) {
+    const Certificate own = make_certificate("own", "", rsa);
+    put(own);
+    Gateway gateway({}, identity());
+    only_strong(gateway, own);
+  }
+}
+
 TEST_F(Tls, OldVersionsAndStrangersAreRefused) {
   Gateway gateway({}, identity());
   Peer old(gateway.address());

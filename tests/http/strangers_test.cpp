@@ -1,0 +1,239 @@
+// Goal: who has not shown a key takes nothing from who has: no body is read of strangers, they have
+// a small pool of connections of their own, and files' slots are shared by tenants.
+// Method: a gateway with keys in this process, raw bytes over loopback, by many without a key and
+// one with.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/connection_book.h"
+#include "control/gateway/upload_slots.h"
+#include "shared/client/api_key.h"
+#include "tests/http/http_peer.h"
+
+namespace holdfast::test {
+namespace {
+
+using gateway::Access;
+using gateway::Keeper;
+using gateway::ServerLimits;
+using gateway::UploadSlots;
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+const std::string kAnn = "Authorization: Bearer hf_ann\r\n";
+const std::string kBen = "Authorization: Bearer hf_ben\r\n";
+
+struct House {
+  explicit House(ServerLimits limits = {}, bool keys = true) : gateway(limits) {
+    json objects = json::array();
+    for (const char* tenant : {"ann", "ben"}) {
+      const json body = {{"hash", client::hash_api_key(std::string("hf_") + tenant)},
+                         {"role", "client"},
+                         {"name", tenant},
+                         {"tenant", tenant}};
+      objects.push_back({{"seq", objects.size() + 1},
+                         {"id", std::string("key_") + tenant},
+                         {"owner", ""},
+                         {"version", 1},
+                         {"created_ms", 1},
+                         {"expires_ms", 0},
+                         {"bytes", 0},
+                         {"body", body}});
+    }
+    if (!keys) objects = json::array();
+    gateway.client.op_results["objects.list"] = json{{"more", false}, {"objects", objects}}.dump();
+    gateway.context().access = std::make_shared<Access>(keeper, true);
+    gateway.client.script.pieces = {{"x"}};
+    EXPECT_EQ(gateway.ask(get("/v1/models", kAnn)).status, 200);  // the keys are read
+  }
+  std::unique_ptr<Peer> connect(const std::string& bytes = {}) {
+    auto peer = std::make_unique<Peer>(gateway.address());
+    if (!bytes.empty()) peer->send(bytes);
+    return peer;
+  }
+  Gateway gateway;
+  Keeper keeper{gateway.client};
+};
+
+std::string upload_head(const std::string& key, std::size_t bytes) {
+  return "POST /v1/files HTTP/1.1\r\nHost: h\r\n" + key +
+         "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: " +
+         std::to_string(bytes) + "\r\n\r\n";
+}
+
+TEST(Strangers, TheBodyIsNotReadAndTheAnswerComesAtOnce) {
+  House house;
+  const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: h\r\n";
+  const std::string inside = get("/health/live");
+  for (const std::string& request :
+       {head + "Content-Length: 900000\r\n\r\n{", upload_head("", 50'000'000) + "-",
+        head + "Transfer-Encoding: chunked\r\n\r\n",
+        head + "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+        head + "Authorization: Bearer hf_nobody\r\nContent-Length: 5\r\n\r\n",
+        head + "Content-Length: " + std::to_string(inside.size() + 1) + "\r\n\r\n" + inside}) {
+    const auto peer = house.connect(request);
+    const Reply reply = peer->read_reply();
+    EXPECT_EQ(reply.status, 401) << request.substr(0, 200);
+    EXPECT_EQ(reply.headers.at("connection"), "close");
+    EXPECT_TRUE(peer->closed()) << "and nothing inside the body is taken for a request";
+    EXPECT_EQ(peer->read_reply().status, 0);
+  }
+  // A path that wants no key needs no body either.
+  const auto other =
+      house.connect("POST /nowhere HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n");
+  EXPECT_EQ(other->read_reply().status, 404);
+  EXPECT_TRUE(other->closed());
+  EXPECT_EQ(house.gateway.client.submits(), 0);
+}
+
+TEST(Strangers, WithAKeyEverythingIsAsItWas) {
+  House house;
+  const std::string body = R"({"model":"m","prompt":"a"})";
+  const auto peer = house.connect(
+      "POST /v1/completions HTTP/1.1\r\nHost: h\r\n" + kAnn +
+      "Expect: 100-continue\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
+  peer->send(body);
+  EXPECT_EQ(peer->read_reply().status, 200);
+  peer->send(post("/v1/completions", body, kAnn) + post("/v1/completions", body, kBen));
+  EXPECT_EQ(peer->read_reply().status, 200);
+  EXPECT_EQ(peer->read_reply().status, 200);
+  EXPECT_EQ(house.gateway.client.last_submit().tenant, "ben");
+  // Without a body a stranger's connection goes on.
+  const auto nobody = house.connect(get("/v1/models") + get("/health/live"));
+  EXPECT_EQ(nobody->read_reply().status, 401);
+  EXPECT_EQ(nobody->read_reply().status, 200);
+}
+
+TEST(Strangers, ManyOfThemTakeNoRoomFromOwners) {
+  ServerLimits limits;
+  limits.connections = 8;
+  limits.connections_per_address = 6;
+  limits.strangers = 4;
+  House house(limits);
+  const auto owner = house.connect(get("/v1/models", kAnn));
+  EXPECT_EQ(owner->read_reply().status, 200);
+  std::vector<std::unique_ptr<Peer>> crowd;
+  const std::string parts[] = {"", "GET /v1/mod", upload_head("", 1'000'000), "POST /v1/files HT"};
+  for (int i = 0; i < 300; ++i) {
+    crowd.push_back(house.connect(parts[i % 4]));
+    if (i % 50 != 0) continue;
+    // One that was there before, and a new one, among all of them.
+    owner->send(get("/v1/models", kAnn));
+    EXPECT_EQ(owner->read_reply().status, 200) << i;
+    EXPECT_EQ(house.gateway.ask(get("/v1/models", kBen)).status, 200) << i;
+    EXPECT_LE(house.gateway.server().connections(), 4 + 3);
+  }
+  EXPECT_GT(house.gateway.context().http->strangers_dropped, 150u);
+  int open = 0;
+  for (const auto& peer : crowd) open += peer->closed() ? 0 : 1;
+  EXPECT_EQ(open, 0) << "those that are left end by their time";
+}
+
+TEST(Strangers, TheBoundOfAnAddressIsForWhoHasShownAKey) {
+  ServerLimits limits;
+  limits.connections_per_address = 2;
+  House house(limits);
+  const auto first = house.connect(get("/v1/models", kAnn));
+  EXPECT_EQ(first->read_reply().status, 200);
+  const auto second = house.connect(get("/v1/models", kAnn));
+  EXPECT_EQ(second->read_reply().status, 200);
+  const auto third = house.connect(get("/v1/models", kAnn));
+  EXPECT_EQ(third->read_reply().status, 429);
+  EXPECT_TRUE(third->closed());
+}
+
+TEST(Strangers, HaveLittleTime) {
+  ServerLimits limits;
+  limits.stranger_header_time = limits.stranger_idle_time = milliseconds(50);
+  House house(limits);
+  const auto slow = house.connect("GET /v1/models HT");
+  EXPECT_EQ(slow->read_reply().status, 408);
+  const auto idle = house.connect(get("/health/live"));
+  EXPECT_EQ(idle->read_reply().status, 200);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(idle->closed());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, limits.idle_time / 2);
+}
+
+TEST(Strangers, WhereNoKeyIsAskedForThereIsNone) {
+  ServerLimits limits;
+  limits.strangers = 2;
+  limits.stranger_header_time = limits.stranger_idle_time = milliseconds(1);
+  House house(limits, false);
+  std::vector<std::unique_ptr<Peer>> all;
+  for (int i = 0; i < 20; ++i) all.push_back(house.connect());
+  std::this_thread::sleep_for(milliseconds(50));
+  for (const auto& peer : all) {
+    peer->send(post("/v1/completions", R"({"model":"m","prompt":"a"})"));
+    EXPECT_EQ(peer->read_reply().status, 200);
+  }
+}
+
+TEST(Uploads, OfOneTenantLeaveRoomForTheOthers) {
+  ServerLimits limits;
+  limits.uploads = 4;
+  limits.upload_wait = milliseconds(300);
+  House house(limits);
+  std::vector<std::unique_ptr<Peer>> held;
+  for (int i = 0; i < 2; ++i) held.push_back(house.connect(upload_head(kAnn, 1'000'000) + "-"));
+  // A third one of hers waits for its time, and is told.
+  const auto third = house.connect(upload_head(kAnn, 1'000'000) + "-");
+  const Reply late = third->read_reply();
+  EXPECT_EQ(late.status, 503);
+  // Ben's is taken: it is read to its end, and then found to be no file.
+  const auto bens = house.connect(upload_head(kBen, 10) + "0123456789");
+  EXPECT_EQ(bens->read_reply().status, 400);
+}
+
+TEST(Uploads, TooSlowOnesEndWhileOthersWait) {
+  ServerLimits limits;
+  limits.uploads = 1;
+  limits.upload_look = milliseconds(100);
+  House house(limits);
+  const auto slow = house.connect(upload_head(kAnn, 1'000'000) + "-");
+  std::this_thread::sleep_for(milliseconds(300));  // nobody waits: it may go on
+  const auto next = house.connect(upload_head(kBen, 70'000));
+  EXPECT_EQ(slow->read_reply().status, 408);
+  next->send(std::string(70'000, '-'));
+  EXPECT_EQ(next->read_reply().status, 400);
+}
+
+TEST(UploadSlots, AFreeOneGoesToTheTenantThatHasFewest) {
+  const auto slots = std::make_shared<UploadSlots>(4);
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<UploadSlots::Slot>> held;
+  const auto take = [&](const std::string& tenant) {
+    return slots->take(tenant, [&, tenant](UploadSlots::Slot slot) {
+      order.push_back(tenant);
+      held[tenant].push_back(std::move(slot));
+    });
+  };
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(take("a"));
+  EXPECT_EQ(held["a"].size(), 2u) << "half of them";
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(take("b"));
+  EXPECT_EQ(held["b"].size(), 2u);
+  EXPECT_TRUE(take("c"));
+  EXPECT_TRUE(slots->wanted());
+  held["b"].pop_back();
+  EXPECT_EQ(order.back(), "c") << "it has none, although others came before";
+  held["c"].clear();
+  EXPECT_EQ(order.back(), "b");
+  std::exchange(held["a"], {}).clear();
+  EXPECT_EQ(held["a"].size(), 2u);
+  for (std::size_t i = 0; i < UploadSlots::kWaitingMax; ++i) (void)take("a");
+  EXPECT_FALSE(take("a")) << "too many wait";
+}
+
+TEST(CountedAddress, OfIpv6TheNetworkCounts) {
+  using gateway::counted_address;
+  EXPECT_EQ(counted_address("192.0.2.7"), "192.0.2.7");
+  EXPECT_EQ(counted_address("::ffff:192.0.2.7"), "192.0.2.7");
+  EXPECT_EQ(counted_address("2001:db8:1:2::5"), "2001:db8:1:2::/64");
+  EXPECT_EQ(counted_address("2001:db8:1:2:ffff:1:2:3"), counted_address("2001:db8:1:2::5"));
+  EXPECT_NE(counted_address("2001:db8:1:3::5"), counted_address("2001:db8:1:2::5"));
+  EXPECT_EQ(counted_address("fe80::1%eth0"), "fe80::/64");
+}
+
+}  // namespace
+}  // namespace holdfast::test
