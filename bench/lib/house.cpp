@@ -159,7 +159,8 @@ std::vector<std::string> House::unexpected_deaths() const {
   const auto look = [&](const std::string& name, pid_t pid) {
     siginfo_t info{};
     // WNOWAIT: who kills and reaps it later finds it still there.
-    if (pid <= 0 || waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+    if (pid <= 0 ||
+        waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == 0) {
       return;
     }

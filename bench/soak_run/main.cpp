@@ -16,7 +16,8 @@ constexpr char kUsage[] =
     "one of them is killed and started again, each sixth time the daemon (not in the second half, "
     "so\n"
     "that growth shows). H may be a fraction. --kill-every 0 kills nothing.\n"
-    "--state DIR is a state directory that stays: hours of several days add up on it. --sum FILE is\n"
+    "--state DIR is a state directory that stays: hours of several days add up on it. --sum FILE "
+    "is\n"
     "the record in which they do, over all runs so far.\n";
 
 }  // namespace
@@ -25,12 +26,10 @@ int main(int argc, char** argv) {
   using namespace holdfast::bench;
   SoakOptions options;
   Program program{"soak", kUsage, {}, {}, {}};
-  program.options = {{"hours", required_argument, nullptr, 'h'},
-                     {"share", required_argument, nullptr, 's'},
-                     {"kill-every", required_argument, nullptr, 'k'},
-                     {"engine", required_argument, nullptr, 'e'},
-                     {"state", required_argument, nullptr, 'd'},
-                     {"sum", required_argument, nullptr, 'u'}};
+  program.options = {
+      {"hours", required_argument, nullptr, 'h'},      {"share", required_argument, nullptr, 's'},
+      {"kill-every", required_argument, nullptr, 'k'}, {"engine", required_argument, nullptr, 'e'},
+      {"state", required_argument, nullptr, 'd'},      {"sum", required_argument, nullptr, 'u'}};
   program.take = [&](int option, const char* value) {
     if (option == 'e') {
       options.engine = value;

@@ -18,8 +18,8 @@ namespace holdfast::bench {
 struct SoakOptions {
   std::string programs, model, scratch;
   double hours = 24;
-  double kill_every_s = 10;  // 0: never
-  double share = 0.7;        // of what the workers can do
+  double kill_every_s = 10;     // 0: never
+  double share = 0.7;           // of what the workers can do
   std::string engine = "fake";  // or "model": the real one
   /// A state directory that stays, so that runs of several days add up; empty: one of this run.
   std::string state;

@@ -8,11 +8,11 @@
 namespace holdfast::bench {
 namespace {
 
-constexpr const char* kSummed[] = {"soak.submitted", "soak.succeeded", "soak.errors",
-                                   "soak.other_tokens", "soak.seconds", "soak.kills",
+constexpr const char* kSummed[] = {"soak.submitted",    "soak.succeeded",         "soak.errors",
+                                   "soak.other_tokens", "soak.seconds",           "soak.kills",
                                    "soak.daemon_kills", "soak.unexpected_deaths", "soak.refused"};
-constexpr const char* kWorst[] = {"soak.rss_max", "soak.descriptors_max", "soak.wal_max",
-                                  "soak.queue_max", "soak.request_ms.max", "soak.p99_over_p50"};
+constexpr const char* kWorst[] = {"soak.rss_max",   "soak.descriptors_max", "soak.wal_max",
+                                  "soak.queue_max", "soak.request_ms.max",  "soak.p99_over_p50"};
 
 std::string tokens_path(const std::string& state_dir) {
   return state_dir + "/soak-first-tokens.txt";

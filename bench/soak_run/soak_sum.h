@@ -9,8 +9,8 @@
 
 namespace holdfast::bench {
 
-/// The tokens that each kind of request gave in the first run on this directory; empty at the first.
-/// kFileInvalid with the place.
+/// The tokens that each kind of request gave in the first run on this directory; empty at the
+/// first. kFileInvalid with the place.
 Result<FirstTokens> read_first_tokens(const std::string& state_dir);
 /// kIo.
 Result<void> write_first_tokens(const std::string& state_dir, const FirstTokens& first);

@@ -10,8 +10,7 @@ constexpr std::int64_t kTokens = 64;
 
 }  // namespace
 
-SteadyLoad::SteadyLoad(std::unique_ptr<client::Client> client, double per_second,
-                       FirstTokens first)
+SteadyLoad::SteadyLoad(std::unique_ptr<client::Client> client, double per_second, FirstTokens first)
     : first_(std::move(first)), client_(std::move(client)) {
   thread_ = std::thread([this, per_second] { run(per_second); });
 }

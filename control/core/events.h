@@ -249,11 +249,11 @@ struct Shutdown {
   std::int64_t limit_ms = 10'000;
 };
 
-using Event =
-    std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
-                 WorkerHealth, WorkerExit, IngressUp, PreparedEvent, InspectedEvent, PeerGone,
-                 OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker, OpPause, OpConfig,
-                 OpGolden, OpAlias, OpCanary, Timer, Sweep, RowsDamaged, StorageLevel, MemoryLevel, Shutdown>;
+using Event = std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
+                           WorkerHealth, WorkerExit, IngressUp, PreparedEvent, InspectedEvent,
+                           PeerGone, OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker,
+                           OpPause, OpConfig, OpGolden, OpAlias, OpCanary, Timer, Sweep,
+                           RowsDamaged, StorageLevel, MemoryLevel, Shutdown>;
 
 /// The request that an operator's event names, so that the shell can read it first; else nullptr.
 inline const std::string* request_named_by(const Event& event) {

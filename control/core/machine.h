@@ -385,6 +385,7 @@ class Machine {
   // machine_workers.cpp
   void on(const WorkerExit& event);
   /// `returns`: its process lives and its connection is open, so it may come back with all it has.
+  void remember_lost(const Worker& worker, const std::string& why);
   void worker_gone(PeerId peer, const std::string& why, bool returns = false);
   void worker_peer_gone(PeerId peer);
   void adopt(Worker& worker, const wire::Hello& hello);

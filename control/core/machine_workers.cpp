@@ -221,6 +221,19 @@ bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
   return true;
 }
 
+/// Keeps a row of it for who looks. One that was drained is not missed.
+void Machine::remember_lost(const Worker& worker, const std::string& why) {
+  if (worker.draining) return;
+  lost_workers_[worker.hello.worker_key] = {worker.hello.pid, worker.hello.host,
+                                            worker.hello.device, why, now_.wall_ms};
+  while (lost_workers_.size() > kRememberedLost) {
+    const auto oldest = std::min_element(
+        lost_workers_.begin(), lost_workers_.end(),
+        [](const auto& a, const auto& b) { return a.second.since_ms < b.second.since_ms; });
+    lost_workers_.erase(oldest);
+  }
+}
+
 /// Its fences are worth nothing from here on; everything it ran is queued again as resumed work.
 void Machine::worker_gone(PeerId peer, const std::string& why, bool returns) {
   const auto it = workers_.find(peer);
@@ -267,16 +280,7 @@ void Machine::worker_gone(PeerId peer, const std::string& why, bool returns) {
       count_load_failure(model->second, lost.worker_key, "worker lost while loading: " + why, true);
     }
   }
-  if (!worker.draining) {
-    lost_workers_[worker.hello.worker_key] = {worker.hello.pid, worker.hello.host,
-                                              worker.hello.device, why, now_.wall_ms};
-  }
-  while (lost_workers_.size() > kRememberedLost) {
-    const auto oldest = std::min_element(
-        lost_workers_.begin(), lost_workers_.end(),
-        [](const auto& a, const auto& b) { return a.second.since_ms < b.second.since_ms; });
-    lost_workers_.erase(oldest);
-  }
+  remember_lost(worker, why);
   out_->note("worker lost",
              {{"worker", worker.hello.worker_key},
               {"pid", std::to_string(worker.hello.pid)},

@@ -560,6 +560,16 @@ std::vector<Row> liveness_rows() {
   };
 }
 
+std::vector<Row> memory_rows() {
+  return {
+      {"models.memory_percent", 50, 31, 90, 57, pages_of_the_load},
+      {"memory.min_available_percent", 5, 42, 20, 28, pages_of_what_is_available},
+      {"memory.max_stall_percent", 10, 0, 30, 1, loads_while_a_fifth_is_stalled},
+      {"memory.evict_pause_ms", 500, 500, 2000, 2000, between_two_evictions},
+      {"workers.gone_hold_ms", 1000, 1000, 5000, 5000, lost_load_is_counted},
+  };
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
       {"queue.max_requests", 2, 2, 4, 4, five_without_worker},
@@ -597,11 +607,6 @@ const std::vector<Row>& rows() {
       {"models.drift_percent", 5, 1, 15, 0, ten_percent_more_is_told},
       {"models.replicas", 1, 1, 2, 2, loads_on_three_workers},
       {"models.fleet_wait_ms", 0, 0, 3000, 3000, unfit_model_waits},
-      {"models.memory_percent", 50, 31, 90, 57, pages_of_the_load},
-      {"memory.min_available_percent", 5, 42, 20, 28, pages_of_what_is_available},
-      {"memory.max_stall_percent", 10, 0, 30, 1, loads_while_a_fifth_is_stalled},
-      {"memory.evict_pause_ms", 500, 500, 2000, 2000, between_two_evictions},
-      {"workers.gone_hold_ms", 1000, 1000, 5000, 5000, lost_load_is_counted},
       {"workers.returned_hold_ms", 10, 10, 400, 400, returned_worker_rests},
       {"blame.alone_after", 1, 1, 3, 3, deaths_until_alone},
       {"blame.quarantine_after", 3, 3, 6, 6, deaths_until_quarantine},
@@ -637,6 +642,7 @@ const std::vector<Row>& rows() {
 std::vector<Row> all_rows() {
   std::vector<Row> all = alias_rows();
   for (const Row& row : liveness_rows()) all.push_back(row);
+  for (const Row& row : memory_rows()) all.push_back(row);
   all.insert(all.end(), rows().begin(), rows().end());
   return all;
 }
