@@ -444,7 +444,7 @@ void Machine::count_end(const Request& request, RequestChange what) {
   }
   if (what == RequestChange::kCancelled) return;
   // Counted when it was quarantined; that it ends now is no second failure.
-  if (request.row.error_code == errc_name(Errc::kQuarantined)) return;
+  if (request.failure_counted) return;
   count_outcome(*stats, what == RequestChange::kExpired ||
                             (what == RequestChange::kFailed &&
                              request.row.error_code != errc_name(Errc::kInvalidRequest)));

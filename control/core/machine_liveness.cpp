@@ -108,7 +108,7 @@ bool Machine::may_begin_again(const Request& request, const Choice& choice, cons
   if (suspicion(choice, config_) != Suspicion::kNone && !load.running.empty()) return false;
   QueueItem item;
   item.pages = choice.pages_at_most;
-  return bounds_allow(load, item) &&
+  return bounds_allow(load, item, {}) &&
          fits_now(load, request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +
                             choice.row.next_index);
 }

@@ -73,6 +73,7 @@ void Machine::release_from_quarantine(Request& request) {
   change(request, RequestChange::kReleased);
   request.row.error_code.clear();
   request.row.error.clear();
+  request.failure_counted = false;
   for (Choice& choice : request.choices) {
     if (choice.phase == ChoicePhase::kEnded) continue;
     choice.row.deaths = 0;

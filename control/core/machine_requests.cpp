@@ -164,6 +164,7 @@ void Machine::quarantine(Request& request) {
   request.row.error_code = std::string(errc_name(Errc::kQuarantined));
   request.row.error = "workers died each time that they ran it";
   count_quarantined(request);
+  request.failure_counted = true;
   write_request(request, Durability::kFull);
   out_->note("request quarantined", {{"request", request.row.id}}, true);
 }

@@ -51,6 +51,7 @@ struct Request {
   std::int64_t queue_deadline_us = 0;  // monotonic; 0 = none
   std::int64_t total_deadline_us = 0;
   std::int64_t orphan_deadline_us = 0;
+  bool failure_counted = false;  // by its canary, when it was quarantined
   std::int64_t class_deadline_us = 0;
   std::int32_t subscribers = 0;
   std::int32_t running = 0;  // choices running or adopting

@@ -246,7 +246,8 @@ std::optional<std::string> BatchWork::line_text(const BatchLine& line) {
   const std::int64_t wanted = line.from + static_cast<std::int64_t>(line.bytes);
   while (end() < wanted) {
     const auto piece = await<std::string>([&](auto done) {
-      context_.keeper->read(kFileKind, batch_.value("input_file_id", ""), end(), std::move(done));
+      context_.keeper->read(owner(), kFileKind, batch_.value("input_file_id", ""), end(),
+                            std::move(done));
     });
     const auto* part = std::get_if<std::string>(&piece);
     if (part == nullptr || part->empty() || stopping_()) return std::nullopt;

@@ -312,7 +312,7 @@ json status_document(const core::Machine& machine, const store::Store& store,
 std::vector<ProcessFacts::Child> read_supervisor(const std::string& state_dir) {
   std::vector<ProcessFacts::Child> children;
   std::ifstream file(state_dir + "/run/supervisor.json");
-  const json document = try_parse_json<json>(file);
+  const json document = try_parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}));
   const auto list = document.is_object() ? document.find("children") : document.end();
   if (list == document.end() || !list->is_array()) return children;
   for (const json& child : *list) {

@@ -46,7 +46,8 @@ bool listens(const std::string& path) {
 
 bool is_supervised(const std::string& state_dir) {
   std::ifstream file(socket_path(state_dir, "supervisor.json"));
-  const json supervisor = try_parse_json<json>(file);
+  const json supervisor =
+      try_parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}));
   if (!supervisor.is_object()) return false;
   const auto pid = supervisor.value("pid", 0);
   return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);

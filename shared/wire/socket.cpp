@@ -185,13 +185,16 @@ std::optional<Received> Socket::receive() {
   for (;;) {
     bool more = false;
     if (type == ZMQ_ROUTER) {
-      if (!receive_part(socket_, message.peer, more, &message.credentials)) return std::nullopt;
+      if (!receive_part(socket_, message.peer, more)) return std::nullopt;
       if (!more) {
         ++malformed_;
         continue;
       }
     }
-    if (!receive_part(socket_, message.frame, more)) return std::nullopt;
+    // The name of the peer comes with what it sent: libzmq leaves it out of the routing id when a
+    // poll has looked at the socket before.
+    PeerCredentials* credentials = type == ZMQ_ROUTER ? &message.credentials : nullptr;
+    if (!receive_part(socket_, message.frame, more, credentials)) return std::nullopt;
     if (!more) return message;
     ++malformed_;
     std::string rest;

@@ -393,7 +393,7 @@ TEST_F(CanaryTest, AClientThatLeavesWithoutAToken_HasWaited) {
   ASSERT_FALSE(id.empty());
   const auto waited = alias().canary->stats[1].ttft.count();
   bench.now.mono_us += 200'000;
-  bench.step(FromClient{Bench::kClient, wire::Attach{70, id, {0}, 10}});
+  bench.step(FromClient{Bench::kClient, wire::Attach{70, id, "", "", {0}, 10}});
   bench.step(PeerGone{Bench::kClient});
   bench.advance_ms(100);
   ASSERT_EQ(request(id).row.state, RequestState::kCancelled);

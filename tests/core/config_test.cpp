@@ -189,11 +189,12 @@ TEST(Config, TheseKnobsNeedARestart) {
     if (knob.restart) names.emplace_back(knob.name);
   }
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{
-                       "link.client_heartbeat_ms", "link.client_message_bytes",
-                       "link.client_timeout_ms", "link.high_water", "link.ingress_message_bytes",
-                       "link.outbox_messages", "link.worker_message_bytes", "queue.read_requests",
-                       "storage.reserve_bytes", "workers.adoption_window_ms"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{
+                "link.client_heartbeat_ms", "link.client_message_bytes", "link.client_timeout_ms",
+                "link.high_water", "link.ingress_message_bytes", "link.outbox_messages",
+                "link.worker_message_bytes", "queue.read_requests", "storage.refuse_lost_log",
+                "storage.reserve_bytes", "workers.adoption_window_ms"}));
 }
 
 TEST(Config, KnobsOfTenantsModelsAndWorkersNeedNone) {

@@ -370,6 +370,11 @@ struct RandomLoad {
   }
   void take_dispatches() {
     for (PeerId w = kFirstWorker; w < kFirstWorker + 4; ++w) {
+      for (const wire::CancelWork& c : bench.messages<wire::CancelWork>(w)) {
+        running.erase(c.request_id + "/" + std::to_string(c.choice));  // it gave way
+      }
+    }
+    for (PeerId w = kFirstWorker; w < kFirstWorker + 4; ++w) {
       for (const wire::Dispatch& d : bench.dispatches(w)) {
         ASSERT_EQ(accepted.count(d.request_id), 1u) << "what was refused runs";
         const wire::Submit& s = accepted[d.request_id];

@@ -296,6 +296,7 @@ TEST(Knobs, SoManyMessagesGoIntoOneTransaction) {
 
 // ---- the disk
 
+// "storage.refuse_lost_log" wants a log that was lost: StorageStart in storage_start_test.
 TEST(Knobs, TheReserveIsAFileOfItsSize) {
   for (const std::int64_t mib : {1, 3}) {
     Set set("storage.reserve_bytes", mib << 20);
