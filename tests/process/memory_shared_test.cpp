@@ -38,7 +38,7 @@ const std::string& model_135m() {
 }
 
 json op(client::Client& client, const char* verb, const json& args = json::object()) {
-  const auto answer = client.op(verb, args.dump());
+  const auto answer = client.op(client::AllTenants::local(), verb, args.dump());
   const auto* text = std::get_if<std::string>(&answer);
   return text == nullptr ? json() : json::parse(*text);
 }

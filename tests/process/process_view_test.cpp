@@ -52,8 +52,7 @@ void spin_on_one_processor() {
   CPU_ZERO(&one);
   CPU_SET(0, &one);
   sched_setaffinity(0, sizeof one, &one);
-  for (volatile unsigned i = 0;; i = i + 1) {
-  }
+  for (;;) asm volatile("");
 }
 
 template <class Done>

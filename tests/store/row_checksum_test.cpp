@@ -222,7 +222,9 @@ TEST(RowChecksum, ADamagedTimeDeletesNothing) {
   run_sql(state.db(), "UPDATE objects SET expires_ms=1; UPDATE requests SET finished_ms=1");
   auto store = open_store(state.dir());
   EXPECT_TRUE(store->expired_objects(1'000'000, 10).value().empty());
-  for (const auto& row : store->oldest(0, 10).value().rows) EXPECT_EQ(row.finished_ms, 0);
+  const auto oldest = store->oldest(0, 10);
+  ASSERT_TRUE(oldest.has_value());
+  for (const auto& row : oldest.value().rows) EXPECT_EQ(row.finished_ms, 0);
 }
 
 TEST(RowChecksum, AnOldDatabaseOpensAndItsRowsAreSummed) {
