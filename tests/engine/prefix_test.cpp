@@ -215,7 +215,7 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
   };
   std::vector<Holder> holders;
   int found_pages = 0;
-  for (int round = 0; round < 20'000; ++round) {
+  for (int round = 0; round < 40'000; ++round) {
     if (!holders.empty() && (holders.size() == 3 || draw(3) == 0)) {
       const std::size_t at = draw(static_cast<std::uint32_t>(holders.size()));
       for (const std::int32_t page : holders[at].pages) pool.give(page);

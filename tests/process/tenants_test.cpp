@@ -96,7 +96,9 @@ class Tenants : public testing::Test {
     EXPECT_EQ(ended, 0) << "the heap is there all the time";
   }
   void TearDown() override {
-    if (house.supervisor_pid() != 0) EXPECT_EQ(house.stop(), 0);
+    if (house.supervisor_pid() != 0) {
+      EXPECT_EQ(house.stop(), 0);
+    }
     for (std::thread& thread : threads) thread.join();
   }
 
