@@ -22,6 +22,7 @@ constexpr std::string_view kGatewayVerbs[] = {
     "config.set",
     "config.unset",
     "db.stats",
+    "ids.derive",
     "metrics",
     "models.add",
     "models.alias",

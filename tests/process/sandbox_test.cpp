@@ -173,6 +173,8 @@ TEST(DropUser, AStartAsRootServesAsAnotherUser) {
   ASSERT_EQ(chown(place, nobody->pw_uid, nobody->pw_gid), 0);
   {
     House house(std::string(place) + "/state");
+    fs::create_directories(house.state());  // the house may have made it, as root
+    ASSERT_EQ(chown(house.state().c_str(), nobody->pw_uid, nobody->pw_gid), 0);
     ASSERT_TRUE(house.start({"--engine", "fake", "--user", "nobody"})) << house.errors();
     for (const std::string& name : kChildren) {
       const pid_t pid = house.pid_of(name);
