@@ -231,7 +231,9 @@ class Neighbours : public testing::Test {
 
 /// The sense of an answer, without the id that was asked about and without what differs each time.
 std::string tells(const HttpAnswer& answer, const std::string& id) {
-  std::string body = replaced(answer.body, id, "ID");
+  // A request's own new id stands in some refusals; it is random and nobody else's.
+  static const std::regex made("this POST is [a-z]+ [0-9a-z_]+|request [0-9a-z]{26} is known");
+  std::string body = std::regex_replace(replaced(answer.body, id, "ID"), made, "NEW");
   const json parsed = json::parse(answer.body, nullptr, false);
   // An id that was made is random; that it could be made counts.
   if (answer.status == 200 && parsed.is_object() && parsed.contains("id")) body = "made";
@@ -381,7 +383,7 @@ TEST_F(Neighbours, WhenAnIdIsDerived_NobodyElseCanComputeIt) {
   op("objects.put", {{"kind", "batch"}, {"id", batch}, {"owner", "ben"}, {"body", body}});
   op("objects.put",
      {{"kind", "batch.open"}, {"id", batch}, {"owner", "ben"}, {"body", json::object()}});
-  json ended;
+  json ended = json::object();
   for (int i = 0; i < 400 && ended.value("status", "") != "completed"; ++i) {
     ended = get("/v1/batches/" + batch, key);
     usleep(50'000);

@@ -43,7 +43,7 @@ struct SandboxTest : testing::Test {
   TempDir dir;
   House house{dir.path() + "/state"};
   void start(std::vector<std::string> more = {}) {
-    std::vector<std::string> flags = {"--model", "m=" + demo_model(), "--engine", "fake"};
+    std::vector<std::string> flags = {"--model", "demo=" + demo_model(), "--engine", "fake"};
     flags.insert(flags.end(), more.begin(), more.end());
     ASSERT_TRUE(house.start(flags)) << house.errors();
   }
