@@ -331,7 +331,7 @@ int objects_until_refused(Set& set, int most, const std::string& kind = "file",
                           const std::string& owner = "", const json& body = json::object()) {
   for (int i = 0; i < most; ++i) {
     const json object = {
-        {"kind", kind}, {"id", std::to_string(i)}, {"owner", owner}, {"body", body}};
+        {"kind", kind}, {"id", owner + std::to_string(i)}, {"owner", owner}, {"body", body}};
     if (!set.ask("objects.put", object).contains("version")) return i;
   }
   return most;
