@@ -191,6 +191,14 @@ std::optional<Captures> match_path(std::string_view pattern, std::string_view pa
   return path.empty() ? std::optional(std::move(captures)) : std::nullopt;
 }
 
+/// Health and the console's page are there for everybody, also while the keys cannot be read.
+static bool path_wants_key(const Context& context, const Request& head) {
+  for (const Route& route : kRoutes) {
+    if (match_path(route.pattern, head.path)) return wants_key(context, route);
+  }
+  return true;
+}
+
 Gate make_gate(Context* const& context) {
   Gate gate;
   gate.open = [&context] {
@@ -200,7 +208,8 @@ Gate make_gate(Context* const& context) {
                          std::function<void()> again) -> std::optional<Caller> {
     Access* access = context->access.get();
     if (access == nullptr) return Caller{true, {}};
-    if (again != nullptr && !access->ready(head, std::move(again))) return std::nullopt;
+    const bool waits = again != nullptr && path_wants_key(*context, head);
+    if (waits && !access->ready(head, std::move(again))) return std::nullopt;
     const auto verdict = access->check(head);
     const auto* principal = std::get_if<Principal>(&verdict);
     return principal == nullptr ? Caller{} : Caller{true, principal->tenant()};

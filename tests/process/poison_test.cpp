@@ -105,7 +105,8 @@ class PoisonHouse : public testing::Test {
         "Content-Disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\n\r\n" +
         content + "\r\n--m--\r\n";
     const HttpAnswer answer =
-        ask("POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=m"
+        ask("POST /v1/files HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; "
+            "boundary=m"
             "\r\nContent-Length: " +
             std::to_string(form.size()) + "\r\nConnection: close\r\n\r\n" + form);
     return json::parse(answer.body, nullptr, false).value("id", "");
