@@ -75,8 +75,9 @@ Killing kill_while_loading(int kills) {
   }
   const Heard after = heard.get();
   result.failure = after.failure;
-  for (const wire::ChoiceInfo& choice :
-       after.info.choices) {  // an accepted one ends with its error
+  result.state = wire::state_name(after.info.state);
+  // An accepted request ends with the error of its choice.
+  for (const wire::ChoiceInfo& choice : after.info.choices) {
     if (!choice.error_code.empty()) result.failure = choice.error_code + ": " + choice.error;
   }
   result.ids = after.ids;
