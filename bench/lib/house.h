@@ -53,7 +53,7 @@ class House {
                             const std::string& engine = "fake");
   pid_t worker(const std::string& key) const;
   void kill_worker(const std::string& key);
-  /// Those of its processes that have ended though nobody here killed them: which, and how.
+  /// Names its processes that have ended though nobody here killed them, and how.
   std::vector<std::string> unexpected_deaths() const;
   /// Until this many loads of the model are ready on connected workers.
   Result<void> wait_ready(int workers, std::int64_t patience_ms = 60'000);

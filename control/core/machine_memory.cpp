@@ -275,7 +275,17 @@ void Machine::process_ended(const std::string& worker_key, const std::string& in
     if (its && load.worker == 0 && load.running.empty()) ended.push_back(id);
   }
   for (const std::string& id : ended) {
-    end_load(id, ModelState::kUnloaded, "its worker's process has ended");
+    Load& load = loads_.at(id);
+    const ModelState state = load.row.state;
+    if (state == ModelState::kReady || state == ModelState::kDraining) {
+      end_load(id, ModelState::kUnloaded, "its worker's process has ended");
+      continue;
+    }
+    // A load in progress was kept for the worker's return: it is a try like any other.
+    const std::string why = "worker lost while loading: its process has ended";
+    const auto model = models_.find(load.row.model);
+    load_lost(load, why);
+    if (model != models_.end()) count_load_failure(model->second, worker_key, why, true);
   }
   want_place_ = true;
 }

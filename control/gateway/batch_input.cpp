@@ -91,7 +91,7 @@ void BatchReader::end_line() {
   errors_.push_back(std::move(error));
 }
 
-/// Of what was cut off only the name is wanted.
+/// Takes only the name of what was cut off.
 BatchError BatchReader::read_large(std::string_view text, BatchLine* out) {
   const auto id = find_text_member(text, "custom_id");
   if (!id || id->empty() || id->size() > kCustomIdBytesMax || !is_valid_utf8(*id)) {
@@ -109,7 +109,7 @@ BatchError BatchReader::read_large(std::string_view text, BatchLine* out) {
   return {};
 }
 
-/// What is wrong with a line; empty code: nothing that would be wrong with the whole batch.
+/// The fault of a line; empty code: none that would be wrong with the whole batch.
 BatchError BatchReader::read_line(std::string_view text, BatchLine* out) {
   json line;
   FieldError error;

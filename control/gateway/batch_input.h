@@ -13,7 +13,7 @@
 namespace holdfast::gateway {
 
 inline constexpr std::size_t kBatchLinesMax = 50'000;
-/// Of a line, beside its body.
+/// Fields of a line beside its body.
 inline constexpr std::size_t kBatchLineExtra = 8 * 1024;
 
 struct BatchLine {

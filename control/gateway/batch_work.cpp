@@ -97,7 +97,7 @@ class BatchWork {
   bool fail(const std::vector<BatchError>& errors);
   bool close_sink(Sink& sink, const char* member);
   std::string request_id(std::size_t number) const;
-  /// What is blamed for a death over a line of which nothing is known yet.
+  /// The name that is blamed for a death over a line of which nothing is known yet.
   std::string reading_id(std::size_t number) const { return request_id(number) + ":read"; }
   /// The tenant whose files and requests are worked on.
   client::Principal owner() const { return client::Principal::on_behalf_of(kept_.owner); }
@@ -388,7 +388,7 @@ void BatchWork::submit(std::size_t number, const std::string& text) {
   call_offline(context_, owner(), std::move(generation), request_id(number), answer_to(number));
 }
 
-/// It gets no answer, but the daemon answers others.
+/// True if the line gets no answer though the daemon answers others.
 bool BatchWork::gives_up(Line& line, const OfflineAnswer& answer) const {
   if (heard_ms_ <= line.begun_ms) return false;
   if (answer.unreachable) line.strikes += kStrikesUnreachable;

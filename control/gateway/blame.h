@@ -32,7 +32,7 @@ class Blame {
   /// Writes down what dead gateways left. Blocks, at most once a second; never on the SDK's thread.
   /// False: that is not possible now, so nothing may be taken up.
   bool settle();
-  /// It is not worked on again.
+  /// The item is not worked on again.
   bool is_poison(const std::string& item);
   TouchJournal::Touch touch(const std::string& item);
 
@@ -56,7 +56,7 @@ class Blame {
 /// Nothing where nothing is blamed.
 TouchJournal::Touch touch(Blame* blame, const std::string& item);
 bool is_poison(Blame* blame, const std::string& item);
-/// What is said of such an item.
+/// The answer for such an item.
 wire::Refusal poison_refusal(const std::string& what);
 
 }  // namespace holdfast::gateway
