@@ -105,6 +105,8 @@ class Machine {
   std::int64_t reserved_in(const std::string& pool) const;
   /// Room that a worker's memories have for a load.
   Room room_on(const Worker& worker) const { return room_on(worker, {}); }
+  /// What each connected worker could do for this model now, the best first.
+  std::vector<DeviceVerdict> survey(const Model& model) const;
   const Counters& counters() const { return counters_; }
   const Stats& stats() const { return stats_; }
   /// By model, tenant and priority; those of an unread queue are in none of them.
@@ -417,7 +419,6 @@ class Machine {
   // machine_placement.cpp
   void place();
   void place_model(Model& model);
-  std::vector<DeviceVerdict> survey(const Model& model) const;
   DeviceVerdict verdict_on(const Model& model, const Worker& worker) const;
   bool fits_nowhere(Model& model);
   void place_on(Model& model, Worker& worker, const DeviceVerdict& verdict);

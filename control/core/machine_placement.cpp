@@ -77,19 +77,27 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
   Leaving leaving;
   bool holds = false;
   bool elsewhere = false;
+  bool beside = false;  // in the same memory
   for (const auto& [id, load] : loads_) {
     const bool its = load.row.model == model.row.name;
     holds = holds || (its && load.row.worker_key == v.worker_key);
-    elsewhere = elsewhere || (its && load.row.state != ModelState::kDraining);
+    const bool serves = its && load.row.state != ModelState::kDraining;
+    elsewhere = elsewhere || serves;
+    beside = beside || (serves && takes_from(load, worker));
     if (load.row.state == ModelState::kDraining) leaving.insert(id);
   }
   const auto failed = model.failed_on.find(v.worker_key);
-  const bool fits = fit_envelope(model.row, v.free, &v.needed).has_value();
+  std::int64_t least = 0;
+  (void)fit_envelope(model.row, v.free, Pages::kAtLeastAContext, &least);
+  // Another load of a model in the same memory comes whole or not at all: cut to what is left it
+  // would take everybody's room and add little.
+  v.pages = beside ? Pages::kAll : Pages::kAtLeastAContext;
+  const bool fits = fit_envelope(model.row, v.free, v.pages, &v.needed).has_value();
   if (holds) {
     v.verdict = Verdict::kLoaded;
-  } else if (v.needed > v.may_give) {
+  } else if (least > v.may_give) {
     v.verdict = Verdict::kTooLarge;
-    v.why = "needs " + std::to_string(v.needed) + " bytes, may give " + bytes_text(v.may_give) +
+    v.why = "needs " + std::to_string(least) + " bytes, may give " + bytes_text(v.may_give) +
             ", largest context " + std::to_string(v.largest_context);
   } else if (!worker.takes_work() || breaker(v.worker_key).open(now_.mono_us)) {
     v.verdict = Verdict::kClosed;
@@ -114,7 +122,6 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
   return v;
 }
 
-/// What each connected worker could do for this model now, the best first.
 std::vector<DeviceVerdict> Machine::survey(const Model& model) const {
   std::vector<DeviceVerdict> all;
   for (const auto& [peer, worker] : workers_) all.push_back(verdict_on(model, worker));
@@ -192,7 +199,7 @@ std::int64_t Machine::loads_in_progress() const {
 }
 
 void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdict) {
-  const auto envelope = fit_envelope(model.row, verdict.free, nullptr);
+  const auto envelope = fit_envelope(model.row, verdict.free, verdict.pages, nullptr);
   CHECK_MSG(envelope.has_value(), "placed where it fits");
   Load load;
   load.row.load_id = "l" + std::to_string(fences_.epoch()) + "-" + std::to_string(++last_load_);

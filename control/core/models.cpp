@@ -34,11 +34,11 @@ std::int64_t largest_context(const ModelRow& row, std::int64_t bytes) {
 }
 
 std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_bytes,
-                                     std::int64_t* needed) {
+                                     Pages pages_taken, std::int64_t* needed) {
   const std::int64_t wished = std::max<std::int64_t>(row.pages, 1);
   const std::int64_t page_bytes = (row.kv_bytes + wished - 1) / wished;
-  const std::int64_t least =
-      std::min(wished, std::max<std::int64_t>(pages_for(row.context, kPageTokens), 1));
+  const std::int64_t context = std::max<std::int64_t>(pages_for(row.context, kPageTokens), 1);
+  const std::int64_t least = pages_taken == Pages::kAll ? wished : std::min(wished, context);
   const std::int64_t fixed = row.weights_bytes + row.scratch_bytes;
   if (needed != nullptr) *needed = fixed + least * page_bytes;
   if (fixed + least * page_bytes > free_bytes) return std::nullopt;

@@ -19,13 +19,17 @@ namespace holdfast::core {
 enum class Verdict : std::uint8_t { kLoaded, kFits, kNoRoom, kTooLarge, kClosed };
 std::string_view verdict_name(Verdict verdict);
 
+/// How many of the wished pages a load must have.
+enum class Pages { kAtLeastAContext, kAll };
+
 /// What placement found of one connected worker for one model.
 struct DeviceVerdict {
   std::string worker_key;
   std::string device;
   PeerId peer = 0;
   Verdict verdict = Verdict::kFits;
-  std::int64_t needed = 0;  // bytes, with one context
+  Pages pages = Pages::kAtLeastAContext;
+  std::int64_t needed = 0;  // bytes, with as many pages
   std::int64_t free = 0;
   std::int64_t may_give = 0;         // if nothing else were there
   std::int64_t largest_context = 0;  // tokens that it could give
@@ -81,9 +85,9 @@ struct Envelope {
   std::int64_t pages = 0;
   std::int64_t bytes = 0;
 };
-/// The most pages that fit `free_bytes`: at least one whole context, at most the wished number.
-/// nullopt if not even that fits; `needed` then says the least number of bytes.
+/// The most pages that fit `free_bytes`, at most the wished number. nullopt if too few fit; `needed`
+/// is set to the least number of bytes, unless it is null.
 std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_bytes,
-                                     std::int64_t* needed);
+                                     Pages pages_taken, std::int64_t* needed);
 
 }  // namespace holdfast::core

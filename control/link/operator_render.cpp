@@ -25,10 +25,12 @@ std::string breaker_state(const core::Breaker& breaker) {
                            : "closed";
 }
 
-/// What placement saw, the device that it tries first at the top.
-json devices_json(const core::Model& model) {
+/// What placement would see now, the device that it tries first at the top; of a model that failed
+/// what it saw then.
+json devices_json(const core::Machine& machine, const core::Model& model) {
+  const bool placed = model.row.wanted && model.row.state != core::ModelState::kFailed;
   json list = json::array();
-  for (const core::DeviceVerdict& v : model.devices) {
+  for (const core::DeviceVerdict& v : placed ? machine.survey(model) : model.devices) {
     list.push_back({{"worker", v.worker_key},
                     {"device", v.device},
                     {"verdict", core::verdict_name(v.verdict)},
@@ -94,7 +96,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
             {"last_used_ms", r.last_used_ms},
             {"loads", std::move(loads)}};
   if (progress >= 0) j["progress"] = progress;
-  j["devices"] = devices_json(model);
+  j["devices"] = devices_json(machine, model);
   return j;
 }
 

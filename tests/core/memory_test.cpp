@@ -14,7 +14,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::memory_test {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
@@ -457,7 +457,19 @@ TEST_F(MemoryTest, TwoWorkers_WhenAModelFitsOnce_OneLoadsItAndTheOtherSaysWhy) {
     if (v.verdict == Verdict::kNoRoom) why = v.why;
   }
   EXPECT_EQ(why,
-            "waits for room: needs 17100 bytes, free 60 in memory that 1 more worker takes from");
+            "waits for room: needs 65100 bytes, free 60 in memory that 1 more worker takes from");
+}
+
+TEST_F(MemoryTest, ASecondLoad_WhenOneIsInTheSameMemory_ComesWholeOrNotAtAll) {
+  bench.add_model();
+  connect(kW1, "w1", {{"boot", 108'000, -1}});
+  EXPECT_EQ(loads_on(kW1), 1u);
+  connect(kW2, "w2", {{"boot", 108'000, -1}});
+  EXPECT_EQ(loads_on(kW2), 0u) << "17'100 would fit, but they would be all that is left";
+  level({{"boot", 150'000, -1}});
+  bench.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
+  EXPECT_EQ(loads_on(kW2), 1u);
+  EXPECT_EQ(bench.machine.reserved_in("boot"), 2 * kOne);
 }
 
 TEST_F(MemoryTest, AGroupWithALimit_WhenTheMachineHasMore_BoundsItsOwnWorkers) {
@@ -613,4 +625,4 @@ TEST_F(MemoryTest, AWorkerBehindADevice_WhenItsLoadsAreDivided_CountsOnEachPart)
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::memory_test

@@ -8,7 +8,7 @@
 #include "control/core/queue.h"
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::parts_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -237,12 +237,16 @@ TEST(Envelope, ShrinksThePoolDownToOneContext) {
   row.weights_bytes = 5000;
   row.scratch_bytes = 500;
   std::int64_t needed = 0;
-  EXPECT_EQ(fit_envelope(row, 1'000'000, &needed)->pages, 100);
+  EXPECT_EQ(fit_envelope(row, 1'000'000, Pages::kAtLeastAContext, &needed)->pages, 100);
   EXPECT_EQ(needed, 5500 + 10 * 1000);
-  EXPECT_EQ(fit_envelope(row, 5500 + 25'000, &needed)->pages, 25);
-  EXPECT_FALSE(fit_envelope(row, needed - 1, &needed).has_value());
+  EXPECT_EQ(fit_envelope(row, 5500 + 25'000, Pages::kAtLeastAContext, &needed)->pages, 25);
+  EXPECT_FALSE(fit_envelope(row, needed - 1, Pages::kAtLeastAContext, &needed).has_value());
+  EXPECT_FALSE(fit_envelope(row, 5500 + 99'999, Pages::kAll, &needed).has_value());
+  EXPECT_EQ(needed, 5500 + 100 * 1000);
+  EXPECT_EQ(fit_envelope(row, needed, Pages::kAll, nullptr)->pages, 100);
   row.kv_bytes += 1;  // a page is rounded up
-  EXPECT_EQ(fit_envelope(row, 1'000'000, &needed)->bytes, 5500 + 100 * 1001);
+  EXPECT_EQ(fit_envelope(row, 1'000'000, Pages::kAtLeastAContext, &needed)->bytes,
+            5500 + 100 * 1001);
   EXPECT_EQ(needed, 5500 + 10 * 1001);
 }
 
@@ -251,12 +255,12 @@ TEST(Envelope, OnePageIsEnoughForAContextOfOne) {
   row.context = 64;
   row.pages = 4;
   row.kv_bytes = 4000;
-  EXPECT_EQ(fit_envelope(row, 1000, nullptr)->pages, 1);
-  EXPECT_FALSE(fit_envelope(row, 999, nullptr).has_value());
+  EXPECT_EQ(fit_envelope(row, 1000, Pages::kAtLeastAContext, nullptr)->pages, 1);
+  EXPECT_FALSE(fit_envelope(row, 999, Pages::kAtLeastAContext, nullptr).has_value());
   row.pages = 1;
   row.context = 640;
   row.kv_bytes = 1000;
-  EXPECT_EQ(fit_envelope(row, 1000, nullptr)->bytes, 1000);
+  EXPECT_EQ(fit_envelope(row, 1000, Pages::kAtLeastAContext, nullptr)->bytes, 1000);
   EXPECT_EQ(largest_context(row, 1000), 64);
 }
 
@@ -276,11 +280,11 @@ TEST(Envelope, TheLargestContextIsWhatIsLeftInWholePages) {
   EXPECT_EQ(largest_context(row, 5501), 640);
   EXPECT_EQ(largest_context(row, 5500), 0);
   std::int64_t needed = 0;
-  EXPECT_EQ(fit_envelope(row, 5500, &needed)->pages, 100);
+  EXPECT_EQ(fit_envelope(row, 5500, Pages::kAtLeastAContext, &needed)->pages, 100);
   EXPECT_EQ(needed, 5500);
   row.pages = 0;
   row.kv_bytes = 1000;
-  EXPECT_EQ(fit_envelope(row, 10'000, nullptr)->pages, 1) << "never less than one";
+  EXPECT_EQ(fit_envelope(row, 10'000, Pages::kAtLeastAContext, nullptr)->pages, 1) << "never less than one";
 }
 
 TEST(Knobs, RangesAndNames) {
@@ -854,4 +858,4 @@ TEST(Placement, FullWorkerGetsNoMoreThanItsSlots) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::parts_test
