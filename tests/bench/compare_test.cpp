@@ -16,7 +16,7 @@
 
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::compare_test {
 namespace {
 
 using nlohmann::json;
@@ -158,4 +158,4 @@ TEST_F(Compare, RecordsThatCannotBeComparedAreRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::compare_test

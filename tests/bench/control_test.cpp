@@ -10,7 +10,7 @@
 
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::control_test {
 namespace {
 
 using nlohmann::json;
@@ -72,4 +72,4 @@ TEST(BenchControl, ARunThatCannotMeasureSaysSo) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::control_test

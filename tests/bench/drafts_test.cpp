@@ -17,7 +17,7 @@
 #include "bench/drafts_run/replay.h"
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::drafts_test {
 namespace {
 
 using nlohmann::json;
@@ -134,4 +134,4 @@ TEST_F(Drafts, WhatIsWrongIsSaid) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::drafts_test

@@ -8,7 +8,7 @@
 
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::engine_test {
 namespace {
 
 using nlohmann::json;
@@ -52,4 +52,4 @@ TEST(EngineBench, OneThreadWaitsForNobody) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::engine_test

@@ -7,7 +7,7 @@
 
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::gateway_test {
 namespace {
 
 TEST(BenchGateway, StreamsStayOpenAndTakeLittleMemory) {
@@ -23,4 +23,4 @@ TEST(BenchGateway, StreamsStayOpenAndTakeLittleMemory) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::gateway_test

@@ -17,7 +17,7 @@
 #include "bench/matrix_run/cells.h"
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::matrix_test {
 namespace {
 
 using nlohmann::json;
@@ -162,4 +162,4 @@ TEST_F(Matrix, AnotherBuildsRecordIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::matrix_test

@@ -9,7 +9,7 @@
 
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::models_test {
 namespace {
 
 using nlohmann::json;
@@ -49,4 +49,4 @@ TEST(BenchModels, WhatBoundsCostIsMeasured) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::models_test

@@ -9,7 +9,7 @@
 
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::peers_test {
 namespace {
 
 using nlohmann::json;
@@ -53,4 +53,4 @@ TEST(BenchPeers, APeerThatFailsIsAProblem) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::peers_test

@@ -12,7 +12,7 @@
 #include "bench/lib/house.h"
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::serve_test {
 namespace {
 
 using nlohmann::json;
@@ -87,4 +87,4 @@ TEST_F(BenchServe, SharesOfTheCapacityAreAskedFor) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::serve_test

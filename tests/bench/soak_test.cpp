@@ -9,7 +9,7 @@
 
 #include "tests/bench/run_bench.h"
 
-namespace holdfast::bench {
+namespace holdfast::bench::soak_test {
 namespace {
 
 using nlohmann::json;
@@ -35,4 +35,4 @@ TEST(BenchSoak, AShortRunAccountsForEveryRequest) {
 }
 
 }  // namespace
-}  // namespace holdfast::bench
+}  // namespace holdfast::bench::soak_test

@@ -10,7 +10,7 @@
 #include <random>
 #include <sstream>
 
-namespace holdfast::chat {
+namespace holdfast::chat::output_parser_test {
 namespace {
 
 struct Call {
@@ -503,4 +503,4 @@ TEST(OutputParser, FormatsAreKnownByTheirTemplates) {
 }
 
 }  // namespace
-}  // namespace holdfast::chat
+}  // namespace holdfast::chat::output_parser_test

@@ -10,7 +10,7 @@
 
 #include "shared/text/chat_template.h"
 
-namespace holdfast::text {
+namespace holdfast::text::chat_test {
 namespace {
 
 std::string read_file(const std::filesystem::path& path) {
@@ -56,4 +56,4 @@ TEST(ChatConformance, EveryTemplateRendersTheSameText) {
 }
 
 }  // namespace
-}  // namespace holdfast::text
+}  // namespace holdfast::text::chat_test

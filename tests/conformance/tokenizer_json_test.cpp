@@ -16,7 +16,7 @@
 #include "shared/hf/tokenizer_json.h"
 #include "shared/text/tokenizer.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::tokenizer_json_test {
 namespace {
 
 std::string slurp(const std::string& path) {
@@ -83,4 +83,4 @@ INSTANTIATE_TEST_SUITE_P(Files, ThroughTokenizerJson,
                          });
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::tokenizer_json_test

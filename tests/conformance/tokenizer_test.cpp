@@ -13,7 +13,7 @@
 
 #include "shared/text/tokenizer.h"
 
-namespace holdfast::text {
+namespace holdfast::text::tokenizer_test {
 namespace {
 
 const char* const kNames[] = {"llama-spm", "phi-3", "gpt-2", "starcoder", "deepseek-llm", "qwen2"};
@@ -107,4 +107,4 @@ INSTANTIATE_TEST_SUITE_P(Files, TokenizerConformance, testing::ValuesIn(kNames),
                          });
 
 }  // namespace
-}  // namespace holdfast::text
+}  // namespace holdfast::text::tokenizer_test

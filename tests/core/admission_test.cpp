@@ -8,7 +8,7 @@
 #include <functional>
 #include <limits>
 
-namespace holdfast::core {
+namespace holdfast::core::admission_test {
 namespace {
 
 wire::Submit good() {
@@ -164,4 +164,4 @@ TEST(Admission, WithoutAPromptTheWholeContextIsLeft) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::admission_test

@@ -10,7 +10,7 @@
 #include "control/core/canary.h"
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::alias_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -602,4 +602,4 @@ TEST_F(AliasPool, WhatIsWaitedForTogetherStaysTogether) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::alias_test

@@ -7,7 +7,7 @@
 #include "shared/base/step_journal.h"
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::blame_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -217,4 +217,4 @@ TEST(StricterLimits, WhenAnotherChoiceBindsTheClass) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::blame_test

@@ -6,7 +6,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::breaker_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -220,4 +220,4 @@ TEST_F(BreakerTest, AQuarantinedWorkerStaysOutOverRestartsUntilAnOperatorSaysOth
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::breaker_test

@@ -8,7 +8,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::canary_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -1044,4 +1044,4 @@ TEST_F(CanaryTest, RequestsOfACanaryOfLongAgoStayWhenTheyAreRead) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::canary_test

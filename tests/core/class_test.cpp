@@ -5,7 +5,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::class_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -107,4 +107,4 @@ TEST_F(ClassTest, WhatStillRunsOnALoadThatGoesIsWaitedFor) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::class_test

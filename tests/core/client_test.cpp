@@ -5,7 +5,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::client_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -258,4 +258,4 @@ TEST_F(ClientTest, AReaderThatIsGoneGetsNoAnswerOfWhatItAskedFor) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::client_test

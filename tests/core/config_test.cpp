@@ -11,7 +11,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::config_test {
 namespace {
 
 constexpr PeerId kOperator = Bench::kOperator;
@@ -365,4 +365,4 @@ TEST(Config, TheNewestThousandVersionsAreKept) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::config_test

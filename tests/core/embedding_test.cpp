@@ -6,7 +6,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::embedding_test {
 namespace {
 
 class EmbeddingMachine : public testing::Test {
@@ -126,4 +126,4 @@ TEST_F(EmbeddingMachine, VectorsAreNotReadFromMemory) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::embedding_test

@@ -10,7 +10,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::fair_line_test {
 namespace {
 
 TEST(FairLine, TenantsTakeTurnsByCost) {
@@ -123,4 +123,4 @@ TEST(Preparing, AFullLineMakesRoomForWhoHasFewInIt) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::fair_line_test

@@ -10,7 +10,7 @@
 #include "control/core/queue.h"
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::fairness_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -343,4 +343,4 @@ TEST(WorkQueue, PositionIsWhenItIsTaken) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::fairness_test

@@ -4,7 +4,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::found_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -103,4 +103,4 @@ TEST(Found, StepsOfTheWallClockMoveNoDeadline) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::found_test

@@ -7,7 +7,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::golden_test {
 namespace {
 
 struct GoldenTest : testing::Test {
@@ -105,4 +105,4 @@ TEST_F(GoldenTest, AVerifiedFileIsOnlyLookedAt) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::golden_test

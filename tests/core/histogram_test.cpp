@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-namespace holdfast {
+namespace holdfast::histogram_test {
 namespace {
 
 TEST(Histogram, BucketsFollowEachOtherWithoutGapOrOverlap) {
@@ -74,4 +74,4 @@ TEST(Histogram, EmptyAndWeighted) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::histogram_test

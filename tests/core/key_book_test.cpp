@@ -11,7 +11,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::key_book_test {
 namespace {
 
 constexpr PeerId kWorker = 101;
@@ -279,4 +279,4 @@ TEST(KeyBook, RandomArrivals) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::key_book_test

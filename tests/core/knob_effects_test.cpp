@@ -14,7 +14,7 @@
 #include "tests/core/bench_machine.h"
 #include "tests/core/knobs_of_the_shell.h"
 
-namespace holdfast::core {
+namespace holdfast::core::knob_effects_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -684,4 +684,4 @@ TEST(KnobEffects, NoKnobIsWithoutARow) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::knob_effects_test

@@ -11,7 +11,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::limits_test {
 namespace {
 
 constexpr PeerId kFirstWorker = 101;
@@ -462,4 +462,4 @@ TEST(Limits, HoldForRandomLoadsAndEverythingAcceptedEnds) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::limits_test

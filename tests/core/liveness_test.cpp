@@ -5,7 +5,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::liveness_test {
 namespace {
 
 constexpr PeerId kW1 = 101, kW2 = 102;
@@ -313,4 +313,4 @@ TEST_F(LivenessTest, Lost_WhenItsConnectionEndsToo_AnOlderConnectionIsHeardAgain
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::liveness_test

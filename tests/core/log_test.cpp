@@ -7,7 +7,7 @@
 
 #include "shared/base/log_fields.h"
 
-namespace holdfast::log {
+namespace holdfast::log::log_test {
 namespace {
 
 using nlohmann::json;
@@ -54,4 +54,4 @@ TEST(Log, ALongOneIsCutAndStillWhole) {
 }
 
 }  // namespace
-}  // namespace holdfast::log
+}  // namespace holdfast::log::log_test

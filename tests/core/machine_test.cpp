@@ -6,7 +6,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::machine_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -644,4 +644,4 @@ TEST_F(MachineTest, FullDiskStopsAdmissionOnly) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::machine_test

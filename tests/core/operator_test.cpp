@@ -5,7 +5,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::operator_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -182,4 +182,4 @@ TEST_F(OperatorTest, AWorkerThatIsToldToEndGetsNothingNewUnlessItStays) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::operator_test

@@ -5,7 +5,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::prefix_group_test {
 namespace {
 
 constexpr PeerId kWorker = 10;
@@ -95,4 +95,4 @@ TEST_F(PrefixGroup, Cached_WhenAWorkerTellsIt_IsCountedForTheGroup) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::prefix_group_test

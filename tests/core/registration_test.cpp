@@ -7,7 +7,7 @@
 #include "tests/core/bench_machine.h"
 #include "tests/core/row_text.h"
 
-namespace holdfast::core {
+namespace holdfast::core::registration_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -374,4 +374,4 @@ TEST_F(RegistrationTest, WhatADeviceMeasuredIsComparedWithTheReservation) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::registration_test

@@ -9,7 +9,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::restart_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -468,4 +468,4 @@ TEST_F(RestartTest, WorkOfAModelThatIsNotRegisteredGoesOnWhereItIs) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::restart_test

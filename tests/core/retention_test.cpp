@@ -5,7 +5,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::retention_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -74,4 +74,4 @@ TEST_F(RetentionTest, LiveRequestsStayWhateverTheRowSays) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::retention_test

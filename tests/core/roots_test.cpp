@@ -7,7 +7,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::roots_test {
 namespace {
 
 OpConfig roots(const std::string& value) {
@@ -139,4 +139,4 @@ TEST_F(RootsTest, HoldAfterARestartAndAreExplained) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::roots_test

@@ -5,7 +5,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::scores_test {
 namespace {
 
 class ScoresMachine : public testing::Test {
@@ -100,4 +100,4 @@ TEST_F(ScoresMachine, ThatWouldBeTooLongAreRefusedWithTheNumbers) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::scores_test

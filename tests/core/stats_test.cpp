@@ -10,7 +10,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::stats_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -301,4 +301,4 @@ TEST_F(StatsTest, QueueByModelTenantAndClass) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::stats_test

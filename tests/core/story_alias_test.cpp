@@ -3,7 +3,7 @@
 #include "control/core/config.h"
 #include "tests/core/story.h"
 
-namespace holdfast::core {
+namespace holdfast::core::story_alias_test {
 namespace {
 
 struct AliasStory : Story {
@@ -170,4 +170,4 @@ TEST_F(AliasStory, TheKnobs) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::story_alias_test

@@ -4,7 +4,7 @@
 // other tests of this room say what must hold.
 #include "tests/core/story.h"
 
-namespace holdfast::core {
+namespace holdfast::core::story_test {
 namespace {
 
 TEST_F(Story, AModelIsRegisteredLoadedServesAndGoes) {
@@ -387,4 +387,4 @@ TEST_F(Story, TheEndOfADaemon) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::story_test

@@ -5,7 +5,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::submission_test {
 namespace {
 
 constexpr PeerId kHelper = Bench::kHelper;
@@ -253,4 +253,4 @@ TEST_F(SubmissionTest, AModelThatIsRemovedWhileAPromptIsPreparedIsNotFound) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::submission_test

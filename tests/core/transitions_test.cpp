@@ -9,7 +9,7 @@
 
 #include "control/core/transitions.h"
 
-namespace holdfast::core {
+namespace holdfast::core::transitions_test {
 namespace {
 
 std::set<std::string> in_code() {
@@ -66,4 +66,4 @@ TEST(ModelArrows, AreTheOnlyChanges) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::transitions_test

@@ -7,7 +7,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::trust_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -346,4 +346,4 @@ TEST_F(TrustTest, ADeathWhileLoadingCountsForTheWorkerWhereTheModelIsGone) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::trust_test

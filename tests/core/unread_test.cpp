@@ -6,7 +6,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::unread_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -148,4 +148,4 @@ TEST_F(UnreadTest, AQueuedRowWithAnOpenAttemptIsRunAgain) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::unread_test

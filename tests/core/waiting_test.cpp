@@ -6,7 +6,7 @@
 
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::waiting_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -217,4 +217,4 @@ TEST_F(WaitingTest, WhatIsReadInPiecesIsCountedDown) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::waiting_test

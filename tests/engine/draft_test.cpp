@@ -8,7 +8,7 @@
 
 #include "worker/engine/philox.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::draft_test {
 namespace {
 
 using Tokens = std::vector<Drafter::TokenId>;
@@ -177,4 +177,4 @@ TEST(Drafter, IsAsLongAsPays) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::draft_test

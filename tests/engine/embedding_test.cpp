@@ -14,7 +14,7 @@
 #include "tests/engine/hash_executor.h"
 #include "tests/engine/reference_model.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::embedding_test {
 namespace {
 
 using plan::Pooling;
@@ -262,4 +262,4 @@ TEST(Embedding, APreemptedTextBeginsAgain) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::embedding_test

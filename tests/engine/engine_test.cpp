@@ -12,7 +12,7 @@
 
 #include "tests/engine/hash_executor.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::engine_test {
 namespace {
 
 using wire::FinishReason;
@@ -655,4 +655,4 @@ TEST(Engine, LogprobsComeWithEachToken) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::engine_test

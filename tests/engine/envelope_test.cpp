@@ -12,7 +12,7 @@
 #include "shared/plan/plan.h"
 #include "worker/engine/engine.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::envelope_test {
 namespace {
 
 struct Case {
@@ -78,4 +78,4 @@ TEST(Envelope, OfEveryArchitectureToo) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::envelope_test

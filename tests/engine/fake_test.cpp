@@ -12,7 +12,7 @@
 #include "worker/engine/fake_options.h"
 #include "worker/engine/fake_stamp.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::fake_test {
 namespace {
 
 SequenceSpec spec(SequenceKey key, std::int64_t max_tokens = 32) {
@@ -175,4 +175,4 @@ TEST(FakeEngine, StampsSayHowOldTheyAre) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::fake_test

@@ -16,7 +16,7 @@
 #include "tests/engine/reference_model.h"
 #include "worker/backend/cpu/family.h"
 
-namespace holdfast {
+namespace holdfast::families_test {
 namespace {
 
 constexpr std::int32_t kTokens = 90;  // above the windows and the original context of 64
@@ -239,4 +239,4 @@ INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::ValuesIn(cli::synth_architect
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::families_test

@@ -13,7 +13,7 @@
 #include "tests/engine/family_runs.h"
 #include "tests/engine/reference_model.h"
 
-namespace holdfast {
+namespace holdfast::family_headers_test {
 namespace {
 
 constexpr std::int32_t kTokens = 70;  // above the original context of 64
@@ -363,4 +363,4 @@ TEST(Headers, WhatIsNotComputedIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::family_headers_test

@@ -13,7 +13,7 @@
 #include "tests/engine/hash_executor.h"
 #include "worker/engine/philox.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::grammar_test {
 namespace {
 
 using wire::FinishReason;
@@ -318,4 +318,4 @@ TEST(EngineGrammar, WhatCannotBeIsATypedError) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::grammar_test

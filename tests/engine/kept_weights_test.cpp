@@ -11,7 +11,7 @@
 #include "shared/images/keeper.h"
 #include "worker/engine/engine.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::kept_weights_test {
 namespace {
 
 struct KeptWeights : ::testing::Test {
@@ -90,4 +90,4 @@ TEST_F(KeptWeights, AreOfOneContentAndOneKernelFamily) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::kept_weights_test

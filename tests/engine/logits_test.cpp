@@ -7,7 +7,7 @@
 
 #include "tests/engine/hash_executor.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::logits_test {
 namespace {
 
 std::vector<TokenId> tokens_of(std::size_t n) {
@@ -84,4 +84,4 @@ TEST(Logits, Refusals) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::logits_test

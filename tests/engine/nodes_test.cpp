@@ -11,7 +11,7 @@
 
 #include "tests/engine/family_runs.h"
 
-namespace holdfast {
+namespace holdfast::nodes_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -67,4 +67,4 @@ TEST(Nodes, EachThreadStaysOnItsOwn) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::nodes_test

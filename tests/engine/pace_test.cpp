@@ -8,7 +8,7 @@
 
 #include "tests/engine/hash_executor.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::pace_test {
 namespace {
 
 Pace::Work decoding(std::int32_t n) {
@@ -204,4 +204,4 @@ TEST(Pace, TheEngineKeepsTheGapAndTheTokens) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::pace_test

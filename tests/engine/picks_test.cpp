@@ -14,7 +14,7 @@
 #include "worker/engine/sampler.h"
 #include "worker/model/exact_math.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::picks_test {
 namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
@@ -187,4 +187,4 @@ TEST(Picks, OfALargeNucleusLookAtLittleMore) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::picks_test

@@ -7,7 +7,7 @@
 
 #include "tests/engine/hash_executor.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::prefix_test {
 namespace {
 
 struct Ran {
@@ -569,4 +569,4 @@ TEST(ModelOptions, AreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::prefix_test

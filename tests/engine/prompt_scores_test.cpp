@@ -12,7 +12,7 @@
 #include "shared/wire/prompt_scores.h"
 #include "tests/engine/hash_executor.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::prompt_scores_test {
 namespace {
 
 using wire::FinishReason;
@@ -303,4 +303,4 @@ TEST(PromptScores, OnRealKernelsAreThoseOfTheRawLogits) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::prompt_scores_test

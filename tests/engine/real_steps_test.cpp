@@ -14,7 +14,7 @@
 #include "worker/backend/cpu/family.h"
 #include "worker/engine/engine.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::real_steps_test {
 namespace {
 
 constexpr std::int32_t kSequences = 6;
@@ -137,4 +137,4 @@ TEST(RealSteps, StatesThatWereKeptAndGuessesChangeNoToken) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::real_steps_test

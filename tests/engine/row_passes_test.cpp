@@ -16,7 +16,7 @@
 #include "worker/backend/logit_row.h"
 #include "worker/model/exact_math.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::row_passes_test {
 namespace {
 
 std::vector<float> row_of(std::int32_t n, std::mt19937& random) {
@@ -106,4 +106,4 @@ TEST(RowPasses, ExpOfARowIsThatOfEachValue) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::row_passes_test

@@ -13,7 +13,7 @@
 #include "worker/engine/philox.h"
 #include "worker/model/exact_math.h"
 
-namespace holdfast::engine {
+namespace holdfast::engine::sampling_test {
 namespace {
 
 using sampling::parse_extra;
@@ -535,4 +535,4 @@ TEST(SamplingExtraText, WhatCannotBeHonouredIsRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast::engine
+}  // namespace holdfast::engine::sampling_test

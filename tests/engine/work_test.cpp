@@ -12,7 +12,7 @@
 #include "ops/cli/synth.h"
 #include "tests/engine/family_runs.h"
 
-namespace holdfast {
+namespace holdfast::work_test {
 namespace {
 
 FamilyModel made(const std::string& shape, const std::string& type) {
@@ -96,4 +96,4 @@ TEST(Work, OfATokenWithoutLogitsHasNoMoreOfTheLastLayerThanItsKeys) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::work_test

@@ -13,7 +13,7 @@
 
 #include "shared/gguf/quants.h"
 
-namespace holdfast::gguf {
+namespace holdfast::gguf::coded_test {
 namespace {
 
 struct Case {
@@ -161,4 +161,4 @@ TEST(Coded, OnlyTypesOfWeightsHaveValues) {
 }
 
 }  // namespace
-}  // namespace holdfast::gguf
+}  // namespace holdfast::gguf::coded_test

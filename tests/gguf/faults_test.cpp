@@ -74,7 +74,7 @@ int fstat(int fd, struct stat* info) noexcept {
 
 }  // extern "C"
 
-namespace holdfast::gguf {
+namespace holdfast::gguf::faults_test {
 namespace {
 
 class FaultsTest : public ::testing::Test {
@@ -240,4 +240,4 @@ TEST_F(FaultsTest, AModelThatCannotBeMappedIsAnError) {
 }
 
 }  // namespace
-}  // namespace holdfast::gguf
+}  // namespace holdfast::gguf::faults_test

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace holdfast::gguf {
+namespace holdfast::gguf::made_test {
 namespace {
 
 constexpr std::size_t kBytes = 100'000;  // not whole pages
@@ -101,4 +101,4 @@ TEST(MadeBytes, NoAddressesLeft) {
 }
 
 }  // namespace
-}  // namespace holdfast::gguf
+}  // namespace holdfast::gguf::made_test

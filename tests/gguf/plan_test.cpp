@@ -13,7 +13,7 @@
 #include "shared/gguf/quants.h"
 #include "shared/gguf/writer.h"
 
-namespace holdfast::plan {
+namespace holdfast::plan::plan_test {
 namespace {
 
 using gguf::File;
@@ -422,4 +422,4 @@ TEST(Memory, AbsurdWishesSaturate) {
 }
 
 }  // namespace
-}  // namespace holdfast::plan
+}  // namespace holdfast::plan::plan_test

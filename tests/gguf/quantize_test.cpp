@@ -23,7 +23,7 @@
 #include "shared/gguf/writer.h"
 #include "shared/plan/plan.h"
 
-namespace holdfast::cli {
+namespace holdfast::cli::quantize_test {
 namespace {
 
 using gguf::File;
@@ -342,4 +342,4 @@ TEST(QuantizeFile, DemoModelAgainstAnotherQuantizer) {
 }
 
 }  // namespace
-}  // namespace holdfast::cli
+}  // namespace holdfast::cli::quantize_test

@@ -15,7 +15,7 @@
 #include <limits>
 #include <random>
 
-namespace holdfast::gguf {
+namespace holdfast::gguf::quants_test {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -419,4 +419,4 @@ TEST(QuantsConformance, FilesOfAnotherQuantizerAreNearTheExactWeights) {
 }
 
 }  // namespace
-}  // namespace holdfast::gguf
+}  // namespace holdfast::gguf::quants_test

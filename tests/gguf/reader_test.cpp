@@ -16,7 +16,7 @@
 #include "shared/gguf/writer.h"
 #include "tests/gguf/blob.h"
 
-namespace holdfast::gguf {
+namespace holdfast::gguf::reader_test {
 namespace {
 
 using gguf_test::Blob;
@@ -540,4 +540,4 @@ TEST(Gguf, TheDemoModelOpens) {
 }
 
 }  // namespace
-}  // namespace holdfast::gguf
+}  // namespace holdfast::gguf::reader_test

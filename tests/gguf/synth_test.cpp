@@ -20,7 +20,7 @@
 #include "shared/gguf/quants.h"
 #include "shared/plan/plan.h"
 
-namespace holdfast::cli {
+namespace holdfast::cli::synth_test {
 namespace {
 
 using gguf::File;
@@ -209,4 +209,4 @@ TEST(Inspect, ShowsLayersOfSeveralKinds) {
 }
 
 }  // namespace
-}  // namespace holdfast::cli
+}  // namespace holdfast::cli::synth_test

@@ -20,7 +20,7 @@
 #include "worker/backend/opencl/load.h"
 #include "worker/backend/opencl/probe.h"
 
-namespace holdfast {
+namespace holdfast::bytes_test {
 namespace {
 
 using gpu::one_matrix;
@@ -250,4 +250,4 @@ INSTANTIATE_TEST_SUITE_P(All, GpuBytesFamilies, ::testing::ValuesIn(gpu::archite
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::bytes_test

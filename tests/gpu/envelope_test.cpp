@@ -11,7 +11,7 @@
 #include "tests/gpu/house.h"
 #include "worker/engine/engine.h"
 
-namespace holdfast {
+namespace holdfast::envelope_test {
 namespace {
 
 void expect_enough(const std::string& path, const std::string& name) {
@@ -55,4 +55,4 @@ TEST(GpuEnvelope, IsEnoughForEveryArchitecture) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::envelope_test

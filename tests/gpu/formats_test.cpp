@@ -16,7 +16,7 @@
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/load.h"
 
-namespace holdfast {
+namespace holdfast::formats_test {
 namespace {
 
 using gpu::kRows;
@@ -158,4 +158,4 @@ TEST(GpuFormats, AWeightThatIsNotFiniteIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::formats_test

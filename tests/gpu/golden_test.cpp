@@ -12,7 +12,7 @@
 #include "worker/backend/opencl/devices.h"
 #include "worker/backend/opencl/executor.h"
 
-namespace holdfast {
+namespace holdfast::golden_test {
 namespace {
 
 std::uint64_t hash_of(const std::vector<float>& values) {
@@ -61,4 +61,4 @@ TEST(GpuGolden, BitsAreThoseOfThisRevision) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::golden_test

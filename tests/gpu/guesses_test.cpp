@@ -13,7 +13,7 @@
 #include "tests/gpu/house.h"
 #include "worker/engine/engine.h"
 
-namespace holdfast {
+namespace holdfast::guesses_test {
 namespace {
 
 using engine::TokenId;
@@ -83,4 +83,4 @@ TEST(GpuGuesses, ChangeNoToken) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::guesses_test

@@ -8,5 +8,5 @@ if(HOLDFAST_OPENCL AND HOLDFAST_OPENCL_HEADERS)
   # What the loader is given to make a device fail, in processes that the tests start.
   add_library(gpu_failing_layer MODULE ${CMAKE_CURRENT_LIST_DIR}/failing/layer.cpp)
   target_include_directories(gpu_failing_layer PRIVATE ${CMAKE_SOURCE_DIR} ${HOLDFAST_OPENCL_HEADERS})
-  cmake_language(DEFER CALL add_dependencies gpu_serve_test gpu_failing_layer hf_device_times)
+  cmake_language(DEFER CALL add_dependencies gpu_test gpu_failing_layer hf_device_times)
 endif()

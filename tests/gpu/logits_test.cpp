@@ -14,7 +14,7 @@
 #include "tests/gpu/architectures.h"
 #include "tests/gpu/house.h"
 
-namespace holdfast {
+namespace holdfast::logits_test {
 namespace {
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -264,4 +264,4 @@ INSTANTIATE_TEST_SUITE_P(All, GpuFamilies, ::testing::ValuesIn(gpu::architecture
                          [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::logits_test

@@ -16,7 +16,7 @@
 #include "worker/backend/opencl/queue.h"
 #include "worker/backend/opencl/station.h"
 
-namespace holdfast {
+namespace holdfast::memory_test {
 namespace {
 
 using gpu::watch;
@@ -294,4 +294,4 @@ TEST_F(GpuMemory, ThousandCyclesOfMixedSizesLeaveTheWholeDevice) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::memory_test

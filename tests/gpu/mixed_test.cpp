@@ -15,7 +15,7 @@
 #include "worker/backend/opencl/devices.h"
 #include "worker/backend/opencl/load.h"
 
-namespace holdfast {
+namespace holdfast::mixed_test {
 namespace {
 
 using gpu::several_devices;
@@ -169,4 +169,4 @@ TEST_F(GpuMixed, UnlikeDevicesGetWhatFitsAndTheBitsStay) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::mixed_test

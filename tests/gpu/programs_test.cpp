@@ -17,7 +17,7 @@
 #include "worker/backend/opencl/load.h"
 #include "worker/backend/opencl/program_cache.h"
 
-namespace holdfast {
+namespace holdfast::programs_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -181,4 +181,4 @@ TEST_F(GpuPrograms, KeysKeepTheirPartsApart) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::programs_test

@@ -18,7 +18,7 @@
 #include "worker/backend/opencl/programs.h"
 #include "worker/backend/opencl/queue.h"
 
-namespace holdfast {
+namespace holdfast::races_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ INSTANTIATE_TEST_SUITE_P(Races, GpuModels, ::testing::ValuesIn(cases()),
                          ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::races_test

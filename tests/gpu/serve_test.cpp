@@ -17,7 +17,7 @@
 #include "tests/gpu/house.h"
 #include "tests/process/house.h"
 
-namespace holdfast {
+namespace holdfast::serve_test {
 namespace {
 
 using process::Heard;
@@ -208,4 +208,4 @@ TEST(GpuServe, DoctorNamesTheDevice) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::serve_test

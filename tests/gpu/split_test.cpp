@@ -16,7 +16,7 @@
 #include "worker/backend/opencl/load.h"
 #include "worker/backend/opencl/rows_part.h"
 
-namespace holdfast {
+namespace holdfast::split_test {
 namespace {
 
 using gpu::several_devices;
@@ -385,4 +385,4 @@ TEST(GpuSplits, MoreDevicesThanPartsAreRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::split_test

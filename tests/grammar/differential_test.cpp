@@ -12,7 +12,7 @@
 #include "random_schema.h"
 #include "support.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::differential_test {
 namespace {
 
 struct Walked : Judged {
@@ -116,4 +116,4 @@ TEST(Differential, AgreesWithAnIndependentValidator) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::differential_test

@@ -6,7 +6,7 @@
 
 #include "support.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::json_negation_test {
 namespace {
 
 TEST(JsonNegation, Scalars) {
@@ -117,4 +117,4 @@ TEST(JsonNegation, Conditions) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::json_negation_test

@@ -7,7 +7,7 @@
 
 #include "support.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::json_schema_test {
 namespace {
 
 void check_refused(Errc code, const std::string& schema, const std::vector<std::string>& words) {
@@ -433,4 +433,4 @@ TEST(JsonSchema, UnsatisfiableSchemasAreRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::json_schema_test

@@ -6,7 +6,7 @@
 
 #include "support.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::limits_test {
 namespace {
 
 void expect_refused(const Result<GrammarPtr>& grammar, const std::string& word) {
@@ -135,4 +135,4 @@ TEST(Limits, AmbiguityIsBounded) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::limits_test

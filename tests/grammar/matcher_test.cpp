@@ -12,7 +12,7 @@
 
 #include "support.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::matcher_test {
 namespace {
 
 constexpr const char* kPerson =
@@ -292,4 +292,4 @@ TEST(Matcher, LongListsStaySmall) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::matcher_test

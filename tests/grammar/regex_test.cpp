@@ -6,7 +6,7 @@
 
 #include "support.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::regex_test {
 namespace {
 
 struct Case {
@@ -156,4 +156,4 @@ TEST(Gbnf, RefusesWhatItCannotDerive) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::regex_test

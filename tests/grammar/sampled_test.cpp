@@ -18,7 +18,7 @@
 #include "support.h"
 #include "worker/engine/engine.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::sampled_test {
 namespace {
 
 constexpr std::int64_t kContext = 512;  // of the demo model
@@ -139,4 +139,4 @@ TEST(Sampled, DocumentsEndAndAreValid) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::sampled_test

@@ -14,7 +14,7 @@
 #include "judge.h"
 #include "support.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::suite_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -70,4 +70,4 @@ TEST(Suite, NothingInvalidIsLetThrough) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::suite_test

@@ -10,7 +10,7 @@
 #include "shared/chat/output_parser.h"
 #include "support.h"
 
-namespace holdfast::grammar::tests {
+namespace holdfast::grammar::tests::tool_call_test {
 namespace {
 
 using nlohmann::json;
@@ -121,4 +121,4 @@ TEST(ToolCall, WhatIsWrittenIsTakenApart) {
 }
 
 }  // namespace
-}  // namespace holdfast::grammar::tests
+}  // namespace holdfast::grammar::tests::tool_call_test

@@ -18,7 +18,7 @@
 #include "tests/hf/same_model.h"
 #include "tests/hf/stored_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::encoder_test {
 namespace {
 
 using hf_test::outputs_of;
@@ -293,4 +293,4 @@ TEST(Encoder, DamageIsNamed) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::encoder_test

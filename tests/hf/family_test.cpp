@@ -18,7 +18,7 @@
 #include "tests/hf/same_model.h"
 #include "tests/hf/stored_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::family_test {
 namespace {
 
 using hf_test::expect_same_tensors;
@@ -642,4 +642,4 @@ TEST(FamilyFolder, DamageIsNamed) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::family_test

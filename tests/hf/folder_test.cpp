@@ -20,7 +20,7 @@
 #include "tests/hf/same_model.h"
 #include "tests/hf/temp_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::folder_test {
 namespace {
 
 using nlohmann::json;
@@ -219,4 +219,4 @@ TEST(Folder, ConvertLeavesWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::folder_test

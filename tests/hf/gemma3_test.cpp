@@ -13,7 +13,7 @@
 #include "tests/hf/same_model.h"
 #include "tests/hf/stored_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::gemma3_test {
 namespace {
 
 using hf_test::outputs_of;
@@ -117,4 +117,4 @@ TEST(Gemma3Folder, LayersWithWindows) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::gemma3_test

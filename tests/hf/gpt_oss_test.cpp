@@ -14,7 +14,7 @@
 #include "tests/hf/same_model.h"
 #include "tests/hf/stored_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::gpt_oss_test {
 namespace {
 
 using hf_test::expect_same_tensors;
@@ -288,4 +288,4 @@ TEST(GptOssFile, IsNotWrittenAsAFolder) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::gpt_oss_test

@@ -16,7 +16,7 @@
 #include "tests/hf/same_model.h"
 #include "tests/hf/stored_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::recurrent_test {
 namespace {
 
 using hf_test::StoredFolder;
@@ -294,4 +294,4 @@ TEST(RecurrentFolder, IsNotWritten) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::recurrent_test

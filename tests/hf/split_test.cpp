@@ -16,7 +16,7 @@
 #include "tests/hf/same_model.h"
 #include "tests/hf/temp_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::split_test {
 namespace {
 
 using hf_test::outputs_of;
@@ -147,4 +147,4 @@ TEST(PartName, IsWhatGgufSplitWrites) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::split_test

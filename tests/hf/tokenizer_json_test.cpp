@@ -13,7 +13,7 @@
 #include "shared/text/tokenizer.h"
 #include "tests/hf/temp_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::tokenizer_json_test {
 namespace {
 
 using nlohmann::json;
@@ -444,4 +444,4 @@ TEST(TokenizerJson, WhatIsNotDoneExactlyIsRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::tokenizer_json_test

@@ -14,7 +14,7 @@
 #include "shared/client/api_key.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::access_test {
 namespace {
 
 using gateway::Access;
@@ -170,4 +170,4 @@ TEST(Access, RolesAreHeld) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::access_test

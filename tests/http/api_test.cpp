@@ -8,7 +8,7 @@
 #include "shared/wire/prompt_scores.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::api_test {
 namespace {
 
 using nlohmann::json;
@@ -478,4 +478,4 @@ TEST(Api, AClientThatLeftBeforeAcceptanceCancels) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::api_test

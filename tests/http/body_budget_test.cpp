@@ -16,7 +16,7 @@
 #include "control/gateway/response_body.h"
 #include "control/gateway/tool_fields.h"
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::body_budget_test {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -237,4 +237,4 @@ TEST(BatchInput, AGuardedLineIsNotRead) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::body_budget_test

@@ -13,7 +13,7 @@
 #include "shared/client/api_key.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::console_test {
 namespace {
 
 using nlohmann::json;
@@ -347,4 +347,4 @@ TEST(ConsoleHistory, ItIsKeptUpToItsBoundAndSaysWhenTheDaemonIsAway) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::console_test

@@ -5,7 +5,7 @@
 
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::cors_test {
 namespace {
 
 using gateway::Cors;
@@ -132,4 +132,4 @@ TEST(CorsTest, OnlyOriginsAreTaken) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::cors_test

@@ -9,7 +9,7 @@
 #include "shared/wire/vector_text.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::embeddings_test {
 namespace {
 
 using nlohmann::json;
@@ -102,4 +102,4 @@ TEST_F(Embeddings, AreFoundAgain) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::embeddings_test

@@ -13,7 +13,7 @@
 #include "control/gateway/http_parse.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::malformed_test {
 namespace {
 
 using nlohmann::json;
@@ -243,4 +243,4 @@ TEST(Malformed, DamagedRequestsGetTheAnswersThatAreTheirs) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::malformed_test

@@ -9,7 +9,7 @@
 #include "control/gateway/message_body.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::messages_test {
 namespace {
 
 using nlohmann::json;
@@ -167,4 +167,4 @@ TEST(MessageBody, BlocksBecomeMessages) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::messages_test

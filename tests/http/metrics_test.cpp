@@ -8,7 +8,7 @@
 
 #include "tests/http/http_peer.h"
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::metrics_test {
 namespace {
 
 using test::Gateway;
@@ -142,4 +142,4 @@ TEST(Metrics, ASlowReaderIsCountedWhileItIsHeld) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::metrics_test

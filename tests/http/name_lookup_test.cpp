@@ -11,7 +11,7 @@
 #include <memory>
 #include <thread>
 
-namespace holdfast::test {
+namespace holdfast::test::name_lookup_test {
 namespace {
 
 using gateway::NameLookup;
@@ -94,4 +94,4 @@ TEST(NameLookup, TheSystemsOwn) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::name_lookup_test

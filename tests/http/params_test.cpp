@@ -9,7 +9,7 @@
 #include "control/gateway/json_fields.h"
 #include "control/gateway/tool_fields.h"
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::params_test {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -451,4 +451,4 @@ TEST(Params, ShapeSurvivesItsTrip) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::params_test

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::parse_test {
 namespace {
 
 using State = RequestParser::State;
@@ -131,4 +131,4 @@ TEST(HttpParse, KeepsItsLimits) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::parse_test

@@ -16,7 +16,7 @@
 #include "control/gateway/page_guard.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::peer_user_test {
 namespace {
 
 using gateway::PeerUsers;
@@ -191,4 +191,4 @@ TEST(PeerUser, WithoutAKeyNoRouteIsServedUnderAForeignNameOrToAForeignPage) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::peer_user_test

@@ -10,7 +10,7 @@
 
 #include "control/gateway/logprobs.h"
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::prompt_offsets_test {
 namespace {
 
 using Offsets = std::vector<std::int64_t>;
@@ -70,4 +70,4 @@ TEST(PromptOffsets, AnIdWithoutAPieceStandsForNothing) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::prompt_offsets_test

@@ -14,7 +14,7 @@
 #include "shared/base/bytes.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::resume_test {
 namespace {
 
 using json = nlohmann::json;
@@ -358,4 +358,4 @@ TEST(EventId, RefusesWhatIsNotOne) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::resume_test

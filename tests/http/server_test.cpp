@@ -11,7 +11,7 @@
 #include "control/gateway/errors.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::server_test {
 namespace {
 
 using gateway::ServerLimits;
@@ -276,4 +276,4 @@ TEST(Errors, EveryCodeHasAStatusWithAName) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::server_test

@@ -11,7 +11,7 @@
 #include "shared/client/api_key.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::strangers_test {
 namespace {
 
 using gateway::Access;
@@ -236,4 +236,4 @@ TEST(CountedAddress, OfIpv6TheNetworkCounts) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::strangers_test

@@ -13,7 +13,7 @@
 #include "tests/http/certificate.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::tls_test {
 namespace {
 
 using gateway::TlsIdentity;
@@ -210,4 +210,4 @@ TEST_F(Tls, WhatIsWrongWithTheFilesIsSaid) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::tls_test

@@ -12,7 +12,7 @@
 #include "control/gateway/sse.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::tool_stream_test {
 namespace {
 
 using json = nlohmann::json;
@@ -267,4 +267,4 @@ TEST(ToolStream, ModelsThatDoNeitherAreLeftAlone) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::tool_stream_test

@@ -16,7 +16,7 @@
 #include <functional>
 #include <thread>
 
-namespace holdfast::gateway {
+namespace holdfast::gateway::touch_journal_test {
 namespace {
 
 struct Dir {
@@ -129,4 +129,4 @@ TEST(TouchJournal, AnEndInOrderAndTheLivingLeaveNothing) {
 }
 
 }  // namespace
-}  // namespace holdfast::gateway
+}  // namespace holdfast::gateway::touch_journal_test

@@ -15,7 +15,7 @@
 #include "tests/http/certificate.h"
 #include "tests/http/http_peer.h"
 
-namespace holdfast::test {
+namespace holdfast::test::webhook_post_test {
 namespace {
 
 using gateway::send_webhook;
@@ -112,4 +112,4 @@ TEST_F(Target, OneThatSaysNothingIsGivenUp) {
 }
 
 }  // namespace
-}  // namespace holdfast::test
+}  // namespace holdfast::test::webhook_post_test

@@ -21,7 +21,7 @@
 #include "shared/images/client.h"
 #include "shared/images/image.h"
 
-namespace holdfast::images {
+namespace holdfast::images::keeper_test {
 namespace {
 
 constexpr std::uint64_t kBytes = 1 << 20;
@@ -245,4 +245,4 @@ TEST_F(Images, GarbageEndsItsConnectionOnly) {
 }
 
 }  // namespace
-}  // namespace holdfast::images
+}  // namespace holdfast::images::keeper_test

@@ -13,7 +13,7 @@
 #include "tests/kernels/random_matrix.h"
 #include "worker/backend/cpu/family.h"
 
-namespace holdfast::cpu {
+namespace holdfast::cpu::attention_test {
 namespace {
 
 constexpr std::int32_t kPages = 12;
@@ -325,4 +325,4 @@ TEST(RangedAttention, WithoutAnyRangeItIsThePlainOne) {
 }
 
 }  // namespace
-}  // namespace holdfast::cpu
+}  // namespace holdfast::cpu::attention_test

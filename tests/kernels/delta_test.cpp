@@ -11,7 +11,7 @@
 #include "worker/backend/cpu/family.h"
 #include "worker/backend/cpu/kernels.h"
 
-namespace holdfast::cpu {
+namespace holdfast::cpu::delta_test {
 namespace {
 
 constexpr std::int64_t kTokens = 37;
@@ -217,4 +217,4 @@ TEST(Delta, LargeGatesNeitherOverflowNorLoseNumbers) {
 }
 
 }  // namespace
-}  // namespace holdfast::cpu
+}  // namespace holdfast::cpu::delta_test

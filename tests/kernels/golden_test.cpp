@@ -10,7 +10,7 @@
 #include "worker/backend/cpu/executor.h"
 #include "worker/backend/cpu/family.h"
 
-namespace holdfast::cpu {
+namespace holdfast::cpu::golden_test {
 namespace {
 
 struct Integers {
@@ -238,4 +238,4 @@ TEST(Golden, BitsOfThisKernelsRev) {
 }
 
 }  // namespace
-}  // namespace holdfast::cpu
+}  // namespace holdfast::cpu::golden_test

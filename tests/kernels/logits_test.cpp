@@ -20,7 +20,7 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/family.h"
 
-namespace holdfast {
+namespace holdfast::logits_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -309,4 +309,4 @@ TEST(Executor, NamesTheTensorThatHoldsInfinity) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::logits_test

@@ -14,7 +14,7 @@
 #include "tests/kernels/random_matrix.h"
 #include "worker/backend/cpu/family.h"
 
-namespace holdfast::cpu {
+namespace holdfast::cpu::matmul_test {
 namespace {
 
 bool has_byte_tiles() {
@@ -612,4 +612,4 @@ TEST(Pack, NamesTheFirstRowThatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace holdfast::cpu
+}  // namespace holdfast::cpu::matmul_test

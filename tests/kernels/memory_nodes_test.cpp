@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace holdfast {
+namespace holdfast::memory_nodes_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,4 +65,4 @@ TEST(MemoryNodes, OnlyThoseWithAProcessorForThisProcess) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::memory_nodes_test

@@ -10,7 +10,7 @@
 #include "shared/plan/packed.h"
 #include "tests/kernels/random_matrix.h"
 
-namespace holdfast::cpu {
+namespace holdfast::cpu::packed_test {
 namespace {
 
 TEST(Packed, PlannedBytesAreTheLayouts) {
@@ -55,4 +55,4 @@ TEST(Packed, MemoryThatWasUsedBeforeGetsTheSameBytes) {
 }
 
 }  // namespace
-}  // namespace holdfast::cpu
+}  // namespace holdfast::cpu::packed_test

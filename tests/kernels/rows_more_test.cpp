@@ -10,7 +10,7 @@
 #include "tests/kernels/random_matrix.h"
 #include "worker/backend/cpu/family.h"
 
-namespace holdfast::cpu {
+namespace holdfast::cpu::rows_more_test {
 namespace {
 
 /// Values from -40 to 40, close together around 0.
@@ -170,4 +170,4 @@ TEST(AddScaled, IsOneFusedStep) {
 }
 
 }  // namespace
-}  // namespace holdfast::cpu
+}  // namespace holdfast::cpu::rows_more_test

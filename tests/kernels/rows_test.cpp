@@ -11,7 +11,7 @@
 #include "tests/kernels/random_matrix.h"
 #include "worker/backend/cpu/family.h"
 
-namespace holdfast::cpu {
+namespace holdfast::cpu::rows_test {
 namespace {
 
 std::vector<const Kernels*> all_kernels() {
@@ -234,4 +234,4 @@ TEST(StoreKv, OfBFloatRoundsToNearestEven) {
 }
 
 }  // namespace
-}  // namespace holdfast::cpu
+}  // namespace holdfast::cpu::rows_test

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace holdfast {
+namespace holdfast::thread_pool_test {
 namespace {
 
 TEST(ThreadPool, BarrierSeparatesSteps) {
@@ -53,4 +53,4 @@ TEST(ThreadPool, SharesCoverEverythingOnce) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::thread_pool_test

@@ -18,7 +18,7 @@
 #include "shared/gguf/gguf.h"
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::bad_input_test {
 namespace {
 
 const std::vector<std::string> kChildren = {"daemon", "worker-0", "gateway"};
@@ -301,4 +301,4 @@ TEST(Usage, IsExitTwoAndOneLine) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::bad_input_test

@@ -11,7 +11,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::batches_test {
 namespace {
 
 using nlohmann::json;
@@ -402,4 +402,4 @@ INSTANTIATE_TEST_SUITE_P(Places, BatchDeaths,
                                          "gateway.batch.closed"));
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::batches_test

@@ -14,7 +14,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::canary_test {
 namespace {
 
 using nlohmann::json;
@@ -267,4 +267,4 @@ TEST_F(CanaryHouse, ACanaryOutlivesItsDaemon) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::canary_test

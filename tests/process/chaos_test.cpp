@@ -25,7 +25,7 @@
 #include "tests/process/chaos_clients.h"
 #include "tests/process/chaos_faults.h"
 
-namespace holdfast::process {
+namespace holdfast::process::chaos_test {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
@@ -279,7 +279,7 @@ TEST_F(Chaos, TheSameWithARealModel) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::chaos_test
 
 int main(int argc, char** argv) {
   std::vector<std::string> args(argv + 1, argv + argc);
@@ -289,10 +289,10 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
-    if (flag == "--cycles") holdfast::process::g_cycles = std::atoi(argv[i + 1]);
-    if (flag == "--only") holdfast::process::g_only = argv[i + 1];
-    if (flag == "--seed") holdfast::process::g_seed = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--cycles") holdfast::process::chaos_test::g_cycles = std::atoi(argv[i + 1]);
+    if (flag == "--only") holdfast::process::chaos_test::g_only = argv[i + 1];
+    if (flag == "--seed") holdfast::process::chaos_test::g_seed = std::strtoull(argv[i + 1], nullptr, 10);
   }
-  std::printf("seed %llu\n", static_cast<unsigned long long>(holdfast::process::g_seed));
+  std::printf("seed %llu\n", static_cast<unsigned long long>(holdfast::process::chaos_test::g_seed));
   return RUN_ALL_TESTS();
 }

@@ -11,7 +11,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::clients_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -92,4 +92,4 @@ INSTANTIATE_TEST_SUITE_P(Npm, Clients, testing::Values("openai", "responses", "a
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::clients_test

@@ -12,7 +12,7 @@
 #include "ops/cli/verbs.h"
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::completion_test {
 namespace {
 
 using Words = std::set<std::string>;
@@ -186,4 +186,4 @@ TEST(Manual, PagesRenderWithoutAWarning) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::completion_test

@@ -9,7 +9,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::config_test {
 namespace {
 
 using nlohmann::json;
@@ -88,4 +88,4 @@ TEST(ConfigProcess, BadSettingsStopTheStartAndNameTheirPlace) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::config_test

@@ -17,7 +17,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::crash_points_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -141,4 +141,4 @@ TEST(CrashPoints, AFirstStartCanBeDiedAtAnywhere) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::crash_points_test

@@ -17,7 +17,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::doctor_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -244,4 +244,4 @@ TEST_F(Doctor, WhatTheDaemonKnows) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::doctor_test

@@ -15,7 +15,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::e2e_test {
 namespace {
 
 constexpr std::int64_t kTokens = 400;
@@ -214,4 +214,4 @@ TEST_F(EndToEnd, TheCliRunsShowsAndTails) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::e2e_test

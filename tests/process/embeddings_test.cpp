@@ -12,7 +12,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::embeddings_test {
 namespace {
 
 using nlohmann::json;
@@ -121,4 +121,4 @@ TEST_F(EmbeddingHouse, SurvivesKills) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::embeddings_test

@@ -12,7 +12,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::examples_test {
 namespace {
 
 using nlohmann::json;
@@ -73,4 +73,4 @@ TEST_F(StreamExample, GoesOnWhenTheDaemonIsKilled) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::examples_test

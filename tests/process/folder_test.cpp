@@ -9,7 +9,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::folder_test {
 namespace {
 
 void expect_served_like_its_file(const TempDir& dir, const std::string& model) {
@@ -57,4 +57,4 @@ TEST(Folder, OfExpertsIsServedLikeItsFile) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::folder_test

@@ -15,7 +15,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::http_test {
 namespace {
 
 using nlohmann::json;
@@ -223,4 +223,4 @@ TEST_F(Http, AThousandRequestsAllocateNothing) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::http_test

@@ -8,7 +8,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::https_test {
 namespace {
 
 using nlohmann::json;
@@ -84,4 +84,4 @@ TEST_F(Https, WrongFlagsEndServe) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::https_test

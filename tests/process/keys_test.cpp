@@ -14,7 +14,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::keys_test {
 namespace {
 
 using nlohmann::json;
@@ -221,4 +221,4 @@ TEST_F(Keys, LimitsHoldOverRestarts) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::keys_test

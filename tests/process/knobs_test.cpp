@@ -17,7 +17,7 @@
 #include "shared/wire/socket.h"
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::knobs_test {
 namespace {
 
 using nlohmann::json;
@@ -480,4 +480,4 @@ TEST(Knobs, TheEnvironmentOfTheNextStartIsTakenOverAndExplained) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::knobs_test

@@ -10,7 +10,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::limits_test {
 namespace {
 
 struct Case {
@@ -140,4 +140,4 @@ TEST(Limits, WhatIsOverABoundIsRefusedAndNeverRuns) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::limits_test

@@ -14,7 +14,7 @@
 
 #include "shared/base/probe.h"
 
-namespace holdfast::cli {
+namespace holdfast::cli::liveness_probe_test {
 namespace {
 
 constexpr std::int64_t kPeriodMs = 1'000;
@@ -114,4 +114,4 @@ TEST(ProbeAnswer, AnswersWhatWasAskedAndHidesItsSocketFromChildren) {
 }
 
 }  // namespace
-}  // namespace holdfast::cli
+}  // namespace holdfast::cli::liveness_probe_test

@@ -23,7 +23,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::liveness_test {
 namespace {
 
 using nlohmann::json;
@@ -284,4 +284,4 @@ TEST(Liveness, TheServiceManagerIsToldOfReadinessLifeAndEnd) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::liveness_test

@@ -17,7 +17,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::log_bounds_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -143,4 +143,4 @@ TEST(LogBounds, StrangersGetALineAndANumber) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::log_bounds_test

@@ -19,7 +19,7 @@
 #include "shared/base/host_memory.h"
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::memory_shared_test {
 namespace {
 
 using nlohmann::json;
@@ -329,4 +329,4 @@ TEST(ModelFile, OtherWeightsUnderTheSameSizeAndTime_AreRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::memory_shared_test

@@ -9,7 +9,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::memory_test {
 namespace {
 
 using nlohmann::json;
@@ -81,4 +81,4 @@ TEST(Memory, PackedWeightsOutliveTheWorker) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::memory_test

@@ -16,7 +16,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::metrics_test {
 namespace {
 
 using nlohmann::json;
@@ -456,4 +456,4 @@ TEST_F(Metrics, PromtoolHasNothingToSay) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::metrics_test

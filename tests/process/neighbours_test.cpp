@@ -21,7 +21,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::neighbours_test {
 namespace {
 
 using nlohmann::json;
@@ -488,4 +488,4 @@ TEST_F(Neighbours, WhenThereIsNoKey_OtherUsersOfTheMachineAreNobody) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::neighbours_test

@@ -10,7 +10,7 @@
 #include "shared/base/base64.h"
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::objects_test {
 namespace {
 
 using nlohmann::json;
@@ -140,4 +140,4 @@ TEST_F(ObjectHouse, EndInTheirTime) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::objects_test

@@ -9,7 +9,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::offline_test {
 namespace {
 
 const std::vector<std::string> kServe = {"--model", "demo=" + demo_model()};
@@ -126,4 +126,4 @@ TEST(Offline, BackupWhileServingAndRestore) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::offline_test

@@ -13,7 +13,7 @@
 #include "ops/cli/verbs.h"
 #include "tests/process/house.h"
 
-namespace holdfast::cli {
+namespace holdfast::cli::output_test {
 namespace {
 
 TEST(ExitCode, FollowsTheTypedError) {
@@ -89,4 +89,4 @@ TEST(LastLogLine, IsTheReasonInWords) {
 }
 
 }  // namespace
-}  // namespace holdfast::cli
+}  // namespace holdfast::cli::output_test

@@ -16,7 +16,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::poison_test {
 namespace {
 
 using nlohmann::json;
@@ -350,4 +350,4 @@ TEST_F(PoisonHouse, AKeyCannotMakeHelpersTokenizeMoreThanItMaySend) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::poison_test

@@ -15,7 +15,7 @@
 
 #include "shared/base/clock.h"
 
-namespace holdfast {
+namespace holdfast::process_view_test {
 namespace {
 
 void sleep_ms(int ms) {
@@ -122,4 +122,4 @@ TEST(ProcessView, OneOfFourThatShareAProcessorIsHeldUpMostOfTheTime) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::process_view_test

@@ -16,7 +16,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::prompt_scores_test {
 namespace {
 
 using nlohmann::json;
@@ -229,4 +229,4 @@ TEST_F(ScoresHouse, EveryReaderHearsThemOnce) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::prompt_scores_test

@@ -12,7 +12,7 @@
 #include "ops/cli/synth_family.h"
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::recurrent_test {
 namespace {
 
 constexpr std::uint64_t kStreams = 8;
@@ -76,4 +76,4 @@ TEST(Recurrent, StreamsHaveTheSameTextWhoeverIsKilled) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::recurrent_test

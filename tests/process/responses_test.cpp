@@ -10,7 +10,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::responses_test {
 namespace {
 
 using nlohmann::json;
@@ -280,4 +280,4 @@ TEST_F(Responses, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::responses_test

@@ -13,7 +13,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::resumed_sampling_test {
 namespace {
 
 using nlohmann::json;
@@ -108,4 +108,4 @@ TEST_F(ResumedSampling, GivesWhatAnUndisturbedRunGives) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::resumed_sampling_test

@@ -18,7 +18,7 @@
 #include "shared/sandbox/report.h"
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::sandbox_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -191,4 +191,4 @@ TEST(DropUser, AStartAsRootServesAsAnotherUser) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::sandbox_test

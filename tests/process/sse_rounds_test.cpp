@@ -21,7 +21,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::sse_rounds_test {
 namespace {
 
 using nlohmann::json;
@@ -190,12 +190,12 @@ TEST_F(SseRounds, EveryStreamIsTheUndisturbedOne) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::sse_rounds_test
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::string(argv[i]) == "--rounds") holdfast::process::g_rounds = std::atoi(argv[i + 1]);
+    if (std::string(argv[i]) == "--rounds") holdfast::process::sse_rounds_test::g_rounds = std::atoi(argv[i + 1]);
   }
   return RUN_ALL_TESTS();
 }

@@ -13,7 +13,7 @@
 #include "tests/process/house.h"
 #include "tests/process/running.h"
 
-namespace holdfast::process {
+namespace holdfast::process::status_test {
 namespace {
 
 using nlohmann::json;
@@ -208,4 +208,4 @@ TEST(Status, WatchingGoesOnWhileTheDaemonIsAway) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::status_test

@@ -22,7 +22,7 @@
 #include "tests/process/chaos_clients.h"
 #include "tests/process/small_disk.h"
 
-namespace holdfast::process {
+namespace holdfast::process::storage_faults_test {
 namespace {
 
 using nlohmann::json;
@@ -242,4 +242,4 @@ TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::storage_faults_test

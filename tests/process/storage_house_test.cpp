@@ -13,7 +13,7 @@
 #include "tests/process/house.h"
 #include "tests/process/small_disk.h"
 
-namespace holdfast::process {
+namespace holdfast::process::storage_house_test {
 namespace {
 
 using nlohmann::json;
@@ -56,4 +56,4 @@ TEST(StorageHouse, AChildThatIsDownHasNoPid) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::storage_house_test

@@ -19,7 +19,7 @@
 #include "tests/process/lone_daemon.h"
 #include "tests/process/small_disk.h"
 
-namespace holdfast::process {
+namespace holdfast::process::storage_room_test {
 namespace {
 
 using nlohmann::json;
@@ -196,4 +196,4 @@ TEST_F(StorageRoom, AFileAtItsSizeLimitIsAFullDisk) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::storage_room_test

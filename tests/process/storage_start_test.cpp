@@ -20,7 +20,7 @@
 #include "tests/process/lone_daemon.h"
 #include "tests/process/small_disk.h"
 
-namespace holdfast::process {
+namespace holdfast::process::storage_start_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -229,4 +229,4 @@ TEST_F(StorageStart, KillsAndCopiesLoseNothing) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::storage_start_test

@@ -15,7 +15,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::structured_output_test {
 namespace {
 
 using nlohmann::json;
@@ -237,4 +237,4 @@ TEST_F(StructuredOutput, RefusalsComeBeforeAcceptance) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::structured_output_test

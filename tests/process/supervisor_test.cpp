@@ -19,7 +19,7 @@
 
 #include "ops/cli/state_dir.h"
 
-namespace holdfast::cli {
+namespace holdfast::cli::supervisor_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -229,4 +229,4 @@ TEST(HttpListener, PicksAPortAndSaysWhenOneIsTaken) {
 }
 
 }  // namespace
-}  // namespace holdfast::cli
+}  // namespace holdfast::cli::supervisor_test

@@ -15,7 +15,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::tenants_test {
 namespace {
 
 using nlohmann::json;
@@ -177,4 +177,4 @@ TEST_F(Tenants, TheHighestPriority_IsARightOfAKey) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::tenants_test

@@ -10,7 +10,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::tokens_test {
 namespace {
 
 using nlohmann::json;
@@ -153,4 +153,4 @@ TEST_F(Tokens, AreThereAgainWhenAHelperDies) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::tokens_test

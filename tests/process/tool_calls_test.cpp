@@ -8,7 +8,7 @@
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
 
-namespace holdfast::process {
+namespace holdfast::process::tool_calls_test {
 namespace {
 
 using nlohmann::json;
@@ -185,4 +185,4 @@ TEST(ToolCalls, ComeWhenTheyMust) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::tool_calls_test

@@ -11,7 +11,7 @@
 
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::verify_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,4 +89,4 @@ TEST(Verify, FileMemoryAndAnswer) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::verify_test

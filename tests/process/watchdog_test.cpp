@@ -11,7 +11,7 @@
 #include "shared/base/progress.h"
 #include "tests/process/house.h"
 
-namespace holdfast::process {
+namespace holdfast::process::watchdog_test {
 namespace {
 
 constexpr wire::TokenId kHangs = 77;
@@ -54,4 +54,4 @@ TEST(Watchdog, StuckWorkerEndsItselfAndNeighboursFinish) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::watchdog_test

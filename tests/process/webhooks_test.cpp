@@ -13,7 +13,7 @@
 #include "tests/process/http_stream.h"
 #include "tests/process/webhook_target.h"
 
-namespace holdfast::process {
+namespace holdfast::process::webhooks_test {
 namespace {
 
 using nlohmann::json;
@@ -242,4 +242,4 @@ TEST_F(Webhooks, WhoIsNotToBeAskedIsNot) {
 }
 
 }  // namespace
-}  // namespace holdfast::process
+}  // namespace holdfast::process::webhooks_test

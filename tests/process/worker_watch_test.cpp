@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace holdfast::link {
+namespace holdfast::link::worker_watch_test {
 namespace {
 
 using core::WorkerHealth;
@@ -162,4 +162,4 @@ TEST_F(WorkerWatchTest, AnIdleHouse_IsLookedAtLessOften) {
 }
 
 }  // namespace
-}  // namespace holdfast::link
+}  // namespace holdfast::link::worker_watch_test

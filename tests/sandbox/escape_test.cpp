@@ -37,7 +37,7 @@
 
 #include "shared/sandbox/rights.h"
 
-namespace holdfast::sandbox {
+namespace holdfast::sandbox::escape_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -557,4 +557,4 @@ TEST_F(Escape, InEachSandboxOnEachKernelEveryCallIsRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast::sandbox
+}  // namespace holdfast::sandbox::escape_test

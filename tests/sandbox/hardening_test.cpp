@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace holdfast::sandbox {
+namespace holdfast::sandbox::hardening_test {
 namespace {
 
 constexpr std::uint64_t kPie = 0x08000000;  // DF_1_PIE, newer than some elf.h
@@ -169,4 +169,4 @@ INSTANTIATE_TEST_SUITE_P(Programs, Hardening,
                          });
 
 }  // namespace
-}  // namespace holdfast::sandbox
+}  // namespace holdfast::sandbox::hardening_test

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-namespace holdfast::sandbox {
+namespace holdfast::sandbox::unit_file_test {
 namespace {
 
 const std::string kUnit = HOLDFAST_SOURCE_DIR "/ops/systemd/holdfast.service";
@@ -102,4 +102,4 @@ TEST(UnitFile, SystemdFindsNothingWrongAndLittleExposed) {
 }
 
 }  // namespace
-}  // namespace holdfast::sandbox
+}  // namespace holdfast::sandbox::unit_file_test

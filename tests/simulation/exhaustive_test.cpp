@@ -13,7 +13,7 @@
 
 #include "control/core/machine.h"
 
-namespace holdfast::simulation {
+namespace holdfast::simulation::exhaustive_test {
 namespace {
 
 using core::PeerId;
@@ -363,4 +363,4 @@ TEST(Exhaustive, NoOrderOfEightDeliveriesBreaksAPromise) {
 }
 
 }  // namespace
-}  // namespace holdfast::simulation
+}  // namespace holdfast::simulation::exhaustive_test

@@ -10,7 +10,7 @@
 #include "tests/simulation/lib/planted.h"
 #include "tests/simulation/lib/runner.h"
 
-namespace holdfast::simulation {
+namespace holdfast::simulation::planted_test {
 namespace {
 
 constexpr std::uint64_t kSeedsMax = 5000;
@@ -58,4 +58,4 @@ TEST(PlantedBugs, TheCanaryIsFoundAndNothingElseIs) {
 }
 
 }  // namespace
-}  // namespace holdfast::simulation
+}  // namespace holdfast::simulation::planted_test

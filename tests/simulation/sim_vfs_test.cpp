@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace holdfast::simulation {
+namespace holdfast::simulation::sim_vfs_test {
 namespace {
 
 int run(sqlite3* db, const std::string& sql) {
@@ -104,4 +104,4 @@ TEST(SimDisk, FaultsAreReportedAndCounted) {
 }
 
 }  // namespace
-}  // namespace holdfast::simulation
+}  // namespace holdfast::simulation::sim_vfs_test

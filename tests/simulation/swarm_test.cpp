@@ -15,7 +15,7 @@
 
 #include "tests/simulation/lib/runner.h"
 
-namespace holdfast::simulation {
+namespace holdfast::simulation::swarm_test {
 namespace {
 
 constexpr std::uint64_t kSeeds = 6000;
@@ -86,7 +86,7 @@ TEST(Swarm, SeedsThatOnceFailed) {
 }
 
 }  // namespace
-}  // namespace holdfast::simulation
+}  // namespace holdfast::simulation::swarm_test
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]).rfind("--seed", 0) == 0) {

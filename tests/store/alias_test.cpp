@@ -7,7 +7,7 @@
 #include "schema_sql.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::alias_test {
 namespace {
 
 using core::AliasChange;
@@ -205,4 +205,4 @@ TEST(AliasRows, AnOlderFileGetsTheTables) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::alias_test

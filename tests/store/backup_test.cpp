@@ -70,7 +70,7 @@ int fdatasync(int fd) {
 
 }  // extern "C"
 
-namespace holdfast::store {
+namespace holdfast::store::backup_test {
 namespace {
 
 constexpr core::Seq kOld = 40;  // rows in the backup
@@ -492,4 +492,4 @@ TEST(StoreBackup, CrashAtEveryStepLeavesTheOldOrTheNewOne) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::backup_test

@@ -20,7 +20,7 @@
 #include "control/store/files.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::disk_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -233,4 +233,4 @@ TEST(Lock, IsNotToBeHadWithoutADirectory) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::disk_test

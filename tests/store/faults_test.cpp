@@ -142,7 +142,7 @@ int rename(const char* from, const char* to) {
 
 }  // extern "C"
 
-namespace holdfast::store {
+namespace holdfast::store::faults_test {
 namespace {
 
 using core::Durability;
@@ -508,4 +508,4 @@ TEST(Faults, AnOldDatabaseThatCannotBeOpenedIsKeptAndReplaced) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::faults_test

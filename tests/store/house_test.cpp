@@ -8,7 +8,7 @@
 
 #include "tests/store/scripted_house.h"
 
-namespace holdfast::store {
+namespace holdfast::store::house_test {
 namespace {
 
 constexpr std::uint64_t kSeeds = 150;
@@ -34,4 +34,4 @@ TEST(House, EveryTokenOnceAndInOrderThroughAnyAccident) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::house_test

@@ -6,7 +6,7 @@
 #include "schema_sql.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::keys_test {
 namespace {
 
 core::InsertRequest of_key(core::Seq seq, const std::string& key, std::int64_t created_ms) {
@@ -58,4 +58,4 @@ TEST(KeyRows, AnOlderFileGetsTheColumn) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::keys_test

@@ -11,7 +11,7 @@
 #include "control/store/backup.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::log_mark_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -209,4 +209,4 @@ TEST(LogMark, AnEpochThatWasLostIsNotGivenAgain) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::log_mark_test

@@ -11,7 +11,7 @@
 #include "tests/core/row_text.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::mirror_test {
 namespace {
 
 using core::row_text;
@@ -496,4 +496,4 @@ TEST(Mirror, TransitionsAreKeptAsTheyWereTold) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::mirror_test

@@ -5,7 +5,7 @@
 
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::objects_test {
 namespace {
 
 core::ObjectRow object(core::Seq seq, const std::string& kind, const std::string& id) {
@@ -142,4 +142,4 @@ TEST(Objects, AMissingPartIsNotReadOver) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::objects_test

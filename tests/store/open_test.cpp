@@ -11,7 +11,7 @@
 
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::open_test {
 namespace {
 
 /// The machine's own, but for SQLite's file system and for what happens in a pause.
@@ -183,4 +183,4 @@ TEST(Sqlite, AnEmptyTextIsATextAndNoNull) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::open_test

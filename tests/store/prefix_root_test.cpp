@@ -6,7 +6,7 @@
 
 #include <set>
 
-namespace holdfast::link {
+namespace holdfast::link::prefix_root_test {
 namespace {
 
 TEST(PrefixRoot, Root_WhenSecretAndScopeAreTheSame_IsTheSame) {
@@ -38,4 +38,4 @@ TEST(PrefixRootDeathTest, Root_WhenThereIsNoSecret_Dies) {
 }
 
 }  // namespace
-}  // namespace holdfast::link
+}  // namespace holdfast::link::prefix_root_test

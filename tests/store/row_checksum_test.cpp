@@ -15,7 +15,7 @@
 #include "schema_sql.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::row_checksum_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -276,4 +276,4 @@ TEST(RowChecksum, TokensAndPartsThatMovedOrLeftAreFound) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::row_checksum_test

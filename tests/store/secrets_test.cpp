@@ -6,7 +6,7 @@
 #include "schema_sql.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::secrets_test {
 namespace {
 
 TEST(Secrets, WhenTheStoreIsOpenedAgain_TheyAreTheSame) {
@@ -40,4 +40,4 @@ TEST(Secrets, WhenTheFileIsOlder_ItGetsThem) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::secrets_test

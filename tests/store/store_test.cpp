@@ -19,7 +19,7 @@
 #include "schema_sql.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::store_test {
 namespace {
 
 using core::Durability;
@@ -790,4 +790,4 @@ TEST(Store, ConfigVersionsComeBackWhole) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::store_test

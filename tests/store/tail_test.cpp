@@ -8,7 +8,7 @@
 #include "control/store/tail.h"
 #include "tests/store/temp_state.h"
 
-namespace holdfast::store {
+namespace holdfast::store::tail_test {
 namespace {
 
 using core::TokenId;
@@ -298,4 +298,4 @@ TEST(Tail, ARequestThatLeavesTakesItsTokensAlong) {
 }
 
 }  // namespace
-}  // namespace holdfast::store
+}  // namespace holdfast::store::tail_test

@@ -12,7 +12,7 @@
 #include "shared/client/client.h"
 #include "shared/client/cursor.h"
 
-namespace holdfast::client {
+namespace holdfast::client::client_test {
 namespace {
 
 using wire::testing::ScriptedDaemon;
@@ -396,4 +396,4 @@ TEST(Client, RequestIdsAreOrderedAndDifferent) {
 }
 
 }  // namespace
-}  // namespace holdfast::client
+}  // namespace holdfast::client::client_test

@@ -14,7 +14,7 @@
 #include "shared/wire/cbor.h"
 #include "shared/wire/frame.h"
 
-namespace holdfast::wire {
+namespace holdfast::wire::codec_test {
 namespace {
 
 using testing::kTypes;
@@ -402,4 +402,4 @@ TEST(Codec, MutationsNeverCrash) {
 }
 
 }  // namespace
-}  // namespace holdfast::wire
+}  // namespace holdfast::wire::codec_test

@@ -8,7 +8,7 @@
 
 #include "shared/base/progress.h"
 
-namespace holdfast::worker {
+namespace holdfast::worker::compute_test {
 namespace {
 
 /// Takes one sequence, and has lost its device when it is to go on.
@@ -66,4 +66,4 @@ TEST(Compute, ADeviceThatFailsEndsTheWorkerAndNoRequest) {
 }
 
 }  // namespace
-}  // namespace holdfast::worker
+}  // namespace holdfast::worker::compute_test

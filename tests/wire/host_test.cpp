@@ -16,7 +16,7 @@
 #include "shared/base/processors.h"
 #include "worker/link/claims.h"
 
-namespace holdfast::worker {
+namespace holdfast::worker::host_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +139,4 @@ TEST(Host, MemoryIsWithinTheMachinesAndTheGroups) {
 }
 
 }  // namespace
-}  // namespace holdfast::worker
+}  // namespace holdfast::worker::host_test

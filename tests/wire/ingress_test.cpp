@@ -28,7 +28,7 @@
 #include "shared/plan/plan.h"
 #include "shared/sandbox/rights.h"
 
-namespace holdfast::ingress {
+namespace holdfast::ingress::ingress_test {
 namespace {
 
 using wire::testing::ScriptedDaemon;
@@ -487,4 +487,4 @@ TEST(Program, ServesPromptsAndFilesConfined) {
 }
 
 }  // namespace
-}  // namespace holdfast::ingress
+}  // namespace holdfast::ingress::ingress_test

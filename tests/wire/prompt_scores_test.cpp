@@ -12,7 +12,7 @@
 #include "control/core/admission.h"
 #include "shared/base/base64.h"
 
-namespace holdfast::wire {
+namespace holdfast::wire::prompt_scores_test {
 namespace {
 
 PromptScores random_scores(std::mt19937& random, std::size_t tokens, std::int32_t top) {
@@ -128,4 +128,4 @@ TEST(PromptScores, PiecesThatEndTooEarlyAreDamage) {
 }
 
 }  // namespace
-}  // namespace holdfast::wire
+}  // namespace holdfast::wire::prompt_scores_test

@@ -10,7 +10,7 @@
 
 #include <filesystem>
 
-namespace holdfast {
+namespace holdfast::step_journal_test {
 namespace {
 
 class StepJournalTest : public testing::Test {
@@ -86,4 +86,4 @@ TEST_F(StepJournalTest, MarksDifferByRequestAndChoice) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::step_journal_test

@@ -9,7 +9,7 @@
 
 #include "shared/base/base64.h"
 
-namespace holdfast::wire {
+namespace holdfast::wire::vector_text_test {
 namespace {
 
 TEST(VectorText, Base64IsTheRfcs) {
@@ -56,4 +56,4 @@ TEST(VectorText, NothingElseIsAVector) {
 }
 
 }  // namespace
-}  // namespace holdfast::wire
+}  // namespace holdfast::wire::vector_text_test

@@ -6,7 +6,7 @@
 #include "shared/base/base64.h"
 #include "shared/client/webhook.h"
 
-namespace holdfast::client {
+namespace holdfast::client::webhook_test {
 namespace {
 
 TEST(Webhook, TheStandardsOwnExample) {
@@ -118,4 +118,4 @@ TEST(Webhook, AddressesThatAreNotPublic) {
 }
 
 }  // namespace
-}  // namespace holdfast::client
+}  // namespace holdfast::client::webhook_test

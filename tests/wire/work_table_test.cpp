@@ -9,7 +9,7 @@
 
 #include "worker/link/work_table.h"
 
-namespace holdfast::worker {
+namespace holdfast::worker::work_table_test {
 namespace {
 
 constexpr std::size_t kAll = 1 << 20;
@@ -335,4 +335,4 @@ TEST(TableHistories, EveryTokenIsCommittedOnceInOrder) {
 }
 
 }  // namespace
-}  // namespace holdfast::worker
+}  // namespace holdfast::worker::work_table_test

@@ -15,7 +15,7 @@
 #include "worker/link/host.h"
 #include "worker/link/link.h"
 
-namespace holdfast::worker {
+namespace holdfast::worker::worker_link_test {
 namespace {
 
 using wire::testing::ScriptedDaemon;
@@ -340,4 +340,4 @@ TEST(ModelFile, ChangedFilesAreRefused_WithTheSameSizeAndTimeToo) {
 }
 
 }  // namespace
-}  // namespace holdfast::worker
+}  // namespace holdfast::worker::worker_link_test
