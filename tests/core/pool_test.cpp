@@ -10,7 +10,7 @@
 #include "control/core/drift.h"
 #include "tests/core/bench_machine.h"
 
-namespace holdfast::core {
+namespace holdfast::core::pool_test {
 namespace {
 
 constexpr PeerId kW1 = 101;
@@ -208,7 +208,9 @@ TEST_F(PoolTest, WhatMadeRoomInVainComesBack) {
 }
 
 TEST_F(PoolTest, WhatMadeRoomForWhatFitsNowhereAnyMoreComesBackAtOnce) {
-  Bench house(config());
+  Config c = config();
+  c.load_tries = 2;  // the loss of its worker is one
+  Bench house(c);
   house.boot();
   house.add_model(1024, 4, 64, true, "a");
   house.add_model(1024, 4, 64, false, "b", 30'000);
@@ -228,6 +230,7 @@ TEST_F(PoolTest, WhatMadeRoomForWhatFitsNowhereAnyMoreComesBackAtOnce) {
   house.step(PeerGone{kW1});
   connect(kW2, "w2", 30'000);  // enough for the one, never for the other
   EXPECT_TRUE(house.messages<wire::Load>().empty());
+  house.advance_ms(house.machine.config().load_backoff_ms);
   house.advance_ms(house.machine.config().fleet_wait_ms);
   EXPECT_EQ(house.machine.models().at("b").row.state, ModelState::kFailed);
   ASSERT_EQ(house.messages<wire::Load>(kW2).size(), 1u);
@@ -377,4 +380,4 @@ TEST_F(PoolTest, VerdictsOnADeviceHaveNames) {
 }
 
 }  // namespace
-}  // namespace holdfast::core
+}  // namespace holdfast::core::pool_test

@@ -11,7 +11,7 @@
 #include "shared/hf/json_file.h"
 #include "tests/hf/temp_folder.h"
 
-namespace holdfast::hf {
+namespace holdfast::hf::safetensors_test {
 namespace {
 
 using hf_test::safetensors;
@@ -72,7 +72,7 @@ TEST(Safetensors, HeaderLengths) {
     folder.write("m", std::string(reinterpret_cast<const char*>(&length), 8) + kHonest);
     const auto file = Safetensors::open(folder.at("m"));
     ASSERT_FALSE(file.has_value());
-    EXPECT_NE(file.error().what.find("the header says"), std::string::npos) << file.error().what;
+    EXPECT_NE(file.error().what.find("no header's length"), std::string::npos) << file.error().what;
   }
   const std::string whole = safetensors(kHonest, std::string(32, '\1'));
   for (std::size_t n = 0; n < whole.size(); ++n) {
@@ -94,4 +94,4 @@ TEST(JsonFile, Bounds) {
 }
 
 }  // namespace
-}  // namespace holdfast::hf
+}  // namespace holdfast::hf::safetensors_test

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace holdfast::text {
+namespace holdfast::text::chat_template_test {
 namespace {
 
 std::string render(std::string_view source, const std::string& extra = "{}") {
@@ -113,4 +113,4 @@ TEST(ChatTemplate, HostileTemplatesEndWithinBounds) {
 }
 
 }  // namespace
-}  // namespace holdfast::text
+}  // namespace holdfast::text::chat_template_test

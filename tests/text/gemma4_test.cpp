@@ -13,7 +13,7 @@
 #include "shared/gguf/writer.h"
 #include "shared/text/tokenizer.h"
 
-namespace holdfast::text {
+namespace holdfast::text::gemma4_test {
 namespace {
 
 using Ids = std::vector<TokenId>;
@@ -203,4 +203,4 @@ TEST(Gemma4, WithoutMergesAFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace holdfast::text
+}  // namespace holdfast::text::gemma4_test

@@ -13,7 +13,7 @@
 
 #include "shared/text/chat_template.h"
 
-namespace holdfast::text {
+namespace holdfast::text::jinja_test {
 namespace {
 
 constexpr std::string_view kVariables =
@@ -1325,7 +1325,7 @@ TEST(Jinja, WhatIsGivenMustBeJson) {
             "render: chat template: an integer in the JSON is out of range");
   EXPECT_EQ(render("{{ a }}", R"({"a":-9223372036854775808})"), "-9223372036854775808");
   EXPECT_EQ(render("x", "{\"a\":" + std::string(70, '[') + std::string(70, ']') + "}"),
-            "render: chat template: JSON is nested deeper than 64");
+            "render: chat template: JSON is nested deeper than 64 levels, at byte 68");
   // Jinja2 gets Python's integer of any size here; beyond 64 bits without a sign we get a float.
   EXPECT_EQ(render("{{ a }}", R"({"a":100000000000000000000})"), "1e+20");
   EXPECT_EQ(render("{{ bos_token }}", R"({"bos_token":"given"})"), "given");
@@ -1427,4 +1427,4 @@ TEST(Jinja, DiffersSmallThings) {
 }
 
 }  // namespace
-}  // namespace holdfast::text
+}  // namespace holdfast::text::jinja_test

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-namespace holdfast {
+namespace holdfast::json_text_test {
 namespace {
 
 using nlohmann::json;
@@ -146,4 +146,4 @@ TEST(JsonText, AMemberIsFoundWithoutTheRest) {
 }
 
 }  // namespace
-}  // namespace holdfast
+}  // namespace holdfast::json_text_test

@@ -11,7 +11,7 @@
 
 #include "shared/text/utf8.h"
 
-namespace holdfast::text {
+namespace holdfast::text::pretokenizer_test {
 namespace {
 
 using Ends = std::vector<std::uint32_t>;
@@ -119,4 +119,4 @@ TEST(PreTokenizer, UnknownNameIsUnsupported) {
 }
 
 }  // namespace
-}  // namespace holdfast::text
+}  // namespace holdfast::text::pretokenizer_test

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <random>
 
-namespace holdfast::text {
+namespace holdfast::text::releaser_test {
 namespace {
 
 using Random = std::mt19937;
@@ -192,4 +192,4 @@ TEST(Releaser, LongRepetitiveStopsCostNoMoreThanTheirBytes) {
 }
 
 }  // namespace
-}  // namespace holdfast::text
+}  // namespace holdfast::text::releaser_test

@@ -16,7 +16,7 @@
 
 #include "shared/gguf/writer.h"
 
-namespace holdfast::text {
+namespace holdfast::text::tokenizer_test {
 namespace {
 
 using Ids = std::vector<TokenId>;
@@ -519,4 +519,4 @@ TEST(Tokenizer, OddVocabulariesLoadAndEncode) {
 }
 
 }  // namespace
-}  // namespace holdfast::text
+}  // namespace holdfast::text::tokenizer_test
