@@ -38,7 +38,7 @@ struct Boot {
   std::map<std::string, std::string> load_failures;  // loads that failed in a row, by model
   std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
-  std::vector<LoadRow> loads;  // those that had not ended
+  std::vector<LoadRow> loads;  // that had not ended, or whose memory may not be free yet
   std::vector<AliasRow> aliases;
   std::vector<CanaryRow> canaries;    // oldest first, at most kCanariesKept
   std::vector<BootRequest> requests;  // live ones, by seq; without the `unread`

@@ -60,6 +60,10 @@ void Machine::on(const Boot& event) {
     models_[row.name] = std::move(model);
   }
   for (const LoadRow& row : event.loads) {
+    if (row.ended_ms != 0) {
+      boot_remains(row);
+      continue;
+    }
     Load load;
     load.row = row;
     load.deadline_us = adoption_until_us_;
@@ -246,7 +250,7 @@ void Machine::timer_due(const TimerEntry& entry) {
         // One whose worker came and went since the start has its own time to come back.
         const Load& load = loads_.at(id);
         if (load.worker != 0 || load.deadline_us > now_.mono_us) continue;
-        leave_remains(load);
+        leave_remains(load, true);
         end_load(id, ModelState::kUnloaded, "its worker is gone");
       }
       want_place_ = true;
@@ -262,7 +266,7 @@ void Machine::timer_due(const TimerEntry& entry) {
       load_due(entry.key);
       return;
     case TimerKind::kPlacement:
-      std::erase_if(remains_, [&](const Remains& left) { return left.until_us <= now_.mono_us; });
+      drop_remains([&](const Remains& left) { return left.until_us <= now_.mono_us; });
       want_place_ = true;
       return;
     case TimerKind::kDispatch:
@@ -297,12 +301,12 @@ void Machine::load_due(const std::string& id) {
   if (load == loads_.end() || load->second.deadline_us > now_.mono_us) return;
   const ModelState state = load->second.row.state;
   if (load->second.worker == 0) {
-    leave_remains(load->second);
+    leave_remains(load->second, true);
     end_load(id, ModelState::kUnloaded, "its worker is gone");
     return;
   }
   if (state == ModelState::kReady || state == ModelState::kDraining) return;
-  leave_remains(load->second);  // its worker may be at it all the same
+  leave_remains(load->second, true);  // its worker may be at it all the same
   load_failed(load->second, "no report from the worker while loading");
 }
 

@@ -435,7 +435,9 @@ class Machine {
   void hear_state_memory(Worker& worker, const wire::MemoryReport& report);
   void judge_pressure(Pool& pool);
   void relieve(Pool& pool);
-  void leave_remains(const Load& load);
+  void leave_remains(const Load& load, bool in_database);
+  void boot_remains(const LoadRow& row);
+  void drop_remains(const std::function<bool(const Remains&)>& gone);
   void renew_remains(const std::string& load_id);
   void keep_remains_of(const Worker& worker, const wire::LoadedModel& held);
   void process_ended(const std::string& worker_key, const std::string& incarnation);

@@ -47,7 +47,7 @@ std::int64_t Machine::reserved_in(const std::vector<std::string>& keys, std::int
   for (const auto& [id, load] : loads_) {
     if (leaving.count(id) == 0) add(load.row.bytes, load.pools, load.settled);
   }
-  for (const Remains& left : remains_) add(left.bytes, left.pools, left.settled);
+  for (const Remains& left : remains_) add(left.row.bytes, left.pools, left.settled);
   return sum;
 }
 
@@ -224,14 +224,13 @@ void Machine::relieve(Pool& pool) {
 // ---- workers that are gone
 
 /// The load ends for us, and its process may live: what it has reserved counts until it is known to
-/// have ended, or has had the time to.
-void Machine::leave_remains(const Load& load) {
-  if (!load.pools || load.row.bytes <= 0 || config_.gone_hold_ms == 0) return;
+/// have ended, or has had the time to. One of before this start counts in every memory: where it is
+/// was not said.
+void Machine::leave_remains(const Load& load, bool in_database) {
+  if (load.row.bytes <= 0 || config_.gone_hold_ms == 0) return;
   Remains left;
-  left.load_id = load.row.load_id;
-  left.worker_key = load.row.worker_key;
-  left.incarnation = load.row.incarnation;
-  left.bytes = load.row.bytes;
+  left.row = load.row;
+  left.in_database = in_database;
   left.pools = load.pools;
   left.settled = load.settled;
   left.until_us = now_.mono_us + config_.gone_hold_ms * 1000;
@@ -239,10 +238,32 @@ void Machine::leave_remains(const Load& load) {
   remains_.push_back(std::move(left));
 }
 
+/// What the last process of the daemon still counted when it ended.
+void Machine::boot_remains(const LoadRow& row) {
+  Load load;
+  load.row = row;
+  load.settled = row.ready_ms != 0;
+  leave_remains(load, true);
+  if (config_.gone_hold_ms != 0) return;
+  load.row.bytes = 0;
+  put_load(load);
+}
+
+/// Frees what they hold.
+void Machine::drop_remains(const std::function<bool(const Remains&)>& gone) {
+  std::erase_if(remains_, [&](Remains& left) {
+    if (!gone(left)) return false;
+    left.row.bytes = 0;
+    if (left.in_database) out_->write(PutLoad{left.row}, Durability::kNormal);
+    return true;
+  });
+}
+
 /// A load that is on a worker and not in the registry: it was told to go, and is there until then.
 void Machine::keep_remains_of(const Worker& worker, const wire::LoadedModel& held) {
-  const bool known = std::any_of(remains_.begin(), remains_.end(),
-                                 [&](const Remains& left) { return left.load_id == held.load_id; });
+  const bool known = std::any_of(remains_.begin(), remains_.end(), [&](const Remains& left) {
+    return left.row.load_id == held.load_id;
+  });
   if (known || held.state == "failed") return;
   Load load;
   load.row.load_id = held.load_id;
@@ -252,13 +273,13 @@ void Machine::keep_remains_of(const Worker& worker, const wire::LoadedModel& hel
   load.settled = held.state == "ready";
   load.pools.emplace();
   for (const MemoryPool& pool : worker.hello.memory.pools) load.pools->push_back(pool.key);
-  leave_remains(load);
+  leave_remains(load, false);
 }
 
 /// A process that tells of the load has not ended: it is counted for as long again.
 void Machine::renew_remains(const std::string& load_id) {
   for (Remains& left : remains_) {
-    if (left.load_id != load_id) continue;
+    if (left.row.load_id != load_id) continue;
     left.until_us = now_.mono_us + config_.gone_hold_ms * 1000;
     timers_.add(left.until_us, TimerKind::kPlacement);
   }
@@ -266,8 +287,8 @@ void Machine::renew_remains(const std::string& load_id) {
 
 /// Frees what it held.
 void Machine::process_ended(const std::string& worker_key, const std::string& incarnation) {
-  std::erase_if(remains_, [&](const Remains& left) {
-    return left.worker_key == worker_key && left.incarnation == incarnation;
+  drop_remains([&](const Remains& left) {
+    return left.row.worker_key == worker_key && left.row.incarnation == incarnation;
   });
   std::vector<std::string> ended;
   for (const auto& [id, load] : loads_) {
@@ -292,8 +313,8 @@ void Machine::process_ended(const std::string& worker_key, const std::string& in
 
 /// A worker of this name is there: older processes of it have ended.
 void Machine::forget_remains(const std::string& worker_key, const std::string& but_incarnation) {
-  std::erase_if(remains_, [&](const Remains& left) {
-    return left.worker_key == worker_key && left.incarnation != but_incarnation;
+  drop_remains([&](const Remains& left) {
+    return left.row.worker_key == worker_key && left.row.incarnation != but_incarnation;
   });
 }
 

@@ -322,8 +322,12 @@ void Machine::end_load(const std::string& load_id, ModelState state, const std::
   if (it == loads_.end()) return;
   Load& load = it->second;
   CHECK_MSG(load.running.empty(), "work leaves a load before the load ends");
-  load.row.bytes = 0;
+  const auto left = std::find_if(remains_.begin(), remains_.end(), [&](const Remains& r) {
+    return r.row.load_id == load_id;
+  });
+  if (left == remains_.end()) load.row.bytes = 0;
   set_load_state(load, state, reason);
+  if (left != remains_.end()) left->row = load.row;
   if (const auto worker = workers_.find(load.worker); worker != workers_.end()) {
     worker->second.loads.erase(load_id);
   }
@@ -441,7 +445,7 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   Worker& worker = workers_.at(peer);
   const bool has_memory = m.model.state != "unloaded" && m.model.state != "failed";
   if (!has_memory) {
-    std::erase_if(remains_, [&](const Remains& r) { return r.load_id == m.model.load_id; });
+    drop_remains([&](const Remains& r) { return r.row.load_id == m.model.load_id; });
   }
   if (it == loads_.end() || it->second.worker != peer) {
     if (has_memory) {

@@ -132,8 +132,8 @@ void Machine::reconcile_loads(Worker& worker, const wire::Hello& hello) {
   for (const auto& [id, load] : loads_) {
     if (load.row.worker_key == hello.worker_key && reported.count(id) == 0) missing.push_back(id);
   }
-  std::erase_if(remains_, [&](const Remains& left) {
-    return left.worker_key == hello.worker_key && reported.count(left.load_id) == 0;
+  drop_remains([&](const Remains& left) {
+    return left.row.worker_key == hello.worker_key && reported.count(left.row.load_id) == 0;
   });
   for (const std::string& id : missing) {
     const auto found = loads_.find(id);
@@ -269,11 +269,11 @@ void Machine::worker_gone(PeerId peer, const std::string& why, bool returns) {
         refresh_model(model->second, "worker lost: " + why);
       }
     } else if (state == ModelState::kDraining) {
-      leave_remains(load->second);
+      leave_remains(load->second, true);
       end_load(id, ModelState::kUnloaded, "worker lost: " + why);
     } else {
       lost.loading.push_back(load->second.row.model);
-      leave_remains(load->second);
+      leave_remains(load->second, true);
       load_lost(load->second, "worker lost while loading: " + why);
       const auto model = models_.find(lost.loading.back());
       if (model == models_.end()) continue;

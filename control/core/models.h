@@ -85,8 +85,8 @@ struct Envelope {
   std::int64_t pages = 0;
   std::int64_t bytes = 0;
 };
-/// The most pages that fit `free_bytes`, at most the wished number. nullopt if too few fit; `needed`
-/// is set to the least number of bytes, unless it is null.
+/// The most pages that fit `free_bytes`, at most the wished number; nullopt if too few fit.
+/// `needed` is set to the least number of bytes, unless it is null.
 std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_bytes,
                                      Pages pages_taken, std::int64_t* needed);
 

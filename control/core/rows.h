@@ -102,7 +102,7 @@ struct LoadRow {
   std::int32_t pages = 0;
   std::int32_t page_tokens = 64;
   std::int64_t context = 0;
-  std::int64_t bytes = 0;  // the reservation
+  std::int64_t bytes = 0;  // the reservation; it may outlive the load (Remains)
   std::string reason;
   std::int64_t created_ms = 0;
   std::int64_t ready_ms = 0;

@@ -35,10 +35,8 @@ struct Load {
 
 /// Memory that a worker which is gone may still hold: its process is not known to have ended.
 struct Remains {
-  std::string load_id;
-  std::string worker_key;
-  std::string incarnation;
-  std::int64_t bytes = 0;
+  LoadRow row;               // of the load, ended; `bytes` are what is held
+  bool in_database = false;  // its reservation stands there, so that the next start counts it too
   std::optional<std::vector<std::string>> pools;
   bool settled = false;
   std::int64_t until_us = 0;

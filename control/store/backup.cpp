@@ -1,7 +1,7 @@
 #include "control/store/backup.h"
 
 #include <fcntl.h>
-#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +24,13 @@ constexpr std::string_view kCheck = "check-";  // PID.db: the copy that `db chec
 
 std::string part_of(const std::string& path) {
   return path + ".part";
+}
+
+/// Asked by pidfd_open: the daemon may not signal others, not even with 0.
+bool has_ended(pid_t pid) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd >= 0) close(fd);
+  return fd < 0 && errno == ESRCH;
 }
 
 /// A database file and what SQLite keeps beside it. A journal that stayed would be played into the
@@ -69,7 +76,7 @@ void remove_unfinished(const std::string& state_dir) {
       unlink(path.c_str());
     } else if (name.starts_with(kCheck) && name.find(".db") != std::string::npos) {
       const pid_t pid = std::atoi(name.c_str() + kCheck.size());
-      if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) unlink(path.c_str());
+      if (pid > 0 && has_ended(pid)) unlink(path.c_str());
     }
   }
 }

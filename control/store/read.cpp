@@ -303,7 +303,8 @@ Result<std::vector<core::LoadRow>> SqliteStore::load_loads() {
                              sound_row("loads", "l") + " AND (r.bytes IS NULL OR " +
                              sound_row("reservations", "r") +
                              ") FROM loads l LEFT JOIN reservations r USING (load_id)"
-                             " WHERE ended_ms = 0 ORDER BY load_id")
+                             " WHERE l.ended_ms = 0 OR l.load_id IN (SELECT load_id FROM"
+                             " reservations) ORDER BY l.load_id")
                                 .c_str()));
   std::vector<core::LoadRow> rows;
   auto use = select.use();

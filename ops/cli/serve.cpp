@@ -448,14 +448,14 @@ int serve(const Call& call) {
       return report_error(call, dropped.error());
     }
   }
-  if (const std::string warning = root_warning(); !warning.empty() && !call.has("quiet")) {
-    std::fprintf(stderr, "holdfast: warning: %s\n", warning.c_str());
-  }
   auto plan = make_plan(call);
   if (!plan) {
     // A taken port is a failed start, not a refusal of the daemon.
     const Error& error = plan.error();
     return report_error(call, error.code == Errc::kUsage ? Errc::kUsage : Errc::kIo, error.what);
+  }
+  if (const std::string warning = root_warning(); !warning.empty() && !call.has("quiet")) {
+    std::fprintf(stderr, "holdfast: warning: %s\n", warning.c_str());
   }
   return Serve(call, std::move(plan).value()).run();
 }

@@ -284,7 +284,8 @@ TEST(Envelope, TheLargestContextIsWhatIsLeftInWholePages) {
   EXPECT_EQ(needed, 5500);
   row.pages = 0;
   row.kv_bytes = 1000;
-  EXPECT_EQ(fit_envelope(row, 10'000, Pages::kAtLeastAContext, nullptr)->pages, 1) << "never less than one";
+  EXPECT_EQ(fit_envelope(row, 10'000, Pages::kAtLeastAContext, nullptr)->pages, 1)
+      << "never less than one";
 }
 
 TEST(Knobs, RangesAndNames) {

@@ -205,11 +205,11 @@ Reply Peer::read_until(const std::string& text) {
 }
 
 std::string get(const std::string& path, const std::string& headers) {
-  return "GET " + path + " HTTP/1.1\r\nHost: test\r\n" + headers + "\r\n";
+  return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
 }
 
 std::string post(const std::string& path, const std::string& body, const std::string& headers) {
-  return "POST " + path + " HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n" +
+  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" +
          "Content-Length: " + std::to_string(body.size()) + "\r\n" + headers + "\r\n" + body;
 }
 

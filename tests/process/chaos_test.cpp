@@ -282,6 +282,7 @@ TEST_F(Chaos, TheSameWithARealModel) {
 }  // namespace holdfast::process::chaos_test
 
 int main(int argc, char** argv) {
+  using namespace holdfast::process::chaos_test;
   std::vector<std::string> args(argv + 1, argv + argc);
   if (!args.empty() && args[0] == "--client") {
     return holdfast::process::client_main({args.begin() + 1, args.end()});
@@ -289,10 +290,10 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i];
-    if (flag == "--cycles") holdfast::process::chaos_test::g_cycles = std::atoi(argv[i + 1]);
-    if (flag == "--only") holdfast::process::chaos_test::g_only = argv[i + 1];
-    if (flag == "--seed") holdfast::process::chaos_test::g_seed = std::strtoull(argv[i + 1], nullptr, 10);
+    if (flag == "--cycles") g_cycles = std::atoi(argv[i + 1]);
+    if (flag == "--only") g_only = argv[i + 1];
+    if (flag == "--seed") g_seed = std::strtoull(argv[i + 1], nullptr, 10);
   }
-  std::printf("seed %llu\n", static_cast<unsigned long long>(holdfast::process::chaos_test::g_seed));
+  std::printf("seed %llu\n", static_cast<unsigned long long>(g_seed));
   return RUN_ALL_TESTS();
 }

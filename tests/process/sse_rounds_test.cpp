@@ -193,9 +193,10 @@ TEST_F(SseRounds, EveryStreamIsTheUndisturbedOne) {
 }  // namespace holdfast::process::sse_rounds_test
 
 int main(int argc, char** argv) {
+  using namespace holdfast::process::sse_rounds_test;
   testing::InitGoogleTest(&argc, argv);
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::string(argv[i]) == "--rounds") holdfast::process::sse_rounds_test::g_rounds = std::atoi(argv[i + 1]);
+    if (std::string(argv[i]) == "--rounds") g_rounds = std::atoi(argv[i + 1]);
   }
   return RUN_ALL_TESTS();
 }
