@@ -65,20 +65,21 @@ TEST(StoreCrash, EveryNamedPlaceIsPassedAndTheNextOpeningEndsWell) {
       // and the requests that may be there
       {CrashPoint::kDaemonStartLocked, 0},     {CrashPoint::kDaemonStartOpened, 0},
       {CrashPoint::kDaemonMigrateBefore, 0},   {CrashPoint::kDaemonMigrateAfter, 0},
-      {CrashPoint::kDaemonCommitInside, 0},    {CrashPoint::kDaemonCheckpointBefore, 1},
-      {CrashPoint::kDaemonCheckpointAfter, 1},
+      {CrashPoint::kDaemonCommitInside, 0},    {CrashPoint::kDaemonCheckpointBefore, 2},
+      {CrashPoint::kDaemonCheckpointAfter, 2},
   };
   for (const auto& [place, requests] : places) {
     const std::string name(crash_points()[static_cast<std::size_t>(place)].name);
     const TempState state(true);
-    if (requests > 0) open_store(state.dir());  // a new database has a checkpoint of its own
+    // A new database has a checkpoint of its own, until its first commit.
+    if (requests > 0) commit(*open_store(state.dir()), {request_row(1)});
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
       setenv("HOLDFAST_CRASH_AT", name.c_str(), 1);
       arm_crash_points("daemon");
       auto store = open_store(state.dir());
-      commit(*store, {request_row(1)});
+      commit(*store, {request_row(requests > 0 ? 2 : 1)});
       _exit(store->checkpoint_all() ? 0 : 1);
     }
     int status = 0;

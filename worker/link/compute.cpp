@@ -38,6 +38,7 @@ void add_counts(engine::Usage& sum, const engine::Usage& u) {
   sum.preemptions += u.preemptions;
   sum.drafts += u.drafts;
   sum.drafts_right += u.drafts_right;
+  sum.allocations = std::max(sum.allocations, u.allocations);  // counted per process
 }
 
 }  // namespace
@@ -231,7 +232,6 @@ void Compute::publish_usage() {
     sum.pages_total += u.pages_total;
     sum.pages_used += u.pages_used;
     add_counts(sum, u);
-    sum.allocations = std::max(sum.allocations, u.allocations);  // counted per process
   }
   const std::lock_guard lock(mutex_);
   status_.usage = sum;
