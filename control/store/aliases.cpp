@@ -153,6 +153,7 @@ Result<void> SqliteStore::write_alias(const core::InsertCanaryWindow& c) {
 }
 
 Result<void> SqliteStore::write_alias(const core::RerouteRequest& c) {
+  sums_.forget(c.seq);  // of columns that stay otherwise
   HF_TRY(Statement update,
          Statement::prepare(
              db_.get(),

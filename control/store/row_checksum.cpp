@@ -98,35 +98,6 @@ const std::vector<CheckedTable> kCheckedTables = {
       "crc"}},
 };
 
-/// SQLite keeps such a number in six bytes.
-constexpr std::uint64_t kMask = (std::uint64_t{1} << 47) - 1;
-
-/// A bijection: two words that differ stay different.
-std::uint64_t mix(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
-std::uint64_t hash_bytes(std::uint64_t seed, const void* bytes, std::size_t size) {
-  const auto* at = static_cast<const unsigned char*>(bytes);
-  std::uint64_t h = mix(seed + size);
-  for (; size >= 8; size -= 8, at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, at, 8);
-    h = mix(h ^ word);
-  }
-  if (size == 0) return h;
-  std::uint64_t word = 0;
-  std::memcpy(&word, at, size);
-  return mix(h ^ word);
-}
-
-/// Statements that run for each group have the numbers instead of the names.
-std::int64_t name_hash(std::string_view name) {
-  return static_cast<std::int64_t>(hash_bytes(0x686F6C64, name.data(), name.size()) & kMask);
-}
-
 std::uint64_t name_of(sqlite3_value* value) {
   if (sqlite3_value_type(value) == SQLITE_INTEGER) {
     return static_cast<std::uint64_t>(sqlite3_value_int64(value));
@@ -137,36 +108,69 @@ std::uint64_t name_of(sqlite3_value* value) {
       name_hash({static_cast<const char*>(text), text == nullptr ? 0 : size}));
 }
 
-/// One column's part. The type counts: a NULL is not an empty text.
-std::uint64_t part(std::uint64_t name, sqlite3_value* value) {
+std::uint64_t part(const ColumnSeeds& seeds, sqlite3_value* value) {
   const int type = sqlite3_value_type(value);
-  const std::uint64_t seed = mix(name * 8 + static_cast<std::uint64_t>(type));
-  if (type == SQLITE_INTEGER) {
-    return mix(seed ^ static_cast<std::uint64_t>(sqlite3_value_int64(value)));
-  }
-  if (type == SQLITE_NULL) return seed;
-  const void* bytes = sqlite3_value_blob(value);
+  if (type == SQLITE_INTEGER) return seeds.part(std::int64_t{sqlite3_value_int64(value)});
+  if (type == SQLITE_NULL) return seeds.part_null();
+  const auto* bytes = static_cast<const char*>(sqlite3_value_blob(value));
   const auto size = static_cast<std::size_t>(sqlite3_value_bytes(value));
-  return hash_bytes(seed, bytes, size);
+  const std::string_view view(bytes, bytes == nullptr ? 0 : size);
+  // No column is of another type: the tables are STRICT. One that a byte made so is damaged.
+  if (type == SQLITE_FLOAT) return ~seeds.part_text(view);
+  return type == SQLITE_BLOB ? seeds.part_blob(view) : seeds.part_text(view);
 }
 
 void row_checksum(sqlite3_context* context, int n, sqlite3_value** values) {
   std::uint64_t sum = 0;
-  for (int i = 0; i + 1 < n; i += 2) sum ^= part(name_of(values[i]), values[i + 1]);
-  sqlite3_result_int64(context, static_cast<std::int64_t>(sum & kMask));
+  for (int i = 0; i + 1 < n; i += 2) sum ^= part(ColumnSeeds(name_of(values[i])), values[i + 1]);
+  sqlite3_result_int64(context, static_cast<std::int64_t>(sum & kSumMask));
 }
 
 void checksum_moved(sqlite3_context* context, int n, sqlite3_value** values) {
   if (sqlite3_value_type(values[0]) == SQLITE_NULL) return sqlite3_result_null(context);
   auto sum = static_cast<std::uint64_t>(sqlite3_value_int64(values[0]));
   for (int i = 1; i + 2 < n; i += 3) {
-    const std::uint64_t name = name_of(values[i]);
-    sum ^= (part(name, values[i + 1]) ^ part(name, values[i + 2])) & kMask;
+    const ColumnSeeds seeds(name_of(values[i]));
+    sum ^= (part(seeds, values[i + 1]) ^ part(seeds, values[i + 2])) & kSumMask;
   }
   sqlite3_result_int64(context, static_cast<std::int64_t>(sum));
 }
 
-const CheckedTable& table_of(const char* name) {
+/// The checksum of a whole row: its columns in the order of the table, whose seeds come with the
+/// function.
+void table_checksum(sqlite3_context* context, int n, sqlite3_value** values) {
+  const auto& seeds = *static_cast<const std::vector<ColumnSeeds>*>(sqlite3_user_data(context));
+  std::uint64_t sum = 0;
+  for (int i = 0; i < n; ++i) sum ^= part(seeds[static_cast<std::size_t>(i)], values[i]);
+  sqlite3_result_int64(context, static_cast<std::int64_t>(sum & kSumMask));
+}
+
+std::string table_function(const CheckedTable& table) {
+  return std::string(table.name) + "_checksum";
+}
+
+constexpr int kHow = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
+
+Result<void> define_table(sqlite3* db, const CheckedTable& table) {
+  auto* seeds = new std::vector<ColumnSeeds>;
+  for (const char* column : table.columns) {
+    seeds->emplace_back(static_cast<std::uint64_t>(name_hash(column)));
+  }
+  const int rc = sqlite3_create_function_v2(
+      db, table_function(table).c_str(), static_cast<int>(seeds->size()), kHow, seeds,
+      &table_checksum, nullptr, nullptr,
+      [](void* made) { delete static_cast<std::vector<ColumnSeeds>*>(made); });
+  if (rc != SQLITE_OK) return sqlite_error(db, rc, "define checksums");  // unreached: no memory
+  return {};
+}
+
+}  // namespace
+
+std::span<const CheckedTable> checked_tables() {
+  return kCheckedTables;
+}
+
+const CheckedTable& checked_table(const char* name) {
   for (const CheckedTable& table : checked_tables()) {
     if (std::strcmp(table.name, name) == 0) return table;
   }
@@ -174,7 +178,7 @@ const CheckedTable& table_of(const char* name) {
   __builtin_unreachable();
 }
 
-std::vector<std::string> split(std::string_view columns) {
+std::vector<std::string> column_names(std::string_view columns) {
   std::vector<std::string> names;
   while (!columns.empty()) {
     const std::size_t comma = columns.find(',');
@@ -186,23 +190,17 @@ std::vector<std::string> split(std::string_view columns) {
   return names;
 }
 
-/// What the schema says of columns that an INSERT leaves out.
-const char* default_of(std::string_view table, std::string_view column) {
-  if (table == "choices" && column == "deaths") return "0";
-  if (table == "choices" && column == "deaths_index") return "-1";
-  if (table == "choices") return "''";
-  CHECK_MSG(table == "attempts", "an INSERT names every column");
-  return "NULL";
-}
-
-}  // namespace
-
-std::span<const CheckedTable> checked_tables() {
-  return kCheckedTables;
+std::uint64_t default_part(const CheckedTable& table, std::string_view column) {
+  const ColumnSeeds seeds(static_cast<std::uint64_t>(name_hash(column)));
+  const std::string_view name = table.name;
+  if (name == "choices" && column == "deaths") return seeds.part(0);
+  if (name == "choices" && column == "deaths_index") return seeds.part(-1);
+  if (name == "choices") return seeds.part_text("");
+  CHECK_MSG(name == "attempts", "an INSERT names every column");
+  return seeds.part_null();
 }
 
 Result<void> define_checksums(sqlite3* db) {
-  constexpr int kHow = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
   int rc = sqlite3_create_function_v2(db, "row_checksum", -1, kHow, nullptr, &row_checksum, nullptr,
                                       nullptr, nullptr);
   if (rc == SQLITE_OK) {
@@ -210,12 +208,13 @@ Result<void> define_checksums(sqlite3* db) {
                                     nullptr, nullptr, nullptr);
   }
   if (rc != SQLITE_OK) return sqlite_error(db, rc, "define checksums");  // unreached: no memory
+  for (const CheckedTable& table : checked_tables()) HF_CHECKED(define_table(db, table));
   return {};
 }
 
 std::string checked_insert(const char* table, std::string_view columns, const char* verb,
                            const char* tail) {
-  const std::vector<std::string> names = split(columns);
+  const std::vector<std::string> names = column_names(columns);
   std::map<std::string_view, std::string> values;
   std::string list;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -224,10 +223,11 @@ std::string checked_insert(const char* table, std::string_view columns, const ch
     values[names[i]] = parameter;
   }
   std::string sum;
-  for (const char* column : table_of(table).columns) {
+  for (const char* column : checked_table(table).columns) {
     const auto given = values.find(column);
     sum += (sum.empty() ? "" : ",") + std::to_string(name_hash(column)) + ",";
-    sum += given != values.end() ? given->second : std::string(default_of(table, column));
+    CHECK_MSG(given != values.end(), "an INSERT names every column");
+    sum += given->second;
   }
   return std::string(verb) + " INTO " + table + "(" + std::string(columns) +
          ", checksum) VALUES (" + list + "row_checksum(" + sum + "))" + tail;
@@ -236,7 +236,7 @@ std::string checked_insert(const char* table, std::string_view columns, const ch
 std::string checked_update(const char* table, std::string_view columns, const char* where) {
   std::string set;
   std::string moved = "checksum";
-  const std::vector<std::string> names = split(columns);
+  const std::vector<std::string> names = column_names(columns);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const std::string parameter = "?" + std::to_string(i + 1);
     set += names[i] + "=" + parameter + ",";
@@ -248,13 +248,13 @@ std::string checked_update(const char* table, std::string_view columns, const ch
 
 namespace {
 
-/// "row_checksum(…)" over the columns of a table that the statement calls `prefix`.
+/// The checksum that the columns of a table give; the statement calls it `prefix`.
 std::string sum_of(const CheckedTable& table, const std::string& prefix) {
-  std::string sum;
+  std::string columns;
   for (const char* column : table.columns) {
-    sum += (sum.empty() ? "" : ",") + std::to_string(name_hash(column)) + "," + prefix + column;
+    columns += (columns.empty() ? "" : ",") + prefix + column;
   }
-  return "row_checksum(" + sum + ")";
+  return table_function(table) + "(" + columns + ")";
 }
 
 }  // namespace
@@ -267,7 +267,7 @@ std::string sum_unsummed(const CheckedTable& table) {
 std::string sound_row(const char* table, const char* alias) {
   const std::string prefix = std::string(alias != nullptr ? alias : table) + ".";
   return "(" + prefix + "checksum IS NULL OR " + prefix +
-         "checksum = " + sum_of(table_of(table), prefix) + ")";
+         "checksum = " + sum_of(checked_table(table), prefix) + ")";
 }
 
 std::string checked_row(const CheckedTable& table) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "control/store/row_hash.h"
 #include "control/store/sqlite.h"
 
 namespace holdfast::store {
@@ -25,13 +26,19 @@ struct CheckedTable {
   std::vector<const char*> columns;
 };
 std::span<const CheckedTable> checked_tables();
+const CheckedTable& checked_table(const char* name);
+/// "a, b, c" as names.
+std::vector<std::string> column_names(std::string_view columns);
+/// The part of a column that an INSERT leaves out: of what the schema says it is then.
+std::uint64_t default_part(const CheckedTable& table, std::string_view column);
 
 /// The SQL functions row_checksum(name, value, …) and checksum_moved(checksum, name, old, new, …)
-/// of this connection, which migrations and statements use. A name may be given as its hash.
+/// of this connection, which migrations and statements use; a name may be given as its hash. And
+/// TABLE_checksum(value, …) for each table, of its columns in their order.
 Result<void> define_checksums(sqlite3* db);
 
 /// "INSERT [verb] INTO table(columns, checksum) VALUES (?1, …, row_checksum(…))", `columns` in the
-/// order of binding; columns that are left out have the defaults of the schema. `tail` follows.
+/// order of binding. `tail` follows. For rows that are written seldom; others: summed.h.
 std::string checked_insert(const char* table, std::string_view columns, const char* verb = "INSERT",
                            const char* tail = "");
 /// "UPDATE table SET column=?1, …, checksum=…" and `where`, whose parameters follow.

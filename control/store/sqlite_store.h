@@ -7,6 +7,7 @@
 #include "control/store/log_mark.h"
 #include "control/store/open.h"
 #include "control/store/store.h"
+#include "control/store/summed.h"
 #include "control/store/tail.h"
 
 namespace holdfast::store {
@@ -70,6 +71,7 @@ class SqliteStore final : public Store {
   Result<void> prepare_all(std::initializer_list<Prepared> list);
   Result<void> prepare_writes();
   Result<void> prepare_checked();
+  Result<void> prepare_summed();
   Result<void> prepare_sound_reads();
   Result<void> prepare_reads();
   Result<void> set_synchronous(core::Durability durability);
@@ -127,8 +129,10 @@ class SqliteStore final : public Store {
   OpenOptions options_;
   core::Durability synchronous_ = core::Durability::kFull;
   Tail tail_;
+  StayingSums sums_;
   LogMark mark_;
-  std::int64_t synced_ = 0;  // groups that were committed and synced, ever
+  std::int64_t synced_ = 0;                   // groups that were committed and synced, ever
+  std::optional<std::uint64_t> mark_others_;  // of the checksum of log_mark, without `synced`
   std::int64_t epoch_ = 0;
   std::optional<LogLoss> found_loss_;  // by this opening, not in the database yet
   std::int64_t wal_pages_ = 0;
@@ -137,14 +141,14 @@ class SqliteStore final : public Store {
   core::Seq last_seq_ = 0;   // at the start
   bool failed_ = false;      // an I/O error: what the file holds is not known any more
 
-  Statement begin_, commit_, begin_reads_, count_synced_;
-  Statement insert_request_, insert_payload_, insert_choice_, update_request_, update_choice_;
+  Statement begin_, commit_, begin_reads_;
+  SummedStatement insert_request_, insert_payload_, insert_choice_, begin_attempt_, put_object_;
+  SummedUpdate update_request_, update_choice_, end_attempt_, count_synced_;
   Statement insert_settled_, insert_tail_, empty_tail_, delete_tail_;
-  Statement begin_attempt_, end_attempt_;
   Statement put_model_, put_blobs_, delete_model_, put_load_, put_reservation_, delete_reservation_;
   Statement insert_transition_, put_flag_, insert_config_;
   Statement delete_payload_, delete_choices_, delete_settled_, delete_attempts_, delete_request_;
-  Statement put_object_, append_object_, find_object_;
+  Statement append_object_, find_object_;
   Statement oldest_;
   Statement queued_, by_id_, by_key_, payload_, choices_, open_attempts_, settled_, blobs_;
 };

@@ -143,15 +143,19 @@ Result<std::uint64_t> SqliteStore::write_epoch(std::int64_t wall_ms) {
 
 Result<void> SqliteStore::check_log() {
   HF_TRY(Statement select,
-         Statement::prepare(
-             db_.get(),
-             ("SELECT database, synced, " + sound_row("log_mark") + " FROM log_mark").c_str()));
+         Statement::prepare(db_.get(), ("SELECT database, synced, " + sound_row("log_mark") +
+                                        ", checksum FROM log_mark")
+                                           .c_str()));
   auto use = select.use();
   HF_TRY(const bool there, use.step());
   if (!there || use.integer(2) == 0) {
     return Error{Errc::kCorrupt, "log_mark: its row is damaged; see db check, restore a backup"};
   }
   synced_ = use.integer(1);
+  if (!use.is_null(3)) {
+    const ColumnSeeds seeds(static_cast<std::uint64_t>(name_hash("synced")));
+    mark_others_ = static_cast<std::uint64_t>(use.integer(3)) ^ seeds.part(synced_);
+  }
   mark_ = LogMark::open(disk_, options_.state_dir, use.text(0));
   if (const auto& another = mark_.of_another()) {
     epoch_ = another->epoch;
@@ -181,7 +185,7 @@ Result<std::optional<LogLoss>> SqliteStore::log_loss() const {
 
 /// Inside the transaction of a group that is going to be synced.
 Result<void> SqliteStore::count_group() {
-  return count_synced_.use().bind(synced_ + 1).run();
+  return count_synced_.use(mark_others_).bind(synced_ + 1).run();
 }
 
 Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
@@ -201,6 +205,7 @@ Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
     return {};
   }
   tail_.rollback();
+  sums_.clear();
   // The error may have rolled back already; what remains open is undone here.
   if (sqlite3_get_autocommit(db_.get()) == 0) (void)exec(db_.get(), "ROLLBACK");
   if (done.error().code == Errc::kDiskFull)

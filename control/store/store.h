@@ -191,5 +191,7 @@ class Store {
 
 /// CRC-32C (Castagnoli), as kept with chunks and prompts.
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t seed = 0);
+/// The same where the processor has no instruction for it.
+std::uint32_t crc32c_by_table(std::string_view bytes, std::uint32_t seed = 0);
 
 }  // namespace holdfast::store

@@ -28,6 +28,15 @@ constexpr const char* kRequestColumns =
     " rerouted_from, api_key";
 constexpr const char* kObjectColumns =
     "seq, kind, id, owner, version, created_ms, changed_ms, expires_ms, bytes, crc";
+constexpr const char* kRequestChanging =
+    "state, priority, class, started_ms, finished_ms, error_code, error";
+constexpr const char* kChoiceChanging =
+    "next_index, finish, error_code, error, deaths, deaths_index";
+constexpr const char* kAttemptChanging = "ended_ms, end_index, reason";
+constexpr const char* kObjectKnown =
+    " ON CONFLICT(seq) DO UPDATE SET version=excluded.version, changed_ms=excluded.changed_ms,"
+    " expires_ms=excluded.expires_ms, body=excluded.body, bytes=excluded.bytes, crc=excluded.crc,"
+    " checksum=excluded.checksum";
 constexpr const char* kReplace = "INSERT OR REPLACE";
 
 Result<void> insert_row(Statement& into, Tail::Key key, const ChunkRow& row) {
@@ -60,31 +69,6 @@ Result<void> SqliteStore::prepare_checked() {
     HF_TRY(into, Statement::prepare(db_.get(), sql.c_str()));
     return {};
   };
-  HF_CHECKED(prepare(insert_request_, checked_insert("requests", kRequestColumns)));
-  // prompts are bound behind the columns that the checksum is over.
-  HF_CHECKED(prepare(insert_payload_, checked_insert("payloads",
-                                                     "seq, params, meta, prompt_text, "
-                                                     "crc, prompts")));
-  HF_CHECKED(prepare(insert_choice_, checked_insert("choices",
-                                                    "seq, choice, prompt,"
-                                                    " prompt_tokens, next_index,"
-                                                    " finish")));
-  HF_CHECKED(prepare(update_request_, checked_update("requests",
-                                                     "state, priority, class, started_ms,"
-                                                     " finished_ms, error_code, error",
-                                                     "WHERE seq=?")));
-  HF_CHECKED(prepare(update_choice_, checked_update("choices",
-                                                    "next_index, finish, error_code, error,"
-                                                    " deaths, deaths_index",
-                                                    "WHERE seq=? AND choice=?")));
-  HF_CHECKED(
-      prepare(begin_attempt_, checked_insert("attempts",
-                                             "seq, choice, fence_epoch, fence_counter,"
-                                             " worker_key, incarnation, load_id, start_index,"
-                                             " adopted, started_ms")));
-  HF_CHECKED(prepare(end_attempt_, checked_update("attempts", "ended_ms, end_index, reason",
-                                                  "WHERE seq=? AND choice=? AND fence_epoch=? AND"
-                                                  " fence_counter=?")));
   HF_CHECKED(prepare(put_model_, checked_insert("models", kModelColumns, kReplace)));
   HF_CHECKED(
       prepare(put_blobs_, checked_insert("model_blobs", "sha, tokenizer, pieces", kReplace)));
@@ -96,18 +80,40 @@ Result<void> SqliteStore::prepare_checked() {
                                                         " memory_before, memory_after, reason")));
   HF_CHECKED(prepare(insert_config_,
                      checked_insert("config_versions", "version, at_ms, source, content")));
-  HF_CHECKED(prepare(count_synced_, checked_update("log_mark", "synced", "WHERE id=1")));
-  HF_CHECKED(prepare(put_flag_, checked_insert("flags", "name, value", kReplace)));
-  return prepare(put_object_,
-                 checked_insert("objects", std::string(kObjectColumns) + ", body", "INSERT",
-                                " ON CONFLICT(seq) DO UPDATE SET version=excluded.version,"
-                                " changed_ms=excluded.changed_ms, expires_ms=excluded.expires_ms,"
-                                " body=excluded.body, bytes=excluded.bytes, crc=excluded.crc,"
-                                " checksum=excluded.checksum"));
+  return prepare(put_flag_, checked_insert("flags", "name, value", kReplace));
+}
+
+/// Rows that groups write all the time, summed here.
+Result<void> SqliteStore::prepare_summed() {
+  sqlite3* db = db_.get();
+  HF_TRY(insert_request_,
+         SummedStatement::insert(db, "requests", kRequestColumns, kRequestChanging));
+  HF_TRY(insert_payload_,
+         SummedStatement::insert(db, "payloads", "seq, params, meta, prompt_text, crc, prompts"));
+  HF_TRY(insert_choice_,
+         SummedStatement::insert(db, "choices",
+                                 "seq, choice, prompt, prompt_tokens, next_index, finish",
+                                 kChoiceChanging));
+  HF_TRY(begin_attempt_,
+         SummedStatement::insert(db, "attempts",
+                                 "seq, choice, fence_epoch, fence_counter, worker_key,"
+                                 " incarnation, load_id, start_index, adopted, started_ms",
+                                 kAttemptChanging));
+  HF_TRY(put_object_, SummedStatement::insert(db, "objects", std::string(kObjectColumns) + ", body",
+                                              "", kObjectKnown));
+  HF_TRY(update_request_, SummedUpdate::prepare(db, "requests", kRequestChanging, "WHERE seq=?"));
+  HF_TRY(update_choice_,
+         SummedUpdate::prepare(db, "choices", kChoiceChanging, "WHERE seq=? AND choice=?"));
+  HF_TRY(end_attempt_,
+         SummedUpdate::prepare(db, "attempts", kAttemptChanging,
+                               "WHERE seq=? AND choice=? AND fence_epoch=? AND fence_counter=?"));
+  HF_TRY(count_synced_, SummedUpdate::prepare(db, "log_mark", "synced", "WHERE id=1"));
+  return {};
 }
 
 Result<void> SqliteStore::prepare_writes() {
   HF_CHECKED(prepare_checked());
+  HF_CHECKED(prepare_summed());
   return prepare_all({
       {&append_object_, "INSERT INTO object_parts(seq, at, data, crc) VALUES (?,?,?,?)"},
       {&begin_, "BEGIN IMMEDIATE"},
@@ -198,6 +204,7 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
     use.bind(r.alias).bind(i64(r.route_key)).bind(r.canary).bind(r.rerouted_from);
     use.bind(r.api_key);
     HF_CHECKED(use.run());
+    sums_.insert_request(r.seq, use.staying());
   }
   const std::string params = encode_params(c.payload);
   const std::string prompts = encode_prompts(c.payload.prompt_ids);
@@ -219,19 +226,21 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
     use.bind(r.seq).bind(std::int64_t{choice.choice}).bind(std::int64_t{choice.prompt});
     use.bind(static_cast<std::int64_t>(c.payload.prompt_ids[prompt].size()));
     HF_CHECKED(use.bind(choice.next_index).bind(wire::finish_name(choice.finish)).run());
+    sums_.insert_choice(r.seq, choice.choice, use.staying());
   }
   return {};
 }
 
 Result<void> SqliteStore::write(const core::UpdateRequest& c) {
-  auto use = update_request_.use();
+  auto use = update_request_.use(sums_.request(c.seq));
+  if (wire::is_terminal(c.state)) sums_.forget(c.seq);
   use.bind(wire::state_name(c.state)).bind(static_cast<std::int64_t>(c.priority));
   use.bind(c.numerics_class).bind(c.started_ms).bind(c.finished_ms);
   return use.bind(c.error_code).bind(c.error).bind(c.seq).run();
 }
 
 Result<void> SqliteStore::write(const core::UpdateChoice& c) {
-  auto use = update_choice_.use();
+  auto use = update_choice_.use(sums_.choice(c.seq, c.row.choice));
   use.bind(c.row.next_index).bind(wire::finish_name(c.row.finish)).bind(c.row.error_code);
   use.bind(c.row.error).bind(std::int64_t{c.row.deaths}).bind(c.row.deaths_index);
   return use.bind(c.seq).bind(std::int64_t{c.row.choice}).run();
@@ -260,11 +269,13 @@ Result<void> SqliteStore::write(const core::BeginAttempt& c) {
   auto use = begin_attempt_.use();
   use.bind(c.seq).bind(std::int64_t{c.choice}).bind(i64(c.fence.epoch)).bind(i64(c.fence.counter));
   use.bind(c.worker_key).bind(c.incarnation).bind(c.load_id).bind(c.start_index);
-  return use.bind(std::int64_t{c.adopted}).bind(c.started_ms).run();
+  HF_CHECKED(use.bind(std::int64_t{c.adopted}).bind(c.started_ms).run());
+  sums_.begin_attempt(c.seq, c.choice, c.fence, use.staying());
+  return {};
 }
 
 Result<void> SqliteStore::write(const core::EndAttempt& c) {
-  auto use = end_attempt_.use();
+  auto use = end_attempt_.use(sums_.attempt(c.seq, c.choice, c.fence));
   use.bind(c.ended_ms).bind(c.end_index).bind(c.reason).bind(c.seq).bind(std::int64_t{c.choice});
   return use.bind(i64(c.fence.epoch)).bind(i64(c.fence.counter)).run();
 }
@@ -323,6 +334,7 @@ Result<void> SqliteStore::write(const core::InsertConfigVersion& c) {
 }
 
 Result<void> SqliteStore::write(const core::DeleteRequest& c) {
+  sums_.forget(c.seq);
   if (tail_.has(c.seq)) {
     HF_CHECKED(delete_tail_.use().bind(c.seq).run());
     tail_.erase(c.seq);
