@@ -98,7 +98,7 @@ std::string Report::table() const {
   std::string out;
   for (const Fact& fact : facts_) out += fact.name + ": " + fact.value + "\n";
   char line[256];
-  std::snprintf(line, sizeof line, "%-44s %12s  %-9s %14s\n", "figure", "value", "unit", "goal");
+  std::snprintf(line, sizeof line, "%-36s %11s %-10s %s\n", "figure", "value", "unit", "goal");
   out += line;
   for (const Figure& figure : figures_) {
     std::string goal;
@@ -106,10 +106,11 @@ std::string Report::table() const {
       goal = (figure.goal->better == Better::kLower ? "<= " : ">= ") + number(figure.goal->value) +
              (figure.met() ? "  ok" : "  MISSED");
     }
-    std::snprintf(line, sizeof line, "%-44s %12s  %-9s %s%s%s", figure.name.c_str(),
-                  number(figure.value).c_str(), figure.unit.c_str(), goal.c_str(),
-                  figure.note.empty() ? "" : "  # ", figure.note.c_str());
-    out += std::string(line) + "\n";
+    std::snprintf(line, sizeof line, "%-36s %11s %-10s %s", figure.name.c_str(),
+                  number(figure.value).c_str(), figure.unit.c_str(), goal.c_str());
+    out += line;
+    if (!figure.note.empty()) out += (goal.empty() ? "# " : "\n  # ") + figure.note;
+    out += "\n";
   }
   for (const Fact& cell : skipped_) out += "skipped " + cell.name + ": " + cell.value + "\n";
   for (const std::string& problem : problems_) out += "PROBLEM: " + problem + "\n";

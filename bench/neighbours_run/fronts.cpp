@@ -1,0 +1,132 @@
+#include <atomic>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "bench/neighbours_run/cases.h"
+#include "bench/neighbours_run/http.h"
+#include "shared/base/json_text.h"
+
+namespace holdfast::bench {
+namespace {
+
+using nlohmann::json;
+
+/// One thing that a tenant does before the daemon has anything to do with it.
+struct Front {
+  std::string name;
+  /// All of one turn; false: an answer was not as it should be.
+  std::function<bool(Connection&, const std::string& key)> turn_of_a;
+  /// The wait; negative: an answer was not as it should be.
+  std::function<double(Connection&, const std::string& key)> turn_of_b;
+};
+
+std::string long_text(std::size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += "a b c d e f g h ";
+  return text;
+}
+
+bool remove_file(Connection& connection, const std::string& key, const Answer& uploaded) {
+  const std::string id = try_parse_json<json>(uploaded.body).value("id", "");
+  return connection.ask(request_text("DELETE", "/v1/files/" + id, key)).status == 200;
+}
+
+double upload(Connection& connection, const std::string& key, std::size_t bytes) {
+  const Answer answer = connection.ask(upload_text(key, std::string(bytes, 'x')));
+  if (answer.status != 200 || !remove_file(connection, key, answer)) return -1;
+  return answer.ms;
+}
+
+Front uploads() {
+  return {"uploads",
+          [](Connection& c, const std::string& key) { return upload(c, key, 1 << 20) >= 0; },
+          [](Connection& c, const std::string& key) { return upload(c, key, 1'000); }};
+}
+
+/// Prompts that are refused for their length once they are tokenized.
+Front helpers() {
+  const std::string prompt = long_text(400'000);
+  return {"helpers",
+          [body = json{{"model", "demo"}, {"prompt", prompt}, {"max_tokens", 1}}.dump()](
+              Connection& c, const std::string& key) {
+            return c.ask(request_text("POST", "/v1/completions", key, body)).status == 400;
+          },
+          [](Connection& c, const std::string& key) {
+            const std::string body =
+                R"({"model":"demo","prompt":"To be","max_tokens":2,"ignore_eos":true,)"
+                R"("stream":true})";
+            return c.ask(request_text("POST", "/v1/completions", key, body)).first_ms;
+          }};
+}
+
+Front tokens() {
+  const std::string prompt = long_text(400'000);
+  const auto ask = [](Connection& c, const std::string& key, const std::string& body) {
+    const Answer answer = c.ask(request_text("POST", "/tokenize", key, body));
+    return answer.status == 200 && answer.complete ? answer.ms : -1;
+  };
+  return {"tokenize",
+          [ask, body = json{{"model", "demo"}, {"prompt", prompt}}.dump()](
+              Connection& c, const std::string& key) { return ask(c, key, body) >= 0; },
+          [ask](Connection& c, const std::string& key) {
+            return ask(c, key, R"({"model":"demo","prompt":"To be"})");
+          }};
+}
+
+/// b's waits while a keeps so many of these under way.
+Result<std::vector<double>> beside(const Front& front, int port, const std::string& key_of_a,
+                                   const std::string& key_of_b, int many, int tries) {
+  std::atomic<bool> stop = false;
+  std::atomic<int> bad = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < many; ++i) {
+    threads.emplace_back([&, i] {
+      Connection connection(port, "127.0.0." + std::to_string(2 + i % 8));
+      while (!stop) bad += front.turn_of_a(connection, key_of_a) ? 0 : 1;
+    });
+  }
+  sleep_ms(1'000);
+  Connection connection(port);
+  std::vector<double> waits;
+  bool good = true;
+  for (int i = 0; i < tries && good; ++i) {
+    sleep_ms(30 + i * 7 % 20);
+    waits.push_back(front.turn_of_b(connection, key_of_b));
+    good = waits.back() >= 0;
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  if (!good) return Error{Errc::kInternal, front.name + ": b was refused"};
+  if (bad > 0) {
+    return Error{Errc::kInternal, front.name + ": a was refused " + std::to_string(bad) + " times"};
+  }
+  return waits;
+}
+
+}  // namespace
+
+Result<void> bench_fronts(const Options& options, const std::string& engine, Report& report) {
+  HF_TRY(const auto served, serve(options, "fronts", engine, 1'000));
+  HF_TRY(const std::string a, served->make_key("a"));
+  HF_TRY(const std::string b, served->make_key("b"));
+  const int tries = options.count(20, 5);
+  for (const Front& front : {uploads(), helpers(), tokens()}) {
+    std::vector<double> one, many;
+    for (int round = 0; round < options.count(2, 1); ++round) {
+      HF_TRY(const auto few, beside(front, served->port(), a, b, 1, tries));
+      HF_TRY(const auto all, beside(front, served->port(), a, b, options.count(64, 16), tries));
+      one.insert(one.end(), few.begin(), few.end());
+      many.insert(many.end(), all.begin(), all.end());
+    }
+    const std::string name = "fronts." + front.name;
+    add_waits(report, name + ".one", one);
+    add_waits(report, name + ".many", many);
+    const Summary few = summarize(one), all = summarize(many);
+    report.add(name + ".p50_x", ratio(all.p50, few.p50), "of one", Goal{2, Better::kLower});
+    report.add(name + ".p95_x", ratio(all.p95, few.p95), "of one", Goal{2, Better::kLower});
+  }
+  return {};
+}
+
+}  // namespace holdfast::bench
