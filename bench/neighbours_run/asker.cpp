@@ -10,9 +10,8 @@ namespace holdfast::bench {
 using nlohmann::json;
 
 Asker::Asker(int port, std::string key, bool kept, double pause_ms)
-    : thread_([this, port, key = std::move(key), kept, pause_ms] {
-        run(port, key, kept, pause_ms);
-      }) {}
+    : thread_(
+          [this, port, key = std::move(key), kept, pause_ms] { run(port, key, kept, pause_ms); }) {}
 
 void Asker::run(int port, const std::string& key, bool kept, double pause_ms) {
   const json::json_pointer at("/choices/0/text");

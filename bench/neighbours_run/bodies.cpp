@@ -8,9 +8,8 @@ namespace {
 using nlohmann::json;
 
 json with_arguments(const std::string& arguments) {
-  const json call = {{"id", "a"},
-                     {"type", "function"},
-                     {"function", {{"name", "f"}, {"arguments", arguments}}}};
+  const json call = {
+      {"id", "a"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", arguments}}}};
   return {{"model", "demo"},
           {"max_tokens", 2},
           {"messages",

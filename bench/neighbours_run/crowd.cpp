@@ -75,7 +75,8 @@ class Strangers {
     setsockopt(one.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + static_cast<std::uint32_t>(index) % kAddresses);
+    address.sin_addr.s_addr =
+        htonl(INADDR_LOOPBACK + 1 + static_cast<std::uint32_t>(index) % kAddresses);
     const auto* raw = reinterpret_cast<const sockaddr*>(&address);
     bool good = one.fd >= 0 && bind(one.fd, raw, sizeof address) == 0;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

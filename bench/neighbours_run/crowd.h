@@ -1,6 +1,6 @@
 #pragma once
-// Connections of strangers, in a process of their own: they have no key, say little, and come back
-// when they are thrown out. Made so that they cost the machine little and the gateway what they can.
+// Connections of strangers, in a process of their own: they have no key, say little, and return
+// when they are thrown out. They cost the machine little, and the gateway what they can.
 
 #include <sys/types.h>
 

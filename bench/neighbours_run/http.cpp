@@ -82,6 +82,7 @@ void Connection::close() {
 }
 
 void Connection::send(const std::string& request) {
+  if (!silent()) close();  // the other side has ended it in the meantime
   sent_us_ = now_us();
   if (!open()) return;
   for (std::size_t at = 0; at < request.size();) {

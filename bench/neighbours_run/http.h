@@ -37,11 +37,10 @@ class Connection {
   /// The two halves of ask(). Where the sending failed, read() answers with status 0.
   void send(const std::string& request);
   Answer read();
-  /// Nothing of an answer is there yet.
-  bool silent() const;
   void close();
 
  private:
+  bool silent() const;  // it is open and the other side has said nothing
   bool open();
   bool fill();
   bool until(const std::string& mark, std::string* out);

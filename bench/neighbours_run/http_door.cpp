@@ -13,7 +13,7 @@ constexpr int kTokensOfB = 2;
 constexpr int kOfAnAddress = 128;  // connections: the gateway takes 256 of one
 
 std::string completion(const std::string& key, const json& prompt, int n, int tokens, bool stream) {
-  json body = {{"model", "demo"}, {"prompt", prompt},      {"n", n},
+  json body = {{"model", "demo"}, {"prompt", prompt},     {"n", n},
                {"seed", 7},       {"max_tokens", tokens}, {"ignore_eos", true}};
   if (stream) body["stream"] = true;
   return request_text("POST", "/v1/completions", key, body.dump());
@@ -51,7 +51,8 @@ class HttpDoor final : public Door {
   Result<void> begin(const Crowding& crowding) override {
     choices_ = crowding.prompts * crowding.n;
     const std::string request = completion(
-        key_of_a_, json(std::vector<std::string>(static_cast<std::size_t>(crowding.prompts), "To be")),
+        key_of_a_,
+        json(std::vector<std::string>(static_cast<std::size_t>(crowding.prompts), "To be")),
         crowding.n, kTokensOfA, false);
     many_.reserve(static_cast<std::size_t>(crowding.requests));
     for (int i = 0; i < crowding.requests; ++i) {
