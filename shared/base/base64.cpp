@@ -1,6 +1,7 @@
 #include "shared/base/base64.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace holdfast {
@@ -9,43 +10,54 @@ namespace {
 constexpr std::string_view kDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+constexpr std::uint8_t kNoDigit = 64;
+
+constexpr std::array<std::uint8_t, 256> values_of_digits() {
+  std::array<std::uint8_t, 256> values{};
+  values.fill(kNoDigit);
+  for (std::size_t i = 0; i < kDigits.size(); ++i) {
+    values[static_cast<std::uint8_t>(kDigits[i])] = static_cast<std::uint8_t>(i);
+  }
+  return values;
+}
+constexpr std::array<std::uint8_t, 256> kValues = values_of_digits();
+
 }  // namespace
 
+// Contents of files pass here in the daemon's one thread: bytes are written in place.
 std::string to_base64(std::string_view bytes) {
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
+  std::string out((bytes.size() + 2) / 3 * 4, '=');
+  char* to = out.data();
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
     std::uint32_t group = 0;
     for (std::size_t k = 0; k < 3; ++k) {
       group = group << 8 | (k < n ? static_cast<std::uint8_t>(bytes[i + k]) : 0U);
     }
-    for (std::size_t k = 0; k < 4; ++k) {
-      out.push_back(k <= n ? kDigits[group >> (18 - 6 * k) & 63] : '=');
-    }
+    for (std::size_t k = 0; k <= n; ++k) to[k] = kDigits[group >> (18 - 6 * k) & 63];
+    to += 4;
   }
   return out;
 }
 
 std::optional<std::string> from_base64(std::string_view text) {
-  std::string out;
   if (text.size() % 4 != 0) return std::nullopt;
-  out.reserve(text.size() / 4 * 3);
+  std::string out(text.size() / 4 * 3, '\0');
+  char* to = out.data();
   for (std::size_t i = 0; i < text.size(); i += 4) {
     std::uint32_t group = 0;
     std::size_t padding = 0;
     for (std::size_t k = 0; k < 4; ++k) {
       const char c = text[i + k];
       const bool pads = c == '=' && k >= 2 && i + 4 == text.size();
-      const std::size_t digit = pads ? 0 : kDigits.find(c);
-      if (digit == std::string_view::npos || (!pads && padding > 0)) return std::nullopt;
+      const std::uint8_t digit = pads ? 0 : kValues[static_cast<std::uint8_t>(c)];
+      if (digit == kNoDigit || (!pads && padding > 0)) return std::nullopt;
       if (pads) ++padding;
-      group = group << 6 | static_cast<std::uint32_t>(digit);
+      group = group << 6 | digit;
     }
-    for (std::size_t k = 0; k + padding < 3; ++k) {
-      out.push_back(static_cast<char>(group >> (16 - 8 * k)));
-    }
+    for (std::size_t k = 0; k + padding < 3; ++k) *to++ = static_cast<char>(group >> (16 - 8 * k));
   }
+  out.resize(static_cast<std::size_t>(to - out.data()));
   return out;
 }
 
