@@ -1,6 +1,7 @@
 #include "control/link/token_desk.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -87,6 +88,20 @@ void add_pieces(const text::PieceTable& pieces, const std::vector<wire::TokenId>
   } else {
     document["pieces"] = std::move(list);
   }
+}
+
+/// The object with its ids. A value of JSON for each would cost the daemon's one thread several
+/// times as much, and a question may have a million.
+std::string with_ids(const json& document, const std::vector<wire::TokenId>& ids) {
+  std::string text = document.dump();
+  text.pop_back();
+  text += ",\"ids\":[";
+  char digits[16];
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) text += ',';
+    text.append(digits, std::to_chars(digits, digits + sizeof digits, ids[i]).ptr);
+  }
+  return text + "]}";
 }
 
 bool nothing_in(const wire::Prompt& prompt) {
@@ -248,16 +263,15 @@ void TokenDesk::answer(const Question& question, const wire::Prepared& prepared)
   json document = {{"model", question.model}, {"context", question.context}};
   if (question.verb == "models.detokenize") {
     document["text"] = prepared.text.empty() ? "" : prepared.text[0];
-  } else {
-    const std::vector<wire::TokenId> none;
-    const auto& ids = prepared.ids.empty() ? none : prepared.ids[0];
-    if (std::ssize(ids) > question.tokens_max) return refuse_long(question, std::ssize(ids));
-    if (question.with_pieces && pieces != nullptr) {
-      add_pieces(*pieces, ids, question.packed, document);
-    }
-    document["ids"] = ids;
+    return send_(question.peer, wire::OpResult{question.tag, true, {}, document.dump()});
   }
-  send_(question.peer, wire::OpResult{question.tag, true, {}, document.dump()});
+  const std::vector<wire::TokenId> none;
+  const auto& ids = prepared.ids.empty() ? none : prepared.ids[0];
+  if (std::ssize(ids) > question.tokens_max) return refuse_long(question, std::ssize(ids));
+  if (question.with_pieces && pieces != nullptr) {
+    add_pieces(*pieces, ids, question.packed, document);
+  }
+  send_(question.peer, wire::OpResult{question.tag, true, {}, with_ids(document, ids)});
 }
 
 void TokenDesk::peer_gone(core::PeerId peer) {
