@@ -27,10 +27,12 @@ std::string long_text(std::size_t bytes) {
   return text;
 }
 
-/// This status, or a refusal: who asks for more than the house can do may be told so. b may not.
+/// This status, or a refusal: who asks for more than the house can do may be told so, or be cut off
+/// over a body that it cannot take in time (status 0: the reset took that answer away). b may not.
 Result<void> want(int status, const Answer& answer) {
-  const bool told = answer.status == 429 || answer.status == 503 || answer.status == 504;
-  if (answer.complete && (answer.status == status || told)) return {};
+  const bool told = answer.status == 0 || answer.status == 408 || answer.status == 429 ||
+                    answer.status == 503 || answer.status == 504;
+  if (told || (answer.complete && answer.status == status)) return {};
   return Error{Errc::kInternal,
                "a: " + std::to_string(answer.status) + " " + answer.body.substr(0, 200)};
 }
