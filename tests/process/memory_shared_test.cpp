@@ -5,8 +5,6 @@
 // in a control group with a limit, and a model file that is cut or changed under its load.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sqlite3.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 
 #include "shared/base/host_memory.h"
 #include "tests/process/house.h"
+#include "tests/process/memory_watch.h"
 
 namespace holdfast::process::memory_shared_test {
 namespace {
@@ -36,84 +35,6 @@ const std::string& model_135m() {
   }();
   return path;
 }
-
-json op(client::Client& client, const char* verb, const json& args = json::object()) {
-  const auto answer = client.op(client::AllTenants::local(), verb, args.dump());
-  const auto* text = std::get_if<std::string>(&answer);
-  return text == nullptr ? json() : json::parse(*text);
-}
-
-/// Sum of the rows of `reservations`.
-std::int64_t reserved_in_database(const std::string& state) {
-  sqlite3* db = nullptr;
-  std::int64_t sum = -1;
-  const std::string path = "file:" + state + "/control.db?mode=ro";
-  if (sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr) ==
-      SQLITE_OK) {
-    sqlite3_busy_timeout(db, 2000);
-    sqlite3_exec(
-        db, "SELECT coalesce(sum(bytes), 0) FROM reservations",
-        [](void* out, int, char** values, char**) {
-          *static_cast<std::int64_t*>(out) = std::atoll(values[0]);
-          return 0;
-        },
-        &sum, nullptr);
-  }
-  sqlite3_close(db);
-  return sum;
-}
-
-/// The greatest sum of reservations that was ever seen, over what may be reserved.
-class Watch {
- public:
-  Watch(const House& house, std::int64_t reservable)
-      : house_(house), client_(house.operator_client()), reservable_(reservable) {}
-  void look() {
-    const json status = op(*client_, "status");
-    std::int64_t sum = 0;
-    loads_ = 0;
-    for (const json& model : status.value("models", json::array())) {
-      for (const json& load : model["loads"]) {
-        sum += load["reserved_bytes"].get<std::int64_t>();
-        ++loads_;
-      }
-    }
-    for (const json& device : status.value("devices", json::array())) {
-      EXPECT_LE(device["reserved_bytes"].get<std::int64_t>(), reservable_) << device;
-    }
-    most_ = std::max({most_, sum, reserved_in_database(house_.state())});
-    EXPECT_LE(most_, reservable_) << status.dump(1);
-  }
-  void look_for(int ms) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
-    while (std::chrono::steady_clock::now() < until) {
-      look();
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
-  /// Until no load is in progress.
-  void look_until_quiet() {
-    for (int i = 0; i < 3000; ++i) {
-      look();
-      bool busy = false;
-      for (const json& model : op(*client_, "models.list").value("models", json::array())) {
-        for (const json& load : model["loads"]) busy = busy || load["state"] != "ready";
-      }
-      if (!busy && loads_ > 0) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    ADD_FAILURE() << "loads go on and on " << house_.errors();
-  }
-  client::Client& daemon() { return *client_; }
-  std::int64_t loads() const { return loads_; }
-  std::int64_t most() const { return most_; }
-
- private:
-  const House& house_;
-  std::unique_ptr<client::Client> client_;
-  const std::int64_t reservable_;
-  std::int64_t most_ = 0, loads_ = 0;
-};
 
 /// Slots that make one load larger than half of what may be reserved.
 std::vector<std::string> add_large(const std::string& name, std::int64_t reservable) {
@@ -140,14 +61,14 @@ void run_workers(int workers, std::int64_t percent) {
   ASSERT_EQ(house.cli({"config", "set", "models.memory_percent=" + std::to_string(percent)}).code,
             0);
   const std::int64_t reservable = host_memory_pools().at(0).total / 100 * percent;
-  Watch watch(house, reservable);
+  MemoryWatch watch(house, reservable);
   const Ended added = house.cli(add_large("large", reservable));
   ASSERT_EQ(added.code, 0) << added.err;
   const Ended small = house.cli(
       {"models", "add", "small", model_135m(), "--load", "--context", "256", "--slots", "1"});
   ASSERT_EQ(small.code, 0) << small.err;
   watch.look_until_quiet();
-  const json shown = op(watch.daemon(), "models.show", {{"name", "large"}});
+  const json shown = ask(watch.daemon(), "models.show", {{"name", "large"}});
   ASSERT_EQ(shown["loads"].size(), 1u) << shown.dump(1);
   int refused = 0;
   for (const json& device : shown["devices"]) {
@@ -177,58 +98,6 @@ TEST(SharedMemory, FourWorkers_WithTwoPercent_ReserveItOnce) {
   run_workers(4, 2);
 }
 
-/// A control group with a memory limit, of whichever version this machine has and lets us make.
-class LimitedGroup {
- public:
-  explicit LimitedGroup(std::int64_t limit) {
-    const std::string name = "holdfast-test-" + std::to_string(getpid());
-    const auto fits = [&](const std::string& mount, const char* file) {
-      const std::string folder = mount + "/" + name;
-      if (mkdir(folder.c_str(), 0700) != 0) return false;
-      std::ofstream(folder + file) << limit;
-      std::int64_t is = 0;
-      std::ifstream(folder + file) >> is;
-      if (is == limit) return folder_ = folder, true;
-      rmdir(folder.c_str());
-      return false;
-    };
-    (void)(fits("/sys/fs/cgroup/memory", "/memory.limit_in_bytes") ||
-           fits("/sys/fs/cgroup", "/memory.max"));
-  }
-  ~LimitedGroup() {
-    leave();
-    for (int i = 0; i < 100 && !folder_.empty() && rmdir(folder_.c_str()) != 0; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
-  bool made() const { return !folder_.empty(); }
-  /// Puts this process in it, and whoever it starts from now on.
-  bool enter() {
-    std::ifstream own("/proc/self/cgroup");
-    const bool v1 = folder_.find("/memory/") != std::string::npos;
-    for (std::string line; std::getline(own, line);) {
-      if (v1 && line.find(":memory:") != std::string::npos) {
-        home_ = "/sys/fs/cgroup/memory" + line.substr(line.rfind(':') + 1);
-      } else if (!v1 && line.starts_with("0::")) {
-        home_ = "/sys/fs/cgroup" + line.substr(3);
-      }
-    }
-    return move_to(folder_);
-  }
-  void leave() {
-    if (!home_.empty()) move_to(home_);
-    home_.clear();
-  }
-
- private:
-  static bool move_to(const std::string& folder) {
-    std::ofstream procs(folder + "/cgroup.procs");
-    procs << getpid() << std::endl;
-    return procs.good();
-  }
-  std::string folder_, home_;
-};
-
 TEST(SharedMemory, AGroupWithALimit_IsWhatLoadsAreReservedFrom) {
   constexpr std::int64_t kLimit = 700 << 20;
   LimitedGroup group(kLimit);
@@ -240,14 +109,14 @@ TEST(SharedMemory, AGroupWithALimit_IsWhatLoadsAreReservedFrom) {
   const bool started = house.start({"--workers", "2", "--threads", "1"});
   group.leave();
   ASSERT_TRUE(started) << house.errors();
-  Watch watch(house, kLimit / 100 * 90);
+  MemoryWatch watch(house, kLimit / 100 * 90);
   // Two of them would be too much; the machine has room for many.
   ASSERT_EQ(
       house.cli({"models", "add", "a", model_135m(), "--load", "--context", "2048", "--slots", "4"})
           .code,
       0);
   watch.look_until_quiet();
-  const json shown = op(watch.daemon(), "models.show", {{"name", "a"}});
+  const json shown = ask(watch.daemon(), "models.show", {{"name", "a"}});
   EXPECT_EQ(shown["loads"].size(), 1u) << shown.dump(1);
   EXPECT_EQ(house.cli({"run", "a", "one two", "--max-tokens", "4"}).code, 0);
   // A model that cannot fit there is refused with the numbers, and nobody is killed.
@@ -277,10 +146,10 @@ TEST(ModelFile, CutWhileItIsLoaded_FailsThatLoadAlone) {
   const auto client = house.operator_client();
   int failed = 0;
   for (int round = 0; round < 3; ++round) {
-    (void)op(*client, "models.load", {{"name", "cut"}});
+    (void)ask(*client, "models.load", {{"name", "cut"}});
     std::string state;
     for (int i = 0; i < 2000; ++i) {
-      state = op(*client, "models.show", {{"name", "cut"}}).value("state", "");
+      state = ask(*client, "models.show", {{"name", "cut"}}).value("state", "");
       if (state == "loading" && i >= round * 3) break;
       if (state == "ready" || state == "failed") break;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -288,11 +157,11 @@ TEST(ModelFile, CutWhileItIsLoaded_FailsThatLoadAlone) {
     ASSERT_EQ(truncate(path.c_str(), whole / 100), 0);
     for (int i = 0; i < 2000 && state != "failed" && state != "ready"; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      state = op(*client, "models.show", {{"name", "cut"}}).value("state", "");
+      state = ask(*client, "models.show", {{"name", "cut"}}).value("state", "");
     }
     failed += state == "failed";
     if (state == "failed") {
-      const std::string why = op(*client, "models.show", {{"name", "cut"}}).value("reason", "");
+      const std::string why = ask(*client, "models.show", {{"name", "cut"}}).value("reason", "");
       EXPECT_NE(why.find("file_invalid"), std::string::npos) << why;
     }
     (void)house.cli({"models", "unload", "cut"});
