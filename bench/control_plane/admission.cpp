@@ -18,6 +18,11 @@ const std::vector<Case>& all_cases() {
   return cases;
 }
 
+EngineLimits limits_of(const Options& options) {
+  if (options.engine == "fake") return {};
+  return {480, 512, {"--threads", "1"}};
+}
+
 Result<void> bench_disk(const Options& options, Report& report) {
   HF_TRY(const Summary sync, measure_sync(options.scratch, options.count(400, 20)));
   report.add("disk.write_fdatasync_ms", sync, "ms");

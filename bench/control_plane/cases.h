@@ -23,4 +23,12 @@ Result<void> bench_burst(const Options& options, Report& report);
 
 const std::vector<Case>& all_cases();
 
+/// What the engine of this run can be asked for: the demo model has a context of 512 tokens.
+struct EngineLimits {
+  std::int64_t longest = 4000;     // tokens of a request
+  int context = 4096;              // with its prompt of 16
+  std::vector<std::string> flags;  // of its workers
+};
+EngineLimits limits_of(const Options& options);
+
 }  // namespace holdfast::bench

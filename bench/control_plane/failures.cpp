@@ -11,24 +11,34 @@ namespace {
 
 const std::string kSlow = R"({"step_us":5000,"slots":4,"pages":256})";
 
-/// Two workers with long requests on both. The daemon writes down when it takes work off a worker
-/// (milliseconds of wall time); our kill has the same clock.
+/// Workers with long requests on all of them. The daemon writes down when it takes work off a
+/// worker (milliseconds of wall time); our kill has the same clock.
 class Victims {
  public:
-  Victims(House& house, int workers) : house_(house), workers_(workers) {}
+  Victims(House& house, const EngineLimits& limits, int workers)
+      : house_(house), limits_(limits), workers_(workers) {}
   Result<void> start() {
-    for (int i = 0; i < workers_; ++i) HF_CHECKED(house_.start_worker(key(i)));
+    HF_CHECKED(house_.add_model(kSlow, kSlots, limits_.context));
+    for (int i = 0; i < workers_; ++i) HF_CHECKED(house_.start_worker(key(i), limits_.flags));
     HF_CHECKED(house_.wait_ready(workers_));
-    const LoadResult filled = closed_load(house_.clients_endpoint(), 1, 8, workers_ * 4,
-                                          [](std::int64_t i) { return ids_submit(i, 4000); });
-    if (filled.accepted != workers_ * 4) return Error{Errc::kInternal, filled.first_failure};
+    return fill();
+  }
+  /// As much work as there are slots, twice: what ends is replaced, so that nobody is idle.
+  Result<void> fill() {
+    HF_TRY(const double live, house_.status("/queue/live_requests"));
+    const std::int64_t missing = 2 * kSlots * workers_ - static_cast<std::int64_t>(live);
+    if (missing <= 0) return {};
+    const LoadResult filled =
+        closed_load(house_.clients_endpoint(), 1, 8, missing,
+                    [&](std::int64_t i) { return ids_submit(next_ + i, limits_.longest); });
+    next_ += missing;
+    if (filled.accepted != missing) return Error{Errc::kInternal, filled.first_failure};
     return {};
   }
   /// Sends the signal to a worker with running work; milliseconds until all of it is queued again.
   Result<double> hit(int number, int signal) {
     const std::string name = key(number);
     HF_CHECKED(wait_running(name));
-    const double at_ms = static_cast<double>(now_us()) / 1000;
     const double wall = static_cast<double>(wall_ms());
     kill(house_.worker(name), signal);
     for (int i = 0; i < 500; ++i) {
@@ -39,16 +49,16 @@ class Victims {
                                              std::to_string(static_cast<std::int64_t>(wall))));
       if (!ended.empty()) return summarize(ended).max - wall;
     }
-    (void)at_ms;
     return Error{Errc::kTimeout, name + ": its work was not queued again within 5 s"};
   }
   Result<void> restart(int number) {
     house_.kill_worker(key(number));
-    HF_CHECKED(house_.start_worker(key(number)));
+    HF_CHECKED(house_.start_worker(key(number), limits_.flags));
     return house_.wait_ready(workers_);
   }
   Result<void> wait_running(const std::string& name) {
     for (int i = 0; i < 1000; ++i) {
+      HF_CHECKED(fill());
       HF_TRY(const auto open, query_numbers(house_.dir(),
                                             "SELECT count(*) FROM attempts WHERE ended_ms IS NULL"
                                             " AND worker_key='" +
@@ -61,8 +71,11 @@ class Victims {
 
  private:
   static std::string key(int i) { return "w" + std::to_string(i); }
+  static constexpr int kSlots = 4;
   House& house_;
+  EngineLimits limits_;
   int workers_;
+  std::int64_t next_ = 0;  // number of the next request
 };
 
 int cores() {
@@ -72,8 +85,7 @@ int cores() {
 Result<Summary> measure_hits(const Options& options, const std::string& name, int signal,
                              int spinners, int full) {
   HF_TRY(const auto house, make_house(options, name));
-  HF_CHECKED(house->add_model(kSlow, 4));
-  Victims victims(*house, 2);
+  Victims victims(*house, limits_of(options), 2);
   HF_CHECKED(victims.start());
   std::vector<double> took;
   const Spinners load(spinners);
@@ -107,20 +119,26 @@ Result<void> bench_failures(const Options& options, Report& report) {
 Result<void> bench_suspicion(const Options& options, Report& report) {
   const int spinners = 3 * cores();
   HF_TRY(const auto house, make_house(options, "false"));
-  HF_CHECKED(house->add_model(kSlow, 4));
   constexpr int kWorkers = 4;
-  Victims victims(*house, kWorkers);
+  Victims victims(*house, limits_of(options), kWorkers);
   HF_CHECKED(victims.start());
   const double seconds = options.quick ? 3 : 600;
   const CpuTicks before = read_cpu_ticks();
   {
     const Spinners load(spinners);
-    sleep_ms(seconds * 1000);
+    const std::int64_t until = now_us() + static_cast<std::int64_t>(seconds * 1e6);
+    while (now_us() < until) {
+      HF_CHECKED(victims.fill());
+      sleep_ms(500);
+    }
   }
   HF_TRY(const double lost, house->status("/counters/workers_lost"));
   report.add("suspicion.false", lost, "workers", Goal{0, Better::kLower},
              std::to_string(kWorkers) + " workers beside " + std::to_string(spinners) +
                  " spinning processes");
+  HF_TRY(const double suspected, house->status("/counters/suspicions"));
+  report.add("suspicion.suspected", suspected, "times", std::nullopt,
+             "silent for a moment: no new work, nothing lost");
   report.add("suspicion.worker_s", kWorkers * seconds, "s");
   report.add("suspicion.busy", busy_percent(before, read_cpu_ticks()), "%");
   return {};

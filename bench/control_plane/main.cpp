@@ -1,4 +1,5 @@
-// bench/control: how fast the control plane is, measured on the real programs with the fake engine.
+// bench/control: how fast the control plane is, measured on the real programs, with the fake engine
+// unless --engine says otherwise.
 
 #include "bench/control_plane/cases.h"
 
@@ -7,15 +8,16 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: holdfast-bench-control [--json] [--quick] [--only CASE[,CASE…]] [--dir DIR]\n"
-    "                              [--model FILE.gguf] [--record FILE]\n"
-    "Starts daemon, workers (fake engine) and clients on a new state directory below DIR and\n"
-    "measures. Cases: disk, admission, tokens, restart, failures, cancel, burst, and\n"
-    "suspicion, which takes ten minutes.\n";
+    "                              [--model FILE.gguf] [--record FILE] [--engine fake|model]\n"
+    "Starts daemon, workers and clients on a new state directory below DIR and measures. Cases:\n"
+    "disk, admission, tokens, restart, failures, cancel, burst, and suspicion, which takes ten\n"
+    "minutes. --engine model: failures, cancel, burst and suspicion with the real engine and FILE\n"
+    "(the demo model); tokens are skipped, as the fake engine alone stamps its tokens.\n";
 
 }  // namespace
 }  // namespace holdfast::bench
 
 int main(int argc, char** argv) {
   using namespace holdfast::bench;
-  return run_cases(argc, argv, "control", kUsage, all_cases());
+  return run_cases(argc, argv, "control", kUsage, all_cases(), {"engine"});
 }

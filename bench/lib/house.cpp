@@ -129,16 +129,23 @@ void House::kill_daemon() {
 }
 
 Result<void> House::add_model(const std::string& engine_options, int slots, int context) {
-  const json args = {{"name", "bench"},    {"path", options_.model}, {"slots", slots},
-                     {"context", context}, {"load", true},           {"options", engine_options}};
+  const json args = {
+      {"name", "bench"}, {"path", options_.model},
+      {"slots", slots},  {"context", context},
+      {"load", true},    {"options", options_.engine == "fake" ? engine_options : "{}"}};
   HF_TRY(const std::string ignored, op("models.add", args.dump()));
   return {};
 }
 
 Result<void> House::start_worker(const std::string& key, const std::vector<std::string>& flags,
                                  const std::string& engine) {
-  std::vector<std::string> args = {
-      program("holdfast-worker"), "--state", options_.dir, "--engine", engine, "--key", key};
+  std::vector<std::string> args = {program("holdfast-worker"),
+                                   "--state",
+                                   options_.dir,
+                                   "--engine",
+                                   engine.empty() ? options_.engine : engine,
+                                   "--key",
+                                   key};
   args.insert(args.end(), flags.begin(), flags.end());
   HF_TRY(workers_[key], spawn(args, log(key)));
   return {};

@@ -24,6 +24,7 @@ struct HouseOptions {
   std::string model;                       // GGUF whose tokenizer the fake engine's model has
   std::string dir;                         // state directory; made here
   std::vector<std::string> daemon_config;  // "name=value"
+  std::string engine = "fake";             // of workers and models: "fake" or "model", the real one
 };
 
 /// Not thread-safe. Everything that it started ends with it.
@@ -47,10 +48,11 @@ class House {
   pid_t gateway() const { return gateway_; }
   int http_port() const { return http_port_; }
 
-  /// Registers the model "bench" for the fake engine with these options (JSON), and loads it.
+  /// Registers the model "bench" with these options of the fake engine (JSON; the real one has none
+  /// of them), and loads it.
   Result<void> add_model(const std::string& engine_options, int slots, int context = 4096);
   Result<void> start_worker(const std::string& key, const std::vector<std::string>& flags = {},
-                            const std::string& engine = "fake");
+                            const std::string& engine = "");  // empty: the house's
   pid_t worker(const std::string& key) const;
   void kill_worker(const std::string& key);
   /// Names its processes that have ended though nobody here killed them, and how.

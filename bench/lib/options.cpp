@@ -1,6 +1,8 @@
 #include "bench/lib/options.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "bench/lib/program.h"
 
@@ -12,6 +14,7 @@ Result<std::unique_ptr<House>> make_house(const Options& options, const std::str
   house.programs = options.programs;
   house.model = options.model;
   house.dir = options.scratch + "/" + name;
+  house.engine = options.engine;
   house.daemon_config = config;
   auto made = std::make_unique<House>(std::move(house));
   HF_CHECKED(made->start());
@@ -20,10 +23,15 @@ Result<std::unique_ptr<House>> make_house(const Options& options, const std::str
 
 namespace {
 
+const option kMore[] = {{"engine", required_argument, nullptr, 'e'},
+                        {"minutes", required_argument, nullptr, 'm'},
+                        {"spinners", required_argument, nullptr, 's'}};
+
 /// False if `only` names none of them.
 bool run_named(const std::vector<Case>& cases, const std::string& only, const Options& options,
-               Report& report) {
+               bool tells_engine, Report& report) {
   report.fact("mode", options.quick ? "quick: figures mean little" : "full");
+  if (tells_engine) report.fact("engine", options.engine);
   bool any = false;
   for (const Case& one : cases) {
     const std::string name = one.name;
@@ -41,19 +49,32 @@ bool run_named(const std::vector<Case>& cases, const std::string& only, const Op
 }  // namespace
 
 int run_cases(int argc, char** argv, const char* name, const char* usage,
-              const std::vector<Case>& cases) {
-  bool quick = false;
+              const std::vector<Case>& cases, const std::vector<std::string>& more) {
+  Options options;
   std::string only;
+  const auto takes = [&](const char* option) {
+    return std::find(more.begin(), more.end(), option) != more.end();
+  };
   Program program{name, usage, {}, {}, {}};
   program.options = {{"quick", no_argument, nullptr, 'q'},
                      {"only", required_argument, nullptr, 'o'}};
+  for (const option& one : kMore) {
+    if (takes(one.name)) program.options.push_back(one);
+  }
   program.take = [&](int option, const char* value) {
-    if (option == 'q') quick = true;
+    if (option == 'q') options.quick = true;
     if (option == 'o') only = value;
-    return true;
+    if (option == 'e') options.engine = value;
+    if (option == 'm') options.minutes = std::atof(value);
+    if (option == 's') options.spinners = std::atoi(value);
+    return (options.engine == "fake" || options.engine == "model") && options.minutes > 0 &&
+           options.spinners >= 0;
   };
   program.run = [&](const Place& place, Report& report) {
-    return run_named(cases, only, {place.programs, place.model, place.scratch, quick}, report);
+    options.programs = place.programs;
+    options.model = place.model;
+    options.scratch = place.scratch;
+    return run_named(cases, only, options, takes("engine"), report);
   };
   return run_program(argc, argv, program);
 }

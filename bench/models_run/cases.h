@@ -24,6 +24,10 @@ Result<void> bench_balance(const Options& options, Report& report);
 /// The same open load with and without the checks of bounds.
 Result<void> bench_guards(const Options& options, Report& report);
 
+/// Three real models loaded, unloaded and used beside processes that spin, for options.minutes:
+/// nobody may be given up, nothing may fail, every text is the one of before.
+Result<void> bench_spinners(const Options& options, Report& report);
+
 /// A house that waits long for a silent worker: these cases count what loads do, and a host that
 /// stands still for a moment would lose them a worker.
 Result<std::unique_ptr<House>> patient_house(const Options& options, const std::string& name,
@@ -35,8 +39,9 @@ struct ModelWish {
   int slots = 4;
   int context = 1024;
   bool load = true;
+  std::string path = {};
 };
-/// Registers the file of `options.model` under this name.
+/// Registers the file of `options.model`, or that of `path`, under this name.
 Result<void> add_model(House& house, const Options& options, const ModelWish& wish);
 /// The operator's document of a model.
 Result<nlohmann::json> show_model(House& house, const std::string& name);
@@ -48,6 +53,7 @@ Result<void> operate(House& house, const std::string& verb, const std::string& n
 struct Heard {
   double ms = 0;  // from the call to the end of the stream
   std::int64_t tokens = 0;
+  std::vector<wire::TokenId> ids;
   std::string failure;  // empty = succeeded
 };
 /// One request of prompt ids, streamed to its end.

@@ -6,9 +6,12 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: holdfast-bench-models [--json] [--quick] [--only CASE[,CASE…]] [--dir DIR]\n"
-    "                             [--model FILE.gguf] [--record FILE]\n"
-    "Cases: cycles (100 loads of FILE with the real engine: memory, first requests), collide,\n"
-    "pressure (5 minutes), balance and guards (fake engine).\n";
+    "                             [--model FILE.gguf] [--record FILE] [--minutes M]\n"
+    "                             [--spinners N]\n"
+    "Cases: cycles (100 loads of FILE with the real engine: memory, first requests), spinners\n"
+    "(three real models, loaded, unloaded and used for M minutes, 60, beside N spinning "
+    "processes,\n"
+    "4), collide, pressure (5 minutes), balance and guards (fake engine).\n";
 
 }  // namespace
 
@@ -16,8 +19,10 @@ int main(int argc, char** argv) {
   using namespace holdfast::bench;
   return run_cases(argc, argv, "models", kUsage,
                    {{"cycles", &bench_cycles},
+                    {"spinners", &bench_spinners},
                     {"collide", &bench_collide},
                     {"pressure", &bench_pressure},
                     {"balance", &bench_balance},
-                    {"guards", &bench_guards}});
+                    {"guards", &bench_guards}},
+                   {"minutes", "spinners"});
 }

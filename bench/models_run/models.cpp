@@ -15,7 +15,7 @@ Result<std::unique_ptr<House>> patient_house(const Options& options, const std::
 }
 
 Result<void> add_model(House& house, const Options& options, const ModelWish& wish) {
-  const json args = {{"name", wish.name},   {"path", options.model},
+  const json args = {{"name", wish.name},   {"path", wish.path.empty() ? options.model : wish.path},
                      {"slots", wish.slots}, {"context", wish.context},
                      {"load", wish.load},   {"options", wish.engine_options}};
   HF_TRY(const std::string ignored, house.op("models.add", args.dump()));
@@ -66,6 +66,7 @@ Heard ask(client::Client& client, const std::string& model, std::int64_t number,
       client.stream(client::AllTenants::local(), std::get<wire::Accepted>(accepted).info.request_id,
                     {}, [&](const wire::Event& event) {
                       heard.tokens += static_cast<std::int64_t>(event.ids.size());
+                      heard.ids.insert(heard.ids.end(), event.ids.begin(), event.ids.end());
                     });
   heard.ms = static_cast<double>(now_us() - begin) / 1000;
   if (const auto* failure = std::get_if<client::Failure>(&end)) {

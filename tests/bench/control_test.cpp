@@ -1,7 +1,7 @@
 // Goal: bench/control measures what it says: every figure is there and means something, the counts
 // of requests add up, and a run that went wrong says so. Never: that a figure is good.
-// Method: one quick run of the real program as a script would read it; one with a model file that
-// is not there.
+// Method: one quick run of the real program as a script would read it; one with the real engine;
+// one with a model file that is not there.
 
 #include <gtest/gtest.h>
 
@@ -59,6 +59,20 @@ TEST(BenchControl, EveryFigureIsThereAndTheCountsAddUp) {
       EXPECT_TRUE(one["met"].is_boolean()) << one.dump();
     }
   }
+}
+
+TEST(BenchControl, TheRealEngineIsMeasuredWhereItIsAskedFor) {
+  const json report =
+      run_bench("holdfast-bench-control",
+                "--quick --engine model --only failures,cancel,burst,suspicion,tokens");
+  ASSERT_TRUE(report.is_object());
+  EXPECT_EQ(report["problems"], json::array()) << report["problems"].dump();
+  EXPECT_EQ(report["machine"]["engine"], "model");
+  EXPECT_TRUE(report["skipped"].contains("tokens")) << report["skipped"];
+  EXPECT_GT(figure(report, "failures.kill_to_requeued_ms.n"), 0);
+  EXPECT_GT(figure(report, "suspicion.worker_s"), 0);
+  EXPECT_GT(figure(report, "cancel.running_ms.p95"), 0);
+  EXPECT_EQ(figure(report, "burst.requests"), 500);
 }
 
 TEST(BenchControl, ARunThatCannotMeasureSaysSo) {

@@ -39,6 +39,16 @@ TEST(BenchModels, IdleModelsMakeRoomInTheirTime) {
   EXPECT_GT(figure(report, "pressure.requests"), 100);
 }
 
+TEST(BenchModels, LoadsBesideSpinnersAreCounted) {
+  const json report = run_case("spinners --spinners 2");
+  EXPECT_EQ(figure(report, "spinners.workers_given_up"), 0);
+  EXPECT_EQ(figure(report, "spinners.loads_failed"), 0);
+  EXPECT_EQ(figure(report, "spinners.requests_lost"), 0);
+  EXPECT_EQ(figure(report, "spinners.other_text"), 0);
+  EXPECT_GE(figure(report, "spinners.loads"), 3);
+  EXPECT_GT(figure(report, "spinners.requests"), 0);
+}
+
 TEST(BenchModels, EqualWorkersShareEqually) {
   // A short run is coarse: the last steps of each worker count in full.
   EXPECT_LT(figure(run_case("balance"), "balance.imbalance"), 15);
