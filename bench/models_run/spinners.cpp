@@ -127,7 +127,7 @@ Result<void> report_counts(House& house, const Counts& counts, Report& report) {
   report.add("spinners.requests_lost", static_cast<double>(counts.lost.load()), "requests", none);
   report.add("spinners.other_text", static_cast<double>(counts.other.load()), "requests", none,
              "against the same request before, undisturbed");
-  report.add("spinners.loads", ready, "loads");
+  report.add("spinners.loads", ready, "loads", std::nullopt, "real engine");
   report.add("spinners.requests", static_cast<double>(counts.asked.load()), "requests");
   report.add("spinners.unloads_asked", static_cast<double>(counts.unloads_asked.load()), "times");
   report.add("spinners.suspicions", suspicions, "times", std::nullopt, "no new work, nothing lost");

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "shared/base/host_memory.h"
@@ -49,6 +50,10 @@ json ask(client::Client& client, const char* verb, const json& args) {
   const auto answer = client.op(client::AllTenants::local(), verb, args.dump());
   const auto* text = std::get_if<std::string>(&answer);
   return text == nullptr ? json::object() : json::parse(*text);
+}
+
+json ask(client::Client& client, const char* verb) {
+  return ask(client, verb, json::object());
 }
 
 MemoryWatch::MemoryWatch(const House& house, std::int64_t reservable)

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "shared/client/client.h"
@@ -13,8 +13,8 @@
 namespace holdfast::process {
 
 /// A verb's document; an empty object where it failed.
-nlohmann::json ask(client::Client& client, const char* verb,
-                   const nlohmann::json& args = nlohmann::json::object());
+nlohmann::json ask(client::Client& client, const char* verb, const nlohmann::json& args);
+nlohmann::json ask(client::Client& client, const char* verb);
 
 /// The greatest sum of reservations that was ever seen, over what may be reserved, and the least
 /// memory that the machine ever had available.
