@@ -28,7 +28,8 @@ constexpr int kNetlink = 16, kNetlinkRoute = 0, kNetlinkSockets = 4;
 // fcntl commands that glibc names only with GNU extensions of some version.
 constexpr int kAddSeals = 1033, kGetSeals = 1034;
 
-/// Adds rules; remembers the first failure.
+/// Adds rules; remembers the first failure. A comparison names both of its numbers, also where the
+/// second means nothing: clang calls it forgotten else.
 class Rules {
  public:
   explicit Rules(Profile profile)
@@ -98,15 +99,15 @@ void add_processes(Rules& rules, const Arguments& a) {
   }
   // libzmq gives each of its threads the ordinary policy, and aborts where it may not.
   if (a.threads) rules.allow("sched_setscheduler", {SCMP_A1_64(SCMP_CMP_MASKED_EQ, kLow32, 0)});
-  if (a.devices) rules.allow("sched_setaffinity", {SCMP_A0_64(SCMP_CMP_EQ, 0)});
+  if (a.devices) rules.allow("sched_setaffinity", {SCMP_A0_64(SCMP_CMP_EQ, 0, 0)});
   const auto self = static_cast<std::uint64_t>(getpid());
   for (const char* name : {"kill", "tgkill"}) {
     rules.allow(name, {SCMP_A0_64(SCMP_CMP_MASKED_EQ, kLow32, self)});
     // Signal 0 only asks whether a process is there: refused too, but no news.
-    rules.refuse(name, {SCMP_A0_64(SCMP_CMP_NE, self), SCMP_A1_64(SCMP_CMP_NE, 0)});
+    rules.refuse(name, {SCMP_A0_64(SCMP_CMP_NE, self, 0), SCMP_A1_64(SCMP_CMP_NE, 0, 0)});
   }
-  rules.allow("prlimit64", {SCMP_A0_64(SCMP_CMP_EQ, 0)});
-  rules.refuse("prlimit64", {SCMP_A0_64(SCMP_CMP_NE, 0)});
+  rules.allow("prlimit64", {SCMP_A0_64(SCMP_CMP_EQ, 0, 0)});
+  rules.refuse("prlimit64", {SCMP_A0_64(SCMP_CMP_NE, 0, 0)});
 }
 
 void add_files(Rules& rules, const Arguments& a) {
@@ -161,7 +162,7 @@ void add_devices(Rules& rules, const Arguments& a) {
 void add_sockets(Rules& rules, const Arguments& a) {
   for (const int family : a.families) {
     for (const int type : {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}) {
-      rules.allow("socket", {SCMP_A0_64(SCMP_CMP_EQ, std::uint64_t(family)),
+      rules.allow("socket", {SCMP_A0_64(SCMP_CMP_EQ, std::uint64_t(family), 0),
                              SCMP_A1_64(SCMP_CMP_MASKED_EQ, 0xf, std::uint64_t(type))});
     }
   }
@@ -170,8 +171,8 @@ void add_sockets(Rules& rules, const Arguments& a) {
   const bool network = std::find(a.families.begin(), a.families.end(), AF_INET) != a.families.end();
   if (network) {
     for (const int protocol : {kNetlinkRoute, kNetlinkSockets}) {
-      rules.allow("socket", {SCMP_A0_64(SCMP_CMP_EQ, kNetlink),
-                             SCMP_A2_64(SCMP_CMP_EQ, std::uint64_t(protocol))});
+      rules.allow("socket", {SCMP_A0_64(SCMP_CMP_EQ, kNetlink, 0),
+                             SCMP_A2_64(SCMP_CMP_EQ, std::uint64_t(protocol), 0)});
     }
   }
 }
