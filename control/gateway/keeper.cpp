@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "control/gateway/sse.h"
 #include "shared/base/base64.h"
 #include "shared/base/json_text.h"
 
@@ -69,6 +70,7 @@ void Keeper::put(const client::Caller& caller, const KeepChange& change,
 
 void Keeper::get(const client::Caller& caller, const std::string& kind, const std::string& id,
                  std::function<void(client::Answer<Found>)> done) {
+  if (!is_request_id(id)) return done(Found());
   const json args = {{"kind", kind}, {"id", id}, {"owner", caller.tenant()}};
   client_.op_async(caller, "objects.get", args.dump(),
                    reading<Found>("objects.get", std::move(done), [](const json& document) {
@@ -79,6 +81,7 @@ void Keeper::get(const client::Caller& caller, const std::string& kind, const st
 
 void Keeper::read(const client::Caller& caller, const std::string& kind, const std::string& id,
                   std::int64_t from, std::function<void(client::Answer<std::string>)> done) {
+  if (!is_request_id(id)) return done(std::string());
   const json args = {{"kind", kind},
                      {"id", id},
                      {"owner", caller.tenant()},
@@ -120,6 +123,7 @@ void Keeper::derive(const client::Principal& principal, const std::string& kind,
 
 void Keeper::remove(const client::Caller& caller, const std::string& kind, const std::string& id,
                     std::function<void(client::Answer<bool>)> done) {
+  if (!is_request_id(id)) return done(false);
   const json args = {{"kind", kind}, {"id", id}, {"owner", caller.tenant()}};
   client_.op_async(caller, "objects.delete", args.dump(),
                    reading<bool>("objects.delete", std::move(done), [](const json& document) {

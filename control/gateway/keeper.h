@@ -45,7 +45,8 @@ struct KeepList {
 
 /// Over a client of the operator's endpoint. Handlers run on that client's I/O thread. Thread-safe.
 /// Each call says whose objects it is about: a tenant sees and changes its own alone, and what it
-/// makes is its own.
+/// makes is its own. What cannot be an id (a part of a path may be any bytes) is not there: the
+/// daemon is not asked about it.
 class Keeper {
  public:
   explicit Keeper(client::Client& client) : client_(client) {}

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "control/gateway/post_headers.h"
+
 namespace holdfast::gateway {
 
 using json = nlohmann::ordered_json;
@@ -78,9 +80,11 @@ void gather(Context& context, const std::shared_ptr<ListWish>& wish) {
 void with_new_id(Context& context, const ExchangePtr& exchange, const std::string& kind,
                  const std::string& prefix, std::function<void(NewId)> work) {
   const Request& request = exchange->request();
-  const std::string* key = request.header("Idempotency-Key");
-  if (key == nullptr || key->empty()) return work({prefix + context.new_request_id(), 0});
-  context.keeper->derive(request.from, kind, prefix, *key,
+  std::string key;
+  FieldError error;
+  if (!read_idem_key(request, &key, &error)) return exchange->respond(error_response(error));
+  if (key.empty()) return work({prefix + context.new_request_id(), 0});
+  context.keeper->derive(request.from, kind, prefix, key,
                          on_strand<Keeper::Derived>(
                              exchange, [work = std::move(work)](const Keeper::Derived& derived) {
                                work({derived.id, derived.version});

@@ -18,7 +18,8 @@ struct NewId {
   std::int64_t version = 0;  // how it was derived from an Idempotency-Key; 0: it is a random one
 };
 /// "file-…": new, or with an Idempotency-Key always the same for its owner, from a secret of the
-/// database. `kind`: of the object that it names, for those that older versions derived.
+/// database. `kind`: of the object that it names, for those that older versions derived. A key
+/// that is none is answered with what is wrong.
 void with_new_id(Context& context, const ExchangePtr& exchange, const std::string& kind,
                  const std::string& prefix, std::function<void(NewId)> work);
 

@@ -21,17 +21,22 @@ std::string ignored_header(const std::vector<std::string>& names) {
 
 }  // namespace
 
-bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error) {
-  if (const std::string* key = request.header("Idempotency-Key")) {
-    const bool plain =
-        std::all_of(key->begin(), key->end(), [](char c) { return c > 0x20 && c < 0x7f; });
-    if (key->empty() || key->size() > kKeyBytesMax || !plain) {
-      *error = {"Idempotency-Key must be 1 to 256 visible ASCII characters", "Idempotency-Key"};
-      return false;
-    }
-    out->idem_key = *key;
-    out->on_disconnect = wire::OnDisconnect::kContinue;
+bool read_idem_key(const Request& request, std::string* key, FieldError* error) {
+  const std::string* sent = request.header("Idempotency-Key");
+  if (sent == nullptr) return true;
+  const bool plain =
+      std::all_of(sent->begin(), sent->end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  if (sent->empty() || sent->size() > kKeyBytesMax || !plain) {
+    *error = {"Idempotency-Key must be 1 to 256 visible ASCII characters", "Idempotency-Key"};
+    return false;
   }
+  *key = *sent;
+  return true;
+}
+
+bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error) {
+  if (!read_idem_key(request, &out->idem_key, error)) return false;
+  if (!out->idem_key.empty()) out->on_disconnect = wire::OnDisconnect::kContinue;
   if (const std::string* wish = request.header("X-On-Disconnect")) {
     if (*wish != "continue" && *wish != "cancel") {
       *error = {"X-On-Disconnect must be \"continue\" or \"cancel\"", "X-On-Disconnect"};

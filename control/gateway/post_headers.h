@@ -17,6 +17,8 @@ struct PostHeaders {
   std::optional<EventId> resume;
   wire::OnDisconnect on_disconnect = wire::OnDisconnect::kCancel;
 };
+/// Idempotency-Key; `key` stays empty without one. False: `error` says what a key is.
+bool read_idem_key(const Request& request, std::string* key, FieldError* error);
 /// Idempotency-Key, X-On-Disconnect, Last-Event-ID. False: `error` names the one that is wrong.
 bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error);
 

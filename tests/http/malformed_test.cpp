@@ -11,6 +11,7 @@
 #include <random>
 
 #include "control/gateway/http_parse.h"
+#include "control/gateway/keeper.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test::malformed_test {
@@ -181,6 +182,36 @@ TEST(Malformed, WhatIsWrongInsideKeepsTheConnection) {
     ASSERT_EQ(peer.read_reply().status, 200) << bad.request.substr(0, 300);
   }
   EXPECT_EQ(gateway.client.submits(), 0);
+}
+
+/// Kept objects have ids of visible ASCII: nothing else is asked of the daemon, and nothing throws.
+TEST(Malformed, WhatCannotBeAnIdOrAKeyIsAnsweredHere) {
+  Gateway gateway;
+  gateway::Keeper keeper(gateway.client);
+  gateway.context().operating = &gateway.client;
+  gateway.context().keeper = &keeper;
+  for (const std::string part : {"%FF", "a%00b", "%C3%A9", "a%20b"}) {
+    const std::string file = "/v1/files/" + part, response = "/v1/responses/" + part;
+    for (const std::string& request :
+         {get(file), get(file + "/content"), get("/v1/files?after=" + part), get(response),
+          get(response + "/input_items"), get("/v1/batches/" + part),
+          post("/v1/batches/" + part + "/cancel", ""), post(response + "/cancel", ""),
+          "DELETE " + file + " HTTP/1.1\r\nHost: h\r\n\r\n",
+          "DELETE " + response + " HTTP/1.1\r\nHost: h\r\n\r\n"}) {
+      expect_error(gateway.ask(request), 404, request);
+    }
+  }
+  const std::string form =
+      "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n"
+      "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n--b--\r\n";
+  for (const std::string key : {"\xFF", "\xC3\xA9", "a b", ""}) {
+    const std::string head = "POST /v1/files HTTP/1.1\r\nHost: h\r\nIdempotency-Key: " + key +
+                             "\r\nContent-Type: multipart/form-data; boundary=b\r\n";
+    const std::string request =
+        head + "Content-Length: " + std::to_string(form.size()) + "\r\n\r\n" + form;
+    expect_error(gateway.ask(request), 400, request);
+  }
+  EXPECT_EQ(gateway.client.ops(), 0);
 }
 
 enum class End { kBroken, kClosed, kOpen };
