@@ -4,10 +4,17 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/bytes.h"
+#include "shared/base/readable.h"
 
 namespace holdfast::gateway {
 
 using json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::size_t kMessageBytesMax = 1'000;
+
+}  // namespace
 
 bool parse_json_object(std::string_view text, json* out, FieldError* error,
                        const JsonLimits& limits) {
@@ -44,7 +51,8 @@ const json* Fields::take(std::string_view name) {
 void Fields::fail(std::string_view name, const std::string& message) {
   if (error_) return;
   const std::string full = prefix_ + std::string(name);
-  error_ = FieldError{"'" + full + "' " + message, full};
+  // A message may have a part of the body in it, and is kept with a batch.
+  error_ = FieldError{"'" + full + "' " + readable(message, kMessageBytesMax), full};
 }
 
 bool Fields::check(std::string_view name, const Result<void>& result) {

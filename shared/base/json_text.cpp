@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/readable.h"
+
 namespace holdfast {
 namespace {
 
@@ -92,11 +94,15 @@ class Measure {
   bool escaped_ = false;
 };
 
-/// "[json.exception.parse_error.101] parse error at line 1, column 2: …" without its number.
+constexpr std::size_t kWordsMax = 300;
+
+/// "[json.exception.parse_error.101] parse error at line 1, column 2: …" without its number. The
+/// library says the whole token again, which may be as long as the text and end inside a character.
 std::string words_of(const std::exception& e) {
   const std::string what = e.what();
   const std::size_t bracket = what.find("] ");
-  return bracket == std::string::npos ? what : what.substr(bracket + 2);
+  return readable(std::string_view(what).substr(bracket == std::string::npos ? 0 : bracket + 2),
+                  kWordsMax);
 }
 
 /// Stops at the wanted member of the outermost object.

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -14,58 +13,17 @@
 #include "control/gateway/json_fields.h"
 #include "control/gateway/message_body.h"
 #include "control/gateway/params.h"
-#include "control/gateway/response_body.h"
-#include "control/gateway/tool_fields.h"
 #include "shared/base/check.h"
+#include "tests/fuzz/body_check.h"
 
 namespace {
 
 using namespace holdfast;
 using namespace holdfast::gateway;
-using json = nlohmann::ordered_json;
-using Parse = bool (*)(const json&, const ParamLimits&, Generation*, FieldError*);
+using fuzz::parse_turn;
 
-struct Made {
-  bool ok = false;
-  std::string text;  // all that goes to the daemon
-  std::string error;
-};
-
-Made make(std::string_view bytes, Parse parse) {
-  Made made;
-  json body;
-  FieldError error;
-  Generation out;
-  made.ok = parse_json_object(bytes, &body, &error) && parse(body, {}, &out, &error);
-  CHECK(made.ok == error.message.empty());
-  made.error = error.message;
-  if (!made.ok) return made;
-  CHECK(!out.submit.prompts.empty() && out.submit.n >= 1 && out.submit.stops.size() <= 16);
-  bind_to_calls(&out);
-  made.text = out.submit.sampling.extra;
-  for (const auto& prompt : out.submit.prompts) {
-    made.text += prompt.text.value_or("") + prompt.messages_json.value_or("");
-    if (prompt.messages_json) CHECK(is_json(*prompt.messages_json));
-  }
-  if (!out.submit.sampling.extra.empty()) CHECK(is_json(out.submit.sampling.extra));
-  CHECK(hash_body("/", body).size() == 64);
-  return made;
-}
-
-void check(std::string_view bytes, Parse parse) {
-  const Made first = make(bytes, parse);
-  // Bytes of a number are counted as two, and written in up to 24.
-  constexpr std::size_t kMost = 2 * BodyBudget::kBytesGrowth;
-  CHECK(first.text.size() <= BodyBudget::kBytesFree + kMost * (bytes.size() + 64));
-  const Made second = make(bytes, parse);
-  CHECK(first.ok == second.ok && first.text == second.text && first.error == second.error);
-}
-
-bool parse_turn(const json& body, const ParamLimits& limits, Generation* out, FieldError* error) {
-  ResponseWish wish;
-  json chat;
-  return parse_response(body, &wish, error) && chat_body(wish, {wish.items}, &chat, error) &&
-         parse_chat(chat, limits, out, error);
+void check(std::string_view bytes, fuzz::ParseBody parse) {
+  fuzz::check_body(bytes, parse);
 }
 
 void check_lines(const std::string& bytes) {

@@ -6,41 +6,17 @@
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
+#include <string_view>
 
-#include "shared/grammar/matcher.h"
+#include "tests/fuzz/grammar_walk.h"
 
 namespace {
 
 using namespace holdfast;
 using namespace holdfast::grammar;
 
-std::shared_ptr<const TokenTable> table() {
-  static const std::shared_ptr<const TokenTable> made = [] {
-    std::vector<std::string> texts;
-    for (int i = 0; i < 256; ++i) texts.emplace_back(1, static_cast<char>(i));
-    for (const char* text :
-         {"\":", "\", \"", "{\"", "\"}", "]}", "}}", "true", "null", "  ", "\n  ", "10", "0.", "aa",
-          "ab", "abcdefghijklmnopqrstuvwxyz", "\\u00", "é"}) {
-      texts.emplace_back(text);
-    }
-    std::vector<TokenTable::Token> tokens;
-    for (const std::string& text : texts) tokens.push_back({text, false});
-    tokens.push_back({"", true});
-    return TokenTable::make(tokens);
-  }();
-  return made;
-}
-
 Result<GrammarPtr> compile(int language, std::string_view source) {
-  GrammarLimits limits;  // small, so that each input is quick
-  limits.states_max = 20'000;
-  limits.work_max = 1'000'000;
-  limits.rules_max = 300;
-  limits.alternatives_max = 50;
-  limits.source_bytes_max = 20'000;
+  const GrammarLimits limits = fuzz::small_grammar();
   switch (language % 3) {
     case 0:
       return compile_json_schema(source, limits);
@@ -48,25 +24,6 @@ Result<GrammarPtr> compile(int language, std::string_view source) {
       return compile_regex(source, limits);
     default:
       return compile_gbnf(source, limits);
-  }
-}
-
-void walk(const GrammarPtr& grammar, std::uint64_t random) {
-  const auto masks = TokenMasks::make(grammar, table());
-  Matcher matcher(masks.value());
-  std::vector<std::uint64_t> bits(table()->mask_words());
-  for (int i = 0; i < 24; ++i) {
-    if (!matcher.fill_mask(bits)) return;
-    std::vector<TokenId> allowed;
-    for (TokenId id = 0; id < table()->size(); ++id) {
-      const auto at = static_cast<std::size_t>(id);
-      if ((bits[at / 64] >> (at % 64) & 1) != 0) allowed.push_back(id);
-    }
-    CHECK(!allowed.empty());
-    random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-    const TokenId id = allowed[(random >> 33) % allowed.size()];
-    if (!matcher.accept(id)) return;  // too ambiguous
-    if (matcher.ended()) return;
   }
 }
 
@@ -79,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view source(reinterpret_cast<const char*>(data) + 9, size - 9);
   const auto grammar = compile(data[0], source);
   if (grammar) {
-    walk(*grammar, random);
+    fuzz::walk_grammar(*grammar, random);
   } else {
     CHECK(!grammar.error().what.empty());
     CHECK(grammar.error().what.find('\n') == std::string::npos);

@@ -222,6 +222,17 @@ TEST(BatchInput, AFileThatIsNoListOfRequestsFails) {
   }
 }
 
+/// They are kept with the batch, whose document is bounded: else it could never be saved.
+TEST(BatchInput, ErrorsOfLongLinesAreShort) {
+  BatchReader reader("/v1/chat/completions", 1 << 20);
+  for (int i = 0; i < 30 && !reader.is_hopeless(); ++i) {
+    reader.feed("{\"custom_id\":\"" + std::string(1'000'000, 'x') + "\n");
+  }
+  const auto errors = reader.end();
+  ASSERT_FALSE(errors.empty());
+  for (const BatchError& error : errors) EXPECT_LT(error.message.size(), 1'000u) << error.code;
+}
+
 TEST(BatchInput, AGuardedLineIsNotRead) {
   BatchReader reader("/v1/chat/completions", 1 << 20,
                      [](std::size_t number, const std::function<void()>& read) {

@@ -10,6 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "shared/base/bytes.h"
+#include "shared/base/readable.h"
+
 namespace holdfast::json_text_test {
 namespace {
 
@@ -109,6 +112,37 @@ TEST(JsonText, WhatIsNotJsonSaysWhere) {
 }
 
 /// The measure sees all that a parser would build, whatever the text is.
+/// The token that is wrong may be as long as the text, and be cut inside a character.
+TEST(JsonText, WhatIsNotJsonIsSaidInFewWords) {
+  const std::string token(1 << 20, '\x01');
+  for (const std::string& text :
+       {"[\"" + token, "{\"a\":" + token, std::string("\xC3\xA9"), std::string("[1,\xE4\xB8\x96]"),
+        std::string("\"\xF0\x9F\x98"), std::string("\xFF")}) {
+    const auto read = parse_json<json>(text);
+    ASSERT_FALSE(read);
+    EXPECT_TRUE(is_valid_utf8(read.error().what)) << text.substr(0, 20);
+    EXPECT_LT(read.error().what.size(), 400u);
+    EXPECT_NE(read.error().what.find("column"), std::string::npos) << read.error().what;
+  }
+}
+
+TEST(Readable, IsValidAndShort) {
+  EXPECT_EQ(readable("", 3), "");
+  EXPECT_EQ(readable("ab\xFF"
+                     "c\xC3",
+                     100),
+            "ab?c?");
+  EXPECT_EQ(readable("abcdef", 6), "abcdef");
+  EXPECT_EQ(readable("abcdefg", 6), "abc...");
+  EXPECT_EQ(readable("ab\xC3\xA9\xC3\xA9", 6), "ab\xC3\xA9\xC3\xA9");
+  EXPECT_EQ(readable("ab\xC3\xA9\xC3\xA9"
+                     "c",
+                     6),
+            "ab...")
+      << "no half of a character";
+  EXPECT_EQ(readable(std::string(1'000, '\x80'), 5), "??...");
+}
+
 TEST(JsonText, TheMeasureIsNeverBelowWhatIsBuilt) {
   std::mt19937 random(7);
   constexpr std::string_view kSigns = "[]{},:\"\\a1 \"";

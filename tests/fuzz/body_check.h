@@ -1,0 +1,23 @@
+#pragma once
+// What must be true of every body that an endpoint reads, for the fuzzers of bodies.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "control/gateway/params.h"
+
+namespace holdfast::fuzz {
+
+using ParseBody = bool (*)(const nlohmann::ordered_json&, const gateway::ParamLimits&,
+                           gateway::Generation*, gateway::FieldError*);
+
+/// The reader of /v1/responses, as far as the chat that it becomes.
+bool parse_turn(const nlohmann::ordered_json& body, const gateway::ParamLimits& limits,
+                gateway::Generation* out, gateway::FieldError* error);
+
+/// Read twice the body gives the same: what goes to the daemon, within the bounds of what came, or
+/// an error that names the parameter.
+void check_body(std::string_view bytes, ParseBody parse);
+
+}  // namespace holdfast::fuzz
