@@ -39,8 +39,8 @@ struct JsonSize {
 /// text once, keeps a few bytes a level, stops at the first bound.
 Result<JsonSize> measure_json(std::string_view text, const JsonLimits& limits);
 
-/// The value, or kInvalidRequest: what is wrong, and where, in few words. `Json` is nlohmann::json or
-/// nlohmann::ordered_json.
+/// The value, or kInvalidRequest: what is wrong, and where, in few words. `Json` is
+/// nlohmann::json or nlohmann::ordered_json.
 template <class Json>
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = kDocumentLimits);
 
