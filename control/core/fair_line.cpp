@@ -1,6 +1,7 @@
 #include "control/core/fair_line.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "shared/base/check.h"
 
@@ -32,20 +33,36 @@ void FairLine::take_out(const std::string& name, Id id) {
 }
 
 std::optional<FairLine::Id> FairLine::pop() {
-  if (waiting_.empty()) return std::nullopt;
-  const std::string name = waiting_.begin()->second;
+  const auto job = pop_job(std::numeric_limits<std::int64_t>::max());
+  return job ? std::optional(job->id) : std::nullopt;
+}
+
+std::optional<FairLine::Job> FairLine::pop_job(std::int64_t cost_max) {
+  for (auto place = waiting_.begin(); place != waiting_.end(); ++place) {
+    const auto& jobs = tenants_.at(place->second).jobs;
+    const auto job = std::find_if(jobs.begin(), jobs.end(),
+                                  [&](const auto& entry) { return entry.second <= cost_max; });
+    if (job == jobs.end()) continue;
+    const Job next{job->first, job->second};
+    serve(place, next);
+    return next;
+  }
+  return std::nullopt;
+}
+
+/// The tenant's turn goes to this job.
+void FairLine::serve(Places::iterator place, const Job& job) {
+  const std::string name = place->second;
   Tenant& of = tenants_.at(name);
-  const auto [id, cost] = *of.jobs.begin();
   now_ = std::max(now_, of.served);
   while (!ahead_.empty() && ahead_.begin()->first <= now_) {
     tenants_.erase(ahead_.begin()->second);
     ahead_.erase(ahead_.begin());
   }
-  waiting_.erase(waiting_.begin());
-  of.served += static_cast<double>(cost);
+  waiting_.erase(place);
+  of.served += static_cast<double>(job.cost);
   waiting_.emplace(of.served, name);
-  take_out(name, id);
-  return id;
+  take_out(name, job.id);
 }
 
 bool FairLine::remove(Id id) {

@@ -363,7 +363,7 @@ void Machine::check_class(Request& request) {
 
 void Machine::on(const PeerGone& event) {
   worker_peer_gone(event.peer);
-  if (helpers_.count(event.peer) > 0) helper_gone(event.peer);
+  if (helpers_.has(event.peer)) helper_gone(event.peer);
   for (const Seq seq : streams_.remove_peer(event.peer)) unsubscribe(seq);
   for (auto& [id, job] : jobs_) {
     std::erase_if(job.waiters, [&](const auto& waiter) { return waiter.first == event.peer; });

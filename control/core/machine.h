@@ -22,6 +22,7 @@
 #include "control/core/effects.h"
 #include "control/core/events.h"
 #include "control/core/fair_line.h"
+#include "control/core/helper_pool.h"
 #include "control/core/fences.h"
 #include "control/core/key_book.h"
 #include "control/core/models.h"
@@ -152,11 +153,6 @@ class Machine {
     std::int64_t deadline_us = 0;
     std::int64_t since_us = 0;
     std::int64_t bytes = 0;  // of its prompts, for the fairness between tenants
-  };
-  struct Helper {
-    std::set<std::uint64_t> jobs;
-    std::int64_t bytes = 0;  // of all of them
-    bool has_room() const;
   };
   struct Freed {  // what gives way on a load
     std::int64_t running = 0;
@@ -499,7 +495,8 @@ class Machine {
   std::deque<Lost> lost_;
   std::deque<WorkerExit> exits_;  // ended before their connection was seen to be gone
   std::map<std::uint64_t, Job> jobs_;
-  std::map<PeerId, Helper> helpers_;
+  static constexpr std::size_t kHelperJobsMax = 32;  // so many keep a helper busy
+  HelperPool helpers_{kHelperJobsMax};
   FairLine unassigned_;
   std::unordered_map<std::string, std::uint64_t> pending_by_id_;
   std::map<std::pair<std::string, std::string>, std::uint64_t> pending_by_key_;

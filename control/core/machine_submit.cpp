@@ -7,10 +7,6 @@
 namespace holdfast::core {
 namespace {
 
-// The bounds of what a helper is given at a time keep it busy, and are so small that nobody waits
-// long behind what another tenant has sent.
-constexpr std::size_t kHelperJobsMax = 32;
-constexpr std::int64_t kHelperBytesMax = 256 << 10;
 constexpr std::size_t kJobBytes = 256;  // what a job costs beside its prompts
 
 bool ids_only(const wire::Submit& submit) {
@@ -199,10 +195,6 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters, bool charg
   start_job(std::move(job));
 }
 
-bool Machine::Helper::has_room() const {
-  return jobs.empty() || (jobs.size() < kHelperJobsMax && bytes < kHelperBytesMax);
-}
-
 /// True for a tenant that has few in a full line: one that has more gives way.
 bool Machine::line_has_room(const std::string& tenant) const {
   return config_.preparing_max > 1 &&
@@ -246,18 +238,10 @@ void Machine::start_job(Job job) {
 /// Gives waiting jobs to the helper with the fewest; one hashes files for long, so jobs are spread.
 /// A helper has only so many at a time: the others wait here, where tenants take turns.
 void Machine::assign_jobs() {
-  while (unassigned_.size() > 0 && !helpers_.empty()) {
-    const auto helper =
-        std::min_element(helpers_.begin(), helpers_.end(), [](const auto& a, const auto& b) {
-          return std::pair(!a.second.has_room(), a.second.jobs.size()) <
-                 std::pair(!b.second.has_room(), b.second.jobs.size());
-        });
-    if (!helper->second.has_room()) return;
-    Job& job = jobs_.at(*unassigned_.pop());
-    job.helper = helper->first;
+  while (const auto given = helpers_.assign(unassigned_)) {
+    Job& job = jobs_.at(given->first);
+    job.helper = given->second;
     ++job.tries;
-    helper->second.jobs.insert(job.id);
-    helper->second.bytes += job.bytes;
     if (job.inspect) {
       out_->send(job.helper, wire::Inspect{job.id, job.add.path, config_.model_roots});
     } else {
@@ -316,22 +300,17 @@ Machine::Job Machine::take_job(std::uint64_t id) {
 }
 
 void Machine::leave_helper(Job& job) {
-  const auto helper = helpers_.find(job.helper);
-  if (helper != helpers_.end() && helper->second.jobs.erase(job.id) > 0) {
-    helper->second.bytes -= job.bytes;
-  }
+  helpers_.leave(job.helper, job.id);
   job.helper = 0;
 }
 
 void Machine::on(const IngressUp& event) {
-  helpers_[event.peer];
+  helpers_.add(event.peer);
   assign_jobs();
 }
 
 void Machine::helper_gone(PeerId peer) {
-  const std::set<std::uint64_t> jobs = helpers_.at(peer).jobs;
-  helpers_.erase(peer);
-  for (const std::uint64_t id : jobs) {
+  for (const auto& [id, bytes] : helpers_.remove(peer)) {
     if (const auto it = jobs_.find(id); it != jobs_.end()) job_lost(it->second, "died");
   }
 }

@@ -202,31 +202,16 @@ bool TokenDesk::make_way(const std::string& tenant) {
 /// Gives what waits to the helper with the fewest, so much at a time that nobody waits long behind
 /// what others have asked.
 void TokenDesk::assign() {
-  while (line_.size() > 0 && !helpers_.empty()) {
-    const auto helper =
-        std::min_element(helpers_.begin(), helpers_.end(), [](const auto& a, const auto& b) {
-          return std::pair(!a.second.has_room(), a.second.questions) <
-                 std::pair(!b.second.has_room(), b.second.questions);
-        });
-    if (!helper->second.has_room()) return;
-    Question& question = questions_.at(*line_.pop());
-    question.helper = helper->first;
-    ++helper->second.questions;
-    helper->second.bytes += question.bytes;
+  while (const auto given = helpers_.assign(line_)) {
+    Question& question = questions_.at(given->first);
+    question.helper = given->second;
     ++question.tries;
     send_(question.helper, question.job);
   }
 }
 
-void TokenDesk::leave_helper(const Question& question) {
-  const auto helper = helpers_.find(question.helper);
-  if (helper == helpers_.end()) return;
-  --helper->second.questions;
-  helper->second.bytes -= question.bytes;
-}
-
 void TokenDesk::helper_up(core::PeerId helper) {
-  helpers_[helper];
+  helpers_.add(helper);
   assign();
 }
 
@@ -236,7 +221,7 @@ bool TokenDesk::prepared(core::PeerId helper, const wire::Prepared& prepared) {
   if (found == questions_.end() || found->second.helper != helper) return true;  // too late
   const Question question = std::move(found->second);
   questions_.erase(found);
-  leave_helper(question);
+  helpers_.leave(helper, prepared.job);
   assign();
   answer(question, prepared);
   return true;
@@ -277,11 +262,12 @@ void TokenDesk::answer(const Question& question, const wire::Prepared& prepared)
 void TokenDesk::peer_gone(core::PeerId peer) {
   std::erase_if(questions_, [&](const auto& entry) {
     if (entry.second.peer != peer) return false;
-    leave_helper(entry.second);
+    helpers_.leave(entry.second.helper, entry.first);
     line_.remove(entry.first);
     return true;
   });
-  if (helpers_.erase(peer) == 0) return assign();
+  if (!helpers_.has(peer)) return assign();
+  helpers_.remove(peer);
   for (auto it = questions_.begin(); it != questions_.end();) {
     Question& question = it->second;
     if (question.helper == peer) {
@@ -308,7 +294,7 @@ void TokenDesk::expire(std::int64_t now_us) {
            question.verb + (question.helper != 0 ? ": the ingress helper took too long"
                             : helpers_.empty()   ? ": no ingress helper is connected"
                                                  : ": the ingress helpers were busy for too long"));
-    leave_helper(question);
+    helpers_.leave(question.helper, entry.first);
     line_.remove(entry.first);
     return true;
   });

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "control/core/fair_line.h"
+#include "control/core/helper_pool.h"
 #include "control/core/key_book.h"
 #include "control/core/machine.h"
 #include "control/link/pieces.h"
@@ -23,7 +24,6 @@ class TokenDesk {
   static constexpr std::int64_t kTokensMax = 1 << 20;    // of one answer
   static constexpr std::int64_t kPiecesMax = 1 << 16;    // of one that has the bytes of each
   static constexpr std::size_t kHelperQuestionsMax = 4;  // that a helper is given at a time
-  static constexpr std::int64_t kHelperBytesMax = 256 << 10;
 
   TokenDesk(PieceCache& pieces, Send send) : pieces_(pieces), send_(std::move(send)) {}
 
@@ -63,23 +63,15 @@ class TokenDesk {
   using Questions = std::map<std::uint64_t, Question>;
   bool charge(core::PeerId peer, const wire::Op& op, const nlohmann::json& args,
               std::int64_t now_us);
-  struct Helper {
-    std::size_t questions = 0;
-    std::int64_t bytes = 0;
-    bool has_room() const {
-      return questions == 0 || (questions < kHelperQuestionsMax && bytes < kHelperBytesMax);
-    }
-  };
   void assign();
   bool make_way(const std::string& tenant);
-  void leave_helper(const Question& question);
   void refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::string message);
   void refuse_long(const Question& question, std::int64_t tokens);
   void answer(const Question& question, const wire::Prepared& prepared);
 
   PieceCache& pieces_;
   Send send_;
-  std::map<core::PeerId, Helper> helpers_;
+  core::HelperPool helpers_{kHelperQuestionsMax};
   Questions questions_;
   core::KeyBook keys_;   // questions of a key in the last minute, as of its requests
   core::FairLine line_;  // those without a helper: tenants take turns

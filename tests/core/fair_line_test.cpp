@@ -53,6 +53,59 @@ TEST(FairLine, WhoWasAwaySavesNothingUpAndOwesWhatItTook) {
   EXPECT_EQ(when[22], 2) << "each has a turn before b has its second";
 }
 
+TEST(FairLine, WhatCostsTooMuchKeepsItsPlace) {
+  FairLine line;
+  line.push("a", 1, 100);
+  line.push("a", 2, 10);
+  line.push("b", 3, 100);
+  EXPECT_FALSE(line.pop_job(9).has_value());
+  EXPECT_EQ(line.pop_job(10)->id, 2u);
+  EXPECT_FALSE(line.pop_job(10).has_value());
+  EXPECT_EQ(line.size(), 2u);
+  EXPECT_EQ(line.pop(), 3u) << "b had nothing yet";
+  EXPECT_EQ(line.pop(), 1u);
+}
+
+TEST(HelperPool, OneOfTwoIsKeptFreeOfLargeJobs) {
+  constexpr std::int64_t kLarge = HelperPool::kBytesMax;
+  HelperPool pool(4);
+  FairLine line;
+  const auto give = [&]() -> PeerId {
+    const auto given = pool.assign(line);
+    return given ? given->second : 0;
+  };
+  pool.add(1);
+  line.push("a", 1, kLarge);
+  EXPECT_EQ(give(), 1u) << "alone it takes all";
+  pool.add(2);
+  line.push("a", 2, kLarge);
+  EXPECT_EQ(give(), 0u);
+  for (FairLine::Id id = 3; id <= 6; ++id) line.push(id % 2 == 0 ? "a" : "b", id, 10);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(give(), 2u);
+  line.push("b", 7, 10);
+  EXPECT_EQ(give(), 0u) << "it has four";
+  pool.leave(1, 1);
+  EXPECT_EQ(give(), 1u) << "b's small one, as a had more";
+  EXPECT_EQ(give(), 1u) << "then a's large one";
+  EXPECT_EQ(line.size(), 0u);
+  EXPECT_EQ(pool.remove(2).size(), 4u);
+  EXPECT_EQ(pool.remove(2).size(), 0u);
+}
+
+TEST(HelperPool, SmallJobsPreferTheOneThatIsKept) {
+  HelperPool pool(4);
+  FairLine line;
+  for (PeerId helper = 1; helper <= 3; ++helper) pool.add(helper);
+  const auto give = [&](std::int64_t cost) {
+    line.push("a", line.size() + static_cast<FairLine::Id>(cost), cost);
+    return pool.assign(line)->second;
+  };
+  EXPECT_EQ(give(10), 3u);
+  EXPECT_EQ(give(HelperPool::kBytesMax), 1u);
+  EXPECT_EQ(give(HelperPool::kBytesMax + 1), 2u);
+  EXPECT_EQ(give(11), 3u);
+}
+
 struct Desk : Bench {
   Desk() {
     boot();
@@ -90,13 +143,30 @@ struct Desk : Bench {
 TEST(Preparing, LongTextsOfOneTenantDoNotHoldUpAnother) {
   Desk desk;
   for (int i = 0; i < 20; ++i) desk.ask("a" + std::to_string(i), "a", 200 << 10);
-  EXPECT_EQ(desk.jobs.size(), 2u) << "of 256 KiB, and what was begun before";
+  EXPECT_EQ(desk.jobs.size(), 1u) << "it holds the helper alone";
   desk.ask("b", "b", 10);
   desk.prepared();
   EXPECT_TRUE(desk.has(10)) << "it is next";
   for (int i = 0; i < 20; ++i) desk.prepared();
   EXPECT_EQ(desk.jobs.size(), 0u);
   EXPECT_EQ(desk.machine.counters().accepted, 21u);
+}
+
+TEST(Preparing, ASecondHelperIsKeptFreeOfLongTexts) {
+  Desk desk;
+  constexpr PeerId kSecond = Bench::kHelper + 1;
+  desk.step(IngressUp{kSecond});
+  for (int i = 0; i < 20; ++i) desk.ask("a" + std::to_string(i), "a", 400 << 10);
+  EXPECT_EQ(desk.jobs.size(), 1u) << "long texts hold one of the two";
+  wire::Submit small = desk.text_submission("b");
+  small.tenant = "b";
+  desk.submit(std::move(small));
+  EXPECT_EQ(desk.messages<wire::Prepare>(kSecond).size(), 1u) << "b waits for nobody";
+  desk.step(PeerGone{kSecond});
+  desk.take();
+  EXPECT_EQ(desk.jobs.size(), 1u);
+  desk.prepared();
+  EXPECT_EQ(desk.jobs.size(), 2u) << "with one left all go to it, b's first";
 }
 
 TEST(Preparing, ShortOnesAreGivenManyAtATime) {

@@ -1,0 +1,49 @@
+#pragma once
+// The ingress helpers and what each has been given. A helper takes its jobs in turn and cannot be
+// interrupted, so it is given little at a time, and one of two or more is kept free of large jobs:
+// who asks for little waits for no large text of another.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "control/core/fair_line.h"
+#include "control/core/types.h"
+
+namespace holdfast::core {
+
+class HelperPool {
+ public:
+  using Id = FairLine::Id;
+  /// What a helper has before it is given no more. A job of as much is a large one.
+  static constexpr std::int64_t kBytesMax = 64 << 10;
+
+  /// A helper has at most `jobs_max` at a time, large or not.
+  explicit HelperPool(std::size_t jobs_max) : jobs_max_(jobs_max) {}
+
+  void add(PeerId helper) { helpers_[helper]; }
+  /// Its jobs with their bytes; nothing if it is not in here.
+  std::map<Id, std::int64_t> remove(PeerId helper);
+  bool has(PeerId helper) const { return helpers_.count(helper) > 0; }
+  bool empty() const { return helpers_.empty(); }
+  std::size_t size() const { return helpers_.size(); }
+
+  /// Takes the next job out of the line that a helper has room for, and gives it to that one.
+  std::optional<std::pair<Id, PeerId>> assign(FairLine& line);
+  /// The job is not at the helper any more. Nothing happens if it never was.
+  void leave(PeerId helper, Id job);
+
+ private:
+  struct Helper {
+    std::map<Id, std::int64_t> jobs;
+    std::int64_t bytes = 0;  // of all of them
+  };
+  std::optional<PeerId> with_room(bool large) const;
+
+  const std::size_t jobs_max_;
+  std::map<PeerId, Helper> helpers_;
+};
+
+}  // namespace holdfast::core
