@@ -430,7 +430,7 @@ void Connection::begin_body() {
 void Connection::wait_for_slot() {
   waits_for_slot_ = true;
   read_due_ = Clock::now() + shared_->limits.upload_wait;
-  const auto granted = [weak = weak_from_this()](UploadSlots::Slot slot) {
+  const auto granted = [weak = weak_from_this()](TenantSlots::Slot slot) {
     const auto self = weak.lock();
     if (self == nullptr) return;
     net::dispatch(self->executor(), [self, slot = std::move(slot)]() mutable {

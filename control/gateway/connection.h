@@ -15,21 +15,21 @@
 
 #include "control/gateway/connection_book.h"
 #include "control/gateway/server.h"
+#include "control/gateway/tenant_slots.h"
 #include "control/gateway/tls.h"
-#include "control/gateway/upload_slots.h"
 
 namespace holdfast::gateway {
 
 /// What the connections of a server share.
 struct ServerShared {
   explicit ServerShared(const ServerLimits& of)
-      : limits(of), uploads(std::make_shared<UploadSlots>(of.uploads)) {}
+      : limits(of), uploads(std::make_shared<TenantSlots>(of.uploads)) {}
   const ServerLimits limits;
   Server::Handler handler;
   Gate gate;
   ConnectionBook book{limits};
   std::atomic<bool> draining{false};
-  std::shared_ptr<UploadSlots> uploads;
+  std::shared_ptr<TenantSlots> uploads;
   std::shared_ptr<TlsIdentity> tls;  // nullptr: plain HTTP
   std::shared_ptr<HttpStats> stats = std::make_shared<HttpStats>();
 };
@@ -123,7 +123,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int queued_ = 0;          // in the kernel's buffer when a write last ended with more to send
   std::string keep_alive_;  // as sent, empty = off
 
-  UploadSlots::Slot upload_;       // until its answer is there, as its bytes are in memory
+  TenantSlots::Slot upload_;       // until its answer is there, as its bytes are in memory
   bool waits_for_slot_ = false;    // for one
   Time upload_due_ = Time::max();  // the whole body
   std::size_t upload_bytes_ = 0;   // came since the last look

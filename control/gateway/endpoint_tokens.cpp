@@ -50,7 +50,8 @@ bool read_tokenize(const json& body, const ParamLimits& limits, Wish* wish, Fiel
   wish->args = {{"model", model},
                 {"add_special", special},
                 {"pieces", wish->token_texts || wish->with_pieces},
-                {"packed", true}};
+                {"packed", true},
+                {"packed_ids", true}};
   if (fields.error()) {
     *error = *fields.error();
     return false;
@@ -90,7 +91,7 @@ class TokenText {
  public:
   /// `document` as the daemon gives it.
   TokenText(const Wish& wish, const json& document) : wish_(wish) {
-    for (const json& id : document.at("ids")) ids_.push_back(id.get<std::int64_t>());
+    read_ids(document);
     context_ = document.at("context").get<std::int64_t>();
     bytes_ = from_base64(document.value("piece_bytes", "")).value_or("");
     for (const json& end : document.value("piece_ends", json::array())) {
@@ -109,8 +110,23 @@ class TokenText {
 
  private:
   static constexpr std::size_t kLongTokens = 4'096;
+  static constexpr std::size_t kIdBytes = 4;  // packed, the lowest byte first
   enum class Part { kBegin, kTokens, kStrings, kEnded };
 
+  /// Packed, or in numbers from a daemon that does not pack them.
+  void read_ids(const json& document) {
+    const auto packed = document.find("id_bytes");
+    if (packed == document.end()) {
+      for (const json& id : document.at("ids")) ids_.push_back(id.get<std::int64_t>());
+      return;
+    }
+    const std::string bytes = from_base64(packed->get_ref<const std::string&>()).value_or("");
+    ids_.resize(bytes.size() / kIdBytes);
+    for (std::size_t i = 0; i < ids_.size() * kIdBytes; ++i) {
+      const std::int64_t byte = static_cast<std::uint8_t>(bytes[i]);
+      ids_[i / kIdBytes] |= byte << (i % kIdBytes * 8);
+    }
+  }
   std::string piece(std::size_t i) const {
     if (i >= ends_.size()) return {};
     const std::size_t from = i == 0 ? 0 : ends_[i - 1];
@@ -191,12 +207,20 @@ void show_text(const ExchangePtr& exchange, const Wish& wish, const json& docume
 using Read = bool (*)(const json&, const ParamLimits&, Wish*, FieldError*);
 using Show = void (*)(const ExchangePtr&, const Wish&, const json&);
 
-void ask(Context& context, const ExchangePtr& exchange, const char* verb, Read read, Show show) {
+struct Question {
+  const char* verb;
+  Read read;
+  Show show;
+};
+
+/// The turn is held until the answer has been made.
+void ask(Context& context, const ExchangePtr& exchange, const Question& question,
+         const TenantSlots::Slot& turn) {
   Wish wish;
   FieldError error;
   json body;
   if (!parse_json_object(exchange->request().body, &body, &error) ||
-      !read(body, context.params, &wish, &error)) {
+      !question.read(body, context.params, &wish, &error)) {
     return exchange->respond(error_response(error));
   }
   // Questions of a key count as its requests do, and before anything is done for them.
@@ -206,25 +230,51 @@ void ask(Context& context, const ExchangePtr& exchange, const char* verb, Read r
   wish.args["tenant"] = exchange->request().from.tenant();
   const std::string args = wish.args.dump();
   wish.args.clear();
-  const auto answer = [exchange, wish = std::move(wish), show](const std::string& text) {
+  const auto answer = [exchange, wish = std::move(wish), show = question.show,
+                       turn](const std::string& text) {
     try {
       show(exchange, wish, try_parse_json<json>(text));
     } catch (const json::exception& e) {
       exchange->respond(error_response(500, std::string("the daemon's answer: ") + e.what()));
     }
   };
-  context.operating->op_async(exchange->request().from, verb, args,
+  context.operating->op_async(exchange->request().from, question.verb, args,
                               on_strand<std::string>(exchange, answer));
+}
+
+Response too_many_wait() {
+  wire::Refusal refusal;
+  refusal.code = Errc::kRateLimited;
+  refusal.message = std::to_string(TenantSlots::kWaitingMax) +
+                    " long texts of this tenant wait for their tokens already";
+  refusal.retry_after_ms = 1'000;
+  return error_response(refusal);
+}
+
+/// A long one waits for its turn before anything is spent on it: reading it and writing its answer
+/// keep a thread busy, and those are the other tenants' too.
+void ask_in_turn(Context& context, const ExchangePtr& exchange, const Question& question) {
+  constexpr std::size_t kShort = 4 * 1024;
+  const Request& request = exchange->request();
+  if (request.body.size() <= kShort) return ask(context, exchange, question, nullptr);
+  const auto granted = [&context, exchange, question](const TenantSlots::Slot& turn) {
+    exchange->post([&context, exchange, question, turn] {
+      ask(context, exchange, question, turn);
+    });
+  };
+  if (!context.token_turns->take(request.from.tenant(), granted)) {
+    exchange->respond(too_many_wait());
+  }
 }
 
 }  // namespace
 
 void post_tokenize(Context& context, ExchangePtr exchange, const Captures&) {
-  ask(context, exchange, "models.tokenize", read_tokenize, show_tokens);
+  ask_in_turn(context, exchange, {"models.tokenize", read_tokenize, show_tokens});
 }
 
 void post_detokenize(Context& context, ExchangePtr exchange, const Captures&) {
-  ask(context, exchange, "models.detokenize", read_detokenize, show_text);
+  ask_in_turn(context, exchange, {"models.detokenize", read_detokenize, show_text});
 }
 
 }  // namespace holdfast::gateway

@@ -1,5 +1,6 @@
 // holdfast-gateway: HTTP in front, the SDK behind. Keeps nothing: it may be killed at any time.
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <thread>
@@ -102,6 +103,7 @@ struct Contexts {
     serving.http = server.stats();
     serving.daemon_metrics = std::make_shared<DaemonMetrics>(*links.metrics);
     serving.metrics_time = kMetricsWait;
+    serving.token_turns = std::make_shared<TenantSlots>(std::max(options.threads, 2));
     working.params = serving.params;
     working.operating = links.work_objects.get();
     working.keeper = &work_objects;

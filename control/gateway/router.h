@@ -18,6 +18,7 @@
 #include "control/gateway/model_outputs.h"
 #include "control/gateway/params.h"
 #include "control/gateway/server.h"
+#include "control/gateway/tenant_slots.h"
 #include "control/gateway/webhook_stats.h"
 #include "shared/client/client.h"
 
@@ -50,6 +51,8 @@ struct Context {
   History* history = nullptr;                     // the console's plots
   std::shared_ptr<WebhookStats> webhooks = std::make_shared<WebhookStats>();
   Blame* blame = nullptr;  // for deaths over what is taken up again; null: nothing is blamed
+  // Long texts whose tokens are asked for, at once.
+  std::shared_ptr<TenantSlots> token_turns = std::make_shared<TenantSlots>(2);
 };
 
 /// The parts of the path that stood for {…} in the route, percent-decoded.

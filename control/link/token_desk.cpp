@@ -104,6 +104,18 @@ std::string with_ids(const json& document, const std::vector<wire::TokenId>& ids
   return text + "]}";
 }
 
+/// Each as four bytes, the lowest first.
+std::string pack_ids(const std::vector<wire::TokenId>& ids) {
+  std::string bytes;
+  bytes.reserve(ids.size() * sizeof(std::uint32_t));
+  for (const wire::TokenId id : ids) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      bytes.push_back(static_cast<char>(static_cast<std::uint32_t>(id) >> shift));
+    }
+  }
+  return to_base64(bytes);
+}
+
 bool nothing_in(const wire::Prompt& prompt) {
   return prompt.ids ? prompt.ids->empty() : prompt.text && prompt.text->empty();
 }
@@ -168,6 +180,7 @@ void TokenDesk::ask(core::PeerId peer, const wire::Op& op, const core::Machine& 
   question.verb = op.verb;
   question.with_pieces = read_flag(args, "pieces", false);
   question.packed = read_flag(args, "packed", false);
+  question.packed_ids = read_flag(args, "packed_ids", false);
   question.tokens_max = question.with_pieces ? kPiecesMax : kTokensMax;
   question.empty = nothing_in(prompt);
   question.model = model->name;
@@ -256,7 +269,12 @@ void TokenDesk::answer(const Question& question, const wire::Prepared& prepared)
   if (question.with_pieces && pieces != nullptr) {
     add_pieces(*pieces, ids, question.packed, document);
   }
-  send_(question.peer, wire::OpResult{question.tag, true, {}, with_ids(document, ids)});
+  if (question.packed_ids) document["id_bytes"] = pack_ids(ids);
+  send_(question.peer,
+        wire::OpResult{question.tag,
+                       true,
+                       {},
+                       question.packed_ids ? document.dump() : with_ids(document, ids)});
 }
 
 void TokenDesk::peer_gone(core::PeerId peer) {

@@ -47,7 +47,8 @@ class TokenDesk {
     std::uint64_t tag = 0;
     std::string verb;
     bool with_pieces = false;
-    bool packed = false;  // the pieces in one text
+    bool packed = false;      // the pieces in one text
+    bool packed_ids = false;  // so too
     std::int64_t tokens_max = 0;
     bool empty = false;  // nothing to take apart: helpers refuse that
     std::string model;

@@ -1,5 +1,6 @@
 // Goal: who has not shown a key takes nothing from who has: no body is read of strangers, they have
-// a small pool of connections of their own, and files' slots are shared by tenants.
+// a small pool of connections of their own. Tenants share the slots of files and the turns of long
+// texts whose tokens are asked for.
 // Method: a gateway with keys in this process, raw bytes over loopback, by many without a key and
 // one with.
 #include <gtest/gtest.h>
@@ -7,7 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/connection_book.h"
-#include "control/gateway/upload_slots.h"
+#include "control/gateway/tenant_slots.h"
+#include "shared/base/base64.h"
 #include "shared/client/api_key.h"
 #include "tests/http/http_peer.h"
 
@@ -17,7 +19,7 @@ namespace {
 using gateway::Access;
 using gateway::Keeper;
 using gateway::ServerLimits;
-using gateway::UploadSlots;
+using gateway::TenantSlots;
 using nlohmann::json;
 using std::chrono::milliseconds;
 
@@ -199,12 +201,12 @@ TEST(Uploads, TooSlowOnesEndWhileOthersWait) {
   EXPECT_EQ(next->read_reply().status, 400);
 }
 
-TEST(UploadSlots, AFreeOneGoesToTheTenantThatHasFewest) {
-  const auto slots = std::make_shared<UploadSlots>(4);
+TEST(TenantSlots, AFreeOneGoesToTheTenantThatHasFewest) {
+  const auto slots = std::make_shared<TenantSlots>(4);
   std::vector<std::string> order;
-  std::map<std::string, std::vector<UploadSlots::Slot>> held;
+  std::map<std::string, std::vector<TenantSlots::Slot>> held;
   const auto take = [&](const std::string& tenant) {
-    return slots->take(tenant, [&, tenant](UploadSlots::Slot slot) {
+    return slots->take(tenant, [&, tenant](TenantSlots::Slot slot) {
       order.push_back(tenant);
       held[tenant].push_back(std::move(slot));
     });
@@ -221,8 +223,65 @@ TEST(UploadSlots, AFreeOneGoesToTheTenantThatHasFewest) {
   EXPECT_EQ(order.back(), "b");
   std::exchange(held["a"], {}).clear();
   EXPECT_EQ(held["a"].size(), 2u);
-  for (std::size_t i = 0; i < UploadSlots::kWaitingMax; ++i) (void)take("a");
+  for (std::size_t i = 0; i < TenantSlots::kWaitingMax; ++i) (void)take("a");
   EXPECT_FALSE(take("a")) << "too many wait";
+}
+
+/// What the fake daemon says to every question about tokens.
+void know_tokens(Gateway& gateway, const json& ids) {
+  json answer = {{"model", "m"}, {"context", 64}};
+  answer.update(ids);
+  gateway.client.op_results["models.tokenize"] = answer.dump();
+}
+
+std::string tokenize(const std::string& key, std::size_t bytes) {
+  return post("/tokenize", json{{"model", "m"}, {"prompt", std::string(bytes, 'x')}}.dump(), key);
+}
+
+TEST(TokenTurns, LongTextsOfOneTenantLeaveATurnForTheOthers) {
+  House house;
+  know_tokens(house.gateway, {{"ids", {7}}});
+  std::vector<TenantSlots::Slot> anns;
+  const auto take = [&] {
+    return house.gateway.context().token_turns->take(
+        "ann", [&](TenantSlots::Slot slot) { anns.push_back(std::move(slot)); });
+  };
+  ASSERT_TRUE(take());
+  ASSERT_EQ(anns.size(), 1u) << "one of hers is under way";
+  const int asked = house.gateway.client.ops();
+  const auto waits = house.connect(tokenize(kAnn, 10'000));
+  EXPECT_EQ(house.connect(tokenize(kBen, 10'000))->read_reply().status, 200);
+  EXPECT_EQ(house.connect(tokenize(kAnn, 10))->read_reply().status, 200) << "it costs little";
+  EXPECT_EQ(house.gateway.client.ops(), asked + 2) << "her long one has not been read";
+  anns.clear();
+  EXPECT_EQ(waits->read_reply().status, 200);
+  for (std::size_t i = 0; i <= TenantSlots::kWaitingMax; ++i) ASSERT_TRUE(take());
+  EXPECT_EQ(house.connect(tokenize(kAnn, 10'000))->read_reply().status, 429);
+  EXPECT_EQ(house.connect(tokenize(kBen, 10'000))->read_reply().status, 200);
+}
+
+TEST(TokenTurns, ATurnEndsWithTheAnswer) {
+  House house;
+  know_tokens(house.gateway, {{"ids", {7}}});
+  const auto ann = house.connect();
+  for (int i = 0; i < 3; ++i) {
+    ann->send(tokenize(kAnn, 10'000));
+    EXPECT_EQ(ann->read_reply().status, 200);
+  }
+  ann->send(post("/tokenize", std::string(10'000, '{'), kAnn));
+  EXPECT_EQ(ann->read_reply().status, 400);
+  ann->send(tokenize(kAnn, 10'000));
+  EXPECT_EQ(ann->read_reply().status, 200);
+}
+
+TEST(TokenTurns, IdsComePackedOrAsNumbers) {
+  House house;
+  const std::string packed("\x07\0\0\0\xff\xff\xff\x7f", 8);
+  for (const json& ids : {json{{"ids", {7, INT32_MAX}}}, json{{"id_bytes", to_base64(packed)}}}) {
+    know_tokens(house.gateway, ids);
+    const Reply reply = house.gateway.ask(tokenize(kAnn, 10));
+    EXPECT_EQ(json::parse(reply.body).at("tokens"), json::array({7, INT32_MAX})) << ids;
+  }
 }
 
 TEST(CountedAddress, OfIpv6TheNetworkCounts) {

@@ -1,18 +1,18 @@
-#include "control/gateway/upload_slots.h"
+#include "control/gateway/tenant_slots.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace holdfast::gateway {
 
-UploadSlots::Slot UploadSlots::make(const std::string& tenant) {
-  const std::weak_ptr<UploadSlots> weak = weak_from_this();
+TenantSlots::Slot TenantSlots::make(const std::string& tenant) {
+  const std::weak_ptr<TenantSlots> weak = weak_from_this();
   return Slot(this, [weak, tenant](void*) {
     if (const auto self = weak.lock()) self->give_back(tenant);
   });
 }
 
-bool UploadSlots::take(const std::string& tenant, Granted granted) {
+bool TenantSlots::take(const std::string& tenant, Granted granted) {
   {
     const std::lock_guard lock(mutex_);
     Tenant& of = tenants_[tenant];
@@ -23,13 +23,13 @@ bool UploadSlots::take(const std::string& tenant, Granted granted) {
   return true;
 }
 
-bool UploadSlots::wanted() const {
+bool TenantSlots::wanted() const {
   const std::lock_guard lock(mutex_);
   return std::any_of(tenants_.begin(), tenants_.end(),
                      [](const auto& entry) { return !entry.second.waiting.empty(); });
 }
 
-void UploadSlots::give_back(const std::string& tenant) {
+void TenantSlots::give_back(const std::string& tenant) {
   {
     const std::lock_guard lock(mutex_);
     --held_;
@@ -40,7 +40,7 @@ void UploadSlots::give_back(const std::string& tenant) {
 }
 
 /// Grants all that can be granted, each outside of the lock.
-void UploadSlots::grant() {
+void TenantSlots::grant() {
   const int most = std::max(slots_ / 2, 1);
   for (;;) {
     std::pair<std::uint64_t, Granted> next;

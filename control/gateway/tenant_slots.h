@@ -1,6 +1,6 @@
 #pragma once
-// Files that are taken at once. A slot belongs to a tenant, which has at most half of them; who
-// finds none waits in line, and a free one goes to the tenant that has fewest.
+// Work that is done at once, as files that are taken. A slot belongs to a tenant, which has at most
+// half of them; who finds none waits in line, and a free one goes to the tenant that has fewest.
 
 #include <cstdint>
 #include <deque>
@@ -13,12 +13,12 @@
 namespace holdfast::gateway {
 
 /// Thread-safe.
-class UploadSlots : public std::enable_shared_from_this<UploadSlots> {
+class TenantSlots : public std::enable_shared_from_this<TenantSlots> {
  public:
   using Slot = std::shared_ptr<void>;  // free again when the last copy is gone
   using Granted = std::function<void(Slot)>;
   static constexpr std::size_t kWaitingMax = 64;  // of a tenant
-  explicit UploadSlots(int slots) : slots_(slots) {}
+  explicit TenantSlots(int slots) : slots_(slots) {}
 
   /// Runs `granted` when there is a slot, at once or later, on any thread. One that nobody keeps is
   /// free again. False: too many of the tenant wait already.
