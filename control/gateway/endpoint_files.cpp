@@ -8,6 +8,7 @@
 #include "control/gateway/files.h"
 #include "control/gateway/kept_endpoints.h"
 #include "control/gateway/multipart.h"
+#include "shared/base/check.h"
 #include "shared/base/clock.h"
 
 namespace holdfast::gateway {
@@ -15,7 +16,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::size_t kPieceBytes = 512 * 1024;
+constexpr std::size_t kPieceBytes = 512 * 1024;  // that is read at a time
+constexpr std::size_t kPutBytes = 128 * 1024;    // and written, in a commit of its own
 constexpr std::int64_t kPartialMs = 3'600'000;  // what was never finished goes after that
 constexpr std::size_t kNameBytesMax = 512;
 constexpr const char* kPurposes[] = {"assistants", "batch",     "fine-tune",
@@ -83,33 +85,54 @@ bool read_upload(const Request& request, Upload* out, FieldError* error) {
 }
 
 /// The next piece behind `at` bytes, the last one with the end of the upload.
-void send_piece(const UploadPtr& upload, std::int64_t at, bool is_new) {
+KeepChange next_piece(const Upload& upload, std::int64_t at, bool is_new) {
   const auto from = static_cast<std::size_t>(at);
   KeepChange change;
   change.kind = kFileKind;
-  change.id = upload->id;
-  change.append = upload->data.substr(from, kPieceBytes);
+  change.id = upload.id;
+  change.append = upload.data.substr(from, kPutBytes);
   change.append_at = at;
   if (is_new) change.version = 0;
-  const bool last = from + change.append.size() == upload->data.size();
-  FileFacts facts = upload->facts;
-  facts.whole = last;
+  FileFacts facts = upload.facts;
+  facts.whole = from + change.append.size() == upload.data.size();
   change.body = file_body(facts);
-  const std::int64_t keep_ms = last ? upload->keep_ms : kPartialMs;
+  const std::int64_t keep_ms = facts.whole ? upload.keep_ms : kPartialMs;
   change.expires_ms = keep_ms == 0 ? 0 : now_ms() + keep_ms;
-  upload->context.keeper->put(upload->exchange->request().from, change,
-                              [upload, last](client::Answer<Keeper::Put> answer) {
-                                upload->exchange->post([upload, last, answer = std::move(answer)] {
-                                  const auto* failure = std::get_if<client::Failure>(&answer);
-                                  if (failure != nullptr && failure->code != Errc::kConflict) {
-                                    return upload->exchange->respond(error_response(*failure));
-                                  }
-                                  // After a conflict the truth is in the database: this put may
-                                  // have come twice.
-                                  if (failure != nullptr || last) return look(upload);
-                                  send_piece(upload, std::get<0>(answer).bytes, false);
-                                });
-                              });
+  return change;
+}
+
+void send_pieces(const UploadPtr& upload, std::int64_t at, bool is_new);
+
+/// The turn ends with the daemon's answer.
+void put_piece(const UploadPtr& upload, std::int64_t at, bool is_new, TenantSlots::Slot turn) {
+  const KeepChange change = next_piece(*upload, at, is_new);
+  const bool last = static_cast<std::size_t>(at) + change.append.size() == upload->data.size();
+  upload->context.keeper->put(
+      upload->exchange->request().from, change,
+      [upload, last, turn = std::move(turn)](client::Answer<Keeper::Put> answer) mutable {
+        turn = nullptr;
+        upload->exchange->post([upload, last, answer = std::move(answer)] {
+          const auto* failure = std::get_if<client::Failure>(&answer);
+          if (failure != nullptr && failure->code != Errc::kConflict) {
+            return upload->exchange->respond(error_response(*failure));
+          }
+          // After a conflict the truth is in the database: this put may have come twice.
+          if (failure != nullptr || last) return look(upload);
+          send_pieces(upload, std::get<0>(answer).bytes, false);
+        });
+      });
+}
+
+/// What is behind `at` bytes, piece by piece, each when it is the tenant's turn: the link to the
+/// daemon and its one thread are the other tenants' too.
+void send_pieces(const UploadPtr& upload, std::int64_t at, bool is_new) {
+  const auto granted = [upload, at, is_new](const TenantSlots::Slot& turn) {
+    upload->exchange->post([upload, at, is_new, turn]() mutable {
+      put_piece(upload, at, is_new, std::move(turn));
+    });
+  };
+  const std::string tenant = upload->exchange->request().from.tenant();
+  CHECK(upload->context.piece_turns->take(tenant, granted));
 }
 
 /// Goes on from what the database has of it.
@@ -117,13 +140,13 @@ void look(const UploadPtr& upload) {
   upload->context.keeper->get(
       upload->exchange->request().from, kFileKind, upload->id,
       on_strand<Keeper::Found>(upload->exchange, [upload](const Keeper::Found& found) {
-        if (!found) return send_piece(upload, 0, true);
+        if (!found) return send_pieces(upload, 0, true);
         const FileFacts facts = file_facts(*found);
         if (facts.hash != upload->facts.hash) {
           return upload->exchange->respond(other_body(upload->id));
         }
         if (facts.whole) return upload->exchange->respond(json_response(file_json(*found)));
-        send_piece(upload, found->bytes, false);
+        send_pieces(upload, found->bytes, false);
       }));
 }
 

@@ -2,6 +2,7 @@
 // Which function answers which request. One table (router.cpp), one file for each group of
 // endpoints.
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -53,6 +54,8 @@ struct Context {
   Blame* blame = nullptr;  // for deaths over what is taken up again; null: nothing is blamed
   // Long texts whose tokens are asked for, at once.
   std::shared_ptr<TenantSlots> token_turns = std::make_shared<TenantSlots>(2);
+  // Pieces of files on their way into the database, at once. Uploads are few: each may wait.
+  std::shared_ptr<TenantSlots> piece_turns = std::make_shared<TenantSlots>(2, SIZE_MAX);
 };
 
 /// The parts of the path that stood for {…} in the route, percent-decoded.

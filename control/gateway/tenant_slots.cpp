@@ -16,7 +16,7 @@ bool TenantSlots::take(const std::string& tenant, Granted granted) {
   {
     const std::lock_guard lock(mutex_);
     Tenant& of = tenants_[tenant];
-    if (of.waiting.size() >= kWaitingMax) return false;
+    if (of.waiting.size() >= waiting_max_) return false;
     of.waiting.emplace_back(++last_, std::move(granted));
   }
   grant();

@@ -18,7 +18,8 @@ class TenantSlots : public std::enable_shared_from_this<TenantSlots> {
   using Slot = std::shared_ptr<void>;  // free again when the last copy is gone
   using Granted = std::function<void(Slot)>;
   static constexpr std::size_t kWaitingMax = 64;  // of a tenant
-  explicit TenantSlots(int slots) : slots_(slots) {}
+  explicit TenantSlots(int slots, std::size_t waiting_max = kWaitingMax)
+      : slots_(slots), waiting_max_(waiting_max) {}
 
   /// Runs `granted` when there is a slot, at once or later, on any thread. One that nobody keeps is
   /// free again. False: too many of the tenant wait already.
@@ -36,6 +37,7 @@ class TenantSlots : public std::enable_shared_from_this<TenantSlots> {
   Slot make(const std::string& tenant);
 
   const int slots_;
+  const std::size_t waiting_max_;
   mutable std::mutex mutex_;
   std::map<std::string, Tenant> tenants_;
   int held_ = 0;

@@ -284,6 +284,35 @@ TEST(TokenTurns, IdsComePackedOrAsNumbers) {
   }
 }
 
+std::string upload(const std::string& key) {
+  const std::string body =
+      "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n"
+      "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n{}\r\n"
+      "--b--\r\n";
+  return upload_head(key, body.size()) + body;
+}
+
+TEST(PieceTurns, APieceOfOneTenantLeavesATurnForTheOthers) {
+  House house;
+  house.gateway.context().keeper = &house.keeper;
+  house.gateway.client.op_results["objects.get"] = R"({"found":false})";
+  house.gateway.client.op_results["objects.put"] = "no document";  // so it ends there
+  const auto owner_of_last = [&] {
+    const std::string args = house.gateway.client.op_args("objects.put");
+    return args.empty() ? "" : json::parse(args).value("owner", "");
+  };
+  TenantSlots::Slot anns;
+  ASSERT_TRUE(house.gateway.context().piece_turns->take(
+      "ann", [&](TenantSlots::Slot slot) { anns = std::move(slot); }));
+  ASSERT_NE(anns, nullptr) << "a piece of hers is on its way";
+  const auto waits = house.connect(upload(kAnn));
+  EXPECT_GE(house.connect(upload(kBen))->read_reply().status, 500);
+  EXPECT_EQ(owner_of_last(), "ben") << "he waits for nobody";
+  anns = nullptr;
+  EXPECT_GE(waits->read_reply().status, 500);
+  EXPECT_EQ(owner_of_last(), "ann");
+}
+
 TEST(CountedAddress, OfIpv6TheNetworkCounts) {
   using gateway::counted_address;
   EXPECT_EQ(counted_address("192.0.2.7"), "192.0.2.7");
