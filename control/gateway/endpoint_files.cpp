@@ -126,8 +126,8 @@ void put_piece(const UploadPtr& upload, std::int64_t at, bool is_new, TenantSlot
 /// What is behind `at` bytes, piece by piece, each when it is the tenant's turn: the link to the
 /// daemon and its one thread are the other tenants' too.
 void send_pieces(const UploadPtr& upload, std::int64_t at, bool is_new) {
-  const auto granted = [upload, at, is_new](const TenantSlots::Slot& turn) {
-    upload->exchange->post([upload, at, is_new, turn]() mutable {
+  const auto granted = [upload, at, is_new](TenantSlots::Slot turn) {
+    upload->exchange->post([upload, at, is_new, turn = std::move(turn)]() mutable {
       put_piece(upload, at, is_new, std::move(turn));
     });
   };
