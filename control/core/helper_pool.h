@@ -42,7 +42,7 @@ class HelperPool {
   };
   std::optional<PeerId> with_room(bool large) const;
 
-  const std::size_t jobs_max_;
+  std::size_t jobs_max_;
   std::map<PeerId, Helper> helpers_;
 };
 
