@@ -168,6 +168,7 @@ class Llama3 final : public Family {
     return true;
   }
 
+  bool midway() const override { return at_ == At::kName; }
   enum class At : std::uint8_t { kStart, kText, kCall, kName, kValue, kClose, kPython };
   At at_ = At::kStart;
   bool again_ = false;
@@ -332,6 +333,7 @@ class DeepSeek final : public Family {
     at_ = At::kValue;
     return true;
   }
+  bool midway() const override { return at_ == At::kHeader; }
   enum class At : std::uint8_t { kText, kHeader, kValue, kBehind };
   At at_ = At::kText;
 };

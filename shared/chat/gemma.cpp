@@ -173,6 +173,8 @@ class Gemma final : public Family {
     return true;
   }
 
+  bool midway() const override { return at_ == At::kName; }
+
   enum class At : std::uint8_t {
     kText,
     kChannelName,

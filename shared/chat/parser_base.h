@@ -25,7 +25,8 @@ class Family {
   virtual ~Family() = default;
   virtual bool step() = 0;
   bool pending() const {
-    return !buffer.empty() || (calls == 0 && !space_.empty()) || (!announced_ && !raw_.empty());
+    return !buffer.empty() || (calls == 0 && !space_.empty()) || (!announced_ && !raw_.empty()) ||
+           midway();
   }
   /// Nothing follows: gives the space that was kept back.
   void end_text();
@@ -36,6 +37,8 @@ class Family {
   int calls = 0;
 
  protected:
+  /// Something was taken from the buffer that is given only when it is known what follows.
+  virtual bool midway() const { return false; }
   /// The first of the marks in the buffer: where, and which (-1: none).
   struct Found {
     std::size_t at = std::string::npos;

@@ -233,6 +233,11 @@ class Tagged final : public Family {
     return true;
   }
 
+  bool midway() const override {
+    const bool unnamed = (at_ == At::kOpen || at_ == At::kName) && !taken_.empty();
+    return unnamed || at_ == At::kJson || (at_ == At::kString && !begun_);
+  }
+
   enum class At : std::uint8_t { kText, kOpen, kName, kNext, kKey, kString, kJson, kBehind };
   const Tags& t_;
   const JsonArguments types_;

@@ -52,7 +52,10 @@ Parts parse(const OutputOptions& options, const std::string& text,
     add(parts, parser.feed(std::string_view(text).substr(at, n)));
     at += n;
   }
-  add(parts, parser.finish());
+  const bool pending = parser.pending();
+  const OutputDelta last = parser.finish();
+  EXPECT_TRUE(pending || last.empty()) << text;
+  add(parts, last);
   EXPECT_EQ(parser.calls(), static_cast<int>(parts.calls.size()));
   return parts;
 }
@@ -331,6 +334,26 @@ TEST(OutputParser, WhatIsNoCallStaysText) {
     const Parts parts = parse(options, text);
     EXPECT_EQ(parts.content, text);
     EXPECT_TRUE(parts.calls.empty());
+  }
+}
+
+/// Who has seen every token must have all that they give: the last one waits for what is kept back.
+TEST(OutputParser, AMarkThatIsTakenIsPending) {
+  const std::pair<ToolFormat, std::string> begun[] = {
+      {ToolFormat::kGlm, "<tool_call>"},
+      {ToolFormat::kQwenCoder, "<function="},
+      {ToolFormat::kMinimax, "<minimax:tool_call>"},
+      {ToolFormat::kGemma, "<|tool_call>"},
+      {ToolFormat::kDeepSeek, "<｜tool▁call▁begin｜>"},
+      {ToolFormat::kLlama3, "a<function="},
+      {ToolFormat::kHermes, "<tool_call>"}};
+  for (const auto& [format, text] : begun) {
+    OutputParser parser({format, true, false, false, {}});
+    Parts parts;
+    add(parts, parser.feed(text));
+    EXPECT_TRUE(parser.pending()) << text;
+    add(parts, parser.finish());
+    EXPECT_EQ(parts.content, text);
   }
 }
 

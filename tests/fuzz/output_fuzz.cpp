@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/bytes.h"
 #include "shared/base/check.h"
 #include "shared/base/json_text.h"
 #include "shared/chat/output_parser.h"
@@ -97,7 +98,7 @@ constexpr const char* kWords[] = {"<tool_call>",
                                   "{\"a\":",
                                   "<",
                                   "<|",
-                                  "\xC3",
+                                  "\xC3\xA9",
                                   "\xF0\x9F\x98\x80"};
 
 struct Said {
@@ -149,7 +150,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string text;
   while (!choices.empty()) {
     if (choices.byte() % 4 == 0) {
-      text += choices.bytes(1 + choices.pick(8));
+      const std::string_view bytes = choices.bytes(1 + choices.pick(8));
+      if (is_valid_utf8(bytes)) text += bytes;
     } else {
       text += choices.from(kWords);
     }

@@ -85,8 +85,8 @@ class OneExchange final : public Exchange, public std::enable_shared_from_this<O
 struct House {
   fuzz::StubDaemon daemon;
   Keeper keeper{daemon};
-  Context open{daemon, [] { return std::string("req1"); }};
-  Context keyed{daemon, [] { return std::string("req1"); }};
+  Context open{daemon, [] { return std::string("req1"); }, {}};
+  Context keyed{daemon, [] { return std::string("req1"); }, {}};
   Server::Handler open_handler, keyed_handler;
   House() {
     for (Context* context : {&open, &keyed}) {
