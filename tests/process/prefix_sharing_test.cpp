@@ -1,7 +1,7 @@
 // Goal: keys of one sharing group find each other's beginnings as one key finds its own, and a key
-// of another group learns nothing of them by trying. Method: a house with the demo model; sixteen keys
-// with one system prompt against one key that asks the same, by the counts of the metrics; a tenant
-// that guesses another's prompt two hundred times, the right one among them.
+// of another group learns nothing of them by trying. Method: a house with the demo model; sixteen
+// keys with one system prompt against one key that asks the same, by the counts of the metrics; a
+// tenant that guesses another's prompt two hundred times, the right one among them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
