@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/sse.h"
-#include "shared/base/base64.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
@@ -34,6 +33,15 @@ std::function<void(client::Answer<std::string>)> reading(
   };
 }
 
+/// The same for a verb whose answer has no content.
+std::function<void(client::Answer<client::OpAnswer>)> text_alone(
+    std::function<void(client::Answer<std::string>)> done) {
+  return [done = std::move(done)](client::Answer<client::OpAnswer> answer) {
+    if (auto* failure = std::get_if<1>(&answer)) return done(std::move(*failure));
+    done(std::move(std::get<0>(answer).text));
+  };
+}
+
 Kept kept_of(const json& object) {
   Kept kept;
   kept.seq = object.at("seq");
@@ -54,7 +62,6 @@ void Keeper::put(const client::Caller& caller, const KeepChange& change,
   // The body is JSON text already: it is not parsed to be written again.
   json args = {{"kind", change.kind}, {"id", change.id}, {"owner", caller.tenant()}};
   if (change.version) args["version"] = *change.version;
-  if (!change.append.empty()) args["append"] = to_base64(change.append);
   if (change.append_at) args["append_at"] = *change.append_at;
   if (change.expires_ms) args["expires_ms"] = *change.expires_ms;
   std::string text = args.dump();
@@ -62,10 +69,11 @@ void Keeper::put(const client::Caller& caller, const KeepChange& change,
     text.pop_back();
     text += ",\"body\":" + *change.body + "}";
   }
-  client_.op_async(caller, "objects.put", text,
-                   reading<Put>("objects.put", std::move(done), [](const json& document) {
-                     return Put{document.at("version"), document.at("bytes")};
-                   }));
+  client_.op_bytes_async(
+      caller, "objects.put", text, std::string(change.append),
+      text_alone(reading<Put>("objects.put", std::move(done), [](const json& document) {
+        return Put{document.at("version"), document.at("bytes")};
+      })));
 }
 
 void Keeper::get(const client::Caller& caller, const std::string& kind, const std::string& id,
@@ -82,15 +90,14 @@ void Keeper::get(const client::Caller& caller, const std::string& kind, const st
 void Keeper::read(const client::Caller& caller, const std::string& kind, const std::string& id,
                   std::int64_t from, std::function<void(client::Answer<std::string>)> done) {
   if (!is_request_id(id)) return done(std::string());
-  const json args = {{"kind", kind},
-                     {"id", id},
-                     {"owner", caller.tenant()},
-                     {"from", from},
-                     {"limit", 512 * 1024}};
-  client_.op_async(caller, "objects.get", args.dump(),
-                   reading<std::string>("objects.get", std::move(done), [](const json& document) {
-                     return from_base64(document.value("content", "")).value_or(std::string());
-                   }));
+  const json args = {
+      {"kind", kind},        {"id", id},   {"owner", caller.tenant()}, {"from", from},
+      {"limit", 512 * 1024}, {"raw", true}};
+  client_.op_bytes_async(caller, "objects.get", args.dump(), {},
+                         [done = std::move(done)](client::Answer<client::OpAnswer> answer) {
+                           if (auto* failure = std::get_if<1>(&answer)) return done(*failure);
+                           done(std::move(std::get<0>(answer).bytes));
+                         });
 }
 
 void Keeper::list(const client::Caller& caller, const KeepList& query,

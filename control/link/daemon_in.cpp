@@ -43,7 +43,7 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   const auto* op = std::get_if<wire::Op>(&message);
   if (op == nullptr) return;
   if (auto refusal = refuse_tenant(*op)) {
-    (void)send(peer, wire::OpResult{op->tag, false, std::move(*refusal), {}});
+    (void)send(peer, wire::OpResult{op->tag, false, std::move(*refusal), {}, {}});
     return;
   }
   if (op->verb == "db.backup") return begin_backup(peer, *op);
@@ -56,7 +56,7 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   }
   OpAction action = read_op(peer, *op);
   if (auto* refusal = std::get_if<wire::Refusal>(&action)) {
-    (void)send(peer, wire::OpResult{op->tag, false, *refusal, {}});
+    (void)send(peer, wire::OpResult{op->tag, false, *refusal, {}, {}});
     return;
   }
   if (auto* question = std::get_if<Deferred>(&action)) {

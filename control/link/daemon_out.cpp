@@ -61,7 +61,7 @@ void Daemon::answer(const core::SendOpResult& result) {
   if (result.ok) {
     answer_op(result.to, result.tag, result.verb, result.key);
   } else {
-    (void)send(result.to, wire::OpResult{result.tag, false, result.refusal, {}});
+    (void)send(result.to, wire::OpResult{result.tag, false, result.refusal, {}, {}});
   }
 }
 
@@ -89,7 +89,7 @@ std::string Daemon::body_hash(wire::Submit& submit) {
 
 void Daemon::begin_backup(core::PeerId peer, const wire::Op& op) {
   const auto refuse = [&](const Error& error) {
-    (void)send(peer, wire::OpResult{op.tag, false, core::refuse(error.code, error.what), {}});
+    (void)send(peer, wire::OpResult{op.tag, false, core::refuse(error.code, error.what), {}, {}});
   };
   const auto path = path_argument(op);
   if (!path) return refuse(path.error());
@@ -106,7 +106,7 @@ void Daemon::step_backups() {
       ++i;
       continue;
     }
-    wire::OpResult answer{job.tag, done.has_value(), {}, {}};
+    wire::OpResult answer{job.tag, done.has_value(), {}, {}, {}};
     if (done) {
       answer.result = backup_document(job.backup->report());
     } else {
@@ -119,13 +119,19 @@ void Daemon::step_backups() {
 
 void Daemon::answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
                        const std::string& key, const std::string& tenant) {
-  auto text = render_op(verb, key, house_->machine(), *store_, facts(), tenant);
-  if (text) {
-    (void)send(peer, wire::OpResult{tag, true, {}, std::move(text).value()});
-  } else {
+  const auto refuse = [&](const Error& error) {
+    (void)send(peer, wire::OpResult{tag, false, core::refuse(error.code, error.what), {}, {}});
+  };
+  if (verb == "objects.get") {
+    auto shown = Objects::render(verb, key, *store_, tenant);
+    if (!shown) return refuse(shown.error());
     (void)send(peer,
-               wire::OpResult{tag, false, core::refuse(text.error().code, text.error().what), {}});
+               wire::OpResult{tag, true, {}, std::move(shown->document), std::move(shown->bytes)});
+    return;
   }
+  auto text = render_op(verb, key, house_->machine(), *store_, facts(), tenant);
+  if (!text) return refuse(text.error());
+  (void)send(peer, wire::OpResult{tag, true, {}, std::move(text).value(), {}});
 }
 
 }  // namespace holdfast::link

@@ -141,7 +141,8 @@ void House::change_object(core::PeerId peer, const wire::Op& op) {
   if (done) return;
   if (done.error().code != Errc::kCorrupt) failure_ = done.error();
   pending_.send(
-      peer, wire::OpResult{op.tag, false, core::refuse(done.error().code, done.error().what), {}});
+      peer,
+      wire::OpResult{op.tag, false, core::refuse(done.error().code, done.error().what), {}, {}});
 }
 
 void House::accept_loss(core::PeerId peer, const wire::Op& op) {
@@ -162,7 +163,7 @@ void House::accept_loss(core::PeerId peer, const wire::Op& op) {
     pending_.write(core::PutFlag{store::kLogLostFlag, ""}, core::Durability::kFull);
   }
   const char* document = *loss ? R"({"accepted":true})" : R"({"accepted":false})";
-  pending_.send(peer, wire::OpResult{op.tag, true, {}, document});
+  pending_.send(peer, wire::OpResult{op.tag, true, {}, document, {}});
 }
 
 void House::operate(const core::Event& event) {

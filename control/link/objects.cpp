@@ -138,7 +138,8 @@ std::optional<wire::Refusal> Objects::refuse(const Change& change,
 
 Result<wire::OpResult> Objects::put(const Change& change, core::Effects& out) {
   HF_TRY(const auto now, find(change.name));
-  if (auto refusal = refuse(change, now)) return wire::OpResult{0, false, std::move(*refusal), {}};
+  if (auto refusal = refuse(change, now))
+    return wire::OpResult{0, false, std::move(*refusal), {}, {}};
   core::ObjectRow row = now.value_or(core::ObjectRow{});
   if (!now) {
     row.seq = ++last_;
@@ -159,20 +160,20 @@ Result<wire::OpResult> Objects::put(const Change& change, core::Effects& out) {
   const json answer = {{"seq", row.seq}, {"version", row.version}, {"bytes", row.bytes}};
   changed_[change.name] = row;
   out.write(core::PutObject{std::move(row), change.append}, core::Durability::kFull);
-  return wire::OpResult{0, true, {}, answer.dump()};
+  return wire::OpResult{0, true, {}, answer.dump(), {}};
 }
 
 Result<wire::OpResult> Objects::remove(const Change& change, core::Effects& out) {
   HF_TRY(const auto now, find(change.name));
   const bool theirs = now && (change.owner.empty() || now->owner == change.owner);
-  if (!theirs) return wire::OpResult{0, true, {}, R"({"deleted":false})"};
+  if (!theirs) return wire::OpResult{0, true, {}, R"({"deleted":false})", {}};
   if (change.version >= 0 && now->version != change.version) {
-    return wire::OpResult{0, false, *refuse(change, now), {}};
+    return wire::OpResult{0, false, *refuse(change, now), {}, {}};
   }
   out.write(core::DeleteObject{now->seq}, core::Durability::kFull);
   count_change(*now, -1);
   changed_[change.name] = std::nullopt;
-  return wire::OpResult{0, true, {}, R"({"deleted":true})"};
+  return wire::OpResult{0, true, {}, R"({"deleted":true})", {}};
 }
 
 Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::Now& now,
@@ -200,7 +201,9 @@ Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::
       wrong = "body: expected a JSON object of at most 1 MiB";
     }
   }
-  if (const std::string text = text_of(args, "append"); !text.empty()) {
+  if (!op.bytes.empty()) {
+    change.append = op.bytes;
+  } else if (const std::string text = text_of(args, "append"); !text.empty()) {
     auto bytes = from_base64(text);
     if (!bytes) wrong = "append: expected base64";
     change.append = std::move(bytes).value_or(std::string());
@@ -231,8 +234,8 @@ Result<void> Objects::expire(const core::Now& now, core::Effects& out) {
   return {};
 }
 
-Result<std::string> Objects::render(const std::string& verb, const std::string& args_text,
-                                    store::Store& store, const std::string& tenant) {
+Result<Objects::Shown> Objects::render(const std::string& verb, const std::string& args_text,
+                                       store::Store& store, const std::string& tenant) {
   const json args = try_parse_json<json>(args_text);
   const std::string kind = text_of(args, "kind");
   const std::string owner = tenant.empty() ? text_of(args, "owner") : tenant;
@@ -256,19 +259,21 @@ Result<std::string> Objects::render(const std::string& verb, const std::string& 
     }
     const bool more =
         static_cast<std::int64_t>(rows.size()) == query.limit || list.size() < rows.size();
-    return json{{"objects", std::move(list)}, {"more", more}}.dump();
+    return Shown{json{{"objects", std::move(list)}, {"more", more}}.dump(), {}};
   }
   HF_TRY(const auto row, store.find_object(kind, text_of(args, "id")));
-  if (!row || (!owner.empty() && row->owner != owner)) return std::string(R"({"found":false})");
+  if (!row || (!owner.empty() && row->owner != owner)) return Shown{R"({"found":false})", {}};
   json answer = {{"found", true}, {"object", object_json(*row)}};
   const std::int64_t from = number_of(args, "from", -1);
+  std::string bytes;
   if (from >= 0) {
     const std::int64_t limit =
         std::clamp<std::int64_t>(number_of(args, "limit", kReadBytes), 1, kReadBytesMax);
-    HF_TRY(const std::string content, store.object_content(row->seq, from, limit));
-    answer["content"] = to_base64(content);
+    HF_TRY(bytes, store.object_content(row->seq, from, limit));
+    if (args.find("raw") == args.end() || args["raw"] != true)
+      answer["content"] = to_base64(std::exchange(bytes, {}));
   }
-  return answer.dump();
+  return Shown{answer.dump(), std::move(bytes)};
 }
 
 }  // namespace holdfast::link

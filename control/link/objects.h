@@ -34,10 +34,15 @@ class Objects {
     group_bytes_ = 0;
   }
 
-  /// The document of objects.get or objects.list, from what is committed.
+  struct Shown {
+    std::string document;
+    std::string
+        bytes;  // content that was asked for as it is ("raw"), not as a part of the document
+  };
+  /// The answer to objects.get or objects.list, from what is committed.
   /// `tenant`: whose they are; empty: what the arguments say.
-  static Result<std::string> render(const std::string& verb, const std::string& args,
-                                    store::Store& store, const std::string& tenant = {});
+  static Result<Shown> render(const std::string& verb, const std::string& args, store::Store& store,
+                              const std::string& tenant = {});
 
  private:
   using Name = std::pair<std::string, std::string>;  // kind, id

@@ -389,7 +389,8 @@ Result<std::string> render_op(const std::string& verb, const std::string& key_or
   if (verb == "ids.derive") return derive_document(key_or_args, tenant, store);
   if (verb.starts_with("config.")) return config_document(verb, key_or_args, machine);
   if (verb.starts_with("objects.")) {
-    return Objects::render(verb, key_or_args, store, tenant);
+    HF_TRY(auto shown, Objects::render(verb, key_or_args, store, tenant));
+    return std::move(shown.document);
   }
   if (verb == "db.stats") {
     HF_TRY(const store::Store::Stats stats, store.stats());

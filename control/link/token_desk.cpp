@@ -127,7 +127,7 @@ void TokenDesk::refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::str
   refusal.code = code;
   refusal.message = std::move(message);
   if (code == Errc::kTimeout || code == Errc::kRateLimited) refusal.retry_after_ms = 1'000;
-  send_(peer, wire::OpResult{tag, false, std::move(refusal), {}});
+  send_(peer, wire::OpResult{tag, false, std::move(refusal), {}, {}});
 }
 
 /// Before any work is done for it. False: it was refused.
@@ -140,7 +140,7 @@ bool TokenDesk::charge(core::PeerId peer, const wire::Op& op, const json& args,
     asked.key_requests_per_minute = limit->get<std::int64_t>();
   }
   if (auto refusal = keys_.refuse(asked, now_us)) {
-    send_(peer, wire::OpResult{op.tag, false, std::move(*refusal), {}});
+    send_(peer, wire::OpResult{op.tag, false, std::move(*refusal), {}, {}});
     return false;
   }
   if (!asked.key_requests_per_minute) return true;
@@ -248,20 +248,20 @@ void TokenDesk::refuse_long(const Question& question, std::int64_t tokens) {
                     (question.with_pieces ? " are told with their pieces" : " are told");
   refusal.needed = tokens;
   refusal.largest = question.tokens_max;
-  send_(question.peer, wire::OpResult{question.tag, false, std::move(refusal), {}});
+  send_(question.peer, wire::OpResult{question.tag, false, std::move(refusal), {}, {}});
 }
 
 void TokenDesk::answer(const Question& question, const wire::Prepared& prepared) {
   const text::PieceTable* pieces = pieces_.table(question.job.model_sha);
   const bool nothing = question.empty && !prepared.ok && pieces != nullptr;
   if (!prepared.ok && !nothing) {
-    send_(question.peer, wire::OpResult{question.tag, false, prepared.refusal, {}});
+    send_(question.peer, wire::OpResult{question.tag, false, prepared.refusal, {}, {}});
     return;
   }
   json document = {{"model", question.model}, {"context", question.context}};
   if (question.verb == "models.detokenize") {
     document["text"] = prepared.text.empty() ? "" : prepared.text[0];
-    return send_(question.peer, wire::OpResult{question.tag, true, {}, document.dump()});
+    return send_(question.peer, wire::OpResult{question.tag, true, {}, document.dump(), {}});
   }
   const std::vector<wire::TokenId> none;
   const auto& ids = prepared.ids.empty() ? none : prepared.ids[0];
@@ -274,7 +274,8 @@ void TokenDesk::answer(const Question& question, const wire::Prepared& prepared)
         wire::OpResult{question.tag,
                        true,
                        {},
-                       question.packed_ids ? document.dump() : with_ids(document, ids)});
+                       question.packed_ids ? document.dump() : with_ids(document, ids),
+                       {}});
 }
 
 void TokenDesk::peer_gone(core::PeerId peer) {

@@ -31,8 +31,9 @@ struct OpenOptions {
   std::int64_t max_pages = 0;      // cap of the file in pages of 4 KiB, 0 = none: then kDiskFull
   std::int64_t reserve_bytes = 0;  // size of the file that make_room() gives up
   // Pages in the log: checkpoint when idle, between two groups, and whatever readers do (64 MiB).
+  // A thousand pages hold commits up for some 15 ms.
   std::int64_t idle_checkpoint_pages = kIdleCheckpointPages;
-  std::int64_t busy_checkpoint_pages = 4000;
+  std::int64_t busy_checkpoint_pages = 1000;
   std::int64_t truncate_pages = 16'384;
   std::int64_t tail_rows = 4096;  // of the newest tokens, before they move to their requests
   Disk* disk = nullptr;           // nullptr: the machine's own; another one has no lock file

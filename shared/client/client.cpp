@@ -121,13 +121,23 @@ class ClientImpl final : public Client {
   }
   void op_async(const Caller& caller, const std::string& verb, const std::string& args_json,
                 std::function<void(Answer<std::string>)> done) override {
-    wire::Op question{0, verb, args_json, caller.tenant(), caller.from_network()};
+    op_bytes_async(caller, verb, args_json, {}, [done = std::move(done)](Answer<OpAnswer> answer) {
+      if (auto* failure = std::get_if<Failure>(&answer)) return done(std::move(*failure));
+      done(std::move(std::get<0>(answer).text));
+    });
+  }
+  void op_bytes_async(const Caller& caller, const std::string& verb, const std::string& args_json,
+                      std::string bytes, std::function<void(Answer<OpAnswer>)> done) override {
+    wire::Op question{0, verb, args_json, caller.tenant(), caller.from_network(), std::move(bytes)};
     loop_->call(std::move(question), [done = std::move(done)](Reply reply) {
       if (auto* message = std::get_if<wire::Message>(&reply)) {
-        auto* result = std::get_if<wire::OpResult>(message);
-        if (result != nullptr && !result->ok) return done(std::move(result->refusal));
+        if (auto* result = std::get_if<wire::OpResult>(message)) {
+          if (!result->ok) return done(std::move(result->refusal));
+          return done(OpAnswer{std::move(result->result), std::move(result->bytes)});
+        }
       }
-      done(expect<wire::OpResult, std::string>(std::move(reply), &wire::OpResult::result));
+      auto wrong = expect<wire::OpResult, std::string>(std::move(reply), &wire::OpResult::result);
+      done(std::move(std::get<Failure>(wrong)));
     });
   }
 

@@ -27,6 +27,12 @@ using Failure = wire::Refusal;
 template <class T>
 using Answer = std::variant<T, Failure>;
 
+/// What an operator verb gives back: a JSON text, and content where the verb has some.
+struct OpAnswer {
+  std::string text;
+  std::string bytes;
+};
+
 struct Options {
   std::chrono::milliseconds timeout{30'000};  // for one call to be answered, reconnects included
   std::string server_key;                     // CURVE, Z85; empty on ipc and loopback
@@ -68,6 +74,10 @@ class Client {
   /// The same without blocking; `done` runs on the I/O thread.
   virtual void op_async(const Caller& caller, const std::string& verb, const std::string& args_json,
                         std::function<void(Answer<std::string>)> done) = 0;
+  /// The same with content beside the arguments and beside the answer (objects.put, objects.get).
+  virtual void op_bytes_async(const Caller& caller, const std::string& verb,
+                              const std::string& args_json, std::string bytes,
+                              std::function<void(Answer<OpAnswer>)> done) = 0;
   virtual void submit_async(const Principal& principal, wire::Submit submit,
                             std::function<void(Answer<wire::Accepted>)> done) = 0;
   virtual void status_async(const Caller& caller, const std::string& request_id,

@@ -291,6 +291,7 @@ void fields(V& v, Like<Op> auto& m) {
   v("args", m.args);
   v("tenant", m.tenant);
   v("from_network", m.from_network);
+  v.blob("bytes", m.bytes);
 }
 template <class V>
 void fields(V& v, Like<OpResult> auto& m) {
@@ -298,6 +299,7 @@ void fields(V& v, Like<OpResult> auto& m) {
   v("ok", m.ok);
   v("refusal", m.refusal);
   v("result", m.result);
+  v.blob("bytes", m.bytes);
 }
 template <class V>
 void fields(V& v, Like<ActiveItem> auto& m) {

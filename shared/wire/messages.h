@@ -267,12 +267,14 @@ struct Op {
   std::string args;
   std::string tenant;  // whose it is: few verbs, for its own objects alone; empty = an operator's
   bool from_network = false;  // the operator came over the network: some things are not for him
+  std::string bytes;          // content that `args` speaks of: no text, so not in it
 };
 struct OpResult {
   std::uint64_t tag = 0;
   bool ok = false;
   Refusal refusal;     // when !ok
   std::string result;  // JSON, when ok
+  std::string bytes;   // content that `result` speaks of
 };
 
 // ---------------------------------------------------------------- worker <-> daemon

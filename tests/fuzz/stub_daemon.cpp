@@ -101,11 +101,11 @@ Answer<std::string> StubDaemon::put(const Known& args) {
   object.version = now + 1;
   if (object.seq == 0) object.seq = static_cast<std::int64_t>(objects_.size()) + 10;
   if (args.args.contains("body")) object.body = args.args["body"].dump();
-  object.content += from_base64(args.args.value("append", "")).value();
+  object.content += std::exchange(bytes_, {});
   return json{{"version", object.version}, {"bytes", object.content.size()}}.dump();
 }
 
-std::string StubDaemon::get(const Known& args) const {
+std::string StubDaemon::get(const Known& args) {
   const auto found = objects_.find({args.kind, args.id});
   if (found == objects_.end()) return R"({"found":false})";
   const auto from = static_cast<std::size_t>(args.args.value("from", std::int64_t{0}));
@@ -118,12 +118,11 @@ std::string StubDaemon::get(const Known& args) const {
                       {"expires_ms", 0},
                       {"body", json::parse(object.body)},
                       {"bytes", object.content.size()}};
-  const std::string rest =
-      from < object.content.size() ? object.content.substr(from) : std::string();
-  return json{{"found", true}, {"object", shown}, {"content", to_base64(rest)}}.dump();
+  bytes_ = from < object.content.size() ? object.content.substr(from) : std::string();
+  return json{{"found", true}, {"object", shown}}.dump();
 }
 
-std::string StubDaemon::list(const Known& args) const {
+std::string StubDaemon::list(const Known& args) {
   json objects = json::array();
   for (const auto& [key, object] : objects_) {
     if (key.first != args.kind) continue;
@@ -164,6 +163,21 @@ void StubDaemon::op_async(const client::Caller& caller, const std::string& verb,
   op.tenant = caller.tenant();
   check_frame(op);
   done(answer(verb, args));
+}
+
+void StubDaemon::op_bytes_async(const client::Caller& caller, const std::string& verb,
+                                const std::string& args, std::string bytes,
+                                std::function<void(Answer<client::OpAnswer>)> done) {
+  wire::Op op;
+  op.verb = verb;
+  op.args = args;
+  op.tenant = caller.tenant();
+  op.bytes = bytes;
+  check_frame(op);
+  bytes_ = std::move(bytes);
+  auto text = answer(verb, args);
+  if (auto* wrong = std::get_if<1>(&text)) return done(std::move(*wrong));
+  done(client::OpAnswer{std::get<0>(std::move(text)), std::exchange(bytes_, {})});
 }
 
 void StubDaemon::submit_async(const client::Principal& principal, wire::Submit submit,

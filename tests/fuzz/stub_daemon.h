@@ -27,6 +27,9 @@ class StubDaemon final : public client::Client {
                                  const std::string&) override;
   void op_async(const client::Caller& caller, const std::string& verb, const std::string& args,
                 std::function<void(client::Answer<std::string>)> done) override;
+  void op_bytes_async(const client::Caller& caller, const std::string& verb,
+                      const std::string& args, std::string bytes,
+                      std::function<void(client::Answer<client::OpAnswer>)> done) override;
   void submit_async(const client::Principal& principal, wire::Submit submit,
                     std::function<void(client::Answer<wire::Accepted>)> done) override;
   void status_async(const client::Caller& caller, const std::string& request_id,
@@ -56,9 +59,10 @@ class StubDaemon final : public client::Client {
   struct Known;                                                           // arguments of a verb
   client::Answer<std::string> answer(const std::string& verb, const std::string& args);
   client::Answer<std::string> put(const Known& args);
-  std::string get(const Known& args) const;
-  std::string list(const Known& args) const;
+  std::string get(const Known& args);
+  std::string list(const Known& args);
 
+  std::string bytes_;  // that come with a verb, or go with its answer
   Objects objects_;
   bool changed_ = true;
   std::map<std::string, wire::RequestInfo> requests_;

@@ -322,6 +322,14 @@ void FakeClient::op_async(const client::Caller&, const std::string& verb, const 
     done(op_results[verb]);
   });
 }
+void FakeClient::op_bytes_async(const client::Caller& caller, const std::string& verb,
+                                const std::string& args, std::string,
+                                std::function<void(client::Answer<client::OpAnswer>)> done) {
+  op_async(caller, verb, args, [done = std::move(done)](const Answer<std::string>& answer) {
+    if (const auto* wrong = std::get_if<1>(&answer)) return done(*wrong);
+    done(client::OpAnswer{std::get<0>(answer), {}});
+  });
+}
 int FakeClient::ops() {
   const std::lock_guard lock(mutex_);
   return ops_;

@@ -62,6 +62,8 @@ class FakeClient final : public client::Client {
                                  const std::string&) override;
   void op_async(const client::Caller&, const std::string&, const std::string&,
                 std::function<void(client::Answer<std::string>)>) override;
+  void op_bytes_async(const client::Caller&, const std::string&, const std::string&, std::string,
+                      std::function<void(client::Answer<client::OpAnswer>)>) override;
   void submit_async(const client::Principal&, wire::Submit,
                     std::function<void(client::Answer<wire::Accepted>)>) override;
   void status_async(const client::Caller&, const std::string&,

@@ -280,7 +280,7 @@ TEST(Client, ShutdownIsNeverRepeated) {
                           [&] { return client->op(client::AllTenants::local(), "status", "{}"); });
   const auto op = daemon.expect<wire::Op>();
   EXPECT_EQ(op.verb, "status");
-  daemon.send(wire::OpResult{op.tag, true, {}, "{\"ok\":1}"});
+  daemon.send(wire::OpResult{op.tag, true, {}, "{\"ok\":1}", {}});
   EXPECT_EQ(std::get<std::string>(other.get()), "{\"ok\":1}");
   const auto got = answer.get();
   ASSERT_TRUE(std::holds_alternative<Failure>(got));
