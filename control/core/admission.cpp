@@ -189,8 +189,10 @@ std::optional<wire::Refusal> check_submit(const wire::Submit& submit, const Conf
 ContextVerdict admit_context(const std::vector<std::int64_t>& prompt_tokens,
                              std::optional<std::int64_t> max_tokens, std::int64_t context,
                              std::int64_t pool_tokens, const TokenBounds& bounds) {
-  const std::int64_t longest =
-      prompt_tokens.empty() ? 0 : *std::max_element(prompt_tokens.begin(), prompt_tokens.end());
+  const auto at = std::max_element(prompt_tokens.begin(), prompt_tokens.end());
+  const std::int64_t longest = prompt_tokens.empty() ? 0 : *at;
+  std::string which = "prompt";
+  if (prompt_tokens.size() > 1) which += "[" + std::to_string(at - prompt_tokens.begin()) + "]";
   ContextVerdict verdict;
   const auto over = [&](const char* what, const NamedBound& bound, std::int64_t needed) {
     verdict.refusal = refuse_over(Errc::kContextExceeded, what + std::to_string(needed), bound.name,
@@ -208,7 +210,7 @@ ContextVerdict admit_context(const std::vector<std::int64_t>& prompt_tokens,
   if (longest + wanted > room) {
     verdict.refusal =
         refuse(Errc::kContextExceeded,
-               "prompt of " + std::to_string(longest) + " tokens + " +
+               which + " of " + std::to_string(longest) + " tokens + " +
                    (max_tokens ? "max_tokens " + std::to_string(wanted) : std::string("1 token")) +
                    " = " + std::to_string(longest + wanted) + " do not fit the context of " +
                    std::to_string(room) + " tokens; at most " +

@@ -209,6 +209,7 @@ class Machine {
     bool embedding = false;         // vectors are wanted
     std::int64_t since_us = 0;
     bool charged = false;  // to its key, when its preparation began
+    std::vector<std::string> notes = {};
   };
   static std::optional<wire::Refusal> refuse_kind(const SubmitEvent& event, const Model& model,
                                                   bool embedding);

@@ -64,8 +64,9 @@ bool Machine::known_submit(const SubmitEvent& event) {
     const bool same_body = request->row.body_hash == hash || planted(Bug::kBodyNotCompared);
     if (!same_body || request->row.tenant != tenant) return mismatch(request->row.id);
     ++counters_.duplicates;
-    out_->send(event.peer, wire::Accepted{submit.tag, true, info(*request),
-                                          keys_.standing(submit, now_.mono_us)});
+    out_->send(
+        event.peer,
+        wire::Accepted{submit.tag, true, info(*request), keys_.standing(submit, now_.mono_us), {}});
     return true;
   }
   Job* job = nullptr;
@@ -332,7 +333,7 @@ void Machine::on(const PreparedEvent& event) {
   }
   accept(job.submit, job.route, job.waiters,
          {event.prepared.ids, event.prepared.text, event.prepared.embedding, job.since_us,
-          /*charged=*/true});
+          /*charged=*/true, event.prepared.notes});
 }
 
 /// Text or vectors: what the model can make, and what may be asked of it.
@@ -485,7 +486,8 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
   bool duplicate = false;  // who sent the same while it was prepared
   const auto standing = keys_.standing(submit, now_.mono_us);
   for (const auto& [peer, tag] : waiters) {
-    out_->send(peer, wire::Accepted{tag, std::exchange(duplicate, true), info(in), standing});
+    out_->send(peer, wire::Accepted{tag, std::exchange(duplicate, true), info(in), standing,
+                                    tokenized.notes});
   }
 }
 

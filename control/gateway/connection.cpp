@@ -100,6 +100,9 @@ class ConnectionExchange final : public Exchange,
     if (over_) return;
     CHECK_MSG(!begun_, "an exchange is answered once");
     begun_ = true;
+    if (response.status >= 400) {
+      response.body = error_for(request_.path, response.status, std::move(response.body));
+    }
     note_answer(response);
     add_headers(response);
     const bool close = closes();

@@ -31,13 +31,14 @@ struct Post {
 };
 
 void show(Post& post, wire::RequestInfo info, bool duplicate,
-          const std::optional<wire::KeyStanding>& key = {}) {
+          const std::optional<wire::KeyStanding>& key = {},
+          const std::vector<std::string>& notes = {}) {
   View view;
   view.shape = post.generation.shape;
   // As it was when the request was made: its model may have got another file since.
   const Shape made = decode_shape(info.meta);
   if (!made.body_hash.empty()) view.shape.output = made.output;
-  view.headers = answer_headers(post.generation.ignored, duplicate, key);
+  view.headers = answer_headers(post.generation.ignored, duplicate, key, notes);
   if (post.wishes.resume) {
     if (post.wishes.resume->request_id != info.request_id) {
       return post.exchange->respond(resume_mismatch("Last-Event-ID names request " +
@@ -63,7 +64,7 @@ void on_accepted(Post& post, client::Answer<wire::Accepted> answer) {
     }
     return;
   }
-  show(post, std::move(accepted.info), accepted.duplicate, accepted.key);
+  show(post, std::move(accepted.info), accepted.duplicate, accepted.key, accepted.notes);
 }
 
 void submit(const std::shared_ptr<Post>& post) {

@@ -18,7 +18,7 @@ using json = nlohmann::ordered_json;
 
 constexpr std::size_t kPieceBytes = 512 * 1024;  // that is read at a time
 constexpr std::size_t kPutBytes = 128 * 1024;    // and written, in a commit of its own
-constexpr std::int64_t kPartialMs = 3'600'000;  // what was never finished goes after that
+constexpr std::int64_t kPartialMs = 3'600'000;   // what was never finished goes after that
 constexpr std::size_t kNameBytesMax = 512;
 constexpr const char* kPurposes[] = {"assistants", "batch",     "fine-tune",
                                      "vision",     "user_data", "evals"};

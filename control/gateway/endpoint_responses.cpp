@@ -209,7 +209,7 @@ void show_now(const TurnPtr& turn, const wire::RequestInfo& info, std::vector<He
 void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
   if (turn->exchange->closed()) return;
   std::vector<Header> headers =
-      answer_headers(turn->generation.ignored, accepted.duplicate, accepted.key);
+      answer_headers(turn->generation.ignored, accepted.duplicate, accepted.key, accepted.notes);
   const auto shown = std::make_shared<Shown>(turn->context, turn->exchange, accepted.info,
                                              turn->wish.echo, turn->wish.store);
   if (turn->wish.stream) {

@@ -1,5 +1,6 @@
-// /tokenize and /detokenize, in the forms of vLLM and of llama-server: what a model's own
-// vocabulary makes of a text, a chat or ids. The daemon's helpers do the work; nothing is kept.
+// /tokenize and /detokenize, in the forms of vLLM and of llama-server, and what a prompt would
+// count: what a model's own vocabulary makes of a text, a chat or ids. The daemon's helpers do the
+// work; nothing is kept.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,9 @@
 #include "control/gateway/endpoints.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/kept_endpoints.h"
+#include "control/gateway/message_body.h"
 #include "control/gateway/post_headers.h"
+#include "control/gateway/response_body.h"
 #include "shared/base/base64.h"
 #include "shared/base/json_text.h"
 
@@ -45,10 +48,13 @@ bool read_tokenize(const json& body, const ParamLimits& limits, Wish* wish, Fiel
   bool special = !content;
   fields.boolean("add_special_tokens", &special);
   fields.boolean("add_special", &special);
+  bool parse_special = true;
+  if (!chat) fields.boolean("parse_special", &parse_special);
   fields.boolean("return_token_strs", &wish->token_texts);
   fields.boolean("with_pieces", &wish->with_pieces);
   wish->args = {{"model", model},
                 {"add_special", special},
+                {"parse_special", parse_special},
                 {"pieces", wish->token_texts || wish->with_pieces},
                 {"packed", true},
                 {"packed_ids", true}};
@@ -64,6 +70,41 @@ bool read_tokenize(const json& body, const ParamLimits& limits, Wish* wish, Fiel
   Generation generation;
   if (!parse_chat(body, limits, &generation, error)) return false;
   wish->args["messages_json"] = *generation.submit.prompts[0].messages_json;
+  return true;
+}
+
+/// Asks for the tokens of the prompt that a generation would have.
+void count_prompt(Generation generation, Wish* wish) {
+  wish->ignored = std::move(generation.ignored);
+  wish->args = {{"model", generation.submit.model},
+                {"messages_json", *generation.submit.prompts[0].messages_json},
+                {"packed_ids", true}};
+}
+
+/// Anthropic's body; what is asked for does not matter for its count.
+bool read_message_count(const json& body, const ParamLimits& limits, Wish* wish,
+                        FieldError* error) {
+  json asked = body;
+  if (!asked.contains("max_tokens")) asked["max_tokens"] = 1;
+  Generation generation;
+  if (!parse_message(asked, limits, &generation, error)) return false;
+  count_prompt(std::move(generation), wish);
+  return true;
+}
+
+bool read_input_count(const json& body, const ParamLimits& limits, Wish* wish, FieldError* error) {
+  ResponseWish asked;
+  json chat;
+  if (!parse_response(body, &asked, error)) return false;
+  if (!asked.previous.empty()) {
+    *error = {"'previous_response_id' is not counted here: send its items in 'input'",
+              "previous_response_id"};
+    return false;
+  }
+  if (!chat_body(asked, {asked.items}, &chat, error)) return false;
+  Generation generation;
+  if (!parse_chat(chat, limits, &generation, error)) return false;
+  count_prompt(std::move(generation), wish);
   return true;
 }
 
@@ -204,6 +245,25 @@ void show_text(const ExchangePtr& exchange, const Wish& wish, const json& docume
   exchange->respond(std::move(response));
 }
 
+std::int64_t count_of(const json& document) {
+  constexpr std::size_t kIdBytes = 4;
+  const std::string bytes = from_base64(document.value("id_bytes", "")).value_or("");
+  return static_cast<std::int64_t>(bytes.size() / kIdBytes);
+}
+
+void show_message_count(const ExchangePtr& exchange, const Wish& wish, const json& document) {
+  Response response = json_response({{"input_tokens", count_of(document)}});
+  response.headers = answer_headers(wish.ignored, false);
+  exchange->respond(std::move(response));
+}
+
+void show_input_count(const ExchangePtr& exchange, const Wish& wish, const json& document) {
+  Response response =
+      json_response({{"object", "response.input_tokens"}, {"input_tokens", count_of(document)}});
+  response.headers = answer_headers(wish.ignored, false);
+  exchange->respond(std::move(response));
+}
+
 using Read = bool (*)(const json&, const ParamLimits&, Wish*, FieldError*);
 using Show = void (*)(const ExchangePtr&, const Wish&, const json&);
 
@@ -258,9 +318,8 @@ void ask_in_turn(Context& context, const ExchangePtr& exchange, const Question& 
   const Request& request = exchange->request();
   if (request.body.size() <= kShort) return ask(context, exchange, question, nullptr);
   const auto granted = [&context, exchange, question](const TenantSlots::Slot& turn) {
-    exchange->post([&context, exchange, question, turn] {
-      ask(context, exchange, question, turn);
-    });
+    exchange->post(
+        [&context, exchange, question, turn] { ask(context, exchange, question, turn); });
   };
   if (!context.token_turns->take(request.from.tenant(), granted)) {
     exchange->respond(too_many_wait());
@@ -271,6 +330,14 @@ void ask_in_turn(Context& context, const ExchangePtr& exchange, const Question& 
 
 void post_tokenize(Context& context, ExchangePtr exchange, const Captures&) {
   ask_in_turn(context, exchange, {"models.tokenize", read_tokenize, show_tokens});
+}
+
+void post_message_count(Context& context, ExchangePtr exchange, const Captures&) {
+  ask_in_turn(context, exchange, {"models.tokenize", read_message_count, show_message_count});
+}
+
+void post_input_count(Context& context, ExchangePtr exchange, const Captures&) {
+  ask_in_turn(context, exchange, {"models.tokenize", read_input_count, show_input_count});
 }
 
 void post_detokenize(Context& context, ExchangePtr exchange, const Captures&) {

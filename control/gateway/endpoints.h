@@ -26,6 +26,8 @@ void post_embeddings(Context&, ExchangePtr, const Captures&);
 void post_messages(Context&, ExchangePtr, const Captures&);
 // endpoint_tokens.cpp
 void post_tokenize(Context&, ExchangePtr, const Captures&);
+void post_message_count(Context&, ExchangePtr, const Captures&);
+void post_input_count(Context&, ExchangePtr, const Captures&);
 void post_detokenize(Context&, ExchangePtr, const Captures&);
 // endpoint_files.cpp
 void post_files(Context&, ExchangePtr, const Captures&);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/json_text.h"
+
 namespace holdfast::gateway {
 namespace {
 
@@ -13,13 +15,44 @@ std::string_view error_type(int status) {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
+/// Programs look for these words, and shorten their conversation.
+std::string message_of(const wire::Refusal& refusal) {
+  const bool context = refusal.code == Errc::kContextExceeded &&
+                       refusal.message.find(" the context of ") != std::string::npos;
+  if (!context) return refusal.message;
+  return "This model's maximum context length is " + std::to_string(refusal.largest) +
+         " tokens: " + refusal.message;
+}
+
+std::string_view anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
 std::string body_of(const wire::Refusal& refusal, std::string_view type, std::string_view code,
                     const std::string& param, int choice) {
   nlohmann::ordered_json error;
-  error["message"] = refusal.message;
+  error["message"] = message_of(refusal);
   error["type"] = type;
   error["param"] = param.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(param);
   error["code"] = code;
+  if (code != errc_name(refusal.code)) error["holdfast_code"] = errc_name(refusal.code);
   if (choice >= 0) error["choice"] = choice;
   const std::pair<const char*, std::int64_t> numbers[] = {
       {"needed", refusal.needed},
@@ -126,9 +159,26 @@ int http_status(Errc code) {
 }
 
 std::string error_body(const wire::Refusal& refusal, const std::string& param, int choice) {
+  // OpenAI's words where it has some.
   const bool limited = refusal.code == Errc::kRateLimited;
-  return body_of(refusal, limited ? "requests" : error_type(http_status(refusal.code)),
-                 limited ? "rate_limit_exceeded" : errc_name(refusal.code), param, choice);
+  const std::string_view code = limited                                  ? "rate_limit_exceeded"
+                                : refusal.code == Errc::kContextExceeded ? "context_length_exceeded"
+                                                                         : errc_name(refusal.code);
+  return body_of(refusal, limited ? "requests" : error_type(http_status(refusal.code)), code, param,
+                 choice);
+}
+
+std::string error_for(std::string_view path, int status, std::string body) {
+  if (!path.starts_with("/v1/messages")) return body;
+  auto document = try_parse_json<nlohmann::ordered_json>(body);
+  if (!document.is_object() || !document.contains("error")) return body;
+  nlohmann::ordered_json& error = document["error"];
+  error["type"] = anthropic_type(status);
+  if (error["code"] == "context_length_exceeded" && error.contains("needed")) {
+    error["message"] = "prompt is too long: " + error["needed"].dump() + " tokens > " +
+                       error["largest"].dump() + " maximum; " + error["message"].get<std::string>();
+  }
+  return nlohmann::ordered_json{{"type", "error"}, {"error", std::move(error)}}.dump();
 }
 
 Response error_response(const wire::Refusal& refusal, const std::string& param) {
@@ -156,10 +206,10 @@ Response error_response(int status, const std::string& message) {
   refusal.message = message;
   Response response;
   response.status = status;
-  const Errc code = status >= 500   ? Errc::kInternal
-                    : status == 404 ? Errc::kNotFound
-                                    : Errc::kInvalidRequest;
-  response.body = body_of(refusal, error_type(status), errc_name(code), {}, -1);
+  refusal.code = status >= 500   ? Errc::kInternal
+                 : status == 404 ? Errc::kNotFound
+                                 : Errc::kInvalidRequest;
+  response.body = body_of(refusal, error_type(status), errc_name(refusal.code), {}, -1);
   return response;
 }
 

@@ -34,6 +34,9 @@ Response error_response(const FieldError& error);
 /// For HTTP's own trouble; the code is kInvalidRequest's for 4xx, kInternal's for 5xx.
 Response error_response(int status, const std::string& message);
 
+/// An error's body as the API of `path` has it: Anthropic's below /v1/messages, else as it is.
+std::string error_for(std::string_view path, int status, std::string body);
+
 /// There was no memory for it: 503, come again.
 Response memory_response();
 

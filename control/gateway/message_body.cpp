@@ -1,9 +1,9 @@
 #include "control/gateway/message_body.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/json_fields.h"
+#include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
 
@@ -11,71 +11,153 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-/// A text, or blocks of text.
+std::string text_member(const json& object, const char* name) {
+  const auto it = object.find(name);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+void add_line(std::string* text, const std::string& line) {
+  if (!text->empty() && !line.empty()) *text += "\n";
+  *text += line;
+}
+
+/// The text of a block that is to be read. False: it has none.
+bool text_of_block(const json& block, std::string* out) {
+  const std::string kind = text_member(block, "type");
+  if (kind == "text") {
+    add_line(out, text_member(block, "text"));
+  } else if (kind == "document" && block.contains("source") && block["source"].is_object() &&
+             text_member(block["source"], "type") == "text") {
+    add_line(out, text_member(block, "title"));
+    add_line(out, text_member(block["source"], "data"));
+  } else if (kind == "search_result" && block.contains("content") && block["content"].is_array()) {
+    add_line(out, text_member(block, "title"));
+    for (const json& part : block["content"]) {
+      if (part.is_object()) add_line(out, text_member(part, "text"));
+    }
+  } else if (kind == "tool_reference") {
+    add_line(out, text_member(block, "tool_name"));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::string kind_of(const json& block) {
+  const std::string kind = block.is_object() ? text_member(block, "type") : std::string();
+  return "\"" + kind.substr(0, 64) + "\"";
+}
+
+/// A text, or blocks of text, as lines.
 bool read_text(Fields& fields, const std::string& name, const json& content, std::string* out) {
+  if (content.is_null()) return true;
   if (content.is_string()) {
     *out += content.get_ref<const std::string&>();
     return true;
   }
-  const bool good =
-      content.is_array() && std::all_of(content.begin(), content.end(), [](const json& block) {
-        return block.is_object() && block.value("type", json()) == "text" &&
-               block.value("text", json()).is_string();
-      });
-  if (!good) {
+  if (!content.is_array()) {
     fields.fail(name, "must be a text or a list of text blocks");
     return false;
   }
-  for (const json& block : content) *out += block["text"].get_ref<const std::string&>();
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    if (content[i].is_object() && text_of_block(content[i], out)) continue;
+    fields.fail(name + "[" + std::to_string(i) + "].type",
+                kind_of(content[i]) + " is not read by this server: blocks must be text");
+    return false;
+  }
   return true;
 }
 
-/// Blocks of one message: text and calls stay together, results of tools are messages of their own.
-bool read_blocks(Fields& fields, const std::string& name, const std::string& role,
-                 const json& blocks, json* messages) {
-  std::string text;
+/// What the provider's own tools did: this server has none.
+bool is_of_server_tool(const std::string& kind) {
+  return kind == "server_tool_use" || kind == "mcp_tool_use" || kind == "mcp_tool_result" ||
+         kind.ends_with("_tool_result");
+}
+
+/// One message of the client becomes several: results of tools are messages of their own.
+struct Blocks {
+  Fields& fields;
+  json& chat;  // names what is left out
+  json& messages;
+  std::string role;
+  std::string text, thinking;
   json calls = json::array();
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const json& block = blocks[i];
-    const std::string at = name + "[" + std::to_string(i) + "]";
-    const json kind = block.is_object() ? block.value("type", json()) : json();
-    if (kind == "text" && block.value("text", json()).is_string()) {
-      text += block["text"].get_ref<const std::string&>();
-    } else if (kind == "tool_use" && role == "assistant") {
-      calls.push_back({{"id", block.value("id", json(""))},
+
+  bool add(const std::string& at, const json& block) {
+    const std::string kind = block.is_object() ? text_member(block, "type") : std::string();
+    if (block.is_object() && text_of_block(block, &text)) return true;
+    if (kind == "tool_use" && role == "assistant") {
+      calls.push_back({{"id", text_member(block, "id")},
                        {"type", "function"},
                        {"function",
                         {{"name", block.value("name", json(""))},
-                         {"arguments", block.value("input", json::object()).dump()}}}});
+                         {"arguments", block.value("input", json())}}}});
     } else if (kind == "tool_result" && role == "user") {
       std::string result;
-      if (block.contains("content") &&
-          !read_text(fields, at + ".content", block["content"], &result)) {
+      if (!read_text(fields, at + ".content", block.value("content", json()), &result))
         return false;
-      }
-      messages->push_back({{"role", "tool"},
-                           {"tool_call_id", block.value("tool_use_id", json(""))},
-                           {"content", result}});
-    } else if (kind != "thinking" && kind != "redacted_thinking") {
-      fields.fail(at + ".type", "must be text, tool_use or tool_result here");
+      end();  // what was said before it
+      messages.push_back({{"role", "tool"},
+                          {"tool_call_id", text_member(block, "tool_use_id")},
+                          {"content", result}});
+    } else if (kind == "thinking") {
+      add_line(&thinking, text_member(block, "thinking"));
+    } else if (is_of_server_tool(kind)) {
+      chat[at + ":" + kind] = true;
+    } else if (kind != "redacted_thinking") {
+      fields.fail(at + ".type", kind_of(block) + " is not read by this server: " +
+                                    "blocks here may be text, thinking, tool_use or tool_result");
       return false;
     }
+    return true;
   }
-  if (!calls.empty()) {
-    messages->push_back({{"role", role},
-                         {"content", text.empty() ? json() : json(text)},
-                         {"tool_calls", std::move(calls)}});
-  } else if (!text.empty()) {
-    messages->push_back({{"role", role}, {"content", text}});
+
+  /// The message of what came so far.
+  void end() {
+    if (text.empty() && calls.empty() && thinking.empty()) return;
+    json message = {{"role", role}, {"content", text}};
+    if (!calls.empty()) message["tool_calls"] = calls;
+    if (!thinking.empty()) message["reasoning_content"] = thinking;
+    messages.push_back(std::move(message));
+    text.clear();
+    thinking.clear();
+    calls = json::array();
   }
+};
+
+bool read_blocks(Fields& fields, const std::string& name, const std::string& role,
+                 const json& blocks, json* chat, json* messages) {
+  Blocks all{fields, *chat, *messages, role, {}, {}, json::array()};
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (!all.add(name + "[" + std::to_string(i) + "]", blocks[i])) return false;
+  }
+  all.end();
   return true;
+}
+
+/// A program's line about who pays is no instruction, and differs from request to request: with it
+/// no two prompts would have the same beginning.
+json without_attribution(const json& system, json* chat) {
+  if (!system.is_array()) return system;
+  json kept = json::array();
+  for (std::size_t i = 0; i < system.size(); ++i) {
+    const bool attribution =
+        system[i].is_object() &&
+        text_member(system[i], "text").starts_with("x-anthropic-billing-header:");
+    if (!attribution) {
+      kept.push_back(system[i]);
+    } else {
+      (*chat)["system[" + std::to_string(i) + "]:attribution"] = true;
+    }
+  }
+  return kept;
 }
 
 void read_messages(Fields& fields, json* chat) {
   json messages = json::array();
   if (const json* system = fields.take("system")) {
     std::string text;
-    if (!read_text(fields, "system", *system, &text)) return;
+    if (!read_text(fields, "system", without_attribution(*system, chat), &text)) return;
     messages.push_back({{"role", "system"}, {"content", text}});
   }
   const json* given = fields.take("messages");
@@ -86,7 +168,7 @@ void read_messages(Fields& fields, json* chat) {
     const json& message = (*given)[i];
     const std::string name = "messages[" + std::to_string(i) + "]";
     const json role = message.is_object() ? message.value("role", json()) : json();
-    if (role != "user" && role != "assistant") {
+    if (role != "user" && role != "assistant" && role != "system") {
       return fields.fail(name + ".role", "must be \"user\" or \"assistant\"");
     }
     const json content = message.value("content", json());
@@ -94,7 +176,7 @@ void read_messages(Fields& fields, json* chat) {
       messages.push_back({{"role", role}, {"content", content}});
     } else if (!content.is_array()) {
       return fields.fail(name + ".content", "must be a text or a list of blocks");
-    } else if (!read_blocks(fields, name + ".content", role.get<std::string>(), content,
+    } else if (!read_blocks(fields, name + ".content", role.get<std::string>(), content, chat,
                             &messages)) {
       return;
     }
@@ -102,19 +184,43 @@ void read_messages(Fields& fields, json* chat) {
   (*chat)["messages"] = std::move(messages);
 }
 
+/// The schema of a tool that a client runs and that Anthropic's models know without one; null of
+/// all others.
+json known_schema(const std::string& type) {
+  const char* schema = nullptr;
+  if (type.starts_with("bash_")) {
+    schema = R"({"type":"object","properties":{"command":{"type":"string"},)"
+             R"("restart":{"type":"boolean"}}})";
+  } else if (type.starts_with("text_editor_")) {
+    schema = R"({"type":"object","properties":{"command":{"type":"string","enum":["view","create",)"
+             R"("str_replace","insert"]},"path":{"type":"string"},"file_text":{"type":"string"},)"
+             R"("old_str":{"type":"string"},"new_str":{"type":"string"},"insert_line":)"
+             R"({"type":"integer"},"insert_text":{"type":"string"},"view_range":{"type":"array",)"
+             R"("items":{"type":"integer"}}},"required":["command","path"]})";
+  }
+  return schema == nullptr ? json() : try_parse_json<json>(schema);
+}
+
+/// What a model is to know of a tool: a program's own members would change its prompt.
+json plain_tool(const json& tool) {
+  if (!tool.is_object()) return tool;
+  json plain = json::object();
+  for (const char* name : {"type", "name", "description", "input_schema"}) {
+    if (tool.contains(name)) plain[name] = tool[name];
+  }
+  json schema = tool.contains("input_schema") ? json() : known_schema(text_member(tool, "type"));
+  if (schema.is_object()) {
+    plain["type"] = "custom";
+    plain["input_schema"] = std::move(schema);
+  }
+  return plain;
+}
+
 void read_tools(Fields& fields, json* chat) {
   if (const json* tools = fields.take("tools")) {
     if (!tools->is_array()) return fields.fail("tools", "must be an array");
     json list = json::array();
-    for (const json& tool : *tools) {
-      if (!tool.is_object() || !tool.value("name", json()).is_string()) {
-        return fields.fail("tools", "must be objects with a name and an input_schema");
-      }
-      json function = {{"name", tool["name"]}};
-      if (tool.contains("description")) function["description"] = tool["description"];
-      if (tool.contains("input_schema")) function["parameters"] = tool["input_schema"];
-      list.push_back({{"type", "function"}, {"function", std::move(function)}});
-    }
+    for (const json& tool : *tools) list.push_back(plain_tool(tool));
     (*chat)["tools"] = std::move(list);
   }
   const json* choice = fields.take("tool_choice");

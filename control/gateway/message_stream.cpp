@@ -152,8 +152,7 @@ std::string MessageWriter::on_fin(const wire::RequestInfo& info) {
 }
 
 std::string MessageWriter::on_failure(const wire::Refusal& refusal) {
-  const json body = try_parse_json<json>(error_body(refusal, ""));
-  say("error", dump({{"type", "error"}, {"error", body["error"]}}));
+  say("error", error_for("/v1/messages", http_status(refusal.code), error_body(refusal, "")));
   return std::exchange(out_, {});
 }
 

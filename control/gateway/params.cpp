@@ -11,6 +11,7 @@
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
 #include "shared/base/json_text.h"
+#include "shared/chat/messages.h"
 #include "shared/grammar/request.h"
 
 namespace holdfast::gateway {
@@ -214,81 +215,20 @@ void read_prompts(Fields& fields, const char* name, const json& value, const Par
   }
 }
 
-/// A message for the template: text parts become one string, other parts are refused.
-bool read_message(Fields& fields, const std::string& name, const json& message, json* out) {
-  if (!message.is_object()) {
-    fields.fail(name, "must be an object");
-    return false;
-  }
-  const auto role = message.find("role");
-  if (role == message.end() || !role->is_string()) {
-    fields.fail(name + ".role", "is required: a string");
-    return false;
-  }
-  *out = message;
-  const auto content = message.find("content");
-  if (content == message.end() || content->is_null() || content->is_string()) return true;
-  if (!content->is_array()) {
-    fields.fail(name + ".content", "must be a string or an array of text parts");
-    return false;
-  }
-  std::string text;
-  for (const json& part : *content) {
-    const auto kind = part.is_object() ? part.find("type") : part.end();
-    if (!part.is_object() || kind == part.end() || *kind != "text" || !part.contains("text") ||
-        !part["text"].is_string()) {
-      fields.fail(name + ".content", "may only have parts {\"type\": \"text\", \"text\": \"…\"}");
-      return false;
-    }
-    text += part["text"].get_ref<const std::string&>();
-  }
-  (*out)["content"] = std::move(text);
-  return true;
-}
-
-/// Clients send arguments as JSON text, templates want the object. False: it is too much.
-bool open_arguments(Fields& fields, const std::string& name, BodyBudget& budget, json* message) {
-  const auto calls = message->find("tool_calls");
-  if (calls == message->end() || !calls->is_array()) return true;
-  for (json& call : *calls) {
-    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
-    json& function = call["function"];
-    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-    const auto& text = function["arguments"].get_ref<const std::string&>();
-    Result<json> arguments = budget.open(text, kArgumentsDepth);
-    if (!arguments) {
-      const auto at = static_cast<std::size_t>(&call - &calls->front());
-      fields.fail(name + ".tool_calls[" + std::to_string(at) + "].function.arguments",
-                  arguments.error().what);
-      return false;
-    }
-    if (arguments.value().is_object()) function["arguments"] = std::move(arguments).value();
-  }
-  return true;
-}
-
 void read_messages(Fields& fields, Generation* out) {
   const json* messages = fields.take("messages");
-  if (messages == nullptr || !messages->is_array() || messages->empty()) {
-    return fields.fail("messages", "is required: an array of at least one message");
+  json root = json::object();
+  root["messages"] = messages == nullptr ? json() : *messages;
+  const auto open = [&](std::string_view text) { return out->budget.open(text, kArgumentsDepth); };
+  if (const auto fault = chat::normalize_messages(root["messages"], open)) {
+    return fields.fail(fault->where, fault->what);
   }
-  json chat = json::object();
-  chat["messages"] = json::array();
-  for (std::size_t i = 0; i < messages->size(); ++i) {
-    json message;
-    const std::string name = "messages[" + std::to_string(i) + "]";
-    if (!read_message(fields, name, (*messages)[i], &message) ||
-        !open_arguments(fields, name, out->budget, &message)) {
-      return;
-    }
-    chat["messages"].push_back(std::move(message));
-  }
-  read_tools(fields, &chat, out);
-  for (const char* name : {"add_generation_prompt", "chat_template_kwargs"}) {
-    if (const json* value = fields.take(name)) chat[name] = *value;
+  read_tools(fields, &root, out);
+  for (const char* name : {"add_generation_prompt", "chat_template_kwargs", "parse_special"}) {
+    if (const json* value = fields.take(name)) root[name] = *value;
   }
   wire::Prompt prompt;
-  prompt.messages_json = chat.dump();
+  prompt.messages_json = root.dump();
   if (!fields.check("messages", out->budget.make(prompt.messages_json->size()))) return;
   out->submit.prompts.push_back(std::move(prompt));
 }

@@ -6,13 +6,13 @@ namespace holdfast::gateway {
 namespace {
 
 constexpr std::size_t kKeyBytesMax = 256;
-constexpr std::size_t kIgnoredBytesMax = 1'024;
+constexpr std::size_t kListBytesMax = 1'024;
 
-/// Names of parameters without effect, fit for a header.
-std::string ignored_header(const std::vector<std::string>& names) {
+/// Names, fit for a header.
+std::string list_header(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) {
-    if (out.size() + name.size() > kIgnoredBytesMax) return out + ", ...";
+    if (out.size() + name.size() > kListBytesMax) return out + ", ...";
     if (!out.empty()) out += ", ";
     for (const char c : name) out.push_back(c > 0x20 && c < 0x7f && c != ',' ? c : '?');
   }
@@ -74,10 +74,12 @@ void put_limits(const Request& request, wire::Submit* message, std::vector<std::
 }
 
 std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate,
-                                   const std::optional<wire::KeyStanding>& key) {
+                                   const std::optional<wire::KeyStanding>& key,
+                                   const std::vector<std::string>& notes) {
   std::vector<Header> out = rate_headers(key);
-  if (!ignored.empty()) out.emplace_back("X-Holdfast-Ignored", ignored_header(ignored));
+  if (!ignored.empty()) out.emplace_back("X-Holdfast-Ignored", list_header(ignored));
   if (duplicate) out.emplace_back("X-Holdfast-Duplicate", "true");
+  if (!notes.empty()) out.emplace_back("X-Holdfast-Chat", list_header(notes));
   return out;
 }
 

@@ -29,8 +29,10 @@ void put_limits(const Request& request, wire::Submit* message, std::vector<std::
 /// Last-Event-ID names something else than what this POST is.
 Response resume_mismatch(const std::string& message);
 
-/// X-Holdfast-Ignored, X-Holdfast-Duplicate and x-ratelimit-…, where they apply.
+/// X-Holdfast-Ignored, X-Holdfast-Chat (`notes`), X-Holdfast-Duplicate and x-ratelimit-…, where
+/// they apply.
 std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate,
-                                   const std::optional<wire::KeyStanding>& key = {});
+                                   const std::optional<wire::KeyStanding>& key = {},
+                                   const std::vector<std::string>& notes = {});
 
 }  // namespace holdfast::gateway

@@ -36,21 +36,26 @@ constexpr std::array<Echo, 15> kEchoes = {{{"instructions", "null"},
                                            {"truncation", R"("disabled")"},
                                            {"user", "null"}}};
 
-/// Of a message, or of what a tool gave back: one text.
+/// Of a message, or of what a tool gave back: one text, its parts as lines.
 bool read_text(Fields& fields, const std::string& name, const json& content, std::string* out) {
-  if (content.is_string()) {
-    *out = content.get<std::string>();
+  if (content.is_string() || content.is_null()) {
+    if (content.is_string()) *out = content.get<std::string>();
     return true;
   }
   if (content.is_array()) {
-    for (const json& part : content) {
+    for (std::size_t i = 0; i < content.size(); ++i) {
+      const json& part = content[i];
       const json kind = part.is_object() ? part.value("type", json()) : json();
-      const json text = part.is_object() ? part.value("text", json()) : json();
-      const bool known = kind == "input_text" || kind == "output_text" || kind == "text";
+      const bool refusal = kind == "refusal";
+      const json text =
+          part.is_object() ? part.value(refusal ? "refusal" : "text", json()) : json();
+      const bool known = refusal || kind == "input_text" || kind == "output_text" || kind == "text";
       if (!known || !text.is_string()) {
-        fields.fail(name, "may only have text parts (input_text, output_text)");
+        fields.fail(name + "[" + std::to_string(i) + "]",
+                    "must be a part of text: input_text, output_text or refusal");
         return false;
       }
+      if (!out->empty()) *out += "\n";
       *out += text.get_ref<const std::string&>();
     }
     return true;
@@ -65,19 +70,39 @@ std::string text_member(const json& item, const char* name) {
 }
 
 /// Calls that follow each other, or the text that came with them, are one message.
-void add_call(const json& item, json* messages) {
+void add_call(const json& item, const std::string& tool, const json& arguments, json* messages) {
   const bool joins = !messages->empty() && messages->back()["role"] == "assistant";
   if (!joins) messages->push_back({{"role", "assistant"}, {"content", nullptr}});
   json& message = messages->back();
   if (!message.contains("tool_calls")) message["tool_calls"] = json::array();
-  message["tool_calls"].push_back(
-      {{"id", text_member(item, "call_id")},
-       {"type", "function"},
-       {"function",
-        {{"name", text_member(item, "name")}, {"arguments", text_member(item, "arguments")}}}});
+  message["tool_calls"].push_back({{"id", text_member(item, "call_id")},
+                                   {"type", "function"},
+                                   {"function", {{"name", tool}, {"arguments", arguments}}}});
 }
 
-bool add_item(Fields& fields, const std::string& name, const json& item, json* messages) {
+/// Calls of other tools than functions that a client runs itself. False: it is none of those.
+bool add_other_call(const json& item, const std::string& kind, json* messages) {
+  if (kind == "custom_tool_call") {
+    add_call(item, text_member(item, "name"), {{"input", text_member(item, "input")}}, messages);
+  } else if (kind == "local_shell_call" || kind == "shell_call") {
+    add_call(item, kind.substr(0, kind.size() - 5), item.value("action", json::object()), messages);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// What the provider's own tools did: this server has none, and models know only their functions.
+bool is_of_hosted_tool(const std::string& kind) {
+  constexpr std::array<std::string_view, 8> kKinds = {
+      "web_search_call",       "file_search_call", "computer_call",        "image_generation_call",
+      "code_interpreter_call", "mcp_call",         "mcp_approval_request", "mcp_list_tools"};
+  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+}
+
+/// What is left out is named in `left_out`.
+bool add_item(Fields& fields, const std::string& name, const json& item, json* messages,
+              json* left_out) {
   if (!item.is_object()) {
     fields.fail(name, "must be an object");
     return false;
@@ -85,11 +110,17 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
   const std::string kind = item.contains("type") ? text_member(item, "type") : "message";
   if (kind == "reasoning") return true;  // models are not told their old thoughts
   if (kind == "function_call") {
-    add_call(item, messages);
+    add_call(item, text_member(item, "name"), text_member(item, "arguments"), messages);
+    return true;
+  }
+  if (add_other_call(item, kind, messages)) return true;
+  if (is_of_hosted_tool(kind)) {
+    (*left_out)[name + ":" + kind] = true;
     return true;
   }
   std::string text;
-  if (kind == "function_call_output") {
+  if (kind == "function_call_output" || kind == "custom_tool_call_output" ||
+      kind == "local_shell_call_output" || kind == "shell_call_output") {
     if (!read_text(fields, name + ".output", item.value("output", json()), &text)) return false;
     messages->push_back(
         {{"role", "tool"}, {"tool_call_id", text_member(item, "call_id")}, {"content", text}});
@@ -97,7 +128,8 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
   }
   if (kind != "message") {
     fields.fail(name + ".type",
-                "must be message, function_call, function_call_output or reasoning");
+                "must be message, reasoning, function_call, custom_tool_call, local_shell_call, or "
+                "one of those with _output");
     return false;
   }
   std::string role = text_member(item, "role");
@@ -111,21 +143,11 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
   return true;
 }
 
-/// Tools are flat here and nested in a chat.
 void read_tools(Fields& fields, json* chat) {
   const json* tools = fields.take("tools");
   if (tools != nullptr) {
     if (!tools->is_array()) return fields.fail("tools", "must be an array");
-    json list = json::array();
-    for (const json& tool : *tools) {
-      if (!tool.is_object() || tool.value("type", json()) != "function") {
-        return fields.fail("tools", "may only be functions: this server runs no tools of its own");
-      }
-      json function = tool;
-      function.erase("type");
-      list.push_back({{"type", "function"}, {"function", std::move(function)}});
-    }
-    (*chat)["tools"] = std::move(list);
+    (*chat)["tools"] = *tools;
   }
   const json* choice = fields.take("tool_choice");
   if (choice == nullptr) return;
@@ -201,7 +223,8 @@ bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
     fields.fail("metadata", "must be an object");
   }
   if (text.clear(), fields.text("truncation", &text) && text != "disabled") {
-    fields.fail("truncation", "must be \"disabled\": nothing of a conversation is left out");
+    if (text != "auto") fields.fail("truncation", "must be \"auto\" or \"disabled\"");
+    chat["truncation"] = text;  // named as without effect: nothing of a conversation is left out
   }
   // Everything else is as in a chat: what is not known there is named as ignored.
   for (const std::string& name : fields.unknown()) chat[name] = body[name];
@@ -227,7 +250,7 @@ bool chat_body(const ResponseWish& wish, const std::vector<std::string>& turns, 
   for (const std::string& turn : turns) {
     const json items = try_parse_json<json>(turn);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (add_item(fields, "input[" + std::to_string(i) + "]", items[i], &messages)) continue;
+      if (add_item(fields, "input[" + std::to_string(i) + "]", items[i], &messages, out)) continue;
       *error = *fields.error();
       return false;
     }

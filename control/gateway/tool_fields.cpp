@@ -6,6 +6,7 @@
 
 #include "shared/base/json_text.h"
 #include "shared/chat/output_parser.h"
+#include "shared/chat/tools.h"
 #include "shared/grammar/request.h"
 
 namespace holdfast::gateway {
@@ -52,7 +53,10 @@ void keep_named(Fields& fields, const std::set<std::string>& names, json* tools)
 /// {"type": "function", "function": {"name": …}}: adds the name. False: there is none, or it is
 /// there already.
 bool add_name(Fields& fields, const json& wanted, std::set<std::string>* names) {
-  const std::string name = name_of(wanted);
+  std::string name = name_of(wanted);
+  if (name.empty() && wanted.is_object() && wanted.contains("name") && wanted["name"].is_string()) {
+    name = wanted["name"].get<std::string>();  // as the Responses API writes it
+  }
   if (name.empty()) {
     fields.fail("tool_choice", "must name a function of 'tools'");
     return false;
@@ -65,7 +69,7 @@ bool add_name(Fields& fields, const json& wanted, std::set<std::string>* names) 
 /// {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required", "tools": […]}}. Returns
 /// the mode.
 std::string keep_allowed(Fields& fields, const json& choice, json* tools) {
-  const json allowed = choice.value("allowed_tools", json());
+  const json allowed = choice.value("allowed_tools", choice);  // flat in the Responses API
   const json mode = allowed.is_object() ? allowed.value("mode", json("auto")) : json();
   const json list = allowed.is_object() ? allowed.value("tools", json()) : json();
   if ((mode != "auto" && mode != "required") || !list.is_array() || list.empty()) {
@@ -100,25 +104,15 @@ std::string read_choice(Fields& fields, json* tools) {
   return "auto";
 }
 
-/// Functions are told apart by their names.
-bool check_names(Fields& fields, const json& tools) {
-  std::set<std::string> names;
-  for (const json& tool : tools) {
-    const std::string name = name_of(tool);
-    if (name.empty() || names.insert(name).second) continue;
-    fields.fail("tools", "has the function \"" + name + "\" twice");
-    return false;
-  }
-  return true;
-}
-
 }  // namespace
 
-void read_tools(Fields& fields, json* chat, Generation* out) {
+void read_tools(Fields& fields, json* root, Generation* out) {
   const json* given = fields.take("tools");
-  if (given != nullptr && !given->is_array()) return fields.fail("tools", "must be an array");
-  json may_call = given == nullptr ? json::array() : *given;
-  if (!check_names(fields, may_call)) return;
+  json all = given == nullptr ? json::array() : *given;
+  if (const auto fault = chat::normalize_tools(all, &out->ignored)) {
+    return fields.fail(fault->where, fault->what);
+  }
+  json may_call = all;
   const std::string mode = read_choice(fields, &may_call);
   bool parallel = true;
   fields.boolean("parallel_tool_calls", &parallel);
@@ -126,15 +120,12 @@ void read_tools(Fields& fields, json* chat, Generation* out) {
     return fields.fail("tool_choice", "is only allowed with 'tools'");
   }
   if (may_call.empty() || mode == "none") return;
-  (*chat)["tools"] = mode == "required" ? *given : may_call;
+  (*root)["tools"] = mode == "required" ? all : may_call;
   out->shape.tools = true;
   for (const json& tool : may_call) note_arguments(tool, out->shape.json_arguments);
   if (mode != "required") return;
   json must = json::array();
   for (std::size_t i = 0; i < may_call.size(); ++i) {
-    if (name_of(may_call[i]).empty()) {
-      return fields.fail("tools", "has one without 'function.name'");
-    }
     const json& function = may_call[i]["function"];
     json tool = {{"name", function["name"]}};
     if (function.contains("parameters")) tool["parameters"] = function["parameters"];

@@ -6,8 +6,8 @@
 
 namespace holdfast::gateway {
 
-/// Reads tools, tool_choice and parallel_tool_calls. What the template is to show goes to `chat`.
-void read_tools(Fields& fields, nlohmann::ordered_json* chat, Generation* out);
+/// Reads tools, tool_choice and parallel_tool_calls. What the template is to show goes to `root`.
+void read_tools(Fields& fields, nlohmann::ordered_json* root, Generation* out);
 
 /// Bounds the answer to calls of Generation::must_call, in the words of the model's family
 /// (Shape::output), or in others that shared/chat knows where those cannot be bounded.

@@ -1,20 +1,31 @@
 #pragma once
 // The prompt of a chat request.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/text/tokenizer.h"
 
 namespace holdfast::ingress {
 
+struct RenderedChat {
+  std::string text;
+  std::vector<std::size_t> plain;  // text::EncodeOptions::plain
+  /// What the client should know: in which other form a message was given to the template, what the
+  /// template leaves out. A word each, see docs/chat-templates.md.
+  std::vector<std::string> notes;
+};
+
 /// The model's own chat template over a chat request. `json`: {"messages": [{"role", "content"},
-/// …], "tools"?: […], "chat_template_kwargs"?: {…}}; content is text, null, or an array of parts
-/// (adjoining text parts become lines of one text). `date` is YYYY-MM-DD.
+/// …], "tools"?: […], "chat_template_kwargs"?: {…}, "parse_special"?: false}; messages as
+/// chat/messages.h takes them. Texts of the request stay text: no special token is read from them,
+/// unless `parse_special` is true. `date` is YYYY-MM-DD.
 /// Errors: kInvalidRequest names the message that is wrong and why, or the template's line that
 /// refused; kNoChatTemplate if the model's file has none.
-Result<std::string> render_chat(std::string_view json, const text::Tokenizer& tokenizer,
-                                const std::string& date);
+Result<RenderedChat> render_chat(std::string_view json, const text::Tokenizer& tokenizer,
+                                 const std::string& date);
 
 }  // namespace holdfast::ingress

@@ -28,7 +28,7 @@ Result<wire::Inspected> read_all(const std::string& path) {
     out.pieces = text::encode_pieces(*tokenizer);
     const auto prompt = render_chat(std::string(kShortChat), *tokenizer, "2026-01-15");
     out.output =
-        chat::describe_output(tokenizer->chat_template(), prompt ? prompt.value() : std::string());
+        chat::describe_output(tokenizer->chat_template(), prompt ? prompt->text : std::string());
   }
   HF_TRY(out.model_sha, hf::sha256_of(path));
   HF_TRY(const hf::Stamp after, hf::stamp_of(path));

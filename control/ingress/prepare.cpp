@@ -15,10 +15,20 @@ namespace {
 struct Rendered {
   std::vector<text::TokenId> ids;
   std::string text;
+  std::vector<std::string> notes;
 };
 
 Error invalid(std::string what) {
   return {Errc::kInvalidRequest, std::move(what)};
+}
+
+/// Of several prompts it says which one is wrong.
+Error name_prompt(Error error, std::size_t i, std::size_t prompts) {
+  constexpr std::string_view kPrompt = "prompt";
+  if (prompts > 1 && error.what.starts_with(kPrompt)) {
+    error.what.insert(kPrompt.size(), "[" + std::to_string(i) + "]");
+  }
+  return error;
 }
 
 /// The first byte that is not part of well-formed UTF-8; bisected, since a prefix of good text may
@@ -57,10 +67,10 @@ Result<Rendered> from_ids(const std::vector<text::TokenId>& ids, const text::Tok
     return invalid("prompt: token id " + std::to_string(ids[i]) + " at index " + std::to_string(i) +
                    "; the vocabulary is 0 to " + std::to_string(vocab - 1));
   }
-  Rendered out{ids, {}};
+  Rendered out{ids, {}, {}};
   if (job.echo && tokenizer != nullptr) {
     text::Releaser releaser;  // whole UTF-8 sequences only: this goes out as text
-    out.text = releaser.feed(text::decode(*tokenizer, ids, false, true));
+    out.text = releaser.feed(text::decode(*tokenizer, ids, job.names, true));
     out.text += releaser.finish();
   }
   return out;
@@ -72,7 +82,11 @@ Result<Rendered> from_text(std::string_view prompt, const text::Tokenizer* token
     return invalid("prompt: the model's file holds no tokenizer; send token ids");
   }
   HF_TRY(auto ids, tokenizer->encode(prompt, {special, parse_special}));
-  return Rendered{std::move(ids), std::string(prompt)};
+  Rendered out{std::move(ids), std::string(prompt), {}};
+  const bool twice = out.ids.size() > 1 && tokenizer->bos() >= 0 &&
+                     out.ids[0] == tokenizer->bos() && out.ids[1] == tokenizer->bos();
+  if (twice) out.notes.emplace_back("double-bos");
+  return out;
 }
 
 Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokenizer) {
@@ -82,9 +96,10 @@ Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokeniz
   }
   // A template may write the date into the prompt; the prompt's ids are stored at acceptance.
   const std::string today = text::utc_date(std::time(nullptr));
-  HF_TRY(const std::string text, render_chat(json, *tokenizer, today));
+  HF_TRY(RenderedChat chat, render_chat(json, *tokenizer, today));
   // The template writes BOS and the like itself, as text.
-  return from_text(text, tokenizer, /*special=*/false, /*parse_special=*/true);
+  HF_TRY(auto ids, tokenizer->encode(chat.text, {/*add_special=*/false, true, chat.plain}));
+  return Rendered{std::move(ids), std::move(chat.text), std::move(chat.notes)};
 }
 
 Result<void> check_bytes(std::string_view prompt, const PrepareLimits& limits) {
@@ -105,7 +120,7 @@ Result<Rendered> render(const wire::Prompt& prompt, const text::Tokenizer* token
   const std::string& bytes = prompt.text.has_value() ? *prompt.text : *prompt.messages_json;
   HF_CHECKED(check_bytes(bytes, limits));
   if (prompt.messages_json.has_value()) return from_chat(bytes, tokenizer);
-  return from_text(bytes, tokenizer, job.add_special, /*parse_special=*/true);
+  return from_text(bytes, tokenizer, job.add_special, job.parse_special);
 }
 
 }  // namespace
@@ -122,12 +137,15 @@ wire::Prepared prepare(const wire::Prepare& job, const text::Tokenizer* tokenize
     return out;
   };
   if (job.prompts.empty()) return refuse(invalid("prompt: none given"));
-  for (const wire::Prompt& prompt : job.prompts) {
-    Result<Rendered> rendered = render(prompt, tokenizer, job, limits);
-    if (!rendered.has_value()) return refuse(rendered.error());
-    if (rendered->ids.empty()) return refuse(invalid("prompt: empty; there is nothing to go on"));
+  for (std::size_t i = 0; i < job.prompts.size(); ++i) {
+    Result<Rendered> rendered = render(job.prompts[i], tokenizer, job, limits);
+    if (rendered && rendered->ids.empty()) {
+      rendered = invalid("prompt: empty; there is nothing to go on");
+    }
+    if (!rendered) return refuse(name_prompt(rendered.error(), i, job.prompts.size()));
     out.ids.push_back(std::move(rendered->ids));
     if (job.echo) out.text.push_back(std::move(rendered->text));
+    for (std::string& note : rendered->notes) out.notes.push_back(std::move(note));
   }
   out.ok = true;
   return out;

@@ -74,7 +74,7 @@ void add_pieces(const text::PieceTable& pieces, const std::vector<wire::TokenId>
   json ends = json::array();
   json list = json::array();
   for (const wire::TokenId id : ids) {
-    const auto piece = token_bytes(pieces, id);
+    const auto piece = pieces.name(id);
     if (packed) {
       bytes.append(piece.begin(), piece.end());
       ends.push_back(bytes.size());
@@ -191,7 +191,8 @@ void TokenDesk::ask(core::PeerId peer, const wire::Op& op, const core::Machine& 
   question.job.model_sha = model->sha;
   question.job.prompts = {std::move(prompt)};
   question.job.add_special = read_flag(args, "add_special", true);
-  question.job.echo = op.verb == "models.detokenize";
+  question.job.parse_special = read_flag(args, "parse_special", true);
+  question.job.echo = question.job.names = op.verb == "models.detokenize";
   question.tenant = tenant;
   question.bytes = static_cast<std::int64_t>(op.args.size()) + kQuestionBytes;
   line_.push(tenant, question.job.job, question.bytes);

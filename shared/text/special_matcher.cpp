@@ -37,25 +37,35 @@ SpecialMatcher::SpecialMatcher(std::vector<Entry> entries) {
   for (std::uint32_t e = 0; e < nodes_[0].edges; ++e) roots_[edges_[e].byte] = edges_[e].node;
 }
 
+SpecialMatcher::Match SpecialMatcher::match_at(std::string_view text, std::size_t begin,
+                                               bool* open) const {
+  Match best{text.size(), text.size(), -1};
+  if (open != nullptr) *open = false;
+  if (begin >= text.size() || edges_.empty()) return best;
+  std::uint32_t node = roots_[static_cast<unsigned char>(text[begin])];
+  if (node == 0) return best;
+  for (std::size_t at = begin + 1;; ++at) {
+    const Node& here = nodes_[node];
+    if (here.id >= 0) best = {begin, at, here.id};
+    if (at == text.size()) {
+      if (open != nullptr) *open = here.edges > 0;
+      return best;
+    }
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const Edge* const first = edges_.data() + here.first_edge;
+    const Edge* const last = first + here.edges;
+    const Edge* const edge = std::lower_bound(
+        first, last, byte, [](const Edge& e, unsigned char b) { return e.byte < b; });
+    if (edge == last || edge->byte != byte) return best;
+    node = edge->node;
+  }
+}
+
 SpecialMatcher::Match SpecialMatcher::find(std::string_view text, std::size_t from) const {
   if (edges_.empty()) return {text.size(), text.size(), -1};
   for (std::size_t begin = from; begin < text.size(); ++begin) {
-    std::uint32_t node = roots_[static_cast<unsigned char>(text[begin])];
-    if (node == 0) continue;
-    Match best;
-    for (std::size_t at = begin + 1;; ++at) {
-      const Node& here = nodes_[node];
-      if (here.id >= 0) best = {begin, at, here.id};
-      if (at == text.size()) break;
-      const auto byte = static_cast<unsigned char>(text[at]);
-      const Edge* const first = edges_.data() + here.first_edge;
-      const Edge* const last = first + here.edges;
-      const Edge* const edge = std::lower_bound(
-          first, last, byte, [](const Edge& e, unsigned char b) { return e.byte < b; });
-      if (edge == last || edge->byte != byte) break;
-      node = edge->node;
-    }
-    if (best.id >= 0) return best;
+    const Match match = match_at(text, begin);
+    if (match.id >= 0) return match;
   }
   return {text.size(), text.size(), -1};
 }

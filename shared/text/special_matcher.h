@@ -28,6 +28,9 @@ class SpecialMatcher {
   explicit SpecialMatcher(std::vector<Entry> entries);
   /// The leftmost longest match at or after `from`.
   Match find(std::string_view text, std::size_t from) const;
+  /// The longest match that begins at `at`. `open`: the text ends inside of a special text that
+  /// begins there.
+  Match match_at(std::string_view text, std::size_t at, bool* open = nullptr) const;
 
  private:
   struct Node {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ using TokenId = std::int32_t;
 struct EncodeOptions {
   bool add_special = true;    // BOS/EOS as the file's add_bos_token/add_eos_token say
   bool parse_special = true;  // "<|im_end|>" in the text becomes the control token
+  /// Offsets, ascending, where no special token may begin: what stands there is plain text.
+  std::span<const std::size_t> plain = {};
 };
 
 /// Immutable after load: safe from any thread.
@@ -31,6 +34,9 @@ class Tokenizer {
   /// kInvalidRequest if `text` is not valid UTF-8 (with the byte offset).
   virtual Result<std::vector<TokenId>> encode(std::string_view text,
                                               const EncodeOptions&) const = 0;
+  /// The special token whose text begins at byte `at` of `text`, the longest one; -1: none. `open`:
+  /// the text ends inside of one that begins there.
+  virtual TokenId special_at(std::string_view text, std::size_t at, bool* open) const = 0;
   /// The bytes that one token stands for in running text (SPM's space mark is a space; a byte token
   /// is its byte). Control tokens (BOS, <|im_end|>) are empty unless `special`. Out of range:
   /// empty.
@@ -70,6 +76,8 @@ class PieceTable {
   std::string_view piece(TokenId id) const;
   bool is_end(TokenId id) const;
   bool is_control(TokenId id) const;
+  /// What a token adds to a text, or what it is called if it is a control token.
+  std::string_view name(TokenId id) const { return stored(id); }
   /// What a control token is called ("<|python_tag|>"); empty for all others and for ends, and in a
   /// blob of an older release.
   std::string_view control_text(TokenId id) const;

@@ -84,8 +84,18 @@ Result<std::vector<TokenId>> TokenizerBase::encode(std::string_view text,
   const SpecialMatcher& matcher = options.parse_special ? every_special_ : user_defined_;
   std::size_t at = 0;
   bool after_special = true;
+  auto plain = options.plain.begin();
+  const auto find_special = [&] {
+    SpecialMatcher::Match match = matcher.find(text, at);
+    while (match.id >= 0) {
+      while (plain != options.plain.end() && *plain < match.begin) ++plain;
+      if (plain == options.plain.end() || *plain != match.begin) break;
+      match = matcher.find(text, match.begin + 1);
+    }
+    return match;
+  };
   while (at < text.size()) {
-    const SpecialMatcher::Match match = matcher.find(text, at);
+    const SpecialMatcher::Match match = find_special();
     if (match.begin > at) {
       std::string normal;
       const std::string_view fragment = text.substr(at, match.begin - at);

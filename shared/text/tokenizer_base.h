@@ -18,6 +18,9 @@ class TokenizerBase : public Tokenizer {
  public:
   Result<std::vector<TokenId>> encode(std::string_view text,
                                       const EncodeOptions& options) const final;
+  TokenId special_at(std::string_view text, std::size_t at, bool* open) const final {
+    return every_special_.match_at(text, at, open).id;
+  }
   std::string_view piece(TokenId id, bool special) const final;
   std::int32_t vocab_size() const final { return static_cast<std::int32_t>(piece_ends_.size()); }
   TokenId bos() const final { return bos_; }

@@ -174,6 +174,7 @@ void fields(V& v, Like<Accepted> auto& m) {
   v("duplicate", m.duplicate);
   v("info", m.info);
   v("key", m.key);
+  v("notes", m.notes);
 }
 template <class V>
 void fields(V& v, Like<Refusal> auto& m) {
@@ -498,6 +499,8 @@ void fields(V& v, Like<Prepare> auto& m) {
   v("add_special", m.add_special);
   v("echo", m.echo);
   v("extra", m.extra);
+  v("parse_special", m.parse_special);
+  v("names", m.names);
 }
 template <class V>
 void fields(V& v, Like<Prepared> auto& m) {
@@ -507,6 +510,7 @@ void fields(V& v, Like<Prepared> auto& m) {
   v("ids", m.ids);
   v("text", m.text);
   v("embedding", m.embedding);
+  v("notes", m.notes);
 }
 template <class V>
 void fields(V& v, Like<NeedTokenizer> auto& m) {

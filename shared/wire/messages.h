@@ -148,6 +148,7 @@ struct Accepted {
   bool duplicate = false;  // the id or the idempotency key was known: nothing new was started
   RequestInfo info;
   std::optional<KeyStanding> key = {};  // if it has such a limit
+  std::vector<std::string> notes = {};  // of the preparation, to the first that asked (Prepared)
 };
 
 /// Numbers that help; -1 = does not apply.
@@ -463,15 +464,18 @@ struct Prepare {
   std::vector<Prompt> prompts;
   bool add_special = true;
   bool echo = false;
-  std::string extra;  // Sampling::extra of the request: its grammar is checked
+  std::string extra;          // Sampling::extra of the request: its grammar is checked
+  bool parse_special = true;  // special tokens are read from prompts of text
+  bool names = false;         // the text of ids has special tokens by their names
 };
 struct Prepared {
   std::uint64_t job = 0;
   bool ok = false;
   Refusal refusal;
   std::vector<std::vector<TokenId>> ids;
-  std::vector<std::string> text;  // the rendered prompts, when echo
-  bool embedding = false;         // `extra` asks for the vector of each prompt, not for text
+  std::vector<std::string> text;   // the rendered prompts, when echo
+  bool embedding = false;          // `extra` asks for the vector of each prompt, not for text
+  std::vector<std::string> notes;  // what was done to messages so that the template takes them
 };
 /// I→D, and the answer: the model's tokenizer as a GGUF without tensors.
 struct NeedTokenizer {

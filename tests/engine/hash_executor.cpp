@@ -261,6 +261,10 @@ class HashExecutor final : public backend::Executor {
 
 class LetterTokenizer final : public text::Tokenizer {
  public:
+  text::TokenId special_at(std::string_view, std::size_t, bool* open) const override {
+    if (open != nullptr) *open = false;
+    return -1;
+  }
   LetterTokenizer(std::int32_t vocab, TokenId end) : vocab_(vocab), end_(end) {
     for (char c = 'a'; c <= 'z'; ++c) letters_ += c;
   }

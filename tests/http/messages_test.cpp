@@ -126,7 +126,7 @@ TEST_F(Messages, WhatIsWrongIsNamed) {
   EXPECT_EQ(param(R"({"model":"m","max_tokens":1})"), "messages");
   EXPECT_EQ(param(kBody + R"(,"system":7})"), "system");
   EXPECT_EQ(param(kBody + R"(,"tool_choice":{"type":"x"}})"), "tool_choice");
-  EXPECT_EQ(param(R"({"model":"m","max_tokens":1,"messages":[{"role":"system","content":"a"}]})"),
+  EXPECT_EQ(param(R"({"model":"m","max_tokens":1,"messages":[{"role":"robot","content":"a"}]})"),
             "messages[0].role");
   EXPECT_EQ(param(R"({"model":"m","max_tokens":1,"messages":[{"role":"user","content":
                       [{"type":"image","source":{}}]}]})"),
@@ -139,7 +139,7 @@ TEST(MessageBody, BlocksBecomeMessages) {
   gateway::Generation out;
   ASSERT_TRUE(gateway::parse_json_object(
       R"({"model":"m","max_tokens":5,"top_k":3,"metadata":{"user_id":"u"},
-          "system":[{"type":"text","text":"Be "},{"type":"text","text":"brief."}],
+          "system":[{"type":"text","text":"Be"},{"type":"text","text":"brief."}],
           "messages":[{"role":"user","content":[{"type":"text","text":"Go"}]},
             {"role":"assistant","content":[{"type":"thinking","thinking":"t"},
               {"type":"text","text":"I look."},
@@ -151,11 +151,11 @@ TEST(MessageBody, BlocksBecomeMessages) {
       &body, &error));
   ASSERT_TRUE(gateway::parse_message(body, {}, &out, &error)) << error.message;
   const json chat = json::parse(*out.submit.prompts.at(0).messages_json);
-  EXPECT_EQ(chat["messages"], json::parse(R"([{"role":"system","content":"Be brief."},
+  EXPECT_EQ(chat["messages"], json::parse(R"([{"role":"system","content":"Be\nbrief."},
       {"role":"user","content":"Go"},
-      {"role":"assistant","content":"I look.","tool_calls":[{"id":"toolu_1","type":"function",
-        "function":{"name":"f","arguments":{"x":1}}}]},
-      {"role":"tool","tool_call_id":"toolu_1","content":"a wall"},
+      {"role":"assistant","content":"I look.","reasoning_content":"t","tool_calls":[
+        {"id":"toolu_1","type":"function","function":{"name":"f","arguments":{"x":1}}}]},
+      {"role":"tool","tool_call_id":"toolu_1","content":"a wall","name":"f"},
       {"role":"user","content":"So?"}])"))
       << chat.dump();
   EXPECT_EQ(chat["tools"][0]["function"]["parameters"]["type"], "object");
@@ -164,6 +164,60 @@ TEST(MessageBody, BlocksBecomeMessages) {
   EXPECT_TRUE(out.one_call);
   EXPECT_FALSE(out.must_call.empty());
   EXPECT_TRUE(out.ignored.empty());
+}
+
+TEST_F(Messages, ErrorsHaveAnthropicsForm) {
+  model("");
+  gateway.client.failure = client::Failure{};
+  gateway.client.failure->code = Errc::kContextExceeded;
+  gateway.client.failure->message =
+      "prompt of 9 tokens + max_tokens 1 = 10 do not fit the context of 8 tokens";
+  gateway.client.failure->needed = 10;
+  gateway.client.failure->largest = 8;
+  const Reply reply = gateway.ask(post(kPath, kBody + "}"));
+  EXPECT_EQ(reply.status, 400);
+  const json body = json::parse(reply.body);
+  EXPECT_EQ(body["type"], "error");
+  EXPECT_EQ(body["error"]["type"], "invalid_request_error");
+  const std::string message = body["error"]["message"];
+  EXPECT_TRUE(message.starts_with("prompt is too long: 10 tokens > 8 maximum")) << message;
+  EXPECT_EQ(json::parse(gateway.ask(post("/v1/messages/none", "{}")).body)["error"]["type"],
+            "not_found_error");
+}
+
+TEST(MessageBody, WhatIsNoTextIsLeftOutAndNamed) {
+  nlohmann::ordered_json body;
+  gateway::FieldError error;
+  gateway::Generation out;
+  ASSERT_TRUE(gateway::parse_json_object(
+      R"({"model":"m","max_tokens":5,
+          "system":[{"type":"text","text":"x-anthropic-billing-header: a=1"},
+                    {"type":"text","text":"Be brief."}],
+          "messages":[{"role":"user","content":[
+              {"type":"document","title":"T","source":{"type":"text","data":"D"}},
+              {"type":"text","text":"Go"}]},
+            {"role":"assistant","content":[
+              {"type":"server_tool_use","id":"s","name":"web_search","input":{}},
+              {"type":"web_search_tool_result","tool_use_id":"s","content":[]},
+              {"type":"text","text":"I know."}]},
+            {"role":"user","content":"So?"}],
+          "tools":[{"type":"web_search_20250305","name":"web_search"},
+                   {"type":"bash_20250124","name":"bash","cache_control":{"type":"ephemeral"}}]})",
+      &body, &error));
+  ASSERT_TRUE(gateway::parse_message(body, {}, &out, &error)) << error.message;
+  const json chat = json::parse(*out.submit.prompts.at(0).messages_json);
+  EXPECT_EQ(chat["messages"], json::parse(R"([{"role":"system","content":"Be brief."},
+      {"role":"user","content":"T\nD\nGo"},{"role":"assistant","content":"I know."},
+      {"role":"user","content":"So?"}])"));
+  ASSERT_EQ(chat["tools"].size(), 1u);
+  EXPECT_EQ(chat["tools"][0]["function"]["name"], "bash");
+  EXPECT_TRUE(chat["tools"][0]["function"]["parameters"]["properties"].contains("command"));
+  EXPECT_FALSE(chat["tools"][0]["function"].contains("cache_control"));
+  for (const char* name : {"tools[0]:web_search_20250305", "system[0]:attribution",
+                           "messages[1].content[0]:server_tool_use",
+                           "messages[1].content[1]:web_search_tool_result"}) {
+    EXPECT_NE(std::find(out.ignored.begin(), out.ignored.end(), name), out.ignored.end()) << name;
+  }
 }
 
 }  // namespace

@@ -179,7 +179,7 @@ TEST(Params, ChatNamesTheWrongParameter) {
       {R"({"model":"m","messages":[{"content":"a"}]})", "messages[0].role"},
       {R"({"model":"m","messages":[{"role":"user","content":5}]})", "messages[0].content"},
       {R"({"model":"m","messages":[{"role":"user","content":[{"type":"image_url"}]}]})",
-       "messages[0].content"},
+       "messages[0].content[0].type"},
       {R"({"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":0})", "max_tokens"},
       {R"({"model":"m","messages":[{"role":"user","content":"a"}],"top_logprobs":2})",
        "top_logprobs"},
@@ -208,12 +208,14 @@ TEST(Params, ChatNamesTheWrongParameter) {
 TEST(Params, ChatMessagesReachTheTemplateInOrder) {
   const Outcome out = chat(
       R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},
-          {"type":"text","text":"b"}]}],"tools":[{"zeta":1,"alpha":2}],"max_completion_tokens":9,
+          {"type":"text","text":"b"}]}],
+          "tools":[{"function":{"zeta":1,"name":"f","alpha":2}}],"max_completion_tokens":9,
           "logprobs":true,"top_logprobs":3,"max_tokens":null})");
   ASSERT_TRUE(out.ok) << out.error.message;
   const wire::Submit& s = out.generation.submit;
   EXPECT_EQ(s.prompts.at(0).messages_json,
-            R"({"messages":[{"role":"user","content":"ab"}],"tools":[{"zeta":1,"alpha":2}]})");
+            R"({"messages":[{"role":"user","content":"a\nb"}],"tools":[{"type":"function",)"
+            R"("function":{"zeta":1,"name":"f","alpha":2}}]})");
   EXPECT_EQ(s.max_tokens, 9);
   EXPECT_EQ(s.sampling.logprobs, 3);
   EXPECT_TRUE(out.generation.shape.tools);

@@ -255,13 +255,15 @@ TEST_F(Responses, WhatIsWrongIsNamed) {
   EXPECT_EQ(wrong({{"input", json::array({{{"type", "image"}}})}}), "input[0].type");
   EXPECT_EQ(wrong({{"input", json::array({{{"role", "robot"}, {"content", "a"}}})}}),
             "input[0].role");
-  EXPECT_EQ(wrong({{"tools", json::array({{{"type", "web_search"}}})}}), "tools");
+  EXPECT_EQ(wrong({{"tools", json::array({{{"type", "function"}}})}}), "tools[0].name");
   EXPECT_EQ(wrong({{"background", true}, {"store", false}}), "background");
   EXPECT_EQ(wrong({{"previous_response_id", "resp_none"}}), "previous_response_id");
   EXPECT_EQ(wrong({{"temperature", 9}}), "temperature");
-  EXPECT_EQ(wrong({{"truncation", "auto"}}), "truncation");
+  EXPECT_EQ(wrong({{"truncation", "some"}}), "truncation");
   json large = request("x", 100'000);
-  EXPECT_EQ(post(large, "large")["error"]["code"], "context_exceeded");
+  const json refused = post(large, "large")["error"];
+  EXPECT_EQ(refused["code"], "context_length_exceeded");
+  EXPECT_EQ(refused["holdfast_code"], "context_exceeded");
   json kept;
   for (int i = 0; i < 100; ++i) {  // forgotten behind the answer
     kept = json::parse(std::get<std::string>(house.operator_client()->op(

@@ -145,7 +145,7 @@ TEST(Chat, GoesThroughTheModelsTemplate) {
   EXPECT_EQ(render(R"({"messages":[{"role":"system","content":"Be brief."},
                       {"role":"user","content":[{"type":"text","text":"Hi"},
                                                 {"type":"text","text":"there"}]}]})")
-                .value(),
+                ->text,
             "Be brief.\nHi\nthere\n");
   EXPECT_NE(
       render(R"({"messages":[{"role":"user","content":7}]})").error().what.find("messages[0]"),
