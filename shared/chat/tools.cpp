@@ -67,6 +67,11 @@ class ToolReader {
     if (function.contains("parameters") && !function["parameters"].is_object()) {
       return MessageFault{place + ".parameters", "must be a JSON schema, an object"};
     }
+    if (names_.contains(name) && where.find(".tools[") != std::string::npos) {
+      // Two namespaces may have the same name; calls are told apart by theirs alone.
+      if (left_out_ != nullptr) left_out_->push_back(where + ":" + name);
+      return std::nullopt;
+    }
     if (!names_.insert(name).second) {
       return MessageFault{place + ".name", "\"" + name + "\" is there twice"};
     }

@@ -12,7 +12,7 @@ namespace holdfast::chat {
 
 /// Afterwards each tool is {type: "function", function: {name, …}} with a name that no other has:
 /// - flat functions ({name, parameters}, also with Anthropic's input_schema) are nested;
-/// - the functions of a namespace stand for it;
+/// - the functions of a namespace stand for it; one whose name is taken is left out;
 /// - parameters that are null are absent; what else is null, too;
 /// - what is no function (web_search, mcp, custom, …) cannot be called here: it is left out and
 ///   named in `left_out` as "tools[1]:web_search".
