@@ -22,15 +22,6 @@ struct SubsetHash {
   }
 };
 
-std::uint32_t classify(const std::bitset<257>& begins, std::array<std::uint8_t, 256>& class_of) {
-  std::uint32_t classes = 0;
-  for (std::size_t byte = 0; byte < 256; ++byte) {
-    if (byte == 0 || begins[byte]) ++classes;
-    class_of[byte] = static_cast<std::uint8_t>(classes - 1);
-  }
-  return classes;
-}
-
 class Builder {
  public:
   explicit Builder(const Nfa& nfa) : nfa_(nfa), mark_(nfa.size(), 0) {}
@@ -170,7 +161,17 @@ class Builder {
   std::uint32_t stamp_ = 0;
 };
 
-/// Takes away states from which no text ends. Wants no calls.
+}  // namespace
+
+std::uint32_t classify(const std::bitset<257>& begins, std::array<std::uint8_t, 256>& class_of) {
+  std::uint32_t classes = 0;
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    if (byte == 0 || begins[byte]) ++classes;
+    class_of[byte] = static_cast<std::uint8_t>(classes - 1);
+  }
+  return classes;
+}
+
 Dfa trimmed(const Dfa& dfa) {
   std::vector<std::vector<std::uint32_t>> from(dfa.size());
   std::vector<std::uint8_t> useful(dfa.size(), 0);
@@ -212,8 +213,6 @@ Dfa trimmed(const Dfa& dfa) {
   }
   return out;
 }
-
-}  // namespace
 
 bool Dfa::matches(std::string_view bytes) const {
   std::uint32_t state = 0;

@@ -2,6 +2,7 @@
 // Deterministic automata of one rule: made from an Nfa, and joined.
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,10 @@ struct Dfa {
 Dfa determinised(const Nfa& nfa);
 /// Continues `nfa` from a state with the texts of `dfa`, which calls no rules; where they end.
 std::uint32_t append_dfa(Nfa& nfa, std::uint32_t from, const Dfa& dfa);
+/// The same texts, without states from which no text ends; the start stays. It calls no rules.
+Dfa trimmed(const Dfa& dfa);
+/// Numbers the bytes so that those between two `begins` have one; how many there are.
+std::uint32_t classify(const std::bitset<257>& begins, std::array<std::uint8_t, 256>& class_of);
 /// Texts of `a` that are also (or, if `but_not`, are not) texts of `b`. Neither calls rules.
 Dfa intersected(const Dfa& a, const Dfa& b, bool but_not, Budget& budget);
 

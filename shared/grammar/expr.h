@@ -24,6 +24,7 @@ struct Expr {
     kCall,    // the rule `rule`
     kBegin,   // only where the text begins (regular expressions)
     kEnd,
+    kLook,  // where parts[0] matches what follows (`ahead`) or what came before, or does not
   };
   Kind kind = Kind::kEmpty;
   std::string bytes;
@@ -32,6 +33,8 @@ struct Expr {
   std::uint32_t min = 0;
   std::uint32_t max = 0;
   std::uint32_t rule = 0;
+  bool ahead = false;
+  bool negative = false;
 
   static Expr empty() { return {}; }
   static Expr nothing() { return of(Kind::kNothing); }
@@ -66,6 +69,13 @@ struct Expr {
   static Expr call(std::uint32_t rule) {
     Expr e = of(Kind::kCall);
     e.rule = rule;
+    return e;
+  }
+  static Expr look(Expr part, bool ahead, bool negative) {
+    Expr e = of(Kind::kLook);
+    e.parts.push_back(std::move(part));
+    e.ahead = ahead;
+    e.negative = negative;
     return e;
   }
   static Expr of(Kind kind) {

@@ -37,7 +37,7 @@ Result<GrammarPtr> compile_tool_call(std::string_view source_json,
                                      const GrammarLimits& limits = {});
 /// Any JSON object.
 Result<GrammarPtr> compile_json_mode(const GrammarLimits& limits = {});
-/// Text that the whole expression matches (ECMA-262 syntax, no look-around, no back references).
+/// Text that the whole expression matches (ECMA-262 syntax, no back references).
 Result<GrammarPtr> compile_regex(std::string_view pattern, const GrammarLimits& limits = {});
 /// llama.cpp's grammar format; the text is what the rule `root` derives. Left recursion is
 /// kUnsupported.

@@ -4,17 +4,31 @@
 
 namespace holdfast::grammar {
 
-SchemaBuilder::SchemaBuilder(const JsonTree& root, RuleSet& rules)
-    : rules_(rules), json_(rules), reader_(root, rules.budget()) {
+SchemaBuilder::SchemaBuilder(RuleSet& rules)
+    : rules_(rules),
+      json_(rules),
+      reader_(rules.budget()),
+      long_strings_(rules, "characters", Expr::one_of(any_character()), Expr::literal("\""),
+                    Encoding::kJson) {
   reader_.set_disjoint(&SchemaBuilder::is_disjoint, this);
 }
 
-Result<RuleId> SchemaBuilder::build() {
-  const RuleId root = rule_of(reader_.set_of({reader_.root()}));
+Result<RuleId> SchemaBuilder::build(const JsonTree& root) {
+  return build(reader_.set_of({reader_.add_document(root)}));
+}
+
+Result<RuleId> SchemaBuilder::build_object(const JsonTree& root) {
+  const JsonTree name = {JsonTree::Kind::kString, false, "object", {}, {}};
+  const SchemaId object = reader_.make({JsonTree::Kind::kObject, false, "", {name}, {"type"}}, "#");
+  return build(with({reader_.add_document(root)}, object));
+}
+
+Result<RuleId> SchemaBuilder::build(const SchemaSet& set) {
+  const RuleId root = rule_of(set);
   while (!todo_.empty() && rules_.budget().ok()) {
-    const auto [set, rule] = std::move(todo_.back());
+    const auto [next, rule] = std::move(todo_.back());
     todo_.pop_back();
-    HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
+    HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(next));
     std::vector<Expr> exprs;
     for (const Conjunct& c : alternatives) {
       HF_TRY(Expr expr, expr_of(c));
@@ -141,8 +155,8 @@ Result<GrammarPtr> compile_json_schema(std::string_view schema_json, const Gramm
   if (!tree) return Error{tree.error().code, operation + ": " + tree.error().what};
   Budget budget(limits);
   RuleSet rules(budget);
-  SchemaBuilder builder(*tree, rules);
-  HF_TRY(const RuleId root, builder.build());
+  SchemaBuilder builder(rules);
+  HF_TRY(const RuleId root, builder.build(*tree));
   return rules.assemble(root, operation);
 }
 

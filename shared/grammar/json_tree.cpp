@@ -140,6 +140,11 @@ const JsonTree* JsonTree::find(std::string_view name) const {
   return nullptr;
 }
 
+const JsonTree* JsonTree::find_set(std::string_view name) const {
+  const JsonTree* member = find(name);
+  return member == nullptr || member->is(Kind::kNull) ? nullptr : member;
+}
+
 Result<JsonTree> parse_json_tree(std::string_view text, std::uint32_t depth_max) {
   // Bounds on members and values; the depth is the handler's.
   JsonLimits limits = kBodyLimits;

@@ -24,6 +24,8 @@ struct JsonTree {
   bool is(Kind k) const { return kind == k; }
   /// The member of an object; null if there is none (or this is no object).
   const JsonTree* find(std::string_view name) const;
+  /// The same, but null says as little as no member.
+  const JsonTree* find_set(std::string_view name) const;
 };
 
 /// kInvalidRequest: not JSON (with the byte), nested deeper than `depth_max`, a name twice in one

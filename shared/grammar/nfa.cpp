@@ -1,5 +1,6 @@
 #include "shared/grammar/nfa.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -150,6 +151,14 @@ std::uint32_t Nfa::append_repeat(std::uint32_t from, const Expr& expr, Encoding 
   return end;
 }
 
+std::uint32_t Nfa::append_look(std::uint32_t from, const Expr& expr) {
+  auto at = std::find(looks_.begin(), looks_.end(), &expr);
+  if (at == looks_.end()) at = looks_.insert(at, &expr);
+  const std::uint32_t to = add_state();
+  add(from, {to, kNone, static_cast<std::uint32_t>(at - looks_.begin()), Kind::kLook, 0, 0});
+  return to;
+}
+
 std::uint32_t Nfa::append(std::uint32_t from, const Expr& expr, Encoding encoding) {
   if (!budget_.take_work(1)) return 0;  // counts what adds no state, too: (){1000}
   switch (expr.kind) {
@@ -187,6 +196,8 @@ std::uint32_t Nfa::append(std::uint32_t from, const Expr& expr, Encoding encodin
       add(from, {to, kNone, 0, kind, 0, 0});
       return to;
     }
+    case Expr::Kind::kLook:
+      return append_look(from, expr);
   }
   return from;
 }

@@ -18,11 +18,11 @@ enum class Encoding : std::uint8_t {
 /// Not thread-safe. Over budget all members go on and do nothing useful.
 class Nfa {
  public:
-  enum class Kind : std::uint8_t { kEmpty, kBytes, kCall, kBegin, kEnd };
+  enum class Kind : std::uint8_t { kEmpty, kBytes, kCall, kBegin, kEnd, kLook };
   struct Edge {
     std::uint32_t to;
     std::uint32_t next;  // of the same state; kNone ends
-    std::uint32_t rule;
+    std::uint32_t rule;  // of a look its place in looks()
     Kind kind;
     std::uint8_t lo;
     std::uint8_t hi;
@@ -45,18 +45,22 @@ class Nfa {
   std::uint32_t first_edge(std::uint32_t state) const { return first_[state]; }
   const Edge& edge(std::uint32_t at) const { return edges_[at]; }
   const std::vector<Edge>& edges() const { return edges_; }
+  /// Expressions that are looked at, each once; of the expression that was appended.
+  const std::vector<const Expr*>& looks() const { return looks_; }
   Budget& budget() const { return budget_; }
 
  private:
   void add(std::uint32_t from, Edge edge);
   std::uint32_t append_chars(std::uint32_t from, const CharSet& set, Encoding encoding);
   void append_utf8(std::uint32_t from, const CharSet& set, std::uint32_t to);
+  std::uint32_t append_look(std::uint32_t from, const Expr& expr);
   void append_escapes(std::uint32_t from, const CharSet& set, std::uint32_t to);
   std::uint32_t append_repeat(std::uint32_t from, const Expr& expr, Encoding encoding);
 
   Budget& budget_;
   std::vector<std::uint32_t> first_;
   std::vector<Edge> edges_;
+  std::vector<const Expr*> looks_;
   std::uint32_t accept_ = kNone;
 };
 

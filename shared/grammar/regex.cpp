@@ -1,10 +1,13 @@
 #include "shared/grammar/regex.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "shared/grammar/look.h"
 #include "shared/grammar/rule_set.h"
 #include "shared/grammar/source.h"
+#include "shared/grammar/unicode_property.h"
 
 namespace holdfast::grammar {
 namespace {
@@ -62,6 +65,12 @@ class Parser {
   Result<Expr> parse_term(std::uint32_t depth) {
     if (in_.take('^')) return Expr::of(Expr::Kind::kBegin);
     if (in_.take('$')) return Expr::of(Expr::Kind::kEnd);
+    if (in_.peek() == '\\' && (in_.peek(1) == 'b' || in_.peek(1) == 'B')) {
+      in_.take('\\');
+      const bool is_one = in_.take('b');
+      in_.take('B');
+      return word_boundary(is_one);
+    }
     HF_TRY(Expr atom, parse_atom(depth));
     return parse_quantifiers(std::move(atom));
   }
@@ -73,29 +82,83 @@ class Parser {
     if (c == '[') return parse_class();
     in_.take(c);
     if (c == '.') return Expr::one_of(negated(kLineEnd));
-    if (c != '\\') return Expr::one_of({{c, c}});
-    HF_TRY(CharSet set, parse_escape(false));
-    return Expr::one_of(std::move(set));
+    if (c != '\\') return characters({{c, c}});
+    HF_TRY(CharSet set, parse_escape());
+    return characters(std::move(set));
   }
 
   Result<Expr> parse_group(std::uint32_t depth) {
     in_.take('(');
+    const bool ignored_case = ignores_case_;  // ends with the group that changed it
+    bool is_look = false;
+    bool ahead = true;
+    bool negative = false;
     if (in_.take('?')) {
-      in_.take('P');  // Python's way to write a name
       const char32_t after = in_.peek(1);
-      if (in_.take(':')) {
-      } else if (in_.peek() == '<' && after != '=' && after != '!') {
-        while (!in_.at_end() && in_.peek() != '>') in_.take(in_.peek());
-        if (!in_.take('>')) return bad("a group name without '>'");
-      } else if (in_.peek() == '=' || in_.peek() == '!' || in_.peek() == '<') {
-        return unsupported("look-around");
+      const bool behind = in_.peek() == '<' && (after == '=' || after == '!');
+      if (behind) in_.take('<');
+      if (in_.peek() == '=' || in_.peek() == '!') {
+        is_look = true;
+        ahead = !behind;
+        negative = in_.take('!');
+        in_.take('=');
       } else {
-        return unsupported("this kind of group");
+        HF_TRY(const bool ends, parse_group_kind(depth));
+        if (ends) return Expr::empty();
       }
     }
     HF_TRY(Expr inner, parse_alternatives(depth + 1));
     if (!in_.take(')')) return bad("'(' without ')'");
-    return inner;
+    ignores_case_ = ignored_case;
+    if (!is_look) return inner;
+    if (!ahead && !is_plain(inner)) return unsupported("a look inside of a look behind");
+    return Expr::look(std::move(inner), ahead, negative);
+  }
+
+  /// What follows "(?": ":", a name, or flags, which may end the group: "(?i)" holds from there on.
+  Result<bool> parse_group_kind(std::uint32_t depth) {
+    if (in_.take(':')) return false;
+    if (in_.peek(1) == '<') in_.take('P');  // Python's way to write a name
+    if (in_.take('<')) {
+      while (!in_.at_end() && in_.peek() != '>') in_.take(in_.peek());
+      if (!in_.take('>')) return bad("a group name without '>'");
+      return false;
+    }
+    if (!in_.take('i')) return unsupported("this kind of group");
+    if (in_.take(':')) {
+      ignores_case_ = true;
+      return false;
+    }
+    if (depth > 0 || !in_.take(')')) return unsupported("this kind of group");
+    ignores_case_ = true;
+    return true;
+  }
+
+  /// Looks at nothing and asks for no end.
+  static bool is_plain(const Expr& expr) {
+    if (expr.kind == Expr::Kind::kLook || expr.kind == Expr::Kind::kEnd) return false;
+    return std::all_of(expr.parts.begin(), expr.parts.end(), &is_plain);
+  }
+
+  /// Letters of ASCII in both cases.
+  Expr characters(CharSet set) const {
+    if (!ignores_case_) return Expr::one_of(std::move(set));
+    CharSet out = set;
+    for (const CodeRange& range : intersected(set, {{'A', 'Z'}})) {
+      out.push_back({range.lo + 32, range.hi + 32});
+    }
+    for (const CodeRange& range : intersected(set, {{'a', 'z'}})) {
+      out.push_back({range.lo - 32, range.hi - 32});
+    }
+    return Expr::one_of(normalised(std::move(out)));
+  }
+
+  static Expr word_boundary(bool is_one) {
+    const auto look = [](bool ahead, bool negative) {
+      return Expr::look(Expr::one_of(kWord), ahead, negative);
+    };
+    return Expr::alt({Expr::seq({look(false, false), look(true, is_one)}),
+                      Expr::seq({look(false, true), look(true, !is_one)})});
   }
 
   /// {m}, {m,}, {m,n}; nullopt (and nothing read) if it is something else.
@@ -157,7 +220,8 @@ class Parser {
       unite(set, lo);
     }
     in_.take(']');
-    return Expr::one_of(negative ? negated(set) : normalised(std::move(set)));
+    Expr chars = characters(normalised(std::move(set)));
+    return negative ? Expr::one_of(negated(chars.chars)) : std::move(chars);
   }
 
   Result<CharSet> parse_class_atom(bool& single) {
@@ -167,12 +231,12 @@ class Parser {
       single = true;
       return CharSet{{c, c}};
     }
-    HF_TRY(CharSet set, parse_escape(true));
+    HF_TRY(CharSet set, parse_escape());
     single = set.size() == 1 && set[0].lo == set[0].hi;
     return set;
   }
 
-  Result<CharSet> parse_escape(bool in_class) {
+  Result<CharSet> parse_escape() {
     if (in_.at_end()) return bad("'\\' at the end");
     const char32_t c = in_.peek();
     in_.take(c);
@@ -208,15 +272,13 @@ class Parser {
       case 'u':
         return in_.peek() == '{' ? read_braced() : read_code(4);
       case 'b':
-        if (in_class) return one('\b');
-        return unsupported("a word boundary (\\b)");
-      case 'B':
-        return unsupported("a word boundary (\\B)");
+        return one('\b');  // in a class alone
       case 'k':
         return unsupported("a back reference");
       case 'p':
+        return parse_property(false);
       case 'P':
-        return unsupported("a Unicode property (\\p)");
+        return parse_property(true);
       case 'c': {
         const char32_t letter = in_.peek() | 0x20;
         if (letter < 'a' || letter > 'z') return bad("\\c without a letter");
@@ -231,6 +293,24 @@ class Parser {
       return unsupported(std::string("the escape \\") + static_cast<char>(c));
     }
     return one(c);
+  }
+
+  /// "{Lu}" of "\\p{Lu}", or one letter.
+  Result<CharSet> parse_property(bool negative) {
+    std::string name;
+    const auto take = [&] {
+      name.push_back(in_.peek() < 0x80 ? static_cast<char>(in_.peek()) : '?');
+      in_.take(in_.peek());
+    };
+    if (in_.take('{')) {
+      while (!in_.at_end() && in_.peek() != '}') take();
+      if (!in_.take('}')) return bad("\\p{ without '}'");
+    } else if (!in_.at_end()) {
+      take();
+    }
+    const std::optional<CharSet> set = unicode_property(name);
+    if (!set) return unsupported("the Unicode property '" + name + "'");
+    return negative ? negated(*set) : *set;
   }
 
   Result<CharSet> read_code(int n) {
@@ -265,6 +345,7 @@ class Parser {
 
   SourceReader in_;
   std::uint32_t depth_max_;
+  bool ignores_case_ = false;
 };
 
 }  // namespace
@@ -280,6 +361,7 @@ Result<Expr> parse_regex(std::string_view pattern, std::uint32_t depth_max) {
 }
 
 Dfa dfa_of_whole(const Expr& expr, Encoding encoding, Budget& budget) {
+  if (has_looks(expr)) return dfa_of_looks(expr, encoding, budget);
   Nfa nfa(budget);
   nfa.set_accept(nfa.append(0, expr, encoding));
   return determinised(nfa);

@@ -1,6 +1,6 @@
 #pragma once
-// Regular expressions in the syntax of ECMA-262, as far as they are regular: no look-around, no
-// back references, no word boundaries, no Unicode properties, no flags.
+// Regular expressions in the syntax of ECMA-262, as far as they are regular: no back references. Of
+// flags "(?i)" is known, for the letters of ASCII.
 
 #include <string>
 #include <string_view>

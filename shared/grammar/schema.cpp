@@ -8,62 +8,6 @@ namespace {
 
 constexpr std::uint32_t kGroupDepthMax = 200;  // $ref, allOf, … inside of each other
 
-/// "%25" and the like of a URI fragment; nullopt if malformed.
-std::optional<std::string> percent_decoded(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out.push_back(text[i]);
-      continue;
-    }
-    const std::string digits = text.substr(i + 1, 2);
-    const bool good = digits.size() == 2 &&
-                      digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
-    if (!good) return std::nullopt;
-    out.push_back(static_cast<char>(std::stoi(digits, nullptr, 16)));
-    i += 2;
-  }
-  return out;
-}
-
-/// One step of a JSON pointer: ~1 is '/', ~0 is '~'.
-std::string unescaped_pointer(const std::string& step) {
-  std::string out;
-  for (std::size_t i = 0; i < step.size(); ++i) {
-    const bool escape = step[i] == '~' && i + 1 < step.size();
-    if (escape && step[i + 1] == '1') {
-      out.push_back('/');
-      ++i;
-    } else if (escape && step[i + 1] == '0') {
-      out.push_back('~');
-      ++i;
-    } else {
-      out.push_back(step[i]);
-    }
-  }
-  return out;
-}
-
-const JsonTree* follow(const JsonTree& root, const std::string& pointer) {
-  const JsonTree* at = &root;
-  std::size_t begin = 0;
-  while (at != nullptr && begin < pointer.size()) {
-    if (pointer[begin] != '/') return nullptr;
-    const std::size_t end = std::min(pointer.find('/', begin + 1), pointer.size());
-    const std::string step = unescaped_pointer(pointer.substr(begin + 1, end - begin - 1));
-    begin = end;
-    if (!at->is(JsonTree::Kind::kArray)) {
-      at = at->find(step);
-      continue;
-    }
-    const bool digits = !step.empty() && step.size() < 9 &&
-                        step.find_first_not_of("0123456789") == std::string::npos;
-    const std::size_t index = digits ? std::stoul(step) : at->items.size();
-    at = index < at->items.size() ? &at->items[index] : nullptr;
-  }
-  return at;
-}
-
 template <class T>
 void append_new(std::vector<T>& to, const std::vector<T>& from) {
   for (const T& item : from) {
@@ -86,6 +30,48 @@ void drop_impossible_types(Conjunct& c) {
   const bool open = c.lower->exclusive || c.upper->exclusive;
   const auto order = c.lower->value <=> c.upper->value;
   if (order > 0 || (order == 0 && open)) c.types &= ~(kTypeInteger | kTypeFraction);
+}
+
+/// Keywords that say nothing about which documents are valid, as far as they are often there.
+bool is_annotation(const std::string& keyword) {
+  static const std::set<std::string> known = {"title",
+                                              "description",
+                                              "default",
+                                              "examples",
+                                              "example",
+                                              "$comment",
+                                              "$schema",
+                                              "deprecated",
+                                              "readOnly",
+                                              "writeOnly",
+                                              "xml",
+                                              "externalDocs",
+                                              "markdownDescription"};
+  return known.count(keyword) != 0;
+}
+
+/// A schema without annotations. `is_map`: its members are names with schemas.
+JsonTree without_annotations(const JsonTree& tree, bool is_map) {
+  static const std::set<std::string> maps = {"properties",  "patternProperties", "$defs",
+                                             "definitions", "dependentSchemas",  "dependencies"};
+  static const std::set<std::string> values = {"enum", "const", "required"};
+  const bool is_object = tree.is(JsonTree::Kind::kObject);
+  JsonTree out = {tree.kind, tree.boolean, tree.text, {}, {}};
+  for (std::size_t i = 0; i < tree.items.size(); ++i) {
+    const std::string name = is_object ? tree.names[i] : "";
+    const bool is_keyword = is_object && !is_map;
+    if (is_keyword && is_annotation(name)) continue;
+    if (is_object) out.names.push_back(name);
+    const bool is_value = is_keyword && values.count(name) != 0;
+    const bool holds_names = is_keyword && maps.count(name) != 0;
+    out.items.push_back(is_value ? tree.items[i] : without_annotations(tree.items[i], holds_names));
+  }
+  return out;
+}
+
+bool has_references(const std::string& text) {
+  const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
+  return has("\"$ref\"") || has("\"$dynamicRef\"") || has("\"$recursiveRef\"");
 }
 
 void merge_values(Conjunct& out, const Conjunct& b) {
@@ -158,18 +144,21 @@ std::optional<Conjunct> merged(const Conjunct& a, const Conjunct& b) {
   return out;
 }
 
-SchemaReader::SchemaReader(const JsonTree& root, Budget& budget) : root_(root), budget_(budget) {
-  intern(root, "#");
+SchemaId SchemaReader::add_document(const JsonTree& root) {
+  return intern(root, "#", refs_.add_document(root));
 }
 
-SchemaId SchemaReader::intern(const JsonTree& tree, const std::string& pointer) {
+SchemaId SchemaReader::intern(const JsonTree& tree, const std::string& pointer, BaseId outer) {
   if (const auto at = by_tree_.find(&tree); at != by_tree_.end()) return at->second;
+  const BaseId base = refs_.inside(tree, outer);
   // Equal schemas are one: they share their rules and the masks that are found for them.
-  std::string text = canonical_json(tree, false);
+  std::string text = canonical_json(without_annotations(tree, false), false);
   budget_.take_work(text.size() / 8 + 1);
+  // References mean the same only in one place.
+  if (has_references(text)) text += " " + std::to_string(base);
   const auto [at, is_new] =
       by_text_.try_emplace(std::move(text), static_cast<SchemaId>(schemas_.size()));
-  if (is_new) schemas_.push_back({&tree, pointer, nullptr, false});
+  if (is_new) schemas_.push_back({&tree, pointer, base, nullptr, false});
   by_tree_.emplace(&tree, at->second);
   return at->second;
 }
@@ -177,7 +166,8 @@ SchemaId SchemaReader::intern(const JsonTree& tree, const std::string& pointer) 
 bool SchemaReader::is_true(SchemaId id) const {
   const JsonTree& tree = *schemas_[id].tree;
   if (tree.is(JsonTree::Kind::kBoolean)) return tree.boolean;
-  return tree.is(JsonTree::Kind::kObject) && tree.names.empty();
+  return tree.is(JsonTree::Kind::kObject) &&
+         std::all_of(tree.names.begin(), tree.names.end(), &is_annotation);
 }
 
 bool SchemaReader::is_false(SchemaId id) const {
@@ -192,18 +182,20 @@ SchemaSet SchemaReader::set_of(std::vector<SchemaId> ids) const {
   return ids;
 }
 
-Result<SchemaId> SchemaReader::resolve(const std::string& ref, const std::string& pointer) {
-  const auto decoded = ref.empty() || ref[0] != '#' ? std::nullopt : percent_decoded(ref.substr(1));
-  if (!decoded || (!decoded->empty() && (*decoded)[0] != '/')) {
-    return schema_error(Errc::kUnsupported, "$ref", pointer,
-                        "'" + ref + "' leads out of the schema; expected '#' and a JSON pointer");
+/// The schema that a reference means; nullopt if there is none of this keyword.
+Result<std::optional<SchemaId>> SchemaReader::resolve(SchemaId id, const std::string& keyword) {
+  const Schema& from = schemas_[id];
+  const JsonTree* ref = from.tree->find_set(keyword);
+  if (ref == nullptr) return std::optional<SchemaId>();
+  const std::string pointer = from.pointer;
+  if (!ref->is(JsonTree::Kind::kString)) {
+    return schema_error(Errc::kInvalidRequest, keyword, pointer, "expected a text");
   }
-  const JsonTree* target = follow(root_, *decoded);
-  if (target == nullptr || !is_schema(*target)) {
-    return schema_error(Errc::kInvalidRequest, "$ref", pointer,
-                        "there is no schema at '" + ref + "'");
-  }
-  return intern(*target, ref);
+  const bool is_dynamic = keyword == "$dynamicRef";
+  HF_TRY(const SchemaTarget target, is_dynamic
+                                        ? refs_.find_dynamic(ref->text, from.base, pointer)
+                                        : refs_.find(ref->text, from.base, keyword, pointer));
+  return std::optional(intern(*target.tree, ref->text, target.base));
 }
 
 Result<const std::vector<Conjunct>*> SchemaReader::alternatives(SchemaId id) {
@@ -270,7 +262,7 @@ Result<std::vector<Conjunct>> SchemaReader::read(SchemaId id) {
     return Error{Errc::kInvalidRequest,
                  "compile JSON schema: " + pointer + ": expected an object, true or false"};
   }
-  HF_TRY(Conjunct own, KeywordReader(*this, tree, pointer).read());
+  HF_TRY(Conjunct own, KeywordReader(*this, tree, pointer, schemas_[id].base).read());
   std::vector<Conjunct> base;
   base.push_back(std::move(own));
   HF_TRY(base, product(base, std::vector<Conjunct>(1)));  // drops what contradicts itself
@@ -280,46 +272,54 @@ Result<std::vector<Conjunct>> SchemaReader::read(SchemaId id) {
 Result<std::vector<Conjunct>> SchemaReader::read_groups(SchemaId id, std::vector<Conjunct> base) {
   const JsonTree& tree = *schemas_[id].tree;
   const std::string pointer = schemas_[id].pointer;
-  if (const JsonTree* ref = tree.find("$ref")) {
-    if (!ref->is(JsonTree::Kind::kString)) {
-      return schema_error(Errc::kInvalidRequest, "$ref", pointer, "expected a text");
-    }
-    HF_TRY(const SchemaId target, resolve(ref->text, pointer));
-    HF_TRY(const std::vector<Conjunct>* more, alternatives(target));
+  for (const char* keyword : {"$ref", "$dynamicRef", "$recursiveRef"}) {
+    HF_TRY(const std::optional<SchemaId> target, resolve(id, keyword));
+    if (!target) continue;
+    HF_TRY(const std::vector<Conjunct>* more, alternatives(*target));
     HF_TRY(base, product(base, *more));
   }
   for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
-    const JsonTree* list = tree.find(keyword);
-    if (list == nullptr) continue;
-    const bool good = list->is(JsonTree::Kind::kArray) && !list->items.empty() &&
-                      std::all_of(list->items.begin(), list->items.end(), is_schema);
-    if (!good) {
-      return schema_error(Errc::kInvalidRequest, keyword, pointer,
-                          "expected an array of at least one schema");
-    }
-    if (std::string(keyword) != "allOf") {
-      HF_TRY(const std::vector<Conjunct> all, read_union(id, keyword));
-      HF_TRY(base, product(base, all));
-      continue;
-    }
-    for (std::size_t i = 0; i < list->items.size(); ++i) {
-      const SchemaId part = intern(list->items[i], pointer + "/allOf/" + std::to_string(i));
-      HF_TRY(const std::vector<Conjunct>* more, alternatives(part));
-      HF_TRY(base, product(base, *more));
-    }
+    HF_TRY(base, read_list(id, keyword, std::move(base)));
   }
-  if (tree.find("not") != nullptr) {
+  if (tree.find_set("not") != nullptr) {
     HF_TRY(const SchemaId part, group_member(id, "not"));
     HF_TRY(const std::vector<Conjunct> all, violations(part, pointer + "/not"));
     HF_TRY(base, product(base, all));
   }
-  if (tree.find("if") != nullptr) {  // "then" and "else" alone say nothing
+  if (tree.find_set("if") != nullptr) {  // "then" and "else" alone say nothing
     HF_TRY(const std::vector<Conjunct> all, read_condition(id));
     HF_TRY(base, product(base, all));
   }
-  for (const char* keyword : {"dependentRequired", "dependentSchemas"}) {
-    if (tree.find(keyword) == nullptr) continue;
+  for (const char* keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
+    if (tree.find_set(keyword) == nullptr) continue;
     HF_TRY(base, read_dependents(id, keyword, std::move(base)));
+  }
+  HF_CHECKED(read_unevaluated(id, base));
+  return base;
+}
+
+/// A list of schemas, worked into what holds already.
+Result<std::vector<Conjunct>> SchemaReader::read_list(SchemaId id, const std::string& keyword,
+                                                      std::vector<Conjunct> base) {
+  const JsonTree* list = schemas_[id].tree->find_set(keyword);
+  if (list == nullptr) return base;
+  const std::string pointer = schemas_[id].pointer;
+  const bool all_of = keyword == "allOf";
+  const bool good = list->is(JsonTree::Kind::kArray) && (all_of || !list->items.empty()) &&
+                    std::all_of(list->items.begin(), list->items.end(), is_schema);
+  if (!good) {
+    return schema_error(Errc::kInvalidRequest, keyword, pointer,
+                        "expected an array of at least one schema");
+  }
+  if (!all_of) {
+    HF_TRY(const std::vector<Conjunct> all, read_union(id, keyword));
+    return product(base, all);
+  }
+  for (std::size_t i = 0; i < list->items.size(); ++i) {
+    const SchemaId part =
+        intern(list->items[i], pointer + "/allOf/" + std::to_string(i), schemas_[id].base);
+    HF_TRY(const std::vector<Conjunct>* more, alternatives(part));
+    HF_TRY(base, product(base, *more));
   }
   return base;
 }
@@ -330,7 +330,7 @@ Result<SchemaId> SchemaReader::group_member(SchemaId id, const std::string& keyw
     return schema_error(Errc::kInvalidRequest, keyword, schemas_[id].pointer,
                         "expected a schema: an object, true or false");
   }
-  return intern(member, schemas_[id].pointer + "/" + keyword);
+  return intern(member, schemas_[id].pointer + "/" + keyword, schemas_[id].base);
 }
 
 Result<std::vector<Conjunct>> SchemaReader::read_union(SchemaId id, const std::string& keyword) {
@@ -338,7 +338,8 @@ Result<std::vector<Conjunct>> SchemaReader::read_union(SchemaId id, const std::s
   const std::string pointer = schemas_[id].pointer;
   std::vector<SchemaId> parts;
   for (std::size_t i = 0; i < list.items.size(); ++i) {
-    parts.push_back(intern(list.items[i], pointer + "/" + keyword + "/" + std::to_string(i)));
+    const std::string place = pointer + "/" + keyword + "/" + std::to_string(i);
+    parts.push_back(intern(list.items[i], place, schemas_[id].base));
   }
   std::vector<Conjunct> all;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -16,6 +16,7 @@
 #include "shared/grammar/budget.h"
 #include "shared/grammar/decimal.h"
 #include "shared/grammar/json_tree.h"
+#include "shared/grammar/schema_refs.h"
 
 namespace holdfast::grammar {
 
@@ -52,6 +53,13 @@ struct ArrayPart {
   std::optional<SchemaId> items;
   bool open = false;  // of a condition: says nothing about where the array ends
 };
+/// So many items satisfy the schema.
+struct Contains {
+  SchemaId schema = 0;
+  std::uint32_t min = 1;
+  std::optional<std::uint32_t> max;
+  bool operator==(const Contains&) const = default;
+};
 /// A part of a schema for whose negation there is no constraint.
 struct Refused {
   std::string keyword;
@@ -85,8 +93,7 @@ struct Conjunct {
   std::uint32_t min_items = 0;
   std::optional<std::uint32_t> max_items;
   bool unique_items = false;
-  /// Each: at least so many items satisfy the schema.
-  std::vector<std::pair<SchemaId, std::uint32_t>> contains;
+  std::vector<Contains> contains;
   /// Says more than the rest, which no grammar can: whoever comes to use it refuses the schema.
   std::optional<Refused> refused;
 
@@ -97,11 +104,12 @@ struct Conjunct {
 Error schema_error(Errc code, const std::string& keyword, const std::string& pointer,
                    const std::string& cause);
 
-/// Reads schemas when they are asked for. Not thread-safe. `root` outlives it.
+/// Reads schemas when they are asked for. Not thread-safe.
 class SchemaReader {
  public:
-  SchemaReader(const JsonTree& root, Budget& budget);
-  SchemaId root() const { return 0; }
+  explicit SchemaReader(Budget& budget) : budget_(budget) {}
+  /// One more document, whose equal parts are those of the others. `root` outlives the reader.
+  SchemaId add_document(const JsonTree& root);
   /// The alternatives of a schema, without those that contradict themselves at first sight. The
   /// reference stays. Errors as compile_json_schema.
   Result<const std::vector<Conjunct>*> alternatives(SchemaId id);
@@ -113,7 +121,12 @@ class SchemaReader {
   bool is_false(SchemaId id) const;
   /// The schema of all that does not satisfy this one.
   SchemaId negated(SchemaId id);
-  SchemaId intern(const JsonTree& tree, const std::string& pointer);
+  /// `outer`: where its references start from, if it has no "$id" of its own.
+  SchemaId intern(const JsonTree& tree, const std::string& pointer, BaseId outer);
+  /// A schema that the source does not have; no references in it.
+  SchemaId make(JsonTree tree, const std::string& pointer) {
+    return keep(std::move(tree), pointer, 0);
+  }
   SchemaSet set_of(std::vector<SchemaId> ids) const;
   const std::string& pointer(SchemaId id) const { return schemas_[id].pointer; }
   /// Whether two alternatives of a oneOf can never both hold; set by whoever knows rules.
@@ -128,22 +141,28 @@ class SchemaReader {
   struct Schema {
     const JsonTree* tree;
     std::string pointer;
+    BaseId base;
     std::unique_ptr<std::vector<Conjunct>> alternatives;
     bool open = false;  // being read
   };
-  Result<SchemaId> resolve(const std::string& ref, const std::string& pointer);
+  Result<std::optional<SchemaId>> resolve(SchemaId id, const std::string& keyword);
   Result<std::vector<Conjunct>> read(SchemaId id);
   Result<std::vector<Conjunct>> read_groups(SchemaId id, std::vector<Conjunct> base);
+  Result<std::vector<Conjunct>> read_list(SchemaId id, const std::string& keyword,
+                                          std::vector<Conjunct> base);
+  Result<void> read_unevaluated(SchemaId id, std::vector<Conjunct>& base);
   Result<std::vector<Conjunct>> read_union(SchemaId id, const std::string& keyword);
   Result<SchemaId> group_member(SchemaId id, const std::string& keyword);
   Result<std::vector<Conjunct>> violations(SchemaId id, const std::string& pointer);
   Result<std::vector<Conjunct>> read_condition(SchemaId id);
   Result<std::vector<Conjunct>> read_dependents(SchemaId id, const std::string& keyword,
                                                 std::vector<Conjunct> base);
+  void close_members(Conjunct& c, SchemaId rest);
+  Result<void> close_items(Conjunct& c, SchemaId rest);
   Result<bool> are_disjoint(SchemaId a, SchemaId b);
-  SchemaId keep(JsonTree tree, const std::string& pointer);
+  SchemaId keep(JsonTree tree, const std::string& pointer, BaseId base);
 
-  const JsonTree& root_;
+  SchemaRefs refs_;
   Budget& budget_;
   std::vector<Schema> schemas_;
   std::vector<std::unique_ptr<const JsonTree>> made_;  // schemas that the source does not have
@@ -158,8 +177,8 @@ class SchemaReader {
 /// dependent…).
 class KeywordReader {
  public:
-  KeywordReader(SchemaReader& reader, const JsonTree& tree, const std::string& pointer)
-      : reader_(reader), tree_(tree), pointer_(pointer) {}
+  KeywordReader(SchemaReader& reader, const JsonTree& tree, const std::string& pointer, BaseId base)
+      : reader_(reader), tree_(tree), pointer_(pointer), base_(base) {}
   Result<Conjunct> read();
 
  private:
@@ -186,11 +205,12 @@ class KeywordReader {
   SchemaReader& reader_;
   const JsonTree& tree_;
   const std::string pointer_;
+  const BaseId base_;
   Conjunct out_;
   ObjectPart object_;
   ArrayPart array_;
   std::optional<SchemaId> contains_;
-  std::uint32_t min_contains_ = 1;
+  Contains of_contains_;
 };
 
 /// Both of them; nullopt if types or values contradict each other.

@@ -3,12 +3,6 @@
 #include "shared/grammar/schema_builder.h"
 
 namespace holdfast::grammar {
-namespace {
-
-constexpr std::size_t kUniqueValuesMax = 8;
-
-}  // namespace
-
 /// What the item at a place must satisfy. False: the array ends before it.
 bool SchemaBuilder::item_schemas(const Conjunct& c, std::size_t at, SchemaSet& out) const {
   std::vector<SchemaId> ids;
@@ -30,6 +24,12 @@ bool SchemaBuilder::item_schemas(const Conjunct& c, std::size_t at, SchemaSet& o
   return any_items || in_prefix || longest == 0 || at < c.min_items;
 }
 
+SchemaSet SchemaBuilder::with(const SchemaSet& set, SchemaId more) const {
+  std::vector<SchemaId> ids = set;
+  ids.push_back(more);
+  return reader_.set_of(std::move(ids));
+}
+
 Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
   const bool is_free =
       c.arrays.empty() && c.min_items == 0 && !c.max_items && !c.unique_items && c.contains.empty();
@@ -45,7 +45,14 @@ Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
   std::uint32_t max = c.max_items ? *c.max_items : kUnlimited;
   if (!open) max = std::min(max, std::max(static_cast<std::uint32_t>(prefix), c.min_items));
   if (c.unique_items && max > 1) return unique_array_of(c, max);
-  const std::uint32_t wanted = c.contains.empty() ? 0 : c.contains[0].second;
+  const bool is_long =
+      c.min_items > Counted::kPlainMax || (max != kUnlimited && max > Counted::kPlainMax);
+  if (is_long && prefix == 0 && c.contains.empty()) return long_array_of(c, max);
+  // Items that satisfy `contains` are counted up to its maximum, or else its minimum.
+  const Contains contains = c.contains.empty() ? Contains{0, 0, std::nullopt} : c.contains[0];
+  const std::uint32_t wanted = contains.min;
+  const std::uint32_t counted = contains.max ? *contains.max : wanted;
+  if (counted < wanted) return Expr::nothing();
   Nfa nfa(rules_.budget());
   const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
   const std::uint32_t end = nfa.add_state();
@@ -54,11 +61,14 @@ Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
   const auto last =
       max != kUnlimited ? max : std::max({static_cast<std::uint32_t>(prefix), c.min_items, 1u});
   std::vector<std::uint32_t> here{begin};  // by how many items satisfied `contains`
-  for (std::uint32_t k = 1; k <= wanted; ++k) here.push_back(nfa.add_state());
+  for (std::uint32_t k = 1; k <= counted; ++k) here.push_back(nfa.add_state());
   for (std::uint32_t n = 0;; ++n) {
     if (!rules_.budget().take_work(here.size())) break;
     if (n >= c.min_items) {
-      const std::uint32_t done = n == 0 ? here[wanted] : nfa.append(here[wanted], json_.gap());
+      const std::uint32_t done = nfa.add_state();
+      for (std::uint32_t k = wanted; k <= counted; ++k) {
+        nfa.add_empty(n == 0 ? here[k] : nfa.append(here[k], json_.gap()), done);
+      }
       nfa.add_empty(nfa.append_literal(done, "]"), end);
     }
     if (n == last && max != kUnlimited) break;
@@ -68,14 +78,14 @@ Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
     if (n < last) {
       for (std::uint32_t& state : next) state = nfa.add_state();
     }
-    for (std::uint32_t k = 0; k <= wanted; ++k) {
+    const SchemaSet others =
+        contains.max ? with(set, reader_.negated(contains.schema)) : SchemaSet(set);
+    for (std::uint32_t k = 0; k <= counted; ++k) {
       const std::uint32_t item =
           n == 0 ? here[k] : nfa.append(nfa.append_literal(here[k], ","), json_.gap());
-      nfa.add_call(item, rule_of(set), next[k]);
-      if (k == wanted) continue;
-      std::vector<SchemaId> both = set;
-      both.push_back(c.contains[0].first);
-      nfa.add_call(item, rule_of(reader_.set_of(std::move(both))), next[k + 1]);
+      if (!has_false(others)) nfa.add_call(item, rule_of(others), next[k]);
+      if (k == counted) continue;
+      nfa.add_call(item, rule_of(with(set, contains.schema)), next[k + 1]);
     }
     if (n == last) break;
     here = std::move(next);
@@ -87,65 +97,20 @@ Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
   return Expr::call(rules_.add("array at " + c.pointer, determinised(nfa)));
 }
 
-/// Items from a short list of values: a state for each set of those that are used up.
-Result<Expr> SchemaBuilder::unique_array_of(const Conjunct& c, std::uint32_t max_items) {
-  const auto refuse = [&](const std::string& cause) {
-    return schema_error(Errc::kUnsupported, "uniqueItems", c.pointer, cause);
-  };
-  const bool plain = std::all_of(c.arrays.begin(), c.arrays.end(),
-                                 [](const ArrayPart& part) { return part.prefix.empty(); });
-  if (!plain || !c.contains.empty()) return refuse("not beside prefixItems or contains");
+Result<Expr> SchemaBuilder::long_array_of(const Conjunct& c, std::uint32_t max) {
+  HF_CHECKED(check_minimum("minItems", c.min_items, c.pointer));
   SchemaSet set;
   item_schemas(c, 0, set);
-  HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
-  std::map<std::string, Expr> values;
-  static const JsonTree words[] = {{JsonTree::Kind::kNull, false, "", {}, {}},
-                                   {JsonTree::Kind::kBoolean, false, "", {}, {}},
-                                   {JsonTree::Kind::kBoolean, true, "", {}, {}}};
-  for (const Conjunct& a : alternatives) {
-    std::vector<const JsonTree*> found;
-    if (a.values) {
-      found = *a.values;
-    } else {
-      if ((a.types & ~(kTypeNull | kTypeBoolean)) != 0) {
-        return refuse("expected items from an enum of at most " + std::to_string(kUniqueValuesMax) +
-                      " values, or maxItems of 1");
-      }
-      for (const JsonTree& word : words) found.push_back(&word);
-    }
-    for (const JsonTree* value : found) {
-      HF_TRY(const bool good, admits(a, *value));
-      if (good) values.emplace(canonical_json(*value), literal_of(*value));
-    }
-  }
-  if (values.size() > kUniqueValuesMax) {
-    return refuse("its items have " + std::to_string(values.size()) + " values; expected at most " +
-                  std::to_string(kUniqueValuesMax));
-  }
-  Nfa nfa(rules_.budget());
-  const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
-  const std::uint32_t end = nfa.add_state();
-  nfa.set_accept(end);
-  std::vector<std::uint32_t> states{begin};
-  const std::size_t sets = std::size_t{1} << values.size();
-  while (states.size() < sets && rules_.budget().ok()) states.push_back(nfa.add_state());
-  for (std::size_t used = 0; used < sets && rules_.budget().ok(); ++used) {
-    const auto n = static_cast<std::uint32_t>(__builtin_popcountll(used));
-    if (n > max_items) continue;
-    if (n >= c.min_items) {
-      const std::uint32_t done = n == 0 ? states[used] : nfa.append(states[used], json_.gap());
-      nfa.add_empty(nfa.append_literal(done, "]"), end);
-    }
-    if (n == max_items) continue;
-    const std::uint32_t item =
-        n == 0 ? begin : nfa.append(nfa.append_literal(states[used], ","), json_.gap());
-    std::size_t bit = 1;
-    for (const auto& [text, literal] : values) {
-      if ((used & bit) == 0) nfa.add_empty(nfa.append(item, literal), states[used | bit]);
-      bit <<= 1;
-    }
-  }
-  return Expr::call(rules_.add("array at " + c.pointer, determinised(nfa)));
+  const Expr item = Expr::call(rule_of(set));
+  const Expr close = Expr::literal("]");
+  Counted more(rules_, "items at " + c.pointer, Expr::seq({Expr::literal(","), json_.gap(), item}),
+               Expr::seq({json_.gap(), close}), Encoding::kUtf8);
+  const std::uint32_t min = std::max(c.min_items, 1u);
+  const RuleId rest = more.between(min - 1, max == kUnlimited ? max : max - 1);
+  std::vector<Expr> ways{Expr::seq({item, Expr::call(rest)})};
+  if (c.min_items == 0) ways.push_back(close);
+  const Expr array = Expr::seq({Expr::literal("["), json_.gap(), Expr::alt(std::move(ways))});
+  return Expr::call(rules_.add("array at " + c.pointer, array));
 }
 
 }  // namespace holdfast::grammar

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "shared/grammar/counted.h"
 #include "shared/grammar/json_rules.h"
 #include "shared/grammar/schema.h"
 #include "shared/grammar/schema_number.h"
@@ -19,9 +20,12 @@ Dfa dfa_of_texts(const std::set<std::string>& texts, Budget& budget);
 /// Not thread-safe. Errors as compile_json_schema.
 class SchemaBuilder {
  public:
-  SchemaBuilder(const JsonTree& root, RuleSet& rules);
-  /// The rule of the whole document.
-  Result<RuleId> build();
+  explicit SchemaBuilder(RuleSet& rules);
+  /// The rule of the documents of a schema, which outlives the builder. What is equal in several
+  /// schemas is built once.
+  Result<RuleId> build(const JsonTree& root);
+  /// The same, of objects alone.
+  Result<RuleId> build_object(const JsonTree& root);
 
  private:
   /// A class of names that no "properties" lists: those that match the same patterns.
@@ -30,15 +34,21 @@ class SchemaBuilder {
     SchemaSet schemas;
   };
 
+  Result<RuleId> build(const SchemaSet& set);
   RuleId rule_of(const SchemaSet& set);
+  SchemaSet with(const SchemaSet& set, SchemaId more) const;
   Result<Expr> expr_of(const Conjunct& c);
   /// kUnsupported if it says what no grammar can.
   static Result<void> check_usable(const Conjunct& c);
   Result<Expr> values_of(const Conjunct& c);
   Expr literal_of(const JsonTree& value);
 
+  static constexpr std::uint32_t kMinimumMax = 100'000;  // of minLength and minItems
+  static Result<void> check_minimum(const std::string& keyword, std::uint32_t min,
+                                    const std::string& pointer);
   Result<Expr> string_of(const Conjunct& c);
   Result<Dfa> characters_of(const Conjunct& c);  // between the quotes
+  Result<Dfa> with_length(const Conjunct& c, const Dfa& dfa);
   Result<const Dfa*> pattern_dfa(const std::string& pattern, const std::string& pointer);
   const Dfa& format_dfa(const std::string& name);
   Result<Dfa> names_dfa(const SchemaSet& set);
@@ -46,8 +56,16 @@ class SchemaBuilder {
   static NumberSpec number_spec(const Conjunct& c);
 
   Result<Expr> array_of(const Conjunct& c);
+  Result<Expr> long_array_of(const Conjunct& c, std::uint32_t max);
   bool item_schemas(const Conjunct& c, std::size_t at, SchemaSet& out) const;
+  using Values = std::vector<Expr>;
   Result<Expr> unique_array_of(const Conjunct& c, std::uint32_t max_items);
+  Result<std::optional<Values>> values_of_items(const std::vector<Conjunct>& alternatives);
+  Result<std::vector<std::string>> kinds_of(const std::vector<Conjunct>& alternatives,
+                                            std::uint32_t depth);
+  Result<std::vector<std::string>> kinds_of_objects(const Conjunct& c);
+  Expr array_of_kinds(const Conjunct& c, const Values& kinds, std::uint32_t max_items);
+  Expr ordered_array_of(const Conjunct& c, const Values& values, std::uint32_t max_items);
 
   Result<Expr> object_of(const Conjunct& c);
   Result<SchemaSet> member_schemas(const Conjunct& c, const std::string& name, bool& is_named);
@@ -70,6 +88,7 @@ class SchemaBuilder {
   RuleSet& rules_;
   JsonRules json_;
   SchemaReader reader_;
+  Counted long_strings_;  // behind the opening quote
   std::map<SchemaSet, RuleId> by_set_;
   std::vector<std::pair<SchemaSet, RuleId>> todo_;
   std::map<std::string, RuleId> by_key_;  // strings and numbers by what they allow

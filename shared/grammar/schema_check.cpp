@@ -127,13 +127,13 @@ Result<bool> SchemaBuilder::admits_array(const Conjunct& c, const JsonTree& valu
     if (!good) return false;
     if (c.unique_items && !seen.insert(canonical_json(value.items[i])).second) return false;
   }
-  for (const auto& [schema, wanted] : c.contains) {
+  for (const Contains& contains : c.contains) {
     std::uint32_t found = 0;
     for (const JsonTree& item : value.items) {
-      HF_TRY(const bool good, admits(reader_.set_of({schema}), item));
+      HF_TRY(const bool good, admits(reader_.set_of({contains.schema}), item));
       found += good ? 1 : 0;
     }
-    if (found < wanted) return false;
+    if (found < contains.min || (contains.max && found > *contains.max)) return false;
   }
   return true;
 }

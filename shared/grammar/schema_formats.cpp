@@ -45,10 +45,28 @@ std::string ipv6() {
   return out + ")";
 }
 
+const std::string kPathCharacter = "[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}";
+
+std::string query_and_fragment() {
+  return "(\\?(" + kPathCharacter + "|[/?])*)?(#(" + kPathCharacter + "|[/?])*)?";
+}
+
 std::string uri() {
-  const std::string c = "[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}";
-  return "[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\\d{1,5})?(/(" + c +
-         ")*)*(\\?(" + c + "|[/?])*)?(#(" + c + "|[/?])*)?";
+  return "[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\\d{1,5})?(/(" +
+         kPathCharacter + ")*)*" + query_and_fragment();
+}
+
+/// A URI, or a path that no scheme can be read into.
+std::string uri_reference() {
+  const std::string first = "[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2}";
+  return "(" + uri() + "|/?((" + first + ")+(/(" + kPathCharacter + ")*)*)?" +
+         query_and_fragment() + ")";
+}
+
+/// Sequences and classes that mean the same to every reader of regular expressions.
+std::string regex() {
+  const std::string atom = "([A-Za-z0-9_ ]|\\\\[dDwWsS.]|\\[[A-Za-z0-9]+\\]|\\.)[*+?]?";
+  return "\\^?(" + atom + "|\\((" + atom + ")+(\\|(" + atom + ")+)*\\)[*+?]?)*\\$?";
 }
 
 const std::map<std::string, std::string>& patterns() {
@@ -65,7 +83,19 @@ const std::map<std::string, std::string>& patterns() {
     out["ipv6"] = ipv6();
     out["hostname"] = host();
     out["email"] = word + "(\\." + word + ")*@" + host();
-    out["uri"] = uri();
+    out["idn-hostname"] = out["hostname"];
+    out["idn-email"] = out["email"];
+    for (const char* name : {"uri", "iri", "url"}) out[name] = uri();
+    out["uri-reference"] = out["iri-reference"] = uri_reference();
+    out["uri-template"] = "([A-Za-z0-9._~/?#&=:@-]|\\{[A-Za-z0-9_]+\\})*";
+    const std::string pointer = "(/([^~/]|~[01])*)*";
+    out["json-pointer"] = pointer;
+    out["relative-json-pointer"] = "(0|[1-9]\\d{0,8})(#|" + pointer + ")";
+    out["regex"] = regex();
+    for (const char* version : {"1", "3", "4", "5", "6", "7", "8"}) {
+      out["uuid" + std::string(version)] = "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-" + std::string(version) +
+                                           "[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}";
+    }
     out["byte"] = "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?";
     return out;
   }();
@@ -79,14 +109,19 @@ std::string format_pattern(const std::string& name) {
   return at == patterns().end() ? "" : at->second;
 }
 
-bool is_free_format(const std::string& name) {
-  return name == "float" || name == "double" || name == "password" || name == "binary";
-}
-
-std::string format_names() {
-  std::string out;
-  for (const auto& [name, pattern] : patterns()) out += name + ", ";
-  return out + "int32, int64, float, double, password, binary";
+const IntegerFormat* integer_format(const std::string& name) {
+  static const IntegerFormat formats[] = {{"int8", "-128", "127"},
+                                          {"int16", "-32768", "32767"},
+                                          {"int32", "-2147483648", "2147483647"},
+                                          {"int64", "-9223372036854775808", "9223372036854775807"},
+                                          {"uint8", "0", "255"},
+                                          {"uint16", "0", "65535"},
+                                          {"uint32", "0", "4294967295"},
+                                          {"uint64", "0", "18446744073709551615"}};
+  for (const IntegerFormat& format : formats) {
+    if (name == format.name) return &format;
+  }
+  return nullptr;
 }
 
 }  // namespace holdfast::grammar

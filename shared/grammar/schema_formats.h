@@ -8,9 +8,13 @@ namespace holdfast::grammar {
 
 /// Empty for a name that is not known.
 std::string format_pattern(const std::string& name);
-/// A format that says nothing about the text ("password", "float").
-bool is_free_format(const std::string& name);
-/// All names, for an error.
-std::string format_names();
+/// A format of integers ("int32") as its bounds.
+struct IntegerFormat {
+  const char* name;
+  const char* min;
+  const char* max;
+};
+/// Null for a name that is none.
+const IntegerFormat* integer_format(const std::string& name);
 
 }  // namespace holdfast::grammar

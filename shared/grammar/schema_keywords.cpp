@@ -7,18 +7,10 @@
 namespace holdfast::grammar {
 namespace {
 
-/// Keywords that say nothing about which documents are valid.
-bool is_annotation(const std::string& keyword) {
-  static const std::set<std::string> known = {
-      "title",           "description",      "default",       "examples", "example", "$comment",
-      "deprecated",      "readOnly",         "writeOnly",     "$schema",  "$anchor", "$defs",
-      "definitions",     "$vocabulary",      "discriminator", "xml",      "$id",     "id",
-      "contentEncoding", "contentMediaType", "externalDocs"};
-  return known.count(keyword) != 0 || keyword.rfind("x-", 0) == 0;
-}
-
 bool is_group(const std::string& keyword) {
   static const std::set<std::string> known = {"$ref",
+                                              "$dynamicRef",
+                                              "$recursiveRef",
                                               "allOf",
                                               "anyOf",
                                               "oneOf",
@@ -26,8 +18,11 @@ bool is_group(const std::string& keyword) {
                                               "if",
                                               "then",
                                               "else",
+                                              "dependencies",
+                                              "unevaluatedItems",
                                               "dependentRequired",
-                                              "dependentSchemas"};
+                                              "dependentSchemas",
+                                              "unevaluatedProperties"};
   return known.count(keyword) != 0;
 }
 
@@ -43,6 +38,34 @@ std::string escaped_pointer(const std::string& name) {
     }
   }
   return out;
+}
+
+/// The types that a name means: those of the standard, and what languages and other formats call
+/// them. 0: none.
+std::uint8_t types_named(std::string name) {
+  static const std::map<std::string, std::uint8_t> types = {
+      {"null", kTypeNull},
+      {"boolean", kTypeBoolean},
+      {"integer", kTypeInteger},
+      {"number", kTypeInteger | kTypeFraction},
+      {"string", kTypeString},
+      {"array", kTypeArray},
+      {"object", kTypeObject},
+      {"none", kTypeNull},
+      {"bool", kTypeBoolean},
+      {"int", kTypeInteger},
+      {"str", kTypeString},
+      {"float", kTypeInteger | kTypeFraction},
+      {"list", kTypeArray},
+      {"double", kTypeInteger | kTypeFraction},
+      {"dict", kTypeObject},
+      {"any", kTypeAll},
+      {"", kTypeAll}};
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  const auto at = types.find(name);
+  return at == types.end() ? std::uint8_t{0} : at->second;
 }
 
 }  // namespace
@@ -91,23 +114,23 @@ Result<Conjunct> KeywordReader::read() {
     out_.objects.push_back(std::move(object_));
   }
   if (!array_.prefix.empty() || array_.items) out_.arrays.push_back(std::move(array_));
-  if (contains_ && min_contains_ > 0) out_.contains.emplace_back(*contains_, min_contains_);
+  if (contains_) {
+    of_contains_.schema = *contains_;
+    if (of_contains_.min > 0 || of_contains_.max) out_.contains.push_back(of_contains_);
+  }
   return std::move(out_);
 }
 
 Result<void> KeywordReader::read_keyword(const std::string& keyword, const JsonTree& value) {
-  if (is_group(keyword)) return {};
-  if (keyword == "$id" && pointer_ != "#") {
-    return unsupported(keyword, "it changes what references mean; only the root may have one");
-  }
-  if (is_annotation(keyword)) return {};
+  // Null is what clients without a value write; keywords that are not known say nothing.
+  const bool is_absent = value.is(JsonTree::Kind::kNull) && keyword != "const";
+  if (is_absent || is_group(keyword)) return {};
   bool known = false;
   HF_CHECKED(read_general(keyword, value, known));
   if (!known) HF_CHECKED(read_string(keyword, value, known));
   if (!known) HF_CHECKED(read_number(keyword, value, known));
   if (!known) HF_CHECKED(read_object(keyword, value, known));
   if (!known) HF_CHECKED(read_array(keyword, value, known));
-  if (!known) return unsupported(keyword, "this keyword cannot be honoured; leave it out");
   return {};
 }
 
@@ -149,26 +172,24 @@ Result<void> KeywordReader::read_general(const std::string& keyword, const JsonT
 }
 
 Result<void> KeywordReader::read_type(const JsonTree& value) {
-  static const std::map<std::string, std::uint8_t> types = {
-      {"null", kTypeNull},       {"boolean", kTypeBoolean},
-      {"integer", kTypeInteger}, {"number", kTypeInteger | kTypeFraction},
-      {"string", kTypeString},   {"array", kTypeArray},
-      {"object", kTypeObject}};
   std::vector<const JsonTree*> names;
   if (value.is(JsonTree::Kind::kArray)) {
     for (const JsonTree& item : value.items) names.push_back(&item);
+    if (names.empty()) return {};
   } else {
     names.push_back(&value);
   }
   std::uint8_t wanted = 0;
   for (const JsonTree* name : names) {
-    const auto at = types.find(name->text);
-    if (!name->is(JsonTree::Kind::kString) || at == types.end()) {
+    const bool is_text = name->is(JsonTree::Kind::kString);
+    std::uint8_t types = is_text ? types_named(name->text) : std::uint8_t{0};
+    if (name->is(JsonTree::Kind::kNull)) types = kTypeNull;
+    if (types == 0) {
       return bad("type",
                  "expected null, boolean, integer, number, string, array, object or a "
                  "list of them");
     }
-    wanted |= at->second;
+    wanted |= types;
   }
   out_.types &= wanted;
   return {};
@@ -198,22 +219,13 @@ Result<void> KeywordReader::read_string(const std::string& keyword, const JsonTr
 Result<void> KeywordReader::read_format(const JsonTree& value) {
   if (!value.is(JsonTree::Kind::kString)) return bad("format", "expected a name");
   const std::string& name = value.text;
-  if (name == "int32" || name == "int64") {
+  if (const IntegerFormat* limits = integer_format(name)) {
     out_.number_format = true;
-    const bool is_32 = name == "int32";
-    const auto limit = [&](const char* of_32, const char* of_64) {
-      return Bound{*Decimal::parse(is_32 ? of_32 : of_64), false};
-    };
-    out_.lower = greater_bound(out_.lower, limit("-2147483648", "-9223372036854775808"));
-    out_.upper = lesser_bound(out_.upper, limit("2147483647", "9223372036854775807"));
+    out_.lower = greater_bound(out_.lower, Bound{*Decimal::parse(limits->min), false});
+    out_.upper = lesser_bound(out_.upper, Bound{*Decimal::parse(limits->max), false});
     return {};
   }
-  if (is_free_format(name)) return {};
-  if (format_pattern(name).empty()) {
-    return unsupported("format", "'" + name + "' is not one of " + format_names() +
-                                     "; use one of them or a pattern");
-  }
-  out_.formats.insert(name);
+  if (!format_pattern(name).empty()) out_.formats.insert(name);  // others are annotations
   return {};
 }
 
@@ -244,8 +256,10 @@ Result<void> KeywordReader::read_number(const std::string& keyword, const JsonTr
 
 Result<void> KeywordReader::read_bound(const std::string& keyword, const JsonTree& value,
                                        bool lower, bool exclusive) {
-  if (!value.is(JsonTree::Kind::kNumber)) return bad(keyword, "expected a number");
-  const auto number = Decimal::parse(value.text);
+  const auto number = Decimal::parse(value.text);  // of a text, too: "5" means 5
+  const bool is_text = value.is(JsonTree::Kind::kString);
+  const bool good = value.is(JsonTree::Kind::kNumber) || (is_text && number);
+  if (!good) return bad(keyword, "expected a number");
   if (!number) {
     return unsupported(keyword, "its exponent is beyond " + std::to_string(Decimal::kExponentMax));
   }
@@ -261,7 +275,17 @@ Result<void> KeywordReader::read_bound(const std::string& keyword, const JsonTre
 Result<void> KeywordReader::read_object(const std::string& keyword, const JsonTree& value,
                                         bool& known) {
   known = true;
-  if (keyword == "properties") return read_named(keyword, value, object_.properties);
+  if (keyword == "properties") {
+    HF_CHECKED(read_named(keyword, value, object_.properties));
+    for (std::size_t i = 0; i < value.names.size(); ++i) {
+      const JsonTree* flag = value.items[i].find("required");
+      const bool is_required = flag != nullptr && flag->is(JsonTree::Kind::kBoolean);
+      if (is_required && flag->boolean && !out_.is_required(value.names[i])) {
+        out_.required.push_back(value.names[i]);
+      }
+    }
+    return {};
+  }
   if (keyword == "patternProperties") return read_named(keyword, value, object_.patterns);
   if (keyword == "additionalProperties") {
     HF_TRY(object_.additional, subschema(keyword, value));
@@ -273,6 +297,7 @@ Result<void> KeywordReader::read_object(const std::string& keyword, const JsonTr
     return {};
   }
   if (keyword == "required") {
+    if (value.is(JsonTree::Kind::kBoolean)) return {};  // draft 3: said of it by its object
     if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array of names");
     for (const JsonTree& name : value.items) {
       if (!name.is(JsonTree::Kind::kString)) return bad(keyword, "expected an array of names");
@@ -322,7 +347,11 @@ Result<void> KeywordReader::read_array(const std::string& keyword, const JsonTre
     return {};
   }
   if (keyword == "minContains") {
-    HF_TRY(min_contains_, count(keyword, value));
+    HF_TRY(of_contains_.min, count(keyword, value));
+    return {};
+  }
+  if (keyword == "maxContains") {
+    HF_TRY(of_contains_.max, count(keyword, value));
     return {};
   }
   known = false;
@@ -337,7 +366,11 @@ Result<void> KeywordReader::read_items(const JsonTree& value) {
 
 Result<void> KeywordReader::read_named(const std::string& keyword, const JsonTree& value,
                                        std::vector<std::pair<std::string, SchemaId>>& out) {
-  if (!value.is(JsonTree::Kind::kObject)) return bad(keyword, "expected an object of schemas");
+  // PHP writes an empty object as an empty list.
+  const bool is_empty = value.is(JsonTree::Kind::kArray) && value.items.empty();
+  if (!value.is(JsonTree::Kind::kObject) && !is_empty) {
+    return bad(keyword, "expected an object of schemas");
+  }
   for (std::size_t i = 0; i < value.names.size(); ++i) {
     const std::string& name = value.names[i];
     HF_TRY(const SchemaId id, subschema(keyword + "/" + escaped_pointer(name), value.items[i]));
@@ -361,12 +394,12 @@ Result<SchemaId> KeywordReader::subschema(const std::string& path, const JsonTre
     return schema_error(Errc::kInvalidRequest, path.substr(0, path.find('/')),
                         pointer_ + "/" + path, "expected a schema: an object, true or false");
   }
-  return reader_.intern(value, pointer_ + "/" + path);
+  return reader_.intern(value, pointer_ + "/" + path, base_);
 }
 
 Result<std::uint32_t> KeywordReader::count(const std::string& keyword,
                                            const JsonTree& value) const {
-  const auto number = value.is(JsonTree::Kind::kNumber) ? Decimal::parse(value.text) : std::nullopt;
+  const auto number = Decimal::parse(value.text);  // of a text, too: "5" means 5
   if (!number || number->negative || !number->is_integer()) {
     return bad(keyword, "expected an integer of at least 0");
   }

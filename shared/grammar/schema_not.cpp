@@ -126,7 +126,7 @@ class Negation {
         if (reader_.is_true(part.prefix[i])) continue;
         ArrayPart other;
         other.open = true;
-        other.prefix.assign(i, reader_.intern(kTrueTree, pointer_));
+        other.prefix.assign(i, reader_.make(kTrueTree, pointer_));
         other.prefix.push_back(reader_.negated(part.prefix[i]));
         Conjunct& c = add(kTypeArray);
         c.arrays.push_back(std::move(other));
@@ -134,22 +134,23 @@ class Negation {
       }
       if (!part.items || reader_.is_true(*part.items)) continue;
       if (part.prefix.empty()) {
-        add(kTypeArray).contains.emplace_back(reader_.negated(*part.items), 1);
+        add(kTypeArray).contains.push_back({reader_.negated(*part.items), 1, std::nullopt});
       } else if (reader_.is_false(*part.items)) {
         add(kTypeArray).min_items = static_cast<std::uint32_t>(part.prefix.size()) + 1;
       } else {
         refuse(kTypeArray, "items");
       }
     }
-    for (const auto& [schema, wanted] : of_.contains) {
-      if (wanted > 1) {
-        refuse(kTypeArray, "minContains");
-        continue;
+    for (const Contains& c : of_.contains) {
+      if (c.min == 1) {
+        ArrayPart none;
+        none.open = true;
+        none.items = reader_.negated(c.schema);
+        add(kTypeArray).arrays.push_back(std::move(none));
+      } else if (c.min > 0) {
+        add(kTypeArray).contains.push_back({c.schema, 0, c.min - 1});
       }
-      ArrayPart none;
-      none.open = true;
-      none.items = reader_.negated(schema);
-      add(kTypeArray).arrays.push_back(std::move(none));
+      if (c.max) add(kTypeArray).contains.push_back({c.schema, *c.max + 1, std::nullopt});
     }
   }
 
@@ -158,7 +159,7 @@ class Negation {
     if (of_.max_properties) add(kTypeObject).min_properties = *of_.max_properties + 1;
     if (!of_.names.empty()) refuse(kTypeObject, "propertyNames");
     for (const std::string& name : of_.required) {
-      add_member(name, reader_.intern(kFalseTree, pointer_));
+      add_member(name, reader_.make(kFalseTree, pointer_));
     }
     for (const ObjectPart& part : of_.objects) {
       for (const auto& [name, id] : part.properties) {
@@ -189,19 +190,21 @@ class Negation {
 }  // namespace
 
 SchemaId SchemaReader::negated(SchemaId id) {
-  if (is_true(id)) return intern(kFalseTree, pointer(id));
-  if (is_false(id)) return intern(kTrueTree, pointer(id));
+  if (is_true(id)) return make(kFalseTree, pointer(id));
+  if (is_false(id)) return make(kTrueTree, pointer(id));
   const JsonTree& of = *schemas_[id].tree;
-  if (of.names == std::vector<std::string>{"not"}) return intern(of.items[0], pointer(id));
+  const BaseId base = schemas_[id].base;
+  const bool is_not = of.names == std::vector<std::string>{"not"} && is_schema(of.items[0]);
+  if (is_not) return intern(of.items[0], pointer(id), base);
   budget_.take_work(100);
   // The copy inside is the same schema again: it has the same text.
-  return keep(object_of("not", of), pointer(id));
+  return keep(object_of("not", of), pointer(id), base);
 }
 
 /// The id of a schema that the source does not have.
-SchemaId SchemaReader::keep(JsonTree tree, const std::string& pointer) {
+SchemaId SchemaReader::keep(JsonTree tree, const std::string& pointer, BaseId base) {
   made_.push_back(std::make_unique<const JsonTree>(std::move(tree)));
-  return intern(*made_.back(), pointer);
+  return intern(*made_.back(), pointer, base);
 }
 
 Result<std::vector<Conjunct>> SchemaReader::violations(SchemaId id, const std::string& pointer) {
@@ -227,12 +230,12 @@ Result<std::vector<Conjunct>> SchemaReader::read_condition(SchemaId id) {
     for (ArrayPart& part : c.arrays) part.open = true;
   }
   HF_TRY(std::vector<Conjunct> otherwise, violations(condition, pointer + "/if"));
-  if (tree.find("then") != nullptr) {
+  if (tree.find_set("then") != nullptr) {
     HF_TRY(const SchemaId then, group_member(id, "then"));
     HF_TRY(const std::vector<Conjunct>* more, alternatives(then));
     HF_TRY(held, product(held, *more));
   }
-  if (tree.find("else") != nullptr) {
+  if (tree.find_set("else") != nullptr) {
     HF_TRY(const SchemaId other, group_member(id, "else"));
     HF_TRY(const std::vector<Conjunct>* more, alternatives(other));
     HF_TRY(otherwise, product(otherwise, *more));
@@ -247,27 +250,79 @@ Result<std::vector<Conjunct>> SchemaReader::read_dependents(SchemaId id, const s
                                                             std::vector<Conjunct> base) {
   const JsonTree& all = *schemas_[id].tree->find(keyword);
   const std::string pointer = schemas_[id].pointer + "/" + keyword;
-  const bool is_names = keyword == "dependentRequired";
-  const auto good = [&](const JsonTree& value) {
-    if (!is_names) return is_schema(value);
+  const auto is_names = [](const JsonTree& value) {
     return value.is(JsonTree::Kind::kArray) &&
            std::all_of(value.items.begin(), value.items.end(),
                        [](const JsonTree& n) { return n.is(JsonTree::Kind::kString); });
   };
+  const auto good = [&](const JsonTree& value) {
+    if (keyword == "dependencies") return is_names(value) || is_schema(value);
+    return keyword == "dependentRequired" ? is_names(value) : is_schema(value);
+  };
   if (!all.is(JsonTree::Kind::kObject) || !std::all_of(all.items.begin(), all.items.end(), good)) {
-    return schema_error(
-        Errc::kInvalidRequest, keyword, schemas_[id].pointer,
-        is_names ? "expected an object of lists of names" : "expected an object of schemas");
+    return schema_error(Errc::kInvalidRequest, keyword, schemas_[id].pointer,
+                        keyword == "dependentRequired" ? "expected an object of lists of names"
+                                                       : "expected an object of schemas");
   }
   for (std::size_t i = 0; i < all.names.size(); ++i) {
     const JsonTree name = {JsonTree::Kind::kString, false, all.names[i], {}, {}};
+    const JsonTree& value = all.items[i];
     JsonTree condition = object_of("if", required({name}));
     condition.names.emplace_back("then");
-    condition.items.push_back(is_names ? required(all.items[i].items) : all.items[i]);
-    HF_TRY(const std::vector<Conjunct>* more, alternatives(keep(std::move(condition), pointer)));
+    condition.items.push_back(is_names(value) ? required(value.items) : value);
+    const SchemaId part = keep(std::move(condition), pointer, schemas_[id].base);
+    HF_TRY(const std::vector<Conjunct>* more, alternatives(part));
     HF_TRY(base, product(base, *more));
   }
   return base;
+}
+
+/// "unevaluatedProperties" and "unevaluatedItems": as "additionalProperties" and "items" beside
+/// all that the schema itself lists, in each of its alternatives.
+Result<void> SchemaReader::read_unevaluated(SchemaId id, std::vector<Conjunct>& base) {
+  for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"}) {
+    if (schemas_[id].tree->find_set(keyword) == nullptr) continue;
+    HF_TRY(const SchemaId rest, group_member(id, keyword));
+    const bool is_object = std::string(keyword) == "unevaluatedProperties";
+    for (Conjunct& c : base) {
+      if (is_object) {
+        close_members(c, rest);
+      } else {
+        HF_CHECKED(close_items(c, rest));
+      }
+    }
+  }
+  return {};
+}
+
+void SchemaReader::close_members(Conjunct& c, SchemaId rest) {
+  const SchemaId any = make(kTrueTree, c.pointer);
+  ObjectPart all;
+  all.additional = rest;
+  for (const ObjectPart& part : c.objects) {
+    if (part.open) continue;  // of a condition, or of what must not hold
+    if (part.additional) return;
+    for (const auto& [name, schema] : part.properties) all.properties.emplace_back(name, any);
+    for (const auto& [pattern, schema] : part.patterns) all.patterns.emplace_back(pattern, any);
+  }
+  c.objects.push_back(std::move(all));
+}
+
+Result<void> SchemaReader::close_items(Conjunct& c, SchemaId rest) {
+  if (!c.contains.empty()) {
+    return schema_error(Errc::kUnsupported, "unevaluatedItems", c.pointer,
+                        "it cannot be honoured beside contains; use items");
+  }
+  const SchemaId any = make(kTrueTree, c.pointer);
+  ArrayPart all;
+  all.items = rest;
+  for (const ArrayPart& part : c.arrays) {
+    if (part.open) continue;
+    if (part.items) return {};
+    if (part.prefix.size() > all.prefix.size()) all.prefix.assign(part.prefix.size(), any);
+  }
+  c.arrays.push_back(std::move(all));
+  return {};
 }
 
 }  // namespace holdfast::grammar

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+
 #include "shared/grammar/regex.h"
 #include "shared/grammar/schema_builder.h"
 #include "shared/grammar/schema_formats.h"
@@ -13,10 +17,109 @@ bool is_free_string(const Conjunct& c) {
   return only_length(c) && c.min_length == 0 && !c.max_length;
 }
 
-Dfa length_dfa(const Conjunct& c, Budget& budget) {
-  const std::uint32_t max = c.max_length ? *c.max_length : kUnlimited;
-  const Expr characters = Expr::repeat(Expr::one_of(any_character()), c.min_length, max);
-  return dfa_of_whole(characters, Encoding::kJson, budget);
+constexpr std::uint32_t kCountedStatesMax = 80'000;
+
+/// The texts of an automaton that have `min` to `max` characters.
+class Lengths {
+ public:
+  Lengths(const Dfa& dfa, std::uint32_t min, std::uint32_t max, Budget& budget)
+      : dfa_(dfa),
+        one_(dfa_of_whole(Expr::one_of(any_character()), Encoding::kJson, budget)),
+        min_(min),
+        max_(max),
+        budget_(budget) {}
+
+  /// Nothing if that takes too many states.
+  std::optional<Dfa> build() {
+    classify_bytes();
+    add({0, 0, 0});
+    for (std::uint32_t i = 0; i < moments_.size() && budget_.take_work(out_.classes); ++i) {
+      if (moments_.size() > kCountedStatesMax) return std::nullopt;
+      for (std::uint32_t c = 0; c < out_.classes; ++c) out_.next.push_back(step(moments_[i], c));
+    }
+    out_.next.resize(moments_.size() * out_.classes, Dfa::kDead);
+    out_.calls.resize(moments_.size());
+    if (!budget_.take_states(moments_.size())) return out_;
+    return trimmed(out_);
+  }
+
+ private:
+  struct Moment {
+    std::uint32_t state;
+    std::uint32_t within;  // a character
+    std::uint32_t count;
+    auto operator<=>(const Moment&) const = default;
+  };
+
+  void classify_bytes() {
+    std::bitset<257> begins;
+    for (std::size_t byte = 1; byte < 256; ++byte) {
+      begins[byte] = dfa_.class_of[byte] != dfa_.class_of[byte - 1] ||
+                     one_.class_of[byte] != one_.class_of[byte - 1];
+    }
+    out_.classes = classify(begins, out_.class_of);
+    byte_of_.resize(out_.classes);
+    for (std::size_t byte = 256; byte-- > 0;) {
+      byte_of_[out_.class_of[byte]] = static_cast<std::uint8_t>(byte);
+    }
+  }
+  std::uint32_t step(Moment at, std::uint32_t c) {
+    at.state = dfa_.step(at.state, byte_of_[c]);
+    at.within = one_.step(at.within, byte_of_[c]);
+    if (at.state == Dfa::kDead || at.within == Dfa::kDead) return Dfa::kDead;
+    if (one_.accepting[at.within] == 0) return add(at);
+    at.within = 0;
+    if (at.count >= max_) return Dfa::kDead;
+    if (max_ != kUnlimited || at.count < min_) ++at.count;
+    return add(at);
+  }
+  std::uint32_t add(const Moment& moment) {
+    const auto [at, is_new] = ids_.try_emplace(moment, static_cast<std::uint32_t>(moments_.size()));
+    if (is_new) {
+      moments_.push_back(moment);
+      const bool ends = moment.within == 0 && moment.count >= min_;
+      out_.accepting.push_back(ends ? dfa_.accepting[moment.state] : std::uint8_t{0});
+    }
+    return at->second;
+  }
+
+  const Dfa& dfa_;
+  const Dfa one_;
+  const std::uint32_t min_;
+  const std::uint32_t max_;
+  Budget& budget_;
+  Dfa out_;
+  std::vector<std::uint8_t> byte_of_;
+  std::map<Moment, std::uint32_t> ids_;
+  std::vector<Moment> moments_;
+};
+
+/// Between quotes, which its texts have as escapes alone.
+Dfa quoted(const Dfa& dfa, Budget& budget) {
+  budget.take_states(2);
+  Dfa out;
+  out.class_of = dfa.class_of;
+  out.class_of['"'] = static_cast<std::uint8_t>(dfa.classes);
+  out.classes = dfa.classes + 1;
+  const std::uint32_t end = dfa.size() + 1;
+  out.next.assign(std::size_t{out.classes} * (end + 1), Dfa::kDead);
+  out.accepting.assign(end + 1, 0);
+  out.accepting[end] = 1;
+  out.calls.resize(end + 1);
+  const auto edge = [&](std::uint32_t from, std::uint32_t c) -> std::uint32_t& {
+    return out.next[std::size_t{from} * out.classes + c];
+  };
+  edge(0, dfa.classes) = 1;
+  for (std::uint32_t s = 0; s < dfa.size(); ++s) {
+    for (std::uint32_t c = 0; c < dfa.classes; ++c) {
+      const std::uint32_t to = dfa.next[std::size_t{s} * dfa.classes + c];
+      if (to != Dfa::kDead) edge(s + 1, c) = to + 1;
+    }
+    const std::uint32_t escaped = dfa.step(s, '"');  // behind a backslash
+    if (escaped != Dfa::kDead) edge(s + 1, dfa.classes) = escaped + 1;
+    if (dfa.accepting[s] != 0) edge(s + 1, dfa.classes) = end;
+  }
+  return out;
 }
 
 Error length_error(const Conjunct& c, const Budget& budget) {
@@ -56,14 +159,12 @@ Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
     parts.push_back(dfa);
   }
   for (const std::string& name : c.formats) parts.push_back(&format_dfa(name));
-  const bool has_length = c.min_length > 0 || c.max_length;
-  Dfa length;
-  if (has_length || parts.empty()) {
-    length = length_dfa(c, budget);
-    if (!budget.ok()) return length_error(c, budget);
-    parts.push_back(&length);
+  Dfa all;
+  if (parts.empty()) {
+    all = dfa_of_whole(any_characters(), Encoding::kJson, budget);
+  } else {
+    all = *parts[0];
   }
-  Dfa all = *parts[0];
   for (std::size_t i = 1; i < parts.size(); ++i) all = intersected(all, *parts[i], false, budget);
   for (const std::string& pattern : c.not_patterns) {
     HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
@@ -74,7 +175,31 @@ Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
     for (const JsonTree* value : c.other_texts) texts.insert(value->text);
     all = intersected(all, dfa_of_texts(texts, budget), true, budget);
   }
-  return all;
+  if (c.min_length == 0 && !c.max_length) return all;
+  return with_length(c, all);
+}
+
+/// A maximum that takes too many states beside a pattern is halved until it does not.
+Result<Dfa> SchemaBuilder::with_length(const Conjunct& c, const Dfa& dfa) {
+  HF_CHECKED(check_minimum("minLength", c.min_length, c.pointer));
+  std::uint32_t max = kUnlimited;
+  if (c.max_length) max = std::min(*c.max_length, kCountedStatesMax);  // no more would be counted
+  while (rules_.budget().ok()) {
+    std::optional<Dfa> found = Lengths(dfa, c.min_length, max, rules_.budget()).build();
+    if (found && rules_.budget().ok()) return std::move(*found);
+    if (max == kUnlimited || max / 2 < c.min_length) break;
+    max /= 2;
+  }
+  if (rules_.budget().ok()) rules_.budget().take_states(rules_.budget().limits().states_max);
+  return length_error(c, rules_.budget());
+}
+
+/// A minimum that no text that is generated could come to.
+Result<void> SchemaBuilder::check_minimum(const std::string& keyword, std::uint32_t min,
+                                          const std::string& pointer) {
+  if (min <= kMinimumMax) return {};
+  return schema_error(Errc::kInvalidRequest, keyword, pointer,
+                      "expected at most " + std::to_string(kMinimumMax));
 }
 
 Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
@@ -86,7 +211,15 @@ Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
   for (const std::string& pattern : c.not_patterns) key += "\nn" + pattern;
   for (const JsonTree* value : c.other_texts) key += "\no" + json_escaped(value->text);
   const auto [at, is_new] = by_key_.try_emplace(key, 0);
-  if (is_new && only_length(c)) {  // long ones are worth a shorter way
+  const bool is_long =
+      c.min_length > Counted::kPlainMax || (c.max_length && *c.max_length > Counted::kPlainMax);
+  if (is_new && only_length(c) && is_long) {
+    HF_CHECKED(check_minimum("minLength", c.min_length, c.pointer));
+    const Expr quote = Expr::literal("\"");
+    const std::uint32_t max = c.max_length ? *c.max_length : kUnlimited;
+    const RuleId counted = long_strings_.between(c.min_length, max);
+    at->second = rules_.add("string at " + c.pointer, Expr::seq({quote, Expr::call(counted)}));
+  } else if (is_new && only_length(c)) {
     const std::uint32_t max = c.max_length ? *c.max_length : kUnlimited;
     const Expr quote = Expr::literal("\"");
     const Expr characters = Expr::repeat(Expr::one_of(any_character()), c.min_length, max);
@@ -95,10 +228,7 @@ Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
     if (!rules_.budget().ok()) return length_error(c, rules_.budget());
   } else if (is_new) {
     HF_TRY(const Dfa characters, characters_of(c));
-    Nfa nfa(rules_.budget());
-    const std::uint32_t open = nfa.append_literal(0, "\"");
-    nfa.set_accept(nfa.append_literal(append_dfa(nfa, open, characters), "\""));
-    at->second = rules_.add("string at " + c.pointer, determinised(nfa));
+    at->second = rules_.add("string at " + c.pointer, quoted(characters, rules_.budget()));
   }
   return Expr::call(at->second);
 }

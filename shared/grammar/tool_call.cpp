@@ -57,26 +57,21 @@ Expr opening(RuleSet& rules, const JsonTree& source) {
   return Expr::optional(Expr::seq({Expr::literal("<think>"), std::move(thought)}));
 }
 
-Result<Expr> call_of(const JsonTree& tool, const Form& form, RuleSet& rules) {
+Result<Expr> call_of(const JsonTree& tool, const Form& form, SchemaBuilder& schemas) {
   const JsonTree* name = tool.find("name");
   if (name == nullptr || !name->is(JsonTree::Kind::kString) || name->text.empty()) {
     return bad("tools: expected each to have a name");
   }
-  const JsonTree* parameters = tool.find("parameters");
-  RuleId arguments = 0;
-  if (parameters == nullptr || parameters->is(JsonTree::Kind::kNull)) {
-    arguments = JsonRules(rules).any_object();
-  } else {
-    auto built = SchemaBuilder(*parameters, rules).build();
-    if (!built) {
-      return Error{built.error().code,
-                   kOperation + ": parameters of " + name->text + ": " + built.error().what};
-    }
-    arguments = built.value();
+  static const JsonTree anything = {JsonTree::Kind::kBoolean, true, "", {}, {}};
+  const JsonTree* parameters = tool.find_set("parameters");
+  const auto arguments = schemas.build_object(parameters == nullptr ? anything : *parameters);
+  if (!arguments) {
+    return Error{arguments.error().code,
+                 kOperation + ": parameters of " + name->text + ": " + arguments.error().what};
   }
   return Expr::seq({Expr::literal(std::string(form.before) + json_escaped(name->text) +
                                   std::string(form.between)),
-                    Expr::call(arguments), Expr::literal(std::string(form.behind))});
+                    Expr::call(*arguments), Expr::literal(std::string(form.behind))});
 }
 
 }  // namespace
@@ -95,9 +90,10 @@ Result<GrammarPtr> compile_tool_call(std::string_view source_json, const Grammar
   }
   Budget budget(limits);
   RuleSet rules(budget);
+  SchemaBuilder schemas(rules);
   std::vector<Expr> calls;
   for (const JsonTree& tool : tools->items) {
-    HF_TRY(Expr call, call_of(tool, *form, rules));
+    HF_TRY(Expr call, call_of(tool, *form, schemas));
     calls.push_back(std::move(call));
   }
   const RuleId call = rules.add("a call", Expr::alt(std::move(calls)));

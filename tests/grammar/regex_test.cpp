@@ -56,26 +56,86 @@ TEST(Regex, MatchesWholeTexts) {
         });
 }
 
+TEST(Regex, LooksAheadAndBehind) {
+  check({{"^(?=.*[A-Z])(?=.*\\d).{4,}$", {"aB1c", "1AAA", "éA1世"}, {"aB1", "abc1", "ABCD"}},
+         {"^(?!\\s*$).+", {"a", " a "}, {"", " ", "\t"}},
+         {"(?!a)[a-c]+", {"b", "ca"}, {"a", "ab"}},
+         {"(?!abc$)abc.*", {"abcd"}, {"abc"}},
+         {"^((?!no).)*$", {"", "n", "on"}, {"no", "anot"}},
+         {"(?=(a|b)*c)[a-d]+", {"abc", "cd"}, {"ad", "d"}},
+         {"a(?=b)b?", {"ab"}, {"a"}},
+         {"(?!(?=a)ab)a.", {"ac"}, {"ab"}},
+         {"(?:a(?!a)|b)*", {"", "ab", "abab", "ba"}, {"aa", "baa"}},
+         {"[ab]*(?<=ab)c", {"abc", "babc"}, {"c", "bac"}},
+         {"[ab]*(?<!b)c", {"c", "bac"}, {"abc"}},
+         {"(?<=^|,)a,?(?<=^a,)b", {"a,b"}, {"ab"}},
+         {"^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$", {"1", "-1.5", "00.", ".5"}, {"", "-", ".", "1.5.5"}},
+         {"^P(?:(\\d+W)|(?!.*W)(?=\\d|T\\d)(\\d+Y)?(\\d+D)?(T(?=\\d)(\\d+H)?)?)$",
+          {"P1W", "P1Y", "P1Y2DT3H", "PT5H"},
+          {"P", "PT", "P1YT", "1W"}}},
+        &compile_regex);
+}
+
+TEST(Regex, Words) {
+  check({{".*\\bword\\b.*", {"word", "a word.", "é word", "-word-"}, {"sword", "words", "a_word"}},
+         {"a\\B.*", {"ab", "a1"}, {"a", "a b"}},
+         {"(?=.*\\bx\\b)[x y]+", {"x", "y x"}, {"xy", "xx"}}},
+        &compile_regex);
+  // Behind an escape of JSON a word begins anew.
+  const auto grammar = compile_json_schema(R"({"type":"string","pattern":"\\nb\\b|\\n\\Bc"})");
+  ASSERT_TRUE(grammar.has_value()) << grammar.error().what;
+  EXPECT_TRUE(accepts(*grammar, R"("\nb")"));
+  EXPECT_FALSE(accepts(*grammar, R"("\nc")"));
+}
+
+TEST(Regex, PropertiesCaseAndNames) {
+  check({{"\\p{L}+", {"aé世", "ß"}, {"1", "a1", " "}},
+         {"\\p{Lu}\\p{Ll}*", {"A", "Éa"}, {"a", "AA"}},
+         {"\\P{L}", {"1", " ", "😀"}, {"a", "世"}},
+         {"[\\p{N}_]+", {"1_٣"}, {"a"}},
+         {"\\p{Script=Han}\\p{sc=Greek}\\p{gc=Nd}", {"世α1"}, {"aa1"}},
+         {"\\p{Letter}\\pN", {"a1"}, {"1a"}},
+         {"\\p{Extended_Pictographic}", {"😀"}, {"a"}},
+         {"(?i)abc[d-f]", {"abcd", "ABCF", "aBcE"}, {"abcg"}},
+         {"a(?i:b)c", {"abc", "aBc"}, {"Abc", "abC"}},
+         {"(?i)[^a]", {"b", "B"}, {"a", "A"}},
+         {"(?<y>\\d)(?P<z>a)", {"1a"}, {}}},
+        &compile_regex);
+}
+
 TEST(Regex, RefusesWhatIsNotRegularOrMalformed) {
-  const std::vector<std::pair<const char*, Errc>> cases = {
-      {"(?=a)b", Errc::kUnsupported},        {"(?!a)b", Errc::kUnsupported},
-      {"(?<=a)b", Errc::kUnsupported},       {"(?<!a)b", Errc::kUnsupported},
-      {"(a)\\1", Errc::kUnsupported},        {"\\bword\\b", Errc::kUnsupported},
-      {"\\p{L}", Errc::kUnsupported},        {"a++", Errc::kUnsupported},
-      {"(?i)a", Errc::kUnsupported},         {"\\Aa", Errc::kUnsupported},
-      {"(", Errc::kInvalidRequest},          {")", Errc::kInvalidRequest},
-      {"[a", Errc::kInvalidRequest},         {"*a", Errc::kInvalidRequest},
-      {"a{3,2}", Errc::kInvalidRequest},     {"[b-a]", Errc::kInvalidRequest},
-      {"a**", Errc::kInvalidRequest},        {"\\", Errc::kInvalidRequest},
-      {"\\x4", Errc::kInvalidRequest},       {"\\ud800", Errc::kInvalidRequest},
-      {"a{9999999}", Errc::kInvalidRequest}, {"a^b", Errc::kInvalidRequest},
-      {"[^\\s\\S]", Errc::kInvalidRequest},  {"\xff", Errc::kInvalidRequest}};
+  const std::vector<std::pair<const char*, Errc>> cases = {{"(?=a)b", Errc::kInvalidRequest},
+                                                           {"(?<=a)b", Errc::kInvalidRequest},
+                                                           {"a\\Bb\\b(?!$)", Errc::kInvalidRequest},
+                                                           {"(?<=a$)b", Errc::kUnsupported},
+                                                           {"(?<!(?=b)a)b", Errc::kUnsupported},
+                                                           {"(?m)a", Errc::kUnsupported},
+                                                           {"(a)\\1", Errc::kUnsupported},
+                                                           {"a(b(?i)c)", Errc::kUnsupported},
+                                                           {"\\p{Klingon}", Errc::kUnsupported},
+                                                           {"a++", Errc::kUnsupported},
+                                                           {"(?>a)", Errc::kUnsupported},
+                                                           {"\\Aa", Errc::kUnsupported},
+                                                           {"(", Errc::kInvalidRequest},
+                                                           {")", Errc::kInvalidRequest},
+                                                           {"[a", Errc::kInvalidRequest},
+                                                           {"*a", Errc::kInvalidRequest},
+                                                           {"a{3,2}", Errc::kInvalidRequest},
+                                                           {"[b-a]", Errc::kInvalidRequest},
+                                                           {"a**", Errc::kInvalidRequest},
+                                                           {"\\", Errc::kInvalidRequest},
+                                                           {"\\x4", Errc::kInvalidRequest},
+                                                           {"\\ud800", Errc::kInvalidRequest},
+                                                           {"a{9999999}", Errc::kInvalidRequest},
+                                                           {"a^b", Errc::kInvalidRequest},
+                                                           {"[^\\s\\S]", Errc::kInvalidRequest},
+                                                           {"\xff", Errc::kInvalidRequest}};
   for (const auto& [source, code] : cases) {
     const auto grammar = compile_regex(source);
     ASSERT_FALSE(grammar.has_value()) << source;
     EXPECT_EQ(grammar.error().code, code) << source << ": " << grammar.error().what;
   }
-  EXPECT_NE(compile_regex("ab(?=c)").error().what.find("at character"), std::string::npos);
+  EXPECT_NE(compile_regex("ab(?>c)").error().what.find("at character"), std::string::npos);
 }
 
 TEST(Gbnf, DerivesTheTextsOfRoot) {

@@ -1,0 +1,340 @@
+#include "shared/grammar/look.h"
+
+#include <algorithm>
+#include <bitset>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace holdfast::grammar {
+namespace {
+
+using States = std::vector<std::uint32_t>;
+
+/// An expression, and those that it looks at.
+struct Part {
+  explicit Part(Budget& budget) : nfa(budget) {}
+  Nfa nfa;
+  std::vector<std::unique_ptr<Part>> looks;  // by Nfa::looks
+  std::uint32_t behind = 0;                  // of a look behind: which of all
+  bool looks_behind = false;                 // somewhere inside
+};
+
+/// What a look ahead asks of the rest of the text.
+struct Duty {
+  Dfa dfa;
+  bool negative = false;
+  std::vector<std::uint8_t> always;  // by state: accepts whatever follows
+};
+
+/// A way to read the text so far: where it is, and what it owes.
+struct Thread {
+  std::uint32_t state = 0;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> owed;  // duty, its state; sorted
+  auto operator<=>(const Thread&) const = default;
+};
+
+/// Where a part begins.
+struct Start {
+  bool at_begin = true;
+  States behind;
+  auto operator<=>(const Start&) const = default;
+};
+
+/// What tells one state of the automaton from another.
+struct Moment {
+  std::vector<Thread> threads;
+  Start start;
+  auto operator<=>(const Moment&) const = default;
+};
+
+class Compiler {
+ public:
+  Compiler(Encoding encoding, Budget& budget) : encoding_(encoding), budget_(budget) {}
+
+  Dfa compile(const Expr& expr) {
+    const std::unique_ptr<Part> part = part_of(expr);
+    every_ = behind_dfa(Expr::empty());
+    return run(*part, {true, States(part->looks_behind ? behind_.size() : 0, 0)});
+  }
+
+ private:
+  friend class PartRun;
+
+  static Expr any() { return Expr::repeat(Expr::one_of(negated({})), 0, kUnlimited); }
+
+  std::unique_ptr<Part> part_of(const Expr& expr) {
+    auto part = std::make_unique<Part>(budget_);
+    part->nfa.set_accept(part->nfa.append(0, expr, encoding_));
+    note_bytes(part->nfa);
+    for (const Expr* look : part->nfa.looks()) {
+      if (look->ahead) {
+        tails_.push_back(std::make_unique<Expr>(Expr::seq({look->parts[0], any()})));
+        part->looks.push_back(part_of(*tails_.back()));
+        part->looks_behind = part->looks_behind || part->looks.back()->looks_behind;
+        continue;
+      }
+      part->looks_behind = true;
+      auto& behind = part->looks.emplace_back(std::make_unique<Part>(budget_));
+      behind->behind = static_cast<std::uint32_t>(behind_.size());
+      behind_.push_back(behind_dfa(look->parts[0]));
+    }
+    return part;
+  }
+  /// Texts that end with what `expr` matches.
+  Dfa behind_dfa(const Expr& expr) {
+    Nfa nfa(budget_);
+    nfa.set_accept(nfa.append(0, Expr::seq({any(), expr}), encoding_));
+    note_bytes(nfa);
+    return determinised(nfa);
+  }
+  void note_bytes(const Nfa& nfa) {
+    for (const Nfa::Edge& edge : nfa.edges()) {
+      if (edge.kind != Nfa::Kind::kBytes) continue;
+      begins_.set(edge.lo);
+      begins_.set(edge.hi + std::size_t{1});
+    }
+  }
+
+  Dfa run(const Part& part, const Start& start);
+
+  /// The duty of a look ahead from a place like this.
+  std::uint32_t duty_of(const Part& part, bool negative, Start start) {
+    if (!part.looks_behind) start.behind.clear();
+    const auto [at, is_new] = duty_ids_.try_emplace(std::tuple(&part, negative, start), 0);
+    if (!is_new) return at->second;
+    Duty duty;
+    duty.dfa = run(part, start);
+    duty.negative = negative;
+    duty.always = always_accepting(duty.dfa);
+    at->second = static_cast<std::uint32_t>(duties_.size());
+    duties_.push_back(std::move(duty));
+    return at->second;
+  }
+  /// Beside the automaton of all texts: states that never fall behind it.
+  std::vector<std::uint8_t> always_accepting(const Dfa& dfa) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> ids;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+    std::vector<States> from;
+    States bad;
+    const auto id_of = [&](std::uint32_t x, std::uint32_t all) {
+      const auto [at, is_new] =
+          ids.try_emplace(std::pair(x, all), static_cast<std::uint32_t>(pairs.size()));
+      if (is_new) {
+        pairs.emplace_back(x, all);
+        from.emplace_back();
+        const bool misses = every_.accepting[all] != 0 && dfa.accepting[x] == 0;
+        if (misses) bad.push_back(at->second);
+      }
+      return at->second;
+    };
+    id_of(0, 0);
+    for (std::uint32_t i = 0; i < pairs.size() && budget_.take_work(256); ++i) {
+      const auto [x, all] = pairs[i];
+      for (int byte = 0; byte < 256; ++byte) {
+        if (!begins_[static_cast<std::size_t>(byte)] && byte > 0) continue;
+        const auto b = static_cast<std::uint8_t>(byte);
+        if (every_.step(all, b) == Dfa::kDead) continue;
+        if (dfa.step(x, b) == Dfa::kDead) {
+          bad.push_back(i);
+        } else {
+          from[id_of(dfa.step(x, b), every_.step(all, b))].push_back(i);
+        }
+      }
+    }
+    std::vector<std::uint8_t> misses(pairs.size(), 0);
+    while (!bad.empty()) {
+      const std::uint32_t i = bad.back();
+      bad.pop_back();
+      if (misses[i] != 0) continue;
+      misses[i] = 1;
+      bad.insert(bad.end(), from[i].begin(), from[i].end());
+    }
+    std::vector<std::uint8_t> always(dfa.size(), 1);
+    for (std::uint32_t i = 0; i < pairs.size(); ++i) {
+      if (misses[i] != 0) always[pairs[i].first] = 0;
+    }
+    return always;
+  }
+
+  const Encoding encoding_;
+  Budget& budget_;
+  std::bitset<257> begins_;
+  Dfa every_;
+  std::vector<Dfa> behind_;
+  std::vector<std::unique_ptr<Expr>> tails_;
+  std::deque<Duty> duties_;
+  std::map<std::tuple<const Part*, bool, Start>, std::uint32_t> duty_ids_;
+};
+
+/// One part from one start.
+class PartRun {
+ public:
+  PartRun(Compiler& all, const Part& part) : all_(all), part_(part) {}
+
+  Dfa build(const Start& start) {
+    dfa_.classes = classify(all_.begins_, dfa_.class_of);
+    std::vector<std::uint8_t> byte_of(dfa_.classes);
+    for (std::size_t byte = 256; byte-- > 0;) {
+      byte_of[dfa_.class_of[byte]] = static_cast<std::uint8_t>(byte);
+    }
+    add({closed({Thread{}}, start), start});
+    for (std::uint32_t id = 0; id < dfa_.size() && all_.budget_.ok(); ++id) {
+      for (std::uint32_t c = 0; c < dfa_.classes && all_.budget_.ok(); ++c) {
+        const std::uint32_t to = step(*moments_[id], byte_of[c]);
+        dfa_.next[std::size_t{id} * dfa_.classes + c] = to;
+      }
+    }
+    return trimmed(dfa_);
+  }
+
+ private:
+  std::uint32_t add(Moment moment) {
+    const auto [at, is_new] = ids_.try_emplace(std::move(moment), dfa_.size());
+    if (!is_new) return at->second;
+    if (!all_.budget_.take_states(1)) return Dfa::kDead;
+    moments_.push_back(&at->first);
+    dfa_.accepting.push_back(accepts(at->first) ? 1 : 0);
+    dfa_.next.resize(dfa_.next.size() + dfa_.classes, Dfa::kDead);
+    dfa_.calls.emplace_back();
+    return dfa_.size() - 1;
+  }
+
+  std::uint32_t step(const Moment& from, std::uint8_t byte) {
+    Moment to;
+    to.start.at_begin = false;
+    for (std::size_t b = 0; b < from.start.behind.size(); ++b) {
+      const std::uint32_t at = from.start.behind[b];
+      to.start.behind.push_back(at == Dfa::kDead ? at : all_.behind_[b].step(at, byte));
+    }
+    std::vector<Thread> moved;
+    for (const Thread& thread : from.threads) {
+      Thread next;
+      if (!pay(thread, byte, next)) continue;
+      for (std::uint32_t at = part_.nfa.first_edge(thread.state); at != Nfa::kNone;) {
+        const Nfa::Edge& edge = part_.nfa.edge(at);
+        at = edge.next;
+        if (edge.kind != Nfa::Kind::kBytes || byte < edge.lo || byte > edge.hi) continue;
+        next.state = edge.to;
+        moved.push_back(next);
+      }
+    }
+    all_.budget_.take_work(from.threads.size() * 4 + 1);
+    to.threads = closed(std::move(moved), to.start);
+    return to.threads.empty() ? Dfa::kDead : add(std::move(to));
+  }
+
+  /// What is owed behind one more byte. False: it can no longer be paid.
+  bool pay(const Thread& thread, std::uint8_t byte, Thread& next) const {
+    for (const auto& [duty, state] : thread.owed) {
+      if (!owe(next, duty, all_.duties_[duty].dfa.step(state, byte))) return false;
+    }
+    return true;
+  }
+  bool owe(Thread& thread, std::uint32_t duty, std::uint32_t state) const {
+    const Duty& d = all_.duties_[duty];
+    const bool never = state == Dfa::kDead;
+    const bool always = !never && d.always[state] != 0;
+    if (never || always) return always != d.negative;
+    const std::pair both{duty, state};
+    const auto at = std::lower_bound(thread.owed.begin(), thread.owed.end(), both);
+    if (at == thread.owed.end() || *at != both) thread.owed.insert(at, both);
+    return true;
+  }
+
+  /// All that is reached without a byte; of threads in one state only those that owe the least.
+  std::vector<Thread> closed(std::vector<Thread> threads, const Start& here) {
+    std::vector<Thread> keep;
+    std::set<Thread> seen(threads.begin(), threads.end());
+    for (std::size_t i = 0; i < threads.size() && all_.budget_.take_work(4); ++i) {
+      bool matters = threads[i].state == part_.nfa.accept();
+      for (std::uint32_t at = part_.nfa.first_edge(threads[i].state); at != Nfa::kNone;) {
+        const Nfa::Edge& edge = part_.nfa.edge(at);
+        at = edge.next;
+        matters = matters || edge.kind == Nfa::Kind::kBytes || edge.kind == Nfa::Kind::kEnd;
+        Thread next = threads[i];
+        if (!follow(edge, here, false, next)) continue;
+        if (seen.insert(next).second) threads.push_back(std::move(next));
+      }
+      if (matters) keep.push_back(threads[i]);
+    }
+    std::sort(keep.begin(), keep.end());
+    keep.erase(std::unique(keep.begin(), keep.end()), keep.end());
+    return least(keep);
+  }
+  static std::vector<Thread> least(const std::vector<Thread>& sorted) {
+    std::vector<Thread> out;
+    for (const Thread& thread : sorted) {
+      const bool more = std::any_of(sorted.begin(), sorted.end(), [&](const Thread& other) {
+        return other.state == thread.state && other.owed.size() < thread.owed.size() &&
+               std::includes(thread.owed.begin(), thread.owed.end(), other.owed.begin(),
+                             other.owed.end());
+      });
+      if (!more) out.push_back(thread);
+    }
+    return out;
+  }
+
+  /// Whether an edge leads on without a byte; `next` is what it makes of its thread.
+  bool follow(const Nfa::Edge& edge, const Start& here, bool at_end, Thread& next) {
+    next.state = edge.to;
+    if (edge.kind == Nfa::Kind::kEmpty) return true;
+    if (edge.kind == Nfa::Kind::kBegin) return here.at_begin;
+    if (edge.kind == Nfa::Kind::kEnd) return at_end;
+    if (edge.kind != Nfa::Kind::kLook) return false;
+    const Expr& look = *part_.nfa.looks()[edge.rule];
+    const Part& inner = *part_.looks[edge.rule];
+    if (look.ahead) return owe(next, all_.duty_of(inner, look.negative, here), 0);
+    const std::uint32_t at = here.behind[inner.behind];
+    const bool holds = at != Dfa::kDead && all_.behind_[inner.behind].accepting[at] != 0;
+    return holds != look.negative;
+  }
+
+  bool accepts(const Moment& moment) {
+    std::vector<Thread> threads = moment.threads;
+    std::set<Thread> seen(threads.begin(), threads.end());
+    for (std::size_t i = 0; i < threads.size() && all_.budget_.take_work(4); ++i) {
+      if (threads[i].state == part_.nfa.accept() && is_paid(threads[i])) return true;
+      for (std::uint32_t at = part_.nfa.first_edge(threads[i].state); at != Nfa::kNone;) {
+        const Nfa::Edge& edge = part_.nfa.edge(at);
+        at = edge.next;
+        Thread next = threads[i];
+        if (!follow(edge, moment.start, true, next)) continue;
+        if (seen.insert(next).second) threads.push_back(std::move(next));
+      }
+    }
+    return false;
+  }
+  bool is_paid(const Thread& thread) const {
+    return std::all_of(thread.owed.begin(), thread.owed.end(), [&](const auto& owed) {
+      const Duty& d = all_.duties_[owed.first];
+      return (d.dfa.accepting[owed.second] != 0) != d.negative;
+    });
+  }
+
+  Compiler& all_;
+  const Part& part_;
+  Dfa dfa_;
+  std::map<Moment, std::uint32_t> ids_;
+  std::vector<const Moment*> moments_;  // keys of ids_: their addresses stay
+};
+
+Dfa Compiler::run(const Part& part, const Start& start) {
+  return PartRun(*this, part).build(start);
+}
+
+}  // namespace
+
+bool has_looks(const Expr& expr) {
+  return expr.kind == Expr::Kind::kLook ||
+         std::any_of(expr.parts.begin(), expr.parts.end(), &has_looks);
+}
+
+Dfa dfa_of_looks(const Expr& expr, Encoding encoding, Budget& budget) {
+  return Compiler(encoding, budget).compile(expr);
+}
+
+}  // namespace holdfast::grammar

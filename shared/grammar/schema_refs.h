@@ -1,0 +1,56 @@
+#pragma once
+// Where the references of a schema lead: its documents, the schemas in them that an "$id" makes
+// documents of their own, and their anchors.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shared/grammar/json_tree.h"
+
+namespace holdfast::grammar {
+
+/// A resource: a document, or a schema with an "$id". References are relative to the one that they
+/// stand in.
+using BaseId = std::uint32_t;
+
+struct SchemaTarget {
+  const JsonTree* tree = nullptr;
+  BaseId base = 0;
+};
+
+/// Not thread-safe. The trees outlive it.
+class SchemaRefs {
+ public:
+  /// Reads the ids and anchors of a whole document.
+  BaseId add_document(const JsonTree& root);
+  /// The resource of what stands in `tree`, which itself stands in `outer`.
+  BaseId inside(const JsonTree& tree, BaseId outer) const;
+  /// What a reference in `base` means. kUnsupported: it leads out of the document;
+  /// kInvalidRequest: there is nothing. `keyword` and `pointer` are for errors.
+  Result<SchemaTarget> find(const std::string& ref, BaseId base, const std::string& keyword,
+                            const std::string& pointer) const;
+  /// The same for "$dynamicRef", where it cannot mean anything else.
+  Result<SchemaTarget> find_dynamic(const std::string& ref, BaseId base,
+                                    const std::string& pointer) const;
+
+ private:
+  struct Resource {
+    const JsonTree* root;
+    std::string uri;  // empty for a document without "$id"
+    std::uint32_t document;
+    std::map<std::string, SchemaTarget> anchors;
+    std::map<std::string, SchemaTarget> dynamic_anchors;
+  };
+  void scan(const JsonTree& tree, BaseId base, bool is_map);
+  void note_anchors(const JsonTree& tree, BaseId base);
+  const BaseId* by_uri(const std::string& uri, BaseId base) const;
+  SchemaTarget follow(BaseId base, const std::string& pointer) const;
+
+  std::vector<Resource> resources_;
+  std::map<std::pair<std::uint32_t, std::string>, BaseId> by_uri_;  // document, URI
+  std::uint32_t documents_ = 0;
+};
+
+}  // namespace holdfast::grammar

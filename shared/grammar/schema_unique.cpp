@@ -1,0 +1,228 @@
+// Arrays whose items must differ. Automata cannot compare texts, so each item is one of a few kinds
+// that exclude each other, and no kind comes twice: the values of an enum, or else classes that
+// split what the items may be. Many values come in the order of the schema instead.
+
+#include <algorithm>
+
+#include "shared/grammar/schema_builder.h"
+
+namespace holdfast::grammar {
+namespace {
+
+constexpr std::size_t kKindsMax = 8;     // a state for each set of those that are used up
+constexpr std::size_t kValuesMax = 128;  // in their order: states are their square
+
+using Kinds = std::vector<std::string>;  // schemas that exclude each other
+
+Kinds text_kinds(bool by_end) {
+  // By their first letters where texts are free; those of a form often begin alike.
+  Kinds out;
+  for (const char* some :
+       {"a-bA-B01", "c-dC-D2", "e-gE-G34", "h-lH-L5", "m-oM-O67", "p-rP-R8", "s-tS-T9"}) {
+    const std::string set = "[" + std::string(some) + "]";
+    out.push_back(R"({"type":"string","pattern":")" + (by_end ? set + "$" : "^" + set) + "\"}");
+  }
+  out.push_back(std::string(R"({"type":"string","pattern":")") +
+                (by_end ? "(^|[^a-tA-T0-9])$" : "^([^a-tA-T0-9]|$)") + "\"}");
+  return out;
+}
+
+Kinds number_kinds() {
+  Kinds out = {R"({"type":"number","exclusiveMaximum":0})",
+               R"({"type":"number","minimum":0,"maximum":1})"};
+  const char* const bounds[] = {"1", "3", "7", "20", "100", "1000"};
+  for (std::size_t i = 0; i < std::size(bounds); ++i) {
+    out.push_back(std::string(R"({"type":"number","exclusiveMinimum":)") + bounds[i]);
+    const bool is_last = i + 1 == std::size(bounds);
+    out.back() += is_last ? "}" : std::string(",\"maximum\":") + bounds[i + 1] + "}";
+  }
+  return out;
+}
+
+/// At most kKindsMax in all, by joining kinds of the type that has most.
+Kinds joined(std::vector<Kinds> by_type) {
+  const auto total = [&] {
+    std::size_t n = 0;
+    for (const Kinds& kinds : by_type) n += kinds.size();
+    return n;
+  };
+  while (total() > kKindsMax) {
+    Kinds& most =
+        *std::max_element(by_type.begin(), by_type.end(),
+                          [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    const std::string last = most.back();
+    most.pop_back();
+    most.back() = R"({"anyOf":[)" + most.back() + "," + last + "]}";
+  }
+  Kinds out;
+  for (const Kinds& kinds : by_type) out.insert(out.end(), kinds.begin(), kinds.end());
+  return out;
+}
+
+bool is_any(const std::vector<Conjunct>& alternatives, std::uint8_t types) {
+  return std::any_of(alternatives.begin(), alternatives.end(),
+                     [types](const Conjunct& c) { return (c.types & types) != 0; });
+}
+
+}  // namespace
+
+/// Nothing if there are too many, or no end of them.
+Result<std::optional<SchemaBuilder::Values>> SchemaBuilder::values_of_items(
+    const std::vector<Conjunct>& alternatives) {
+  static const JsonTree words[] = {{JsonTree::Kind::kNull, false, "", {}, {}},
+                                   {JsonTree::Kind::kBoolean, false, "", {}, {}},
+                                   {JsonTree::Kind::kBoolean, true, "", {}, {}}};
+  Values values;
+  std::set<std::string> seen;
+  for (const Conjunct& a : alternatives) {
+    std::vector<const JsonTree*> found;
+    if (a.values) {
+      found = *a.values;
+    } else {
+      if ((a.types & ~(kTypeNull | kTypeBoolean)) != 0) return std::optional<Values>();
+      for (const JsonTree& word : words) found.push_back(&word);
+    }
+    for (const JsonTree* value : found) {
+      HF_TRY(const bool good, admits(a, *value));
+      if (good && seen.insert(canonical_json(*value)).second) values.push_back(literal_of(*value));
+    }
+  }
+  if (values.size() > kValuesMax) return std::optional<Values>();
+  return std::optional(std::move(values));
+}
+
+/// Kinds of what the alternatives allow. `depth`: objects are told apart by one property.
+Result<std::vector<std::string>> SchemaBuilder::kinds_of(const std::vector<Conjunct>& alternatives,
+                                                         std::uint32_t depth) {
+  std::vector<Kinds> by_type;
+  if (is_any(alternatives, kTypeNull)) by_type.push_back({R"({"type":"null"})"});
+  if (is_any(alternatives, kTypeBoolean)) {
+    by_type.push_back({R"({"const":true})", R"({"const":false})"});
+  }
+  if (is_any(alternatives, kTypeInteger | kTypeFraction)) by_type.push_back(number_kinds());
+  if (is_any(alternatives, kTypeString)) {
+    const bool by_end = std::any_of(alternatives.begin(), alternatives.end(), [](const auto& c) {
+      return !c.patterns.empty() || !c.formats.empty();
+    });
+    by_type.push_back(text_kinds(by_end));
+  }
+  if (is_any(alternatives, kTypeArray)) by_type.push_back({R"({"type":"array"})"});
+  if (is_any(alternatives, kTypeObject)) {
+    Kinds objects{R"({"type":"object"})"};
+    if (alternatives.size() == 1 && depth == 0) {
+      HF_TRY(objects, kinds_of_objects(alternatives[0]));
+    }
+    by_type.push_back(std::move(objects));
+  }
+  return joined(std::move(by_type));
+}
+
+Result<std::vector<std::string>> SchemaBuilder::kinds_of_objects(const Conjunct& c) {
+  for (const std::string& name : c.required) {
+    bool is_named = false;
+    HF_TRY(const SchemaSet set, member_schemas(c, name, is_named));
+    HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
+    if (is_any(alternatives, kTypeArray | kTypeObject) || alternatives.empty()) continue;
+    HF_TRY(Kinds kinds, kinds_of(alternatives, 1));
+    const std::string key = '"' + json_escaped(name) + '"';
+    for (std::string& kind : kinds) {
+      kind = R"({"type":"object","properties":{)" + key + ":" + kind + R"(},"required":[)" + key +
+             "]}";
+    }
+    return kinds;
+  }
+  return Kinds{R"({"type":"object"})"};
+}
+
+Result<Expr> SchemaBuilder::unique_array_of(const Conjunct& c, std::uint32_t max_items) {
+  const auto refuse = [&](const std::string& cause) {
+    return schema_error(Errc::kUnsupported, "uniqueItems", c.pointer, cause);
+  };
+  const bool plain = std::all_of(c.arrays.begin(), c.arrays.end(),
+                                 [](const ArrayPart& part) { return part.prefix.empty(); });
+  if (!plain || !c.contains.empty()) return refuse("not beside prefixItems or contains");
+  SchemaSet set;
+  item_schemas(c, 0, set);
+  HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
+  HF_TRY(std::optional<Values> values, values_of_items(alternatives));
+  if (values && values->size() > kKindsMax) return ordered_array_of(c, *values, max_items);
+  if (!values) {
+    HF_TRY(const Kinds kinds, kinds_of(alternatives, 0));
+    values.emplace();
+    for (const std::string& kind : kinds) {
+      HF_TRY(JsonTree tree, parse_json_tree(kind, rules_.budget().limits().depth_max));
+      values->push_back(Expr::call(rule_of(with(set, reader_.make(std::move(tree), c.pointer)))));
+    }
+    if (c.min_items > kKindsMax) {
+      return refuse("only " + std::to_string(kKindsMax) +
+                    " items can be told apart; expected minItems of at most that");
+    }
+  }
+  return array_of_kinds(c, *values, max_items);
+}
+
+/// Each at most once, in any order.
+Expr SchemaBuilder::array_of_kinds(const Conjunct& c, const Values& kinds,
+                                   std::uint32_t max_items) {
+  Nfa nfa(rules_.budget());
+  const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
+  const std::uint32_t end = nfa.add_state();
+  nfa.set_accept(end);
+  std::vector<std::uint32_t> states{begin};
+  const std::size_t sets = std::size_t{1} << kinds.size();
+  while (states.size() < sets && rules_.budget().ok()) states.push_back(nfa.add_state());
+  for (std::size_t used = 0; used < sets && rules_.budget().ok(); ++used) {
+    const auto n = static_cast<std::uint32_t>(__builtin_popcountll(used));
+    if (n > max_items) continue;
+    if (n >= c.min_items) {
+      const std::uint32_t done = n == 0 ? states[used] : nfa.append(states[used], json_.gap());
+      nfa.add_empty(nfa.append_literal(done, "]"), end);
+    }
+    if (n == max_items) continue;
+    const std::uint32_t item =
+        n == 0 ? begin : nfa.append(nfa.append_literal(states[used], ","), json_.gap());
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      const std::size_t bit = std::size_t{1} << i;
+      if ((used & bit) == 0) nfa.add_empty(nfa.append(item, kinds[i]), states[used | bit]);
+    }
+  }
+  return Expr::call(rules_.add("array at " + c.pointer, determinised(nfa)));
+}
+
+/// Each at most once, in their order; how many there are counts where it is bounded.
+Expr SchemaBuilder::ordered_array_of(const Conjunct& c, const Values& values,
+                                     std::uint32_t max_items) {
+  const auto all = static_cast<std::uint32_t>(values.size());
+  const std::uint32_t most = max_items >= all ? c.min_items : max_items;  // counted up to here
+  const bool bounded = max_items < all;
+  Nfa nfa(rules_.budget());
+  const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
+  const std::uint32_t end = nfa.add_state();
+  nfa.set_accept(end);
+  // By how many items are there; without a bound the last one means that many or more.
+  const std::uint32_t levels = std::max(most, 1u) + 1;
+  std::vector<std::uint32_t> here{begin};
+  while (here.size() < levels) here.push_back(nfa.add_state());
+  for (const Expr& value : values) {
+    std::vector<std::uint32_t> next;
+    for (const std::uint32_t state : here) {
+      next.push_back(nfa.add_state());
+      nfa.add_empty(state, next.back());
+    }
+    for (std::uint32_t n = 0; n < levels && rules_.budget().ok(); ++n) {
+      const bool is_last = n + 1 == levels;
+      if (is_last && bounded) break;
+      const std::uint32_t item =
+          n == 0 ? here[0] : nfa.append(nfa.append_literal(here[n], ","), json_.gap());
+      nfa.add_empty(nfa.append(item, value), next[is_last ? n : n + 1]);
+    }
+    here = std::move(next);
+  }
+  for (std::uint32_t n = c.min_items; n < levels; ++n) {
+    const std::uint32_t done = n == 0 ? here[n] : nfa.append(here[n], json_.gap());
+    nfa.add_empty(nfa.append_literal(done, "]"), end);
+  }
+  return Expr::call(rules_.add("array at " + c.pointer, determinised(nfa)));
+}
+
+}  // namespace holdfast::grammar
