@@ -153,19 +153,22 @@ const Dfa& SchemaBuilder::format_dfa(const std::string& name) {
 
 Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
   Budget& budget = rules_.budget();
-  std::vector<const Dfa*> parts;
+  Dfa all;
+  const auto narrow = [&](const Dfa& more, bool is_first) {
+    return is_first ? more : intersected(all, more, false, budget);
+  };
   for (const std::string& pattern : c.patterns) {
     HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
-    parts.push_back(dfa);
+    all = narrow(*dfa, pattern == *c.patterns.begin());
   }
-  for (const std::string& name : c.formats) parts.push_back(&format_dfa(name));
-  Dfa all;
-  if (parts.empty()) {
+  for (const std::string& name : c.formats) {
+    Dfa both = narrow(format_dfa(name), c.patterns.empty() && name == *c.formats.begin());
+    // A format only annotates; a pattern that contradicts it ("time" without a zone) says more.
+    if (c.patterns.empty() || !both.is_empty()) all = std::move(both);
+  }
+  if (c.patterns.empty() && c.formats.empty()) {
     all = dfa_of_whole(any_characters(), Encoding::kJson, budget);
-  } else {
-    all = *parts[0];
   }
-  for (std::size_t i = 1; i < parts.size(); ++i) all = intersected(all, *parts[i], false, budget);
   for (const std::string& pattern : c.not_patterns) {
     HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     all = intersected(all, *dfa, true, budget);
