@@ -74,7 +74,7 @@ struct Conjunct {
   std::set<std::string> patterns;
   std::set<std::string> not_patterns;
   std::vector<const JsonTree*> other_texts;  // strings that it is not
-  std::set<std::string> formats;
+  std::set<std::string> formats;  // names; behind a line end the pattern of the same schema
   std::uint32_t min_length = 0;
   std::optional<std::uint32_t> max_length;
   // numbers

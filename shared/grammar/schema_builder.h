@@ -50,7 +50,7 @@ class SchemaBuilder {
   Result<Dfa> characters_of(const Conjunct& c);  // between the quotes
   Result<Dfa> with_length(const Conjunct& c, const Dfa& dfa);
   Result<const Dfa*> pattern_dfa(const std::string& pattern, const std::string& pointer);
-  const Dfa& format_dfa(const std::string& name);
+  Result<const Dfa*> format_dfa(const std::string& format, const std::string& pointer);
   Result<Dfa> names_dfa(const SchemaSet& set);
   Result<Expr> number_of(const Conjunct& c);
   static NumberSpec number_spec(const Conjunct& c);

@@ -95,8 +95,11 @@ Result<bool> SchemaBuilder::admits_string(const Conjunct& c, const JsonTree& val
   for (const JsonTree* other : c.other_texts) {
     if (other->text == value.text) return false;
   }
-  return std::all_of(c.formats.begin(), c.formats.end(),
-                     [&](const std::string& name) { return format_dfa(name).matches(escaped); });
+  for (const std::string& format : c.formats) {
+    HF_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
+    if (dfa != nullptr && !dfa->matches(escaped)) return false;
+  }
+  return true;
 }
 
 Result<bool> SchemaBuilder::admits_number(const Conjunct& c, const JsonTree& value) {

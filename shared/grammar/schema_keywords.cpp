@@ -225,7 +225,9 @@ Result<void> KeywordReader::read_format(const JsonTree& value) {
     out_.upper = lesser_bound(out_.upper, Bound{*Decimal::parse(limits->max), false});
     return {};
   }
-  if (!format_pattern(name).empty()) out_.formats.insert(name);  // others are annotations
+  if (format_pattern(name).empty()) return {};  // an annotation
+  const JsonTree* pattern = tree_.find_set("pattern");
+  out_.formats.insert(pattern == nullptr ? name : name + "\n" + pattern->text);
   return {};
 }
 

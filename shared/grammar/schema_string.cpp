@@ -143,12 +143,23 @@ Result<const Dfa*> SchemaBuilder::pattern_dfa(const std::string& pattern,
   return &std::as_const(patterns_.emplace(pattern, std::move(dfa)).first->second);
 }
 
-const Dfa& SchemaBuilder::format_dfa(const std::string& name) {
-  const auto at = formats_.find(name);
-  if (at != formats_.end()) return at->second;
-  const Result<Expr> expr = parse_regex(format_pattern(name), 64);
-  return formats_.emplace(name, dfa_of_whole(expr.value(), Encoding::kJson, rules_.budget()))
-      .first->second;
+/// Null where the pattern of the same schema contradicts it: a format only annotates, and a pattern
+/// says more ("time" without a zone).
+Result<const Dfa*> SchemaBuilder::format_dfa(const std::string& format,
+                                             const std::string& pointer) {
+  const std::size_t line = format.find('\n');
+  const std::string name = format.substr(0, line);
+  auto at = formats_.find(name);
+  if (at == formats_.end()) {
+    const Result<Expr> expr = parse_regex(format_pattern(name), 64);
+    Dfa dfa = dfa_of_whole(expr.value(), Encoding::kJson, rules_.budget());
+    at = formats_.emplace(name, std::move(dfa)).first;
+  }
+  const Dfa* found = &at->second;
+  if (line == std::string::npos) return found;
+  HF_TRY(const Dfa* pattern, pattern_dfa(format.substr(line + 1), pointer));
+  const bool is_empty = intersected(*found, *pattern, false, rules_.budget()).is_empty();
+  return is_empty ? nullptr : found;
 }
 
 Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
@@ -161,12 +172,14 @@ Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
     HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     all = narrow(*dfa, pattern == *c.patterns.begin());
   }
-  for (const std::string& name : c.formats) {
-    Dfa both = narrow(format_dfa(name), c.patterns.empty() && name == *c.formats.begin());
-    // A format only annotates; a pattern that contradicts it ("time" without a zone) says more.
-    if (c.patterns.empty() || !both.is_empty()) all = std::move(both);
+  bool is_any = c.patterns.empty();
+  for (const std::string& format : c.formats) {
+    HF_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
+    if (dfa == nullptr) continue;
+    all = narrow(*dfa, is_any);
+    is_any = false;
   }
-  if (c.patterns.empty() && c.formats.empty()) {
+  if (is_any) {
     all = dfa_of_whole(any_characters(), Encoding::kJson, budget);
   }
   for (const std::string& pattern : c.not_patterns) {
