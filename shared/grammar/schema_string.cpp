@@ -143,8 +143,8 @@ Result<const Dfa*> SchemaBuilder::pattern_dfa(const std::string& pattern,
   return &std::as_const(patterns_.emplace(pattern, std::move(dfa)).first->second);
 }
 
-/// Null where the pattern of the same schema contradicts it: a format only annotates, and a pattern
-/// says more ("time" without a zone).
+/// Null where the pattern of the same schema contradicts it ("time" without a zone), or both would
+/// take too many states: a format only annotates, and a pattern says more.
 Result<const Dfa*> SchemaBuilder::format_dfa(const std::string& format,
                                              const std::string& pointer) {
   const std::size_t line = format.find('\n');
@@ -158,8 +158,11 @@ Result<const Dfa*> SchemaBuilder::format_dfa(const std::string& format,
   const Dfa* found = &at->second;
   if (line == std::string::npos) return found;
   HF_TRY(const Dfa* pattern, pattern_dfa(format.substr(line + 1), pointer));
-  const bool is_empty = intersected(*found, *pattern, false, rules_.budget()).is_empty();
-  return is_empty ? nullptr : found;
+  GrammarLimits limits = rules_.budget().limits();
+  limits.states_max = kCountedStatesMax;
+  Budget apart(limits);
+  const bool is_empty = intersected(*found, *pattern, false, apart).is_empty();
+  return is_empty || !apart.ok() ? nullptr : found;
 }
 
 Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
@@ -245,6 +248,10 @@ Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
   } else if (is_new) {
     HF_TRY(const Dfa characters, characters_of(c));
     at->second = rules_.add("string at " + c.pointer, quoted(characters, rules_.budget()));
+    if (!rules_.budget().ok()) {
+      return schema_error(Errc::kInvalidRequest, c.patterns.empty() ? "format" : "pattern",
+                          c.pointer, rules_.budget().error("match characters").what);
+    }
   }
   return Expr::call(at->second);
 }

@@ -56,7 +56,7 @@ def python_pattern(source):
             out += "/" if two == "\\/" else two
             at += 2
         elif source[at:at + 4] == "(?i)":
-            flags, at = "(?i)", at + 4
+            flags, at = "i", at + 4
         elif two == "(?" and source[at + 2] == "<" and source[at + 3] not in "=!" and not in_class:
             out, at = out + "(?P<", at + 3
         elif in_class:
@@ -68,7 +68,7 @@ def python_pattern(source):
             at += 1
             if in_class and source[at:at + 1] == "^":
                 out, at = out + "^", at + 1
-    return flags + out
+    return "(?a" + flags + ")" + out  # \b of ASCII, as ECMA-262 has it
 
 
 def plain_type(name):
