@@ -68,7 +68,7 @@ def python_pattern(source):
             at += 1
             if in_class and source[at:at + 1] == "^":
                 out, at = out + "^", at + 1
-    return "(?a" + flags + ")" + out  # \b of ASCII, as ECMA-262 has it
+    return "(?a" + flags + ":" + out + ")"  # \b of ASCII, as ECMA-262 has it
 
 
 def plain_type(name):
