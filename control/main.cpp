@@ -16,6 +16,7 @@
 #include "control/link/state_dir.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/standard_files.h"
 #include "shared/base/version.h"
 #include "shared/sandbox/report.h"
 #include "shared/sandbox/rights.h"
@@ -145,6 +146,7 @@ int fail(const Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  holdfast::open_standard_files();
   if (holdfast::printed_version(argc, argv, "holdfastd")) return 0;
   bool serves = true;
   for (int i = 1; i < argc; ++i) {

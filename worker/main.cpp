@@ -14,6 +14,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/roots.h"
+#include "shared/base/standard_files.h"
 #include "shared/base/step_journal.h"
 #include "shared/base/version.h"
 #include "shared/sandbox/report.h"
@@ -209,6 +210,7 @@ void describe_device(hf::worker::LinkOptions& o, const Own& own) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  hf::open_standard_files();
   if (hf::printed_version(argc, argv, "holdfast-worker")) return 0;
   hf::arm_crash_points("worker");
   hf::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);

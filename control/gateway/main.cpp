@@ -15,6 +15,7 @@
 #include "control/gateway/webhook_sender.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/standard_files.h"
 #include "shared/base/version.h"
 #include "shared/client/client.h"
 #include "shared/sandbox/report.h"
@@ -23,6 +24,8 @@
 namespace holdfast::gateway {
 namespace {
 
+constexpr std::int64_t kOwnFiles = 96;  // links to the daemon, threads, the log
+constexpr std::int64_t kConnectionsLeast = 16;
 constexpr std::chrono::milliseconds kMetricsWait{1'000};  // for a daemon that is down or stuck
 
 int fail(const Error& error) {
@@ -40,6 +43,25 @@ void announce(const Options& options, const std::string& address) {
   if (options.cors.any()) {
     log::warn("--cors-origin *: every web page may read answers, without a key all of them");
   }
+}
+
+/// No more connections than this process may open files for: what comes beyond them is refused with
+/// an answer, where a failed accept would leave it waiting.
+Result<void> bound_connections(ServerLimits& limits) {
+  const std::int64_t files = raise_open_files(limits.connections + limits.strangers + kOwnFiles);
+  const std::int64_t room = files - kOwnFiles;
+  if (room >= limits.connections + limits.strangers) return {};
+  if (room < kConnectionsLeast) {
+    return Error{Errc::kUsage, "this process may open " + std::to_string(files) +
+                                   " files at once, expected at least " +
+                                   std::to_string(kOwnFiles + kConnectionsLeast) +
+                                   ": ulimit -n 16384"};
+  }
+  limits.strangers = static_cast<int>(std::min<std::int64_t>(limits.strangers, room / 4));
+  limits.connections = static_cast<int>(room - limits.strangers);
+  log::warn("few files may be open at once: fewer connections, expected ulimit -n 16384",
+            {{"files", files}, {"connections", limits.connections}});
+  return {};
 }
 
 /// The listener is there; threads are not yet.
@@ -161,6 +183,7 @@ int run(int argc, char** argv) {
   if (!options) return fail(options.error());
   if (exit_code >= 0) return exit_code;
   if (options->check) return 0;
+  if (const auto bound = bound_connections(options->limits); !bound) return fail(bound.error());
   crash_point(CrashPoint::kGatewayStartBegin);
   if (const auto bound = bound_memory(options->memory_bytes); !bound) return fail(bound.error());
   return serve(*options, block_signals());
@@ -170,6 +193,7 @@ int run(int argc, char** argv) {
 }  // namespace holdfast::gateway
 
 int main(int argc, char** argv) {
+  holdfast::open_standard_files();
   if (holdfast::printed_version(argc, argv, "holdfast-gateway")) return 0;
   holdfast::arm_crash_points("gateway");
   holdfast::log::init("holdfast-gateway", true);

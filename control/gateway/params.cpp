@@ -13,6 +13,7 @@
 #include "shared/base/json_text.h"
 #include "shared/chat/messages.h"
 #include "shared/grammar/request.h"
+#include "shared/wire/bounds.h"
 
 namespace holdfast::gateway {
 
@@ -20,7 +21,9 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::int64_t kTokensMax = std::int64_t{1} << 40;
+// The command line has no limits of its own to read (shared/wire/bounds.h).
+static_assert(ParamLimits{}.stops == wire::kStopsMax);
+static_assert(ParamLimits{}.stop_bytes == wire::kStopBytesMax);
 constexpr std::int64_t kDimensionsMax = 1 << 20;
 constexpr std::int64_t kTimeoutMsMax = std::int64_t{1} << 40;
 // Of body.messages[i].tool_calls[j].function.arguments.
@@ -74,16 +77,20 @@ void read_priority(Fields& fields, wire::PriorityClass* out) {
 void read_sampling(Fields& fields, wire::Submit* submit) {
   wire::Sampling& s = submit->sampling;
   std::int64_t i = 0;
-  fields.number("temperature", 0, 2, &s.temperature);
-  fields.number("top_p", 0, 1, &s.top_p);
-  fields.number("min_p", 0, 1, &s.min_p);
-  if (fields.integer("top_k", -1, INT32_MAX, &i))
+  fields.number("temperature", wire::kTemperature.low, wire::kTemperature.high, &s.temperature);
+  fields.number("top_p", wire::kTopP.low, wire::kTopP.high, &s.top_p);
+  fields.number("min_p", wire::kMinP.low, wire::kMinP.high, &s.min_p);
+  if (fields.integer("top_k", wire::kTopK.low, wire::kTopK.high, &i))
     s.top_k = static_cast<std::int32_t>(i < 0 ? 0 : i);
-  fields.number("presence_penalty", -2, 2, &s.presence_penalty);
-  fields.number("frequency_penalty", -2, 2, &s.frequency_penalty);
-  fields.number("repetition_penalty", 0.01, 10, &s.repetition_penalty);
+  fields.number("presence_penalty", wire::kPresencePenalty.low, wire::kPresencePenalty.high,
+                &s.presence_penalty);
+  fields.number("frequency_penalty", wire::kFrequencyPenalty.low, wire::kFrequencyPenalty.high,
+                &s.frequency_penalty);
+  fields.number("repetition_penalty", wire::kRepetitionPenalty.low, wire::kRepetitionPenalty.high,
+                &s.repetition_penalty);
   fields.boolean("ignore_eos", &s.ignore_eos);
-  if (fields.integer("min_tokens", 0, INT32_MAX, &i)) s.min_tokens = static_cast<std::int32_t>(i);
+  if (fields.integer("min_tokens", wire::kMinTokens.low, wire::kMinTokens.high, &i))
+    s.min_tokens = static_cast<std::int32_t>(i);
   if (fields.integer("seed", INT64_MIN, INT64_MAX, &i)) {
     s.seed = static_cast<std::uint64_t>(i);
     submit->seed_given = true;
@@ -121,7 +128,7 @@ void read_common(Fields& fields, Generation* out) {
 /// vLLM's field; there too it is for answers in one document.
 void read_prompt_logprobs(Fields& fields, Generation* out) {
   std::int64_t top = 0;
-  if (!fields.integer("prompt_logprobs", 0, 20, &top)) return;
+  if (!fields.integer("prompt_logprobs", wire::kLogprobs.low, wire::kLogprobs.high, &top)) return;
   if (out->shape.stream) {
     return fields.fail("prompt_logprobs",
                        "cannot be streamed; /v1/completions streams them with "
@@ -330,12 +337,12 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
   fields.boolean("echo", &submit.echo);
   fields.boolean("add_special_tokens", &submit.add_special);
   std::int64_t value = 16;
-  fields.integer("max_tokens", 0, kTokensMax, &value);
+  fields.integer("max_tokens", 0, wire::kMaxTokens.high, &value);
   if (value == 0 && !submit.echo && submit.sampling.prompt_logprobs < 0) {
     fields.fail("max_tokens", "may be 0 only with 'echo': true or 'prompt_logprobs'");
   }
   submit.max_tokens = value;
-  if (fields.integer("logprobs", 0, 20, &value)) {
+  if (fields.integer("logprobs", wire::kLogprobs.low, wire::kLogprobs.high, &value)) {
     submit.sampling.logprobs = static_cast<std::int32_t>(value);
     std::int32_t& of_prompt = submit.sampling.prompt_logprobs;
     if (submit.echo) of_prompt = std::max(of_prompt, submit.sampling.logprobs);
@@ -354,12 +361,14 @@ bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, Fi
   read_messages(fields, out);
   read_grammar(fields, limits, out->budget, &submit);
   std::int64_t value = 0;
-  if (fields.integer("max_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;
-  if (fields.integer("max_completion_tokens", 1, kTokensMax, &value)) submit.max_tokens = value;
+  if (fields.integer("max_tokens", wire::kMaxTokens.low, wire::kMaxTokens.high, &value))
+    submit.max_tokens = value;
+  if (fields.integer("max_completion_tokens", wire::kMaxTokens.low, wire::kMaxTokens.high, &value))
+    submit.max_tokens = value;
   bool logprobs = false;
   fields.boolean("logprobs", &logprobs);
   if (logprobs) submit.sampling.logprobs = 0;
-  if (fields.integer("top_logprobs", 0, 20, &value)) {
+  if (fields.integer("top_logprobs", wire::kLogprobs.low, wire::kLogprobs.high, &value)) {
     if (!logprobs) fields.fail("top_logprobs", "is only allowed with 'logprobs': true");
     submit.sampling.logprobs = static_cast<std::int32_t>(value);
   }

@@ -19,6 +19,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/open_files.h"
+#include "shared/base/standard_files.h"
 #include "shared/base/version.h"
 #include "shared/hf/stamp.h"
 #include "shared/sandbox/report.h"
@@ -92,6 +93,7 @@ int serve(const std::string& endpoint, const std::string& run_dir) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  holdfast::open_standard_files();
   if (hf::printed_version(argc, argv, "holdfast-ingress")) return 0;
   const std::string flag = argc == 3 || argc == 4 ? argv[1] : "";
   if (flag == "--inspect") return inspect(argv[2], argc == 4 ? argv[3] : "");

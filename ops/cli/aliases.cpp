@@ -35,6 +35,20 @@ int outcome(const Call& call) {
                           ", the old targets stay: " + row.value("reason", ""));
 }
 
+/// "chat: demo 90 %, other 10 %", with what it waits for.
+std::string line_of(const json& alias) {
+  std::string line = alias.value("name", "") + ": " + alias.value("stands_for", "");
+  const json waits = alias.value("waits_for", json());
+  return waits.is_string() ? line + ", waits for " + waits.get<std::string>() : line;
+}
+
+int change(const Call& call, const std::string& verb, const json& args) {
+  int exit = kExitDone;
+  const auto changed = operate(call, verb, args, exit);
+  if (changed) print_change(call, *changed, line_of(*changed));
+  return exit;
+}
+
 /// Until what the alias waits for is ready, or has failed. Without a daemon nothing is loaded: the
 /// next start goes on with it.
 int wait_and_print(const Call& call, json document) {
@@ -52,7 +66,7 @@ int wait_and_print(const Call& call, json document) {
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  print_document(call, document);
+  print_change(call, document, line_of(document));
   return kExitDone;
 }
 
@@ -67,7 +81,7 @@ int set_targets(const Call& call) {
   json args = named(call);
   args["to"] = call.text("to");
   args["when_ready"] = call.has("when-ready");
-  if (!call.has("when-ready")) return operate_and_print(call, "models.alias", args);
+  if (!call.has("when-ready")) return change(call, "models.alias", args);
   return change_and_wait(call, "models.alias", args);
 }
 
@@ -143,9 +157,12 @@ int models_alias(const Call& call) {
   if (call.has("to")) return set_targets(call);
   if (call.has("canary")) return begin_canary(call);
   if (call.has("history")) return show_history(call);
-  if (call.has("remove")) return operate_and_print(call, "models.alias_remove", named(call));
-  if (call.has("rollback")) return operate_and_print(call, "models.canary_rollback", named(call));
-  if (call.has("promote")) return operate_and_print(call, "models.canary_promote", named(call));
+  if (call.has("remove")) {
+    return operate_and_say(call, "models.alias_remove", named(call),
+                           call.text("NAME") + ": removed");
+  }
+  if (call.has("rollback")) return change(call, "models.canary_rollback", named(call));
+  if (call.has("promote")) return change(call, "models.canary_promote", named(call));
   if (call.has("NAME")) return read_and_print(call, "models.show", named(call));
   RenderOptions options;
   options.nested["aliases"] = {"name", "stands_for", "changed_ms"};

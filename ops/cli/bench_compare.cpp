@@ -6,6 +6,7 @@
 #include "bench/compare_run/compare.h"
 #include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/cli/width.h"
 
 namespace holdfast::cli {
 namespace {
@@ -46,9 +47,11 @@ int bench_compare(const Call& call) {
   const auto regressions = std::count_if(figures.begin(), figures.end(), [](const Compared& c) {
     return c.verdict == Verdict::kRegression;
   });
-  std::fputs(
-      (call.json ? compare_json(figures) + "\n" : compare_text(figures, call.has("all"))).c_str(),
-      stdout);
+  if (call.json) {
+    std::printf("%s\n", compare_json(figures).c_str());
+  } else {
+    print_lines(compare_text(figures, call.has("all")));
+  }
   std::fprintf(stderr, "%td of %zu figures became worse\n", regressions, figures.size());
   return regressions > 0 ? kExitFailed : kExitDone;
 }

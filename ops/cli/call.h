@@ -27,6 +27,7 @@ class Call {
  public:
   std::string state_dir;  // --state, else $HOLDFAST_STATE, else ./holdfast-state
   bool json = false;      // one JSON document on stdout
+  bool quiet = false;     // not a word of success
   std::map<std::string, std::vector<std::string>, std::less<>> values;  // declared names only
 
   bool has(std::string_view name) const { return !find(name).empty(); }

@@ -57,6 +57,24 @@ int complete(const Call& call) {
   const std::string what = call.text("WHAT");
   if (what == "models") print_rows(call, "SELECT name FROM models ORDER BY name");
   if (what == "aliases") print_rows(call, "SELECT name FROM aliases ORDER BY name");
+  // A name stands for its key where no other has it.
+  if (what == "keys") {
+    print_rows(call,
+               "SELECT id FROM objects WHERE kind = 'key' UNION ALL"
+               " SELECT body ->> 'name' FROM objects WHERE kind = 'key' GROUP BY body ->> 'name'"
+               " HAVING count(*) = 1");
+  }
+  if (what == "webhooks") {
+    print_rows(call,
+               "SELECT id FROM objects WHERE kind = 'webhook' UNION ALL"
+               " SELECT body ->> 'url' FROM objects WHERE kind = 'webhook' GROUP BY body ->> 'url'"
+               " HAVING count(*) = 1");
+  }
+  if (what == "deliveries") {
+    print_rows(call,
+               "SELECT id FROM objects WHERE kind IN ('webhook.due', 'webhook.done')"
+               " ORDER BY seq DESC LIMIT 50");
+  }
   if (what == "requests") print_rows(call, "SELECT id FROM requests ORDER BY seq DESC LIMIT 50");
   if (what == "versions") {
     print_rows(call, "SELECT version FROM config_versions ORDER BY version DESC LIMIT 50");

@@ -47,6 +47,14 @@ std::string source_name(const Argument& argument) {
       return "@types";
     case Source::kVerb:
       return "@verbs";
+    case Source::kKey:
+      return "@keys";
+    case Source::kWebhook:
+      return "@webhooks";
+    case Source::kDelivery:
+      return "@deliveries";
+    case Source::kNamedFile:
+      return "@named_file";
     case Source::kNothing:
       return "@none";
   }
@@ -75,7 +83,7 @@ std::string tables() {
   for (const Verb& verb : verb_table()) {
     if (verb.hidden) continue;
     const std::string path = verb.path;
-    std::string flags = "--state --json --help";
+    std::string flags = "--state --json --quiet --help";
     int at = 0;
     for (const Argument& argument : verb.arguments) {
       if (!is_flag(argument)) {
@@ -106,7 +114,8 @@ std::string tables() {
   }
   return "_holdfast_value() {\n  source=\n  case \"$1 $2\" in\n    *' --state') source=@dir ;;\n" +
          values + "  esac\n}\n_holdfast_position() {\n  source=\n  case \"$1 $2\" in\n" +
-         positions + "  esac\n}\n_holdfast_options() {\n  options='--state --json --help'\n" +
+         positions +
+         "  esac\n}\n_holdfast_options() {\n  options='--state --json --quiet --help'\n" +
          "  case $1 in\n" + options + "  esac\n}\n_holdfast_subverbs() {\n  source=\n" +
          "  case $1 in\n" + subverbs + "  esac\n}\n_holdfast_is_group() {\n  case $1 in\n    " +
          groups + ") return 0 ;;\n  esac\n  return 1\n}\n";
@@ -124,23 +133,21 @@ std::string first_words() {
   return words;
 }
 
-/// The words before the cursor, one after the other. Leaves in `source` what the next word may be.
+/// The words before the cursor, one after the other, as the program would get them. Leaves in
+/// `source` what the next word may be.
 constexpr const char* kWalk = R"sh(
 _holdfast_walk() {
-  local word option= last= at=0
+  local word option= at=0
   verb= source= state=
   for word in "$@"; do
-    if [[ $word == "=" ]]; then  # bash cuts words there
-      source=${last:-@none}
-      continue
-    fi
     if [[ -n $source ]]; then  # the value of the option before
       [[ $option == --state ]] && state=$word
-      last=$source source=
+      source=
       continue
     fi
-    last=
-    if [[ $word == -?* ]]; then
+    if [[ $word == --*=* ]]; then
+      [[ $word == --state=* ]] && state=${word#*=}
+    elif [[ $word == -?* ]]; then
       option=$word
       _holdfast_value "$verb" "$word"
     elif [[ -z $verb ]]; then
@@ -174,34 +181,108 @@ _holdfast_served() {  # what a request may name
 )sh";
 
 constexpr const char* kBash = R"sh(
+# Bash cuts words at "=" and ":". Here they are whole again, without quotes and backslashes: `words`
+# before the cursor, `cur` at it, and `quote` is the quote that `cur` begins with.
+_holdfast_words() {
+  local rest=$COMP_LINE word raw= i glue= all=() marks="[\"']"
+  for ((i = 0; i <= COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if [[ -n $COMP_LINE ]]; then
+      [[ $rest == [[:space:]]* ]] && glue=
+      rest=${rest#"${rest%%[![:space:]]*}"}
+      rest=${rest#"$word"}
+    elif [[ $i -gt 0 && ( $word == [=:] || $raw == *[=:] ) ]]; then
+      glue=1
+    else
+      glue=
+    fi
+    if [[ -n $glue ]]; then
+      raw+=$word
+      all[${#all[@]} - 1]=$raw
+    else
+      raw=$word
+      all+=("$raw")
+    fi
+    glue=1
+  done
+  quote=
+  [[ $raw == $marks* ]] && quote=${raw:0:1}
+  words=()
+  for word in "${all[@]}"; do
+    word="${word//$marks/}"
+    words+=("${word//\\/}")
+  done
+  cur=${words[-1]}
+  unset 'words[-1]'
+}
+# What bash keeps of the word that is typed; the rest is replaced.
+_holdfast_keep() {
+  local signs=
+  [[ $COMP_WORDBREAKS == *=* ]] && signs+==
+  [[ $COMP_WORDBREAKS == *:* ]] && signs+=:
+  kept=
+  [[ -n $signs && -z $quote ]] && kept=${cur%"${cur##*[$signs]}"}
+}
+# Offers the lines of stdin that begin as the word does, with $1 behind each.
+_holdfast_fit() {
+  local line
+  while IFS= read -r line; do
+    [[ $line == "$cur"* ]] || continue
+    line=$lead$line
+    line=${line#"$kept"}
+    [[ -n $quote ]] || printf -v line %q "$line"
+    COMPREPLY+=("$line$1")
+  done
+}
+_holdfast_files() {
+  local file
+  while IFS= read -r file; do
+    file=$lead$file
+    COMPREPLY+=("${file#"$kept"}")
+  done < <(compgen "$1" -- "$cur")
+  compopt -o filenames 2>/dev/null
+}
+# What follows the first "=" of the word.
+_holdfast_behind() {
+  lead=$lead${cur%%=*}=
+  cur=${cur#*=}
+}
 _holdfast_offer() {
   case $1 in
     '' | @none) ;;
-    @file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); compopt -o filenames 2>/dev/null ;;
-    @dir) mapfile -t COMPREPLY < <(compgen -d -- "$cur"); compopt -o filenames 2>/dev/null ;;
+    @file) _holdfast_files -f ;;
+    @dir) _holdfast_files -d ;;
+    @named_file)
+      if [[ $cur == *=* ]]; then
+        _holdfast_behind
+        _holdfast_files -f
+      else
+        _holdfast_fit = < <(_holdfast_names models)
+        compopt -o nospace 2>/dev/null
+      fi ;;
     @model_or_file)
-      mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_served)" -- "$cur"
-                               compgen -f -- "$cur")
-      compopt -o filenames 2>/dev/null ;;
+      _holdfast_fit '' < <(_holdfast_served)
+      _holdfast_files -f ;;
     @assignment)
-      mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names knobs)" -S = -- "$cur")
+      _holdfast_fit = < <(_holdfast_names knobs)
       compopt -o nospace 2>/dev/null ;;
-    @*) mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_names "${1#@}")" -- "$cur") ;;
-    '='*) local words=${1#=}; mapfile -t COMPREPLY < <(compgen -W "${words//,/ }" -- "$cur") ;;
+    @*) _holdfast_fit '' < <(_holdfast_names "${1#@}") ;;
+    '='*) local list=${1#=}; _holdfast_fit '' <<<"${list//,/$'\n'}" ;;
   esac
 }
 _holdfast() {
-  local program=$1 cur=${COMP_WORDS[COMP_CWORD]} verb source state options
+  local program=$1 cur quote words kept lead= verb source state options
   COMPREPLY=()
-  if [[ $cur == "=" ]]; then
-    _holdfast_walk "${COMP_WORDS[@]:1:COMP_CWORD}"
-    cur=
-  else
-    _holdfast_walk "${COMP_WORDS[@]:1:COMP_CWORD-1}"
-  fi
-  if [[ $cur == -* ]]; then
+  _holdfast_words
+  _holdfast_keep
+  _holdfast_walk "${words[@]:1}"
+  if [[ $cur == --*=* ]]; then
+    _holdfast_value "$verb" "${cur%%=*}"
+    _holdfast_behind
+    _holdfast_offer "$source"
+  elif [[ $cur == -* ]]; then
     _holdfast_options "$verb"
-    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+    _holdfast_fit '' <<<"${options// /$'\n'}"
   else
     _holdfast_offer "$source"
   fi
@@ -216,6 +297,13 @@ _holdfast_offer() {
     @file) _files ;;
     @dir) _files -/ ;;
     @model_or_file) compadd -- ${(f)"$(_holdfast_served)"}; _files ;;
+    @named_file)
+      if [[ $cur == *=* ]]; then
+        compset -P '*='
+        _files
+      else
+        compadd -S = -- ${(f)"$(_holdfast_names models)"}
+      fi ;;
     @assignment) compadd -S = -- ${(f)"$(_holdfast_names knobs)"} ;;
     @*) compadd -- ${(f)"$(_holdfast_names ${1#@})"} ;;
     '='*) compadd -- ${(s:,:)${1#=}} ;;
@@ -223,8 +311,13 @@ _holdfast_offer() {
 }
 _holdfast() {
   local program=${words[1]} cur=${words[CURRENT]} verb source state options
-  _holdfast_walk "${(@)words[2,CURRENT-1]}"
-  if [[ $cur == -* ]]; then
+  _holdfast_walk "${(@Q)words[2,CURRENT-1]}"
+  if [[ $cur == --*=* ]]; then
+    _holdfast_value "$verb" "${cur%%=*}"
+    compset -P 1 '*='
+    cur=${cur#*=}
+    _holdfast_offer "$source"
+  elif [[ $cur == -* ]]; then
     _holdfast_options "$verb"
     compadd -- ${(s: :)options}
   else

@@ -12,9 +12,25 @@ namespace {
 
 using nlohmann::json;
 
+/// "version 3: queue.max_requests 100000 -> 77; a restart is pending for …".
+std::string change_line(const json& version) {
+  std::string line = "version " + version.value("version", json(0)).dump() + ": ";
+  const json change = version.value("change", json());
+  line += change.is_string() ? change.get<std::string>() : "no value changed";
+  std::string pending;
+  for (const json& name : version.value("restart_pending", json::array())) {
+    if (name.is_string()) pending += (pending.empty() ? "" : ", ") + name.get<std::string>();
+  }
+  if (!pending.empty()) line += "; in effect after a restart: " + pending;
+  return line;
+}
+
 int change(const Call& call, const std::string& verb, json args) {
   args["who"] = operator_name();
-  return operate_and_print(call, verb, args);
+  int exit = kExitDone;
+  const auto version = operate(call, verb, args, exit);
+  if (version) print_change(call, *version, change_line(*version));
+  return exit;
 }
 
 }  // namespace

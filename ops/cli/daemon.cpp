@@ -15,6 +15,7 @@
 
 #include "ops/cli/offline_change.h"
 #include "ops/cli/output.h"
+#include "ops/cli/width.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {
@@ -95,8 +96,10 @@ std::optional<json> operate_alone(const Call& call, const std::string& verb,
     return std::nullopt;
   }
   if (answer->ok) {
-    std::fprintf(stderr, "holdfast: no daemon runs; done in the database of %s\n",
-                 call.state_dir.c_str());
+    if (!call.quiet) {
+      std::fprintf(stderr, "holdfast: no daemon runs; done in the database of %s\n",
+                   call.state_dir.c_str());
+    }
     return read_result(call, verb, answer->result, exit);
   }
   exit = -1;
@@ -171,10 +174,24 @@ void print_document(const Call& call, const json& document, RenderOptions option
     text = document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   } else {
     options.colour = use_colour();
+    options.width = line_width();
     text = render_human(document, options);
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+}
+
+void print_change(const Call& call, const json& document, const std::string& line) {
+  if (call.json) return print_document(call, document);
+  if (!call.quiet) print_lines(line + "\n");
+}
+
+int operate_and_say(const Call& call, const std::string& verb, const json& args,
+                    const std::string& line) {
+  int exit = kExitDone;
+  const auto result = operate(call, verb, args, exit);
+  if (result) print_change(call, *result, line);
+  return exit;
 }
 
 int operate_and_print(const Call& call, const std::string& verb, const json& args,

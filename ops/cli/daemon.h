@@ -38,6 +38,13 @@ std::optional<nlohmann::json> operate(const Call& call, const std::string& verb,
 int operate_and_print(const Call& call, const std::string& verb, const nlohmann::json& args,
                       RenderOptions options = {});
 
+/// operate() and say it: the result as it is with --json, else one line.
+int operate_and_say(const Call& call, const std::string& verb, const nlohmann::json& args,
+                    const std::string& line);
+
+/// What a change came to: the document with --json, else one line, and with --quiet nothing.
+void print_change(const Call& call, const nlohmann::json& document, const std::string& line);
+
 /// Prints a document: itself with --json, else rendered.
 void print_document(const Call& call, const nlohmann::json& document, RenderOptions options = {});
 

@@ -65,19 +65,26 @@ int db_backup(const Call& call) {
   const auto checked = operate_offline(call.state_dir, "db.check", json{{"path", path}}.dump());
   if (!checked) return report_error(call, checked.error());
   if (!checked->ok) return report_refusal(call, checked->refusal);
+  const std::string line =
+      path + ": " + human_bytes(made->value("bytes", 0.0)) + ", complete and checked";
   json document = *made;
   document["check"] = try_parse_json<json>(checked->result);
   document["check"].erase("path");
-  print_document(call, document);
+  print_change(call, document, line);
   return kExitDone;
 }
 
 int db_restore(const Call& call) {
-  return run_alone(call, "db.restore", {{"path", absolute(call.text("FILE"))}});
+  const std::string path = absolute(call.text("FILE"));
+  const auto answer = operate_offline(call.state_dir, "db.restore", json{{"path", path}}.dump());
+  if (!answer) return report_error(call, answer.error());
+  if (!answer->ok) return report_refusal(call, answer->refusal);
+  print_change(call, try_parse_json<json>(answer->result), path + ": is the database now");
+  return kExitDone;
 }
 
 int db_accept_loss(const Call& call) {
-  return operate_and_print(call, "db.accept_loss", json::object());
+  return operate_and_say(call, "db.accept_loss", json::object(), "the loss is accepted");
 }
 
 int db_stats(const Call& call) {

@@ -1,7 +1,7 @@
 #include "ops/cli/doctor.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,6 +11,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/state_dir.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/cli/width.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {
@@ -138,8 +139,7 @@ int doctor(const Call& call) {
     text += std::to_string(patient.findings.size()) + " checks, " +
             std::to_string(document["warnings"].get<int>()) + " warnings, " +
             std::to_string(document["failed"].get<int>()) + " failed\n";
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    print_lines(text, std::strlen("warn  "));
   }
   return document["ok"].get<bool>() ? kExitDone : kExitFailed;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "ops/cli/output.h"
+#include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
 #include "shared/base/processors.h"
@@ -37,11 +38,15 @@ Result<std::vector<std::vector<std::int32_t>>> inputs_of(const Call& call) {
     HF_TRY(auto ids, parse_ids(list));
     out.push_back(std::move(ids));
   }
-  for (const std::string& text : call.list("TEXT")) {
+  std::vector<std::string> texts = call.list("TEXT");
+  if (texts == std::vector<std::string>{"-"} || (texts.empty() && out.empty())) {
+    HF_TRY(std::string text, text_argument(call, "TEXT"));
+    texts = {std::move(text)};
+  }
+  for (const std::string& text : texts) {
     HF_TRY(auto ids, tokenize_file(call.text("FILE"), text, {}));
     out.push_back(std::move(ids));
   }
-  if (out.empty()) return Error{Errc::kUsage, "embed: expected a TEXT or --tokens 1,2,3"};
   return out;
 }
 

@@ -62,8 +62,7 @@ Result<Perplexity> measure_perplexity(const PerplexityCall& call) {
     return Error{Errc::kUsage, "perplexity: a window of " + std::to_string(call.window) +
                                    " tokens; expected 4 or more"};
   }
-  HF_TRY(const std::string text, read_text_argument(call.text_file));
-  HF_TRY(const auto ids, tokenize_file(call.engine.file, text, {}));
+  HF_TRY(const auto ids, tokenize_file(call.engine.file, call.text, {}));
   const auto windows = static_cast<std::int64_t>(ids.size()) / call.window;
   if (windows == 0) {
     return Error{Errc::kInvalidRequest, "perplexity: the text has " + std::to_string(ids.size()) +

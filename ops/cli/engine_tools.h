@@ -32,7 +32,7 @@ Result<std::string> logits_json(const LogitsCall& call);
 
 struct PerplexityCall {
   EngineChoice engine;
-  std::string text_file;
+  std::string text;
   std::int32_t window = 256;   // tokens; windows do not overlap
   bool all_positions = false;  // else the second half of each window alone is scored
 };

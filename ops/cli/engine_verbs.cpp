@@ -7,6 +7,7 @@
 
 #include "ops/cli/engine_tools.h"
 #include "ops/cli/output.h"
+#include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
 #include "shared/base/processors.h"
@@ -28,8 +29,12 @@ EngineChoice engine_choice(const Call& call) {
   return choice;
 }
 
-/// "1,2,3", "@FILE" with such a list, or a JSON array.
+/// "1,2,3", "@FILE" with such a list, "-" for one on stdin, or a JSON array.
 Result<std::vector<std::int32_t>> ids_argument(const std::string& argument) {
+  if (argument == "-") {
+    HF_TRY(const std::string text, read_stdin());
+    return parse_ids(text);
+  }
   if (argument.empty() || argument[0] != '@') return parse_ids(argument);
   HF_TRY(const std::string text, read_text_argument(argument.substr(1)));
   return parse_ids(text);
@@ -158,12 +163,11 @@ int logits(const Call& call) {
 int perplexity(const Call& call) {
   PerplexityCall wanted;
   wanted.engine = engine_choice(call);
-  wanted.text_file = call.text("text");
+  const auto text = file_text_argument(call, "text");
+  if (!text) return report_error(call, text.error());
+  wanted.text = *text;
   wanted.window = static_cast<std::int32_t>(call.integer("window", 256));
   wanted.all_positions = call.has("all-positions");
-  if (wanted.text_file.empty()) {
-    return report_error(call, Errc::kUsage, "perplexity: expected --text TEXTFILE");
-  }
   const auto found = measure_perplexity(wanted);
   if (!found) return report_error(call, found.error());
   if (call.json) {

@@ -191,11 +191,11 @@ std::string tensors_text(const File& file) {
     out += format("  %-8s %6llu tensors %12s\n", name.c_str(),
                   static_cast<unsigned long long>(total.tensors), human_bytes(total.bytes).c_str());
   }
-  out += format("\n  %-36s %-8s %-20s %12s\n", "tensor", "type", "shape", "bytes");
+  out += format("\n  %-36s %-8s %-18s %12s\n", "tensor", "type", "shape", "bytes");
   for (const TensorInfo& tensor : file.tensors()) {
     std::string name = plan::printable(tensor.name);
     name = name.substr(1, name.size() - 2);
-    out += format("  %-36s %-8s %-20s %12llu\n", name.c_str(),
+    out += format("  %-36s %-8s %-18s %12llu\n", name.c_str(),
                   std::string(gguf::type_traits(tensor.type)->name).c_str(),
                   plan::dims_text(tensor).c_str(),
                   static_cast<unsigned long long>(tensor.data.size()));

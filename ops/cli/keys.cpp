@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "ops/cli/daemon.h"
 #include "ops/cli/output.h"
@@ -73,18 +74,52 @@ json shown(const json& object, std::int64_t now_ms) {
                             : "valid"}};
 }
 
-/// The object of a key; nullopt after the error was reported.
+/// Every key, the oldest first; nullopt after the error was reported.
+std::optional<json> all_keys(const Call& call, int& exit) {
+  json list = json::array();
+  json args = {{"kind", client::kKeyKind}, {"order", "oldest"}, {"limit", 1000}};
+  for (;;) {
+    const auto page = operate(call, "objects.list", args, exit);
+    if (!page) return std::nullopt;
+    for (const json& object : page->at("objects")) list.push_back(object);
+    if (page->at("more") != true) return list;
+    args["from"] = page->at("objects").back().at("seq");
+  }
+}
+
+/// The object of a key, by its id or by a name that no other key has (of those that hold, if some
+/// do); nullopt after the error was reported.
 std::optional<json> find_key(const Call& call, const char* verb, int& exit) {
   const std::string id = call.text("ID");
-  const auto found = operate(call, "objects.get", {{"kind", client::kKeyKind}, {"id", id}}, exit);
-  if (!found) return std::nullopt;
-  if (found->at("found") == true) return found->at("object");
-  exit = report_error(call, Error{Errc::kNotFound, std::string(verb) + ": no key " + id +
-                                                       "; `holdfast keys list` shows them"});
+  const auto all = all_keys(call, exit);
+  if (!all) return std::nullopt;
+  const std::int64_t now_ms = system_clock().wall_ms();
+  std::vector<const json*> named, valid;
+  for (const json& object : *all) {
+    if (object.at("id") == id) return object;
+    if (object.at("body").value("name", "") != id) continue;
+    named.push_back(&object);
+    if (shown(object, now_ms)["state"] == "valid") valid.push_back(&object);
+  }
+  if (!valid.empty()) named = valid;
+  if (named.size() == 1) return *named[0];
+  std::string why = ": no key " + id + "; `holdfast keys list` shows them";
+  if (named.size() > 1) {
+    why = ": " + std::to_string(named.size()) + " keys have the name " + id + ", expected an id:";
+    for (const json* object : named) why += " " + object->at("id").get<std::string>();
+  }
+  const Errc code = named.empty() ? Errc::kNotFound : Errc::kConflict;
+  exit = report_error(call, Error{code, verb + why});
   return std::nullopt;
 }
 
-/// Puts the changed object of a key back and shows it.
+/// "key_…: laptop is revoked", for people.
+std::string line_of(const json& row) {
+  const std::string state = row["state"] == "valid" ? "changed" : row["state"].get<std::string>();
+  return row["id"].get<std::string>() + ": " + row["name"].get<std::string>() + " is " + state;
+}
+
+/// Puts the changed object of a key back and says so.
 int put_key(const Call& call, const json& object) {
   int exit = kExitDone;
   const json args = {{"kind", client::kKeyKind},
@@ -92,7 +127,8 @@ int put_key(const Call& call, const json& object) {
                      {"version", object["version"]},
                      {"body", object["body"]}};
   if (!operate(call, "objects.put", args, exit)) return exit;
-  print_document(call, shown(object, system_clock().wall_ms()));
+  const json row = shown(object, system_clock().wall_ms());
+  print_change(call, row, line_of(row));
   return kExitDone;
 }
 
@@ -132,22 +168,19 @@ int keys_create(const Call& call) {
     return kExitDone;
   }
   std::printf("%s\n", key.c_str());
-  std::fprintf(stderr, "holdfast: this is the only time that key %s is shown\n", id.c_str());
+  if (!call.quiet) {
+    std::fprintf(stderr, "holdfast: this is the only time that key %s is shown\n", id.c_str());
+  }
   return kExitDone;
 }
 
 int keys_list(const Call& call) {
   const std::int64_t now_ms = system_clock().wall_ms();
+  int exit = kExitDone;
+  const auto all = all_keys(call, exit);
+  if (!all) return exit;
   json list = json::array();
-  json args = {{"kind", client::kKeyKind}, {"order", "oldest"}, {"limit", 1000}};
-  for (;;) {
-    int exit = kExitDone;
-    const auto page = operate(call, "objects.list", args, exit);
-    if (!page) return exit;
-    for (const json& object : page->at("objects")) list.push_back(shown(object, now_ms));
-    if (page->at("more") != true) break;
-    args["from"] = page->at("objects").back().at("seq");
-  }
+  for (const json& object : *all) list.push_back(shown(object, now_ms));
   RenderOptions options;
   options.columns = {"id",         "name",         "role",
                      "tenant",     "hint",         "created_ms",
@@ -178,7 +211,8 @@ int keys_revoke(const Call& call) {
   if (!object) return exit;
   json& body = (*object)["body"];
   if (body.value("revoked_ms", std::int64_t{0}) > 0) {
-    print_document(call, shown(*object, system_clock().wall_ms()));
+    const json row = shown(*object, system_clock().wall_ms());
+    print_change(call, row, line_of(row));
     return kExitDone;
   }
   body["revoked_ms"] = system_clock().wall_ms();

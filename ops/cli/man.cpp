@@ -139,6 +139,10 @@ const std::pair<const char*, const char*> kEnvironment[] = {
     {"HOLDFAST_GROUP_NAME",
      "a knob group.name for the next start of serve (HOLDFAST_QUEUE_MAX_REQUESTS); it becomes a "
      "version of the configuration when it has changed since the last start"},
+    {"COLUMNS",
+     "how wide tables may be; else as wide as the terminal, and where there is none as wide as "
+     "they "
+     "are"},
     {"NO_COLOR", "no colours on a terminal if it is set"},
 };
 const std::pair<const char*, const char*> kFiles[] = {
@@ -166,6 +170,7 @@ std::string page(const Verb& verb) {
   out += item(bold("--state") + " " + italic("DIR"),
               "state directory (else $HOLDFAST_STATE, else ./holdfast-state)");
   out += item(bold("--json"), "one JSON document on stdout");
+  out += item(bold("--quiet"), "nothing but what was asked for, and errors");
   out += items("EXIT STATUS", kExitStatus) + examples(examples_of(verb.path));
   return out + ".SH SEE ALSO\n.BR holdfast (1)\n";
 }

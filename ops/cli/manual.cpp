@@ -34,6 +34,8 @@ const Examples& serving_examples() {
       {"man",
        {{"holdfast man | man -l -", "holdfast(1)"},
         {"holdfast man models add > holdfast-models-add.1", "a file to install"}}},
+      {"help", {{"holdfast help models add", "the same as holdfast models add --help"}}},
+      {"version", {{"holdfast version", "the same as holdfast --version"}}},
       {"complete", {{"holdfast complete models", "names of models, a line each"}}},
       {"workers list", {{"holdfast workers list", "state, device, load of each"}}},
       {"workers drain", {{"holdfast workers drain worker-0", "before its machine is taken away"}}},

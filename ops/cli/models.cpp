@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "ops/cli/daemon.h"
+#include "ops/cli/model_path.h"
 #include "ops/cli/offline.h"
 #include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
@@ -32,6 +32,20 @@ std::string what_it_waits_for(const json& model) {
   return why.substr(0, kWidth);
 }
 
+void clear_progress() {
+  if (isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K");
+}
+
+/// "chat: qwen2, context 4096, added", as the daemon took it.
+std::string added_line(const json& model) {
+  std::string line = model.value("name", "") + ": ";
+  if (const std::string kind = model.value("architecture", ""); !kind.empty()) line += kind + ", ";
+  if (const auto context = model.value("context", std::int64_t{0}); context > 0) {
+    line += "context " + std::to_string(context) + ", ";
+  }
+  return line + "added";
+}
+
 /// Polls until the model is in one of the states where nothing more happens by itself.
 int wait_until_ready(const Call& call) {
   while (true) {
@@ -39,8 +53,9 @@ int wait_until_ready(const Call& call) {
     const auto shown = operate(call, "models.show", by_name(call), exit);
     if (!shown) return exit;
     const std::string state = shown->value("state", "");
+    if (state == "ready" || state == "failed" || state == "unloaded") clear_progress();
     if (state == "ready") {
-      print_document(call, *shown);
+      print_change(call, *shown, call.text("NAME") + ": ready");
       return kExitDone;
     }
     if (state == "failed" || state == "unloaded") {
@@ -72,12 +87,9 @@ int models_show(const Call& call) {
 }
 
 int models_add(const Call& call) {
-  std::error_code failed;
-  const auto path = std::filesystem::absolute(call.text("PATH"), failed);
-  if (!std::filesystem::exists(path, failed)) {
-    return report_error(call, Errc::kNotFound, "models add " + path.string() + ": no such file");
-  }
-  json args = {{"name", call.text("NAME")}, {"path", path.string()}};
+  const auto path = find_model(call.text("PATH"));
+  if (!path) return report_error(call, path.error().code, "models add: " + path.error().what);
+  json args = {{"name", call.text("NAME")}, {"path", *path}};
   if (call.has("context")) args["context"] = call.integer("context");
   if (call.has("slots")) args["slots"] = call.integer("slots");
   if (call.has("kv-type")) args["kv_type"] = call.text("kv-type");
@@ -87,12 +99,12 @@ int models_add(const Call& call) {
   const auto added = operate(call, "models.add", args, exit, kFileTimeout);
   if (!added) return exit;
   if (call.has("load")) return wait_until_ready(call);
-  print_document(call, *added);
+  print_change(call, *added, added_line(*added));
   return kExitDone;
 }
 
 int models_remove(const Call& call) {
-  return operate_and_print(call, "models.remove", by_name(call));
+  return operate_and_say(call, "models.remove", by_name(call), call.text("NAME") + ": removed");
 }
 
 int models_load(const Call& call) {
@@ -100,20 +112,24 @@ int models_load(const Call& call) {
   const auto asked = operate(call, "models.load", by_name(call), exit);
   if (!asked) return exit;
   if (!call.has("no-wait")) return wait_until_ready(call);
-  print_document(call, *asked);
+  print_change(call, *asked, call.text("NAME") + ": " + asked->value("state", "asked to load"));
   return kExitDone;
 }
 
 int models_pin(const Call& call) {
-  return operate_and_print(call, "models.pin", by_name(call));
+  return operate_and_say(call, "models.pin", by_name(call), call.text("NAME") + ": pinned");
 }
 
 int models_unpin(const Call& call) {
-  return operate_and_print(call, "models.unpin", by_name(call));
+  return operate_and_say(call, "models.unpin", by_name(call), call.text("NAME") + ": not pinned");
 }
 
 int models_unload(const Call& call) {
-  return operate_and_print(call, "models.unload", by_name(call));
+  int exit = kExitDone;
+  const auto asked = operate(call, "models.unload", by_name(call), exit);
+  if (!asked) return exit;
+  print_change(call, *asked, call.text("NAME") + ": " + asked->value("state", "asked to unload"));
+  return kExitDone;
 }
 
 }  // namespace holdfast::cli

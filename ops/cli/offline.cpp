@@ -171,6 +171,28 @@ Result<json> models_show(sqlite3* db, const json& args) {
 
 }  // namespace
 
+Result<std::string> find_request(const Call& call, const std::string& named) {
+  std::string id = named;
+  for (const std::string_view prefix : {"chatcmpl-", "cmpl-"}) {
+    if (named.starts_with(prefix)) id = named.substr(prefix.size());
+  }
+  const auto db = open_read_only(call);
+  if (!db) return id;
+  const auto rows =
+      query(db->get(),
+            "SELECT id, tenant FROM requests WHERE id = ?1 OR idem_key = ?2 ORDER BY id = ?1 "
+            "DESC, seq DESC LIMIT 10",
+            {id, named});
+  if (!rows || rows->empty() || rows->at(0).value("id", "") == id) return id;
+  if (rows->size() == 1) return rows->at(0).value("id", "");
+  std::string ids;
+  for (const json& row : *rows) {
+    ids += (ids.empty() ? "" : ", ") + row.value("id", "") + " of " + row.value("tenant", "");
+  }
+  return Error{Errc::kConflict,
+               "several requests have the idempotency key " + named + ", expected an id: " + ids};
+}
+
 bool should_read_offline(const Call& call) {
   std::error_code failed;
   if (!std::filesystem::exists(database_path(call), failed)) return false;

@@ -19,6 +19,11 @@ bool should_read_offline(const Call& call);
 Result<nlohmann::json> read_offline(const Call& call, const std::string& verb,
                                     const nlohmann::json& args);
 
+/// The id of the request that is meant: by its id, by what HTTP calls it (chatcmpl-ID), or by its
+/// idempotency key. The text itself if the database knows none of them: the daemon then says so.
+/// kConflict if several tenants' requests have the key.
+Result<std::string> find_request(const Call& call, const std::string& named);
+
 /// The verb by the daemon, or from the database while that is down (said on stderr).
 int read_and_print(const Call& call, const std::string& verb, const nlohmann::json& args,
                    RenderOptions options = {});

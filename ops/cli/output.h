@@ -1,6 +1,7 @@
 #pragma once
 // What the CLI prints: aligned tables for people, one JSON document for scripts, one line for an
-// error. Colours only on a terminal, and not if NO_COLOR is set (no-color.org).
+// error and one for a change. Colours only on a terminal, and not if NO_COLOR is set
+// (no-color.org).
 
 #include <string>
 #include <string_view>
@@ -24,14 +25,16 @@ int report_refusal(const Call& call, const wire::Refusal& refusal);
 /// True if stdout is a terminal and colours are wanted.
 bool use_colour();
 
-/// Rows of text in aligned columns. Numbers are set to the right by the caller's choice.
+/// Rows of text in aligned columns, numbers to the right (table.cpp).
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   bool empty() const { return rows_.empty(); }
-  /// With the header in bold and states in colour if `colour`. Ends with a newline.
-  std::string str(bool colour) const;
+  /// With the header in bold and states in colour if `colour`. No line has more than `width`
+  /// columns (0: no bound): texts are shortened, numbers are not; what does not fit even so is left
+  /// out, and a last line names it. Ends with a newline.
+  std::string str(bool colour, std::size_t width = 0) const;
 
  private:
   std::vector<std::string> header_;

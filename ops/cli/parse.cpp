@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "ops/cli/output.h"
+#include "ops/cli/suggest.h"
 #include "ops/cli/verbs.h"
 #include "shared/base/version.h"
 
@@ -30,6 +31,7 @@ void add_globals(CLI::App& app, Call& call) {
                  "./holdfast-state)")
       ->type_name("DIR");
   app.add_flag("--json", call.json, "one JSON document on stdout");
+  app.add_flag("--quiet", call.quiet, "nothing but what was asked for, and errors");
 }
 
 void add_argument(CLI::App& app, const Argument& argument, std::vector<std::string>& into) {
@@ -142,8 +144,8 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// The arguments, the last one first as CLI11 takes them. `bench compare` is a verb beside `bench`,
-/// whose first argument is a file.
+/// The arguments as they are understood: --max_tokens is --max-tokens, and `bench compare` is a
+/// verb beside `bench`, whose first argument is a file.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
@@ -157,8 +159,22 @@ std::vector<std::string> words_of(int argc, char** argv) {
     }
     break;
   }
-  std::reverse(words.begin(), words.end());
-  return words;
+  return with_dashes(std::move(words));
+}
+
+/// What is wrong with a command line, in one line: what was meant if a word of it is unknown.
+std::string explain(const std::vector<std::string>& words, const CLI::ParseError& error) {
+  const bool may_be_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                              dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  const std::string unknown = may_be_unknown ? explain_unknown(words) : std::string();
+  if (!unknown.empty()) return unknown;
+  const std::string path = verb_path_of(words);
+  const std::string what = one_line(error.what());
+  if (path.empty()) return what + " (`holdfast --help` lists the verbs)";
+  if (path == "serve" && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    return "serve: " + what + "; did you mean --model NAME=FILE?";
+  }
+  return path + ": " + what + " (`holdfast " + path + " --help` shows how it is used)";
 }
 
 }  // namespace
@@ -177,17 +193,18 @@ int run_cli(int argc, char** argv) {
   add_globals(parser.app, parser.call);
   parser.app.require_subcommand(1);
   parser.app.footer(kFooter);
-  parser.app.set_version_flag("--version", std::string("holdfast ") + kVersion);
+  parser.app.set_version_flag("-v,-V,--version", std::string("holdfast ") + kVersion);
+  const std::vector<std::string> words = words_of(argc, argv);
   try {
     for (const Verb& verb : verb_table()) add_verb(parser, verb);
     parser.app.name(argv[0]);
-    parser.app.parse(words_of(argc, argv));
+    // CLI11 takes the last one first.
+    parser.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& e) {  // --help, --version
     return parser.app.exit(e) == 0 ? kExitDone : kExitFailed;
   } catch (const CLI::ParseError& e) {
     parser.call.json = wants_json;
-    return report_error(parser.call, Errc::kUsage,
-                        one_line(e.what()) + " (`holdfast --help` lists the verbs)");
+    return report_error(parser.call, Errc::kUsage, explain(words, e));
   }
   if (parser.call.state_dir.empty()) parser.call.state_dir = default_state_dir();
   return parser.chosen->run(parser.call);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/output.h"
+#include "ops/cli/width.h"
 
 namespace holdfast::cli {
 namespace {
@@ -37,12 +38,7 @@ std::string cell_text(const std::string& key, const json& value) {
     std::string text = value.get<std::string>();
     std::replace(text.begin(), text.end(), '\n', ' ');
     if (ends_with(key, "sha") && text.size() > 12) return text.substr(0, 12);
-    if (text.size() > kCellMax) {
-      text.resize(kCellMax);
-      while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0x80) != 0)
-        text.pop_back();
-      text += "…";
-    }
+    text = shorten(text, kCellMax);
     return text.empty() ? "-" : text;
   }
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
@@ -91,7 +87,8 @@ bool is_table(const json& value) {
          std::all_of(value.begin(), value.end(), [](const json& e) { return e.is_object(); });
 }
 
-std::string render_table(const json& rows, const std::vector<std::string>& wanted, bool colour) {
+std::string render_table(const json& rows, const std::vector<std::string>& wanted, bool colour,
+                         std::size_t width) {
   std::vector<std::string> keys;
   for (const std::string& key : wanted) {  // a column that no row has is left out
     const bool present =
@@ -115,7 +112,7 @@ std::string render_table(const json& rows, const std::vector<std::string>& wante
     }
     table.add(cells);
   }
-  return table.str(colour);
+  return table.str(colour, width);
 }
 
 std::string indent(const std::string& text) {
@@ -129,28 +126,42 @@ std::string indent(const std::string& text) {
   return out;
 }
 
+/// The width of what is indented.
+std::size_t inner(std::size_t width) {
+  return width > 4 ? width - 2 : width;
+}
+
+/// "key  value" lines; the rest of a long value goes below its beginning.
+std::string render_member(const std::string& key, const json& value, std::size_t title_width,
+                          std::size_t width) {
+  const std::string text = value.is_array() && value.empty() ? "none" : cell_text(key, value);
+  const std::string title = title_of(key);
+  const std::string line = title + std::string(title_width - title.size() + 2, ' ') + text + "\n";
+  return wrap_lines(line, width, title_width + 2);
+}
+
 std::string render_object(const json& object, const RenderOptions& options) {
-  std::size_t width = 0;
+  std::size_t title_width = 0;
   for (const auto& [key, value] : object.items()) {
-    if (!value.is_object() && !is_table(value)) width = std::max(width, title_of(key).size());
+    if (!value.is_object() && !is_table(value))
+      title_width = std::max(title_width, title_of(key).size());
   }
   std::string plain;
   std::string sections;
+  const std::size_t width = inner(options.width);
   for (const std::string& key : reading_order(object)) {
     const json& value = object[key];
     if (value.is_object() && !value.empty()) {
       sections +=
-          title_of(key) + ":\n" + indent(render_object(value, {options.colour, {}, {}, {}}));
+          title_of(key) + ":\n" + indent(render_object(value, {options.colour, width, {}, {}, {}}));
     } else if (is_table(value)) {
       sections += title_of(key) + ":\n";
       const auto columns = options.nested.find(key);
       const bool chosen = columns != options.nested.end();
       sections += indent(render_table(value, chosen ? columns->second : std::vector<std::string>(),
-                                      options.colour));
+                                      options.colour, width));
     } else if (!value.is_object()) {
-      const std::string text = value.is_array() && value.empty() ? "none" : cell_text(key, value);
-      const std::string title = title_of(key);
-      plain += title + std::string(width - title.size() + 2, ' ') + text + "\n";
+      plain += render_member(key, value, title_width, options.width);
     }
   }
   return plain + sections;
@@ -163,9 +174,12 @@ std::string render_human(const json& value, const RenderOptions& options) {
     return render_human(*value.begin(), options);  // {"models": […]}: the table alone
   }
   if (value.is_array() && value.empty()) {
-    return options.when_empty.empty() ? "" : options.when_empty + "\n";
+    if (options.when_empty.empty()) return "";
+    return wrap_lines(options.when_empty + "\n", options.width);
   }
-  if (is_table(value)) return render_table(value, options.columns, options.colour);
+  if (is_table(value)) {
+    return render_table(value, options.columns, options.colour, options.width);
+  }
   if (value.is_object()) return render_object(value, options);
   if (value.is_null()) return "";
   return cell_text("", value) + "\n";

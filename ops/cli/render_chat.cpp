@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/output.h"
+#include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
 #include "shared/gguf/gguf.h"
@@ -48,12 +49,12 @@ std::string text_or(const Json& json, const char* key, const std::string& fallba
   return it != json.end() && it->is_string() ? it->get<std::string>() : fallback;
 }
 
-Result<text::ChatInput> read_case(const std::string& argument, const Source& source) {
-  HF_TRY(const std::string bytes, read_text_argument(argument));
+Result<text::ChatInput> read_case(const std::string& bytes, const Source& source) {
   const Json json = Json::parse(bytes, nullptr, false);
   if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array()) {
-    return Error{Errc::kInvalidRequest, "render --input " + argument +
-                                            ": expected a JSON object with an array `messages`"};
+    return Error{Errc::kInvalidRequest,
+                 "render: the input is something else, expected a JSON object with an array "
+                 "`messages`"};
   }
   text::ChatInput input;
   input.messages_json = json["messages"].dump();
@@ -70,7 +71,8 @@ Result<text::ChatInput> read_case(const std::string& argument, const Source& sou
 
 Result<std::string> render(const Call& call) {
   HF_TRY(const Source source, read_template(call.text("TEMPLATE")));
-  HF_TRY(const text::ChatInput input, read_case(call.text("input"), source));
+  HF_TRY(const std::string bytes, file_text_argument(call, "input"));
+  HF_TRY(const text::ChatInput input, read_case(bytes, source));
   HF_TRY(const auto chat_template, text::ChatTemplate::parse(source.text));
   return chat_template->render(input);
 }
@@ -78,11 +80,9 @@ Result<std::string> render(const Call& call) {
 }  // namespace
 
 int render_chat(const Call& call) {
-  if (!call.has("input"))
-    return report_error(call, Errc::kUsage, "render: expected --input CASE.json");
   const auto text = render(call);
   if (!text) {
-    report_error(call, text.error());
+    if (report_error(call, text.error()) == kExitUsage) return kExitUsage;
     // A template that raises has done what it is for; scripts expect a plain failure.
     return text.error().code == Errc::kNotFound ? kExitNotFound : kExitFailed;
   }

@@ -10,14 +10,23 @@
 namespace holdfast::cli {
 namespace {
 
-nlohmann::json by_id(const Call& call) {
-  return {{"id", call.text("ID")}};
+using nlohmann::json;
+
+/// A change of one request, with arguments beside its id.
+int change(const Call& call, const std::string& verb, json args = json::object()) {
+  const auto id = find_request(call, call.text("ID"));
+  if (!id) return report_error(call, id.error());
+  args["id"] = *id;
+  int exit = kExitDone;
+  const auto changed = operate(call, verb, args, exit);
+  if (changed) print_change(call, *changed, *id + ": " + changed->value("state", "changed"));
+  return exit;
 }
 
 }  // namespace
 
 int requests_list(const Call& call) {
-  nlohmann::json args = nlohmann::json::object();
+  json args = json::object();
   if (call.has("limit")) args["limit"] = call.integer("limit");
   if (call.has("with-state")) args["state"] = call.text("with-state");
   RenderOptions options;
@@ -28,27 +37,29 @@ int requests_list(const Call& call) {
 }
 
 int requests_show(const Call& call) {
-  return read_and_print(call, "requests.show", by_id(call));
+  const auto id = find_request(call, call.text("ID"));
+  if (!id) return report_error(call, id.error());
+  return read_and_print(call, "requests.show", {{"id", *id}});
 }
 
 int requests_cancel(const Call& call) {
-  return operate_and_print(call, "requests.cancel", by_id(call));
+  return change(call, "requests.cancel");
 }
 
 int requests_requeue(const Call& call) {
-  return operate_and_print(call, "requests.requeue", by_id(call));
+  return change(call, "requests.requeue");
 }
 
 int requests_move(const Call& call) {
-  nlohmann::json args = by_id(call);
-  args["priority"] = call.text("priority");
-  return operate_and_print(call, "requests.move", args);
+  return change(call, "requests.move", {{"priority", call.text("priority")}});
 }
 
 int requests_tail(const Call& call) {
   auto connected = connect_clients(call);
   if (!connected) return report_error(call, connected.error());
-  const auto known = (*connected)->status(client::AllTenants::local(), call.text("ID"));
+  const auto id = find_request(call, call.text("ID"));
+  if (!id) return report_error(call, id.error());
+  const auto known = (*connected)->status(client::AllTenants::local(), *id);
   if (const auto* failure = std::get_if<client::Failure>(&known))
     return report_refusal(call, *failure);
   const auto streamed = follow(**connected, std::get<wire::RequestInfo>(known), !call.json);

@@ -8,10 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/daemon.h"
+#include "ops/cli/model_path.h"
 #include "ops/cli/output.h"
 #include "ops/cli/temporary_serve.h"
+#include "ops/cli/text_input.h"
 #include "ops/cli/text_stream.h"
 #include "shared/base/bytes.h"
+#include "shared/wire/bounds.h"
 
 namespace holdfast::cli {
 namespace {
@@ -26,16 +29,6 @@ bool names_file(const std::string& model) {
          fs::exists(model + "/config.json", ignored);
 }
 
-/// A model name from a file name: what is before ".gguf", in lower case, odd characters as '-'.
-std::string model_name(const std::string& path) {
-  std::string name = fs::path(path).stem().string();
-  for (char& c : name) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_';
-    c = plain ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '-';
-  }
-  return name.empty() ? "model" : name;
-}
-
 /// Does the model have a chat template? Unknown models answer no; submit then says what is wrong.
 bool has_chat(client::Client& client, const std::string& model) {
   const auto answer = client.models(client::AllTenants::local());
@@ -45,36 +38,96 @@ bool has_chat(client::Client& client, const std::string& model) {
                      [&](const wire::ModelInfo& info) { return info.name == model && info.chat; });
 }
 
-wire::Submit make_submit(const Call& call, const std::string& model, bool chat) {
+Error out_of_range(const std::string& flag, const std::string& given, const std::string& low,
+                   const std::string& high) {
+  return {Errc::kInvalidRequest, "--" + flag + " " + given + ": expected " + low + " to " + high};
+}
+
+std::string short_number(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", number);
+  return text;
+}
+
+/// The number of a flag, within what HTTP takes too; `out` stays if it was not given.
+template <class Number>
+Result<void> take_real(const Call& call, const char* flag, wire::RealRange range, Number* out) {
+  if (!call.has(flag)) return {};
+  const double value = call.real(flag);
+  if (!(value >= range.low && value <= range.high)) {
+    return out_of_range(flag, call.text(flag), short_number(range.low), short_number(range.high));
+  }
+  *out = static_cast<Number>(value);
+  return {};
+}
+
+template <class Number>
+Result<void> take_integer(const Call& call, const char* flag, wire::IntegerRange range,
+                          Number* out) {
+  if (!call.has(flag)) return {};
+  const std::int64_t value = call.integer(flag);
+  if (value < range.low || value > range.high) {
+    return out_of_range(flag, call.text(flag), std::to_string(range.low),
+                        std::to_string(range.high));
+  }
+  *out = static_cast<Number>(value);
+  return {};
+}
+
+Result<void> take_stops(const Call& call, std::vector<std::string>* out) {
+  *out = call.list("stop");
+  if (out->size() > wire::kStopsMax) {
+    return Error{Errc::kInvalidRequest,
+                 "--stop: expected at most " + std::to_string(wire::kStopsMax)};
+  }
+  for (const std::string& stop : *out) {
+    if (!stop.empty() && stop.size() <= wire::kStopBytesMax) continue;
+    return Error{Errc::kInvalidRequest,
+                 "--stop: expected 1 to " + std::to_string(wire::kStopBytesMax) + " bytes"};
+  }
+  return {};
+}
+
+/// All of the request but its prompt.
+Result<wire::Submit> make_submit(const Call& call, const std::string& model) {
   wire::Submit submit;
   submit.model = model;
-  wire::Prompt prompt;
-  if (chat) {
-    const nlohmann::json body = {
-        {"messages", {{{"role", "user"}, {"content", call.text("PROMPT")}}}}};
-    prompt.messages_json = body.dump();
-  } else {
-    prompt.text = call.text("PROMPT");
-  }
-  submit.prompts.push_back(prompt);
-  if (call.has("max-tokens")) submit.max_tokens = call.integer("max-tokens");
-  submit.sampling.temperature = static_cast<float>(call.real("temperature", 1.0));
+  wire::Sampling& sampling = submit.sampling;
+  HF_CHECKED(take_real(call, "temperature", wire::kTemperature, &sampling.temperature));
+  HF_CHECKED(take_real(call, "top-p", wire::kTopP, &sampling.top_p));
+  HF_CHECKED(take_real(call, "min-p", wire::kMinP, &sampling.min_p));
+  HF_CHECKED(take_integer(call, "top-k", wire::kTopK, &sampling.top_k));
+  sampling.top_k = std::max(sampling.top_k, 0);
+  HF_CHECKED(take_integer(call, "prompt-logprobs", wire::kLogprobs, &sampling.prompt_logprobs));
+  wire::IntegerRange tokens = wire::kMaxTokens;
+  if (call.has("prompt-logprobs")) tokens.low = 0;
+  HF_CHECKED(take_integer(call, "max-tokens", tokens, &submit.max_tokens));
+  HF_CHECKED(take_stops(call, &submit.stops));
   submit.seed_given = call.has("seed");
-  submit.sampling.seed = static_cast<std::uint64_t>(call.integer("seed"));
-  if (call.has("prompt-logprobs")) {
-    submit.sampling.prompt_logprobs = static_cast<std::int32_t>(call.integer("prompt-logprobs"));
-  }
-  submit.stops = call.list("stop");
+  sampling.seed = static_cast<std::uint64_t>(call.integer("seed"));
   submit.priority = wire::PriorityClass::kInteractive;
   return submit;
 }
 
-int submit_and_print(const Call& call, const std::string& model, CancelOnSignal& signals) {
+wire::Prompt make_prompt(const std::string& text, bool chat) {
+  wire::Prompt prompt;
+  if (chat) {
+    const nlohmann::json body = {{"messages", {{{"role", "user"}, {"content", text}}}}};
+    prompt.messages_json = body.dump();
+  } else {
+    prompt.text = text;
+  }
+  return prompt;
+}
+
+int submit_and_print(const Call& call, const std::string& text, wire::Submit submit,
+                     CancelOnSignal& signals) {
   auto connected = connect_clients(call);
   if (!connected) return report_error(call, connected.error());
   client::Client& client = **connected;
-  const bool chat = call.has("chat") || (!call.has("raw") && has_chat(client, model));
-  const auto accepted = client.submit(client::Principal::local(), make_submit(call, model, chat));
+  const bool chat = call.has("chat") || (!call.has("raw") && has_chat(client, submit.model));
+  submit.prompts.push_back(make_prompt(text, chat));
+  const auto accepted = client.submit(client::Principal::local(), std::move(submit));
   if (const auto* failure = std::get_if<client::Failure>(&accepted)) {
     return report_refusal(call, *failure);
   }
@@ -85,7 +138,7 @@ int submit_and_print(const Call& call, const std::string& model, CancelOnSignal&
     return report_refusal(call, *failure);
   }
   const Streamed& end = std::get<Streamed>(streamed);
-  if (!call.json && isatty(STDERR_FILENO) == 1) {
+  if (!call.json && !call.quiet && isatty(STDERR_FILENO) == 1) {
     std::fprintf(stderr, "[request %s, %zu tokens, seed %llu]\n", end.info.request_id.c_str(),
                  end.choices.empty() ? std::size_t{0} : end.choices[0].ids.size(),
                  static_cast<unsigned long long>(end.info.sampling.seed));
@@ -93,13 +146,27 @@ int submit_and_print(const Call& call, const std::string& model, CancelOnSignal&
   return report_end(call, end);
 }
 
-/// A file for a daemon that runs already: register it there under a name of its own.
-int run_file_on_daemon(const Call& call, const std::string& path, CancelOnSignal& signals) {
-  const std::string name = model_name(path);
-  int exit = kExitDone;
-  const auto added =
-      operate(call, "models.add", {{"name", name}, {"path", path}}, exit, std::chrono::minutes(10));
-  return added ? submit_and_print(call, name, signals) : exit;
+/// A file for a daemon that runs already is registered there under a name of its own.
+bool register_file(const Call& call, const std::string& name, const std::string& path, int& exit) {
+  const nlohmann::json args = {{"name", name}, {"path", path}};
+  return operate(call, "models.add", args, exit, std::chrono::minutes(10)).has_value();
+}
+
+int run_file(const Call& call, const std::string& file, const std::string& text,
+             wire::Submit submit, CancelOnSignal& signals) {
+  const auto path = find_model(file);
+  if (!path) return report_error(call, path.error());
+  submit.model = model_name_of(*path);
+  if (daemon_listens(call.state_dir, std::chrono::milliseconds(0))) {
+    int exit = kExitDone;
+    if (!register_file(call, submit.model, *path, exit)) return exit;
+    return submit_and_print(call, text, std::move(submit), signals);
+  }
+  auto serve = TemporaryServe::start(submit.model, *path);
+  if (!serve) return report_error(call, Errc::kInternal, serve.error().what);
+  Call there = call;
+  there.state_dir = (*serve)->state_dir();
+  return submit_and_print(there, text, std::move(submit), signals);
 }
 
 }  // namespace
@@ -108,25 +175,17 @@ int run_prompt(const Call& call) {
   if (call.has("raw") && call.has("chat")) {
     return report_error(call, Errc::kUsage, "--raw and --chat exclude each other");
   }
-  if (!is_valid_utf8(call.text("PROMPT"))) {
+  const std::string model = call.text("MODEL");
+  auto submit = make_submit(call, model);
+  if (!submit) return report_error(call, submit.error());
+  const auto text = text_argument(call, "PROMPT");
+  if (!text) return report_error(call, text.error());
+  if (!is_valid_utf8(*text)) {
     return report_error(call, Errc::kInvalidRequest, "the prompt is not valid UTF-8");
   }
   CancelOnSignal signals;
-  const std::string model = call.text("MODEL");
-  if (!names_file(model)) return submit_and_print(call, model, signals);
-  std::error_code failed;
-  const std::string path = fs::absolute(model, failed).string();
-  if (!fs::is_regular_file(path, failed) && !fs::is_directory(path, failed)) {
-    return report_error(call, Errc::kNotFound, "run " + model + ": no such file or folder");
-  }
-  if (daemon_listens(call.state_dir, std::chrono::milliseconds(0))) {
-    return run_file_on_daemon(call, path, signals);
-  }
-  auto serve = TemporaryServe::start(model_name(path), path);
-  if (!serve) return report_error(call, Errc::kInternal, serve.error().what);
-  Call there = call;
-  there.state_dir = (*serve)->state_dir();
-  return submit_and_print(there, model_name(path), signals);
+  if (names_file(model)) return run_file(call, model, *text, std::move(*submit), signals);
+  return submit_and_print(call, *text, std::move(*submit), signals);
 }
 
 }  // namespace holdfast::cli

@@ -13,9 +13,11 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "ops/cli/drop_user.h"
 #include "ops/cli/log_files.h"
+#include "ops/cli/model_path.h"
 #include "ops/cli/output.h"
 #include "ops/cli/serve_control.h"
 #include "ops/cli/state_dir.h"
@@ -25,6 +27,7 @@
 #include "shared/base/processors.h"
 #include "shared/base/progress.h"
 #include "shared/base/service_manager.h"
+#include "shared/base/standard_files.h"
 #include "shared/base/step_journal.h"
 #include "shared/images/keeper.h"
 
@@ -38,12 +41,17 @@ constexpr std::int64_t kDaemonStopMs = 13'000;  // its own drain limit is 10 s
 constexpr std::int64_t kWorkerStopMs = 2'000;
 constexpr int kPermanentFirst = 64, kPermanentLast = 78;  // sysexits.h: trying again cannot help
 constexpr int kDamaged = 70;   // the daemon's word for a database that it does not take
+constexpr int kOwned = 75;     // its word for a directory that another one has
 constexpr int kStartsMax = 3;  // of a daemon that ends by itself, each soon after its start
+constexpr std::int64_t kOpenFilesWished = 16'384;  // all connections of the gateway, and its own
+constexpr std::int64_t kOpenFilesLeast = 128;
+constexpr std::int64_t kOpenFilesShort = 8'192 + 128;  // less means fewer connections
 constexpr std::int64_t kLogsUs = 1'000'000;
 constexpr std::int64_t kSoonMs = 2'000;
 
 struct Plan {
   std::string state;
+  MadeState made;
   std::string folder;  // of the programs
   Listener http;       // fd -1: no HTTP door
   std::vector<ModelWish> models;
@@ -65,10 +73,33 @@ struct Plan {
 Result<ModelWish> parse_model(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    return Error{Errc::kUsage, "--model " + text + ": expected NAME=PATH"};
+    const bool file = equals == std::string::npos && !text.empty();
+    return Error{Errc::kUsage, "--model " + text + ": expected NAME=PATH" +
+                                   (file ? ", as in --model " + model_name_of(text) + "=" + text
+                                         : std::string())};
   }
   std::error_code failed;
   return ModelWish{text.substr(0, equals), fs::absolute(text.substr(equals + 1), failed).string()};
+}
+
+/// Takes the paths of --model as they are meant. An error if none of them can be loaded: a start
+/// that cannot succeed begins nothing. One of several may be missing, the others are served.
+Result<void> find_models(std::vector<ModelWish>& models) {
+  std::optional<Error> first;
+  std::size_t missing = 0;
+  for (ModelWish& model : models) {
+    auto path = find_model(model.path);
+    if (path) {
+      model.path = std::move(path).value();
+      continue;
+    }
+    ++missing;
+    if (!first)
+      first = Error{path.error().code,
+                    "--model " + model.name + "=" + model.path + ": " + path.error().what};
+  }
+  if (first && missing == models.size()) return *first;
+  return {};
 }
 
 Result<std::int64_t> at_least(const Call& call, const char* flag, std::int64_t fallback,
@@ -91,6 +122,17 @@ std::vector<std::string> gateway_flags(const Call& call) {
     flags.insert(flags.end(), {"--cors-origin", origin});
   }
   return flags;
+}
+
+/// Every program of a start opens more than this before it does anything.
+Result<void> check_open_files() {
+  const std::int64_t files = raise_open_files(kOpenFilesWished);
+  if (files >= kOpenFilesLeast) return {};
+  return Error{Errc::kUsage, "this process may open " + std::to_string(files) +
+                                 " files at once, expected at least " +
+                                 std::to_string(kOpenFilesLeast) + ": ulimit -n " +
+                                 std::to_string(kOpenFilesWished) +
+                                 ", or LimitNOFILE= in the service"};
 }
 
 /// The gateway itself says on stderr what is wrong, before anything is started.
@@ -116,6 +158,7 @@ Result<Plan> make_plan(const Call& call) {
     HF_TRY(const ModelWish model, parse_model(text));
     plan.models.push_back(model);
   }
+  HF_CHECKED(find_models(plan.models));
   plan.engine = call.text("engine", "model");
   if (plan.engine != "model" && plan.engine != "fake") {
     return Error{Errc::kUsage, "--engine " + plan.engine + ": expected model or fake"};
@@ -146,9 +189,9 @@ Result<Plan> make_plan(const Call& call) {
   plan.device = call.text("device");
   plan.kernels = call.text("kernels");
   plan.verbose = call.has("verbose");
-  plan.quiet = call.has("quiet");
+  plan.quiet = call.quiet;
   plan.folder = program_folder();
-  HF_TRY(plan.state, prepare_state_dir(call.state_dir));
+  HF_CHECKED(check_open_files());
   const std::string http = call.text("http", "127.0.0.1:8080");
   if (http != "none") {
     plan.gateway_flags = gateway_flags(call);
@@ -156,6 +199,9 @@ Result<Plan> make_plan(const Call& call) {
     HF_TRY(plan.http, listen_http(http));
     if (call.has("tls-cert")) plan.http.url.replace(0, std::strlen("http"), "https");
   }
+  // Last: a start that is refused leaves no directory behind.
+  HF_TRY(plan.made, prepare_state_dir(call.state_dir));
+  plan.state = plan.made.path;
   return plan;
 }
 
@@ -235,6 +281,7 @@ class Serve {
   bool on_phase(const ServeControl::Report& report);
   void on_exit(const ChildExit& exit);
   bool starts_in_vain(const ChildExit& exit);
+  void say_keyless() const;
   void on_change();
   void bound_logs();
   void fail(Errc code, const std::string& what) {
@@ -254,6 +301,7 @@ class Serve {
   int vain_starts_ = 0;  // of the daemon, in a row
   bool stopping_ = false;
   bool failed_ = false;
+  bool refused_ = false;  // by the daemon, before it served
   int exit_ = kExitDone;
 };
 
@@ -295,6 +343,9 @@ void Serve::on_exit(const ChildExit& exit) {
     std::string reason = plan_.verbose ? "see above" : last_log_line(log, log_offset_);
     if (reason.empty() || exit.signal != 0) reason = how_it_ended(exit) + "; see " + log;
     fail(Errc::kInternal, "the daemon cannot start: " + reason);
+    // Where another daemon owns the directory, or its database is damaged, nothing is ours to take.
+    const bool owned = exit.status == kOwned || exit.status == kDamaged;
+    refused_ = starting && exit.signal == 0 && !owned;
     return;
   }
   std::fprintf(
@@ -342,12 +393,22 @@ bool Serve::start() {
   return true;
 }
 
+/// Without a key only this machine is let in: whoever opens the door to others wants one.
+void Serve::say_keyless() const {
+  if (plan_.http.fd < 0 || is_loopback_url(plan_.http.url)) return;
+  std::fprintf(stderr,
+               "holdfast: warning: %s is open to other machines, and no key exists: every request "
+               "is refused; make one with: holdfast --state %s keys create NAME\n",
+               plan_.http.url.c_str(), plan_.state.c_str());
+}
+
 bool Serve::on_phase(const ServeControl::Report& report) {
   using Phase = ServeControl::Phase;
   const bool daemon_came_up = phase_ == Phase::kDaemonStarting;
   phase_ = report.phase;
   if (daemon_came_up) {
     crash_point(CrashPoint::kSupervisorDaemonUp);
+    if (report.keyless) say_keyless();
     // Without it workers pack again after each restart; everything else is the same.
     auto keeper = images::Keeper::start({plan_.state + "/run/images.sock"});
     if (keeper) {
@@ -414,10 +475,19 @@ int Serve::leave() {
   if (phase_ != ServeControl::Phase::kDaemonStarting) {
     unlink((plan_.state + "/run/supervisor.json").c_str());
   }
+  if (refused_) take_back(plan_.made);
   return exit_;
 }
 
 void announce(const Plan& plan) {
+  const std::int64_t files = raise_open_files(kOpenFilesWished);
+  if (files < kOpenFilesShort && plan.http.fd >= 0) {
+    std::fprintf(stderr,
+                 "holdfast: warning: a process may open %lld files at once, so HTTP takes fewer "
+                 "connections than it could; expected %lld: ulimit -n %lld\n",
+                 static_cast<long long>(files), static_cast<long long>(kOpenFilesShort),
+                 static_cast<long long>(kOpenFilesWished));
+  }
   std::fprintf(stderr, "holdfast: state %s; %lld worker%s with %lld thread%s on %s (%d cores)\n",
                plan.state.c_str(), static_cast<long long>(plan.workers),
                plan.workers == 1 ? "" : "s", static_cast<long long>(plan.threads),
@@ -454,7 +524,7 @@ int serve(const Call& call) {
     const Error& error = plan.error();
     return report_error(call, error.code == Errc::kUsage ? Errc::kUsage : Errc::kIo, error.what);
   }
-  if (const std::string warning = root_warning(); !warning.empty() && !call.has("quiet")) {
+  if (const std::string warning = root_warning(); !warning.empty() && !call.quiet) {
     std::fprintf(stderr, "holdfast: warning: %s\n", warning.c_str());
   }
   return Serve(call, std::move(plan).value()).run();

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -15,7 +16,9 @@
 #include <thread>
 
 #include "ops/cli/daemon.h"
+#include "shared/base/clock.h"
 #include "shared/base/json_text.h"
+#include "shared/client/api_key.h"
 #include "shared/client/client.h"
 
 namespace holdfast::cli {
@@ -117,6 +120,23 @@ std::string register_model(Shared& shared, client::Client& client, const ModelWi
   return "";
 }
 
+/// True if no key holds: other machines are then refused, whatever they send.
+bool has_no_key(client::Client& client) {
+  client::Failure failure;
+  const auto found =
+      ask(client, "objects.list",
+          {{"kind", client::kKeyKind}, {"order", "newest"}, {"limit", 1000}}, failure);
+  if (!found || !found->contains("objects")) return false;
+  const std::int64_t now_ms = system_clock().wall_ms();
+  const json& objects = found->at("objects");
+  return std::none_of(objects.begin(), objects.end(), [&](const json& object) {
+    const json& body = object.at("body");
+    const std::int64_t expires_ms = body.value("expires_ms", std::int64_t{0});
+    return body.value("revoked_ms", std::int64_t{0}) == 0 &&
+           (expires_ms == 0 || expires_ms > now_ms);
+  });
+}
+
 struct ModelView {
   std::string state;
   std::string reason;
@@ -208,8 +228,13 @@ bool probe_http(const std::string& url) {
 
 void start_models(const std::shared_ptr<Shared>& shared) {
   wait_for_daemon(*shared);
-  shared->set_phase(ServeControl::Phase::kModelsLoading);
   const auto client = connect(*shared, 120s);  // a large file is hashed at registration
+  if (client != nullptr) {
+    const bool keyless = has_no_key(*client);
+    const std::lock_guard lock(shared->mutex);
+    shared->report.keyless = keyless;
+  }
+  shared->set_phase(ServeControl::Phase::kModelsLoading);
   if (client == nullptr) return;
   std::vector<std::string> errors;
   std::vector<ModelWish> accepted;

@@ -33,6 +33,7 @@ class ServeControl {
   struct Report {
     Phase phase = Phase::kDaemonStarting;
     std::vector<std::string> errors;  // of models, one line each
+    bool keyless = false;             // no key of the gateway holds
   };
 
   explicit ServeControl(ServeWish wish);

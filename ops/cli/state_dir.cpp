@@ -26,8 +26,11 @@ Error io_error(const std::string& what) {
   return {Errc::kIo, what + ": " + std::strerror(errno)};
 }
 
-Result<void> make_private_dir(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) == 0) return {};
+Result<void> make_private_dir(const std::string& path, std::vector<std::string>& made) {
+  if (mkdir(path.c_str(), 0700) == 0) {
+    made.push_back(path);
+    return {};
+  }
   if (errno != EEXIST) return io_error("state directory " + path + ": cannot be created");
   struct stat info {};
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
@@ -64,10 +67,12 @@ Result<HostPort> split_address(const std::string& address) {
   }
   const bool digits = !out.port.empty() && out.port.size() <= 5 &&
                       out.port.find_first_not_of("0123456789") == std::string::npos;
-  if (out.host.empty() || !digits || std::stoi(out.port) > 65535) {
-    return Error{Errc::kUsage,
-                 "--http " + address + ": expected HOST:PORT with a port of 0 to 65535"};
+  if (!digits || std::stoi(out.port) > 65535) {
+    return Error{Errc::kUsage, "--http " + address +
+                                   ": expected HOST:PORT with a port of 0 to 65535, as in "
+                                   "127.0.0.1:8080, or *:8080 for every address"};
   }
+  if (out.host.empty() || out.host == "*") out.host = "0.0.0.0";
   return out;
 }
 
@@ -84,9 +89,31 @@ std::string bound_url(int fd, const std::string& host) {
 
 }  // namespace
 
-Result<std::string> prepare_state_dir(const std::string& state_dir) {
+namespace {
+
+/// Parents that are not there, then the directory and what belongs into it.
+Result<void> make_all(MadeState& state) {
   std::error_code failed;
-  std::string path = fs::absolute(state_dir, failed).lexically_normal().string();
+  std::vector<std::string> parents;
+  for (fs::path up = fs::path(state.path).parent_path(); !up.empty() && !fs::exists(up, failed);) {
+    parents.push_back(up.string());
+    up = up.parent_path();
+  }
+  state.made.assign(parents.rbegin(), parents.rend());
+  fs::create_directories(fs::path(state.path).parent_path(), failed);  // mkdir tells what is wrong
+  for (const char* part : {"", "/run", "/logs"}) {
+    HF_CHECKED(make_private_dir(state.path + part, state.made));
+  }
+  return check_writable(state.path);
+}
+
+}  // namespace
+
+Result<MadeState> prepare_state_dir(const std::string& state_dir) {
+  std::error_code failed;
+  MadeState state;
+  std::string& path = state.path;
+  path = fs::absolute(state_dir, failed).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   // The longest of the sockets; ZeroMQ would only say "invalid argument".
   const std::size_t longest = path.size() + std::strlen("/run/operator.sock") + 1;
@@ -96,10 +123,30 @@ Result<std::string> prepare_state_dir(const std::string& state_dir) {
                      std::to_string(longest - sizeof(sockaddr_un::sun_path)) +
                      " bytes too long for the Unix sockets in it; choose a shorter one"};
   }
-  fs::create_directories(fs::path(path).parent_path(), failed);  // mkdir below tells what is wrong
-  for (const char* part : {"", "/run", "/logs"}) HF_CHECKED(make_private_dir(path + part));
-  HF_CHECKED(check_writable(path));
-  return path;
+  state.was_empty = !fs::exists(path, failed) || fs::is_empty(path, failed);
+  if (auto made = make_all(state); !made) {
+    take_back(state);
+    return made.error();
+  }
+  return state;
+}
+
+void take_back(const MadeState& state) {
+  std::error_code ignored;
+  if (state.was_empty && fs::is_directory(state.path, ignored)) {
+    for (const auto& entry : fs::directory_iterator(state.path, ignored)) {
+      fs::remove_all(entry.path(), ignored);
+    }
+  }
+  // A directory that something else came into stays.
+  for (auto path = state.made.rbegin(); path != state.made.rend(); ++path) {
+    fs::remove(*path, ignored);
+  }
+}
+
+bool is_loopback_url(const std::string& url) {
+  const std::string host = url.substr(url.find("://") + 3);
+  return host.starts_with("127.") || host.starts_with("[::1]") || host.starts_with("localhost:");
 }
 
 Result<Listener> listen_http(const std::string& address) {

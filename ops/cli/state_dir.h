@@ -9,18 +9,32 @@
 
 namespace holdfast::cli {
 
-/// Absolute path of the directory, created 0700 with run/ and logs/ if it is not there. kUsage if
-/// its path is too long for a Unix socket under it, kIo if it cannot be made or written.
-Result<std::string> prepare_state_dir(const std::string& state_dir);
+/// What prepare_state_dir() found and made.
+struct MadeState {
+  std::string path;               // absolute
+  bool was_empty = false;         // or not there: whatever is in it now came since
+  std::vector<std::string> made;  // directories, parents first
+};
+
+/// Makes the directory, 0700 with run/ and logs/, where it is not there. kUsage if its path is too
+/// long for a Unix socket under it, kIo if it cannot be made or written; then nothing is left of
+/// it.
+Result<MadeState> prepare_state_dir(const std::string& state_dir);
+
+/// Takes back what was made for a start that was refused before it could serve.
+void take_back(const MadeState& state);
 
 /// A listening TCP socket.
 struct Listener {
   int fd = -1;
   std::string url;  // "http://127.0.0.1:8080", with the port that was really bound
 };
-/// HOST:PORT, [IPV6]:PORT or PORT (on 127.0.0.1). Port 0 picks a free one. kUsage for anything
-/// else, kConflict if the port is taken, kIo otherwise.
+/// HOST:PORT, [IPV6]:PORT, PORT (on 127.0.0.1), *:PORT or :PORT (on every IPv4 address). Port 0
+/// picks a free one. kUsage for anything else, kConflict if the port is taken, kIo otherwise.
 Result<Listener> listen_http(const std::string& address);
+
+/// True for a URL that this machine alone can reach.
+bool is_loopback_url(const std::string& url);
 
 /// Writes a JSON document to a file through a temporary one and rename: readers see the old or the
 /// new. On a full disk it is written over the old one, which has room to spare.

@@ -1,7 +1,6 @@
 // status, once or again and again.
 
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/status_screen.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/cli/width.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {
@@ -45,12 +45,13 @@ class Interrupts {
   sigset_t set_{};
 };
 
-/// What does not fit the terminal is left out at its end: a screen that scrolls cannot be redrawn.
+/// What does not fit the terminal is left out at its end: a screen that scrolls cannot be redrawn,
+/// and its head is what matters most.
 std::string fitted(const std::string& screen) {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row < 4) return screen;
+  const std::size_t rows = terminal_rows();
+  if (rows == 0) return screen;
   std::size_t at = 0;
-  for (int line = 0; line < size.ws_row - 2; ++line) {
+  for (std::size_t line = 2; line < std::max<std::size_t>(rows, 3); ++line) {
     at = screen.find('\n', at);
     if (at == std::string::npos) return screen;
     ++at;
@@ -69,8 +70,9 @@ class Watcher {
       block = document.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     } else if (document.contains("error")) {
       block = now() + "  unreachable: " + document["error"].value("message", "") + "\n";
+      block = wrap_lines(block, line_width());
     } else {
-      block = now() + "  " + status_screen(document, use_colour());
+      block = now() + "\n" + status_screen(document, use_colour(), line_width());
     }
     if (!call_.json && isatty(STDOUT_FILENO) == 1) {
       block = "\033[H\033[J" + fitted(block);
@@ -133,7 +135,7 @@ int status(const Call& call) {
   if (call.json) {
     print_document(call, *document);
   } else {
-    const std::string screen = status_screen(*document, use_colour());
+    const std::string screen = status_screen(*document, use_colour(), line_width());
     std::fwrite(screen.data(), 1, screen.size(), stdout);
     std::fflush(stdout);
   }

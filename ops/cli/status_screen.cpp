@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/output.h"
+#include "ops/cli/width.h"
 
 namespace holdfast::cli {
 namespace {
@@ -30,14 +31,6 @@ std::string text(const json& object, const char* key) {
   return value.empty() ? "-" : value;
 }
 
-std::string cut(std::string value, std::size_t most) {
-  if (value.size() <= most) return value;
-  value.resize(most);
-  while (!value.empty() && (static_cast<unsigned char>(value.back()) & 0xC0) == 0x80)
-    value.pop_back();
-  return value + "…";
-}
-
 const json& part(const json& document, const char* key) {
   static const json none = json::object();
   const auto it = document.find(key);
@@ -46,6 +39,7 @@ const json& part(const json& document, const char* key) {
 
 struct Screen {
   bool colour;
+  std::size_t width;
   std::string out;
 
   void title(const std::string& name) {
@@ -56,7 +50,7 @@ struct Screen {
     out += '\n';
   }
   void table(const Table& table, std::size_t left_out = 0) {
-    std::string block = table.str(colour);
+    std::string block = table.str(colour, width > 4 ? width - 2 : width);
     if (left_out > 0) block += "… " + std::to_string(left_out) + " more, see --json\n";
     std::size_t at = 0;
     while (at < block.size()) {
@@ -114,7 +108,7 @@ void add_workers(Screen& s, const json& workers) {
       models += (models.empty() ? "" : ",") + name.get<std::string>();
     }
     table.add({text(w, "key"), worker_state(w), text(w, "device"), text(w, "kernels"),
-               number(w, "threads"), number(w, "pid"), models.empty() ? "-" : cut(models, 40),
+               number(w, "threads"), number(w, "pid"), models.empty() ? "-" : shorten(models, 40),
                number(w, "running") + "/" + number(w, "slots"),
                number(w, "pages_used") + "/" + number(w, "pages"), bytes(w, "rss_bytes"),
                number(w, "restarts")});
@@ -140,7 +134,8 @@ void add_models(Screen& s, const json& models) {
     if (++shown > kModelsShown) break;
     const std::string state =
         text(*m, "state") + (text(*m, "breaker") != "closed" ? ", breaker open" : "");
-    const std::string reason = text(*m, "state") == "failed" ? cut(text(*m, "reason"), 60) : "-";
+    const std::string reason =
+        text(*m, "state") == "failed" ? shorten(text(*m, "reason"), 60) : "-";
     const json& loads = part(*m, "loads");
     if (loads.empty()) {
       table.add({text(*m, "name"), state, "-", number(*m, "context"), "-", "-", "-", reason});
@@ -186,7 +181,7 @@ void add_queue(Screen& s, const json& document) {
   for (const json* line : order) {
     if (++shown > kLinesShown) break;
     const bool waits = line->value("waiting", 0) > 0;
-    table.add({text(*line, "model"), cut(text(*line, "tenant"), 32), text(*line, "priority"),
+    table.add({text(*line, "model"), shorten(text(*line, "tenant"), 32), text(*line, "priority"),
                number(*line, "waiting"), number(*line, "running"),
                waits ? human_duration(line->value("oldest_wait_ms", 0.0)) : "-"});
   }
@@ -249,8 +244,8 @@ void add_limits(Screen& s, const json& document) {
 
 }  // namespace
 
-std::string status_screen(const json& document, bool colour) {
-  Screen screen{colour, {}};
+std::string status_screen(const json& document, bool colour, std::size_t width) {
+  Screen screen{colour, width, {}};
   add_daemon(screen, document);
   add_problems(screen, document);
   add_workers(screen, part(document, "workers"));
@@ -259,7 +254,7 @@ std::string status_screen(const json& document, bool colour) {
   add_queue(screen, document);
   add_times(screen, document);
   add_limits(screen, document);
-  return std::move(screen.out);
+  return wrap_lines(screen.out, width);
 }
 
 std::string human_duration(double ms) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "ops/cli/text_input.h"
 #include "shared/hf/folder.h"
 #include "shared/text/releaser.h"
 #include "shared/text/tokenizer.h"
@@ -26,6 +27,7 @@ bool separates(char c) {
 }  // namespace
 
 Result<std::string> read_text_argument(const std::string& argument) {
+  if (argument == "-") return read_stdin();
   std::error_code error;  // a text that is too long for a path, for one, is simply not a file
   if (!std::filesystem::is_regular_file(argument, error)) return argument;
   std::ifstream in(argument, std::ios::binary);

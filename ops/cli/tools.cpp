@@ -10,8 +10,10 @@
 #include "ops/cli/output.h"
 #include "ops/cli/synth.h"
 #include "ops/cli/synth_family.h"
+#include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/cli/width.h"
 
 namespace holdfast::cli {
 namespace {
@@ -47,17 +49,20 @@ int inspect(const Call& call) {
   const auto found =
       call.json ? inspect_json(file, context, streams) : inspect_text(file, context, streams);
   if (!found) return report_error(call, found.error());
-  emit(found.value());
-  if (found.value().empty() || found.value().back() != '\n') emit("\n");
+  if (call.json) {
+    emit(found.value() + "\n");
+  } else {
+    print_lines(found.value());
+  }
   return kExitDone;
 }
 
 int tokenize(const Call& call) {
-  if (call.has("input") == call.has("TEXT")) {
+  if (call.has("input") && call.has("TEXT")) {
     return report_error(call, Errc::kUsage, "tokenize: expected a TEXT or --input FILE|TEXT");
   }
-  const auto text = call.has("input") ? read_text_argument(call.text("input"))
-                                      : Result<std::string>(call.text("TEXT"));
+  const auto text =
+      call.has("input") ? read_text_argument(call.text("input")) : text_argument(call, "TEXT");
   if (!text) return report_error(call, text.error());
   TokenizeFlags flags;
   flags.bos = !call.has("no-bos");
@@ -77,8 +82,9 @@ int tokenize(const Call& call) {
 int detokenize(const Call& call) {
   std::string argument;
   for (const std::string& part : call.list("IDS")) argument += part + " ";
-  if (call.has("input")) {
-    const auto read = read_text_argument(call.text("input"));
+  if (call.has("input") || call.list("IDS").size() < 2) {
+    const auto read =
+        call.has("input") ? read_text_argument(call.text("input")) : text_argument(call, "IDS");
     if (!read) return report_error(call, read.error());
     argument = read.value();
   }

@@ -17,6 +17,9 @@ int completion(const Call& call);
 int complete(const Call& call);
 // man.cpp
 int man(const Call& call);
+// help.cpp
+int help(const Call& call);
+int version(const Call& call);
 
 // workers.cpp
 int queue_stats(const Call& call);

@@ -28,7 +28,11 @@ constexpr const char* kStates = "queued running succeeded failed cancelled expir
 
 const Argument kName = {"NAME", kText, "model name", false, kModel};
 const Argument kGguf = {"FILE", kText, "a GGUF file", false, kFile};
-const Argument kId = {"ID", kText, "request id", false, kRequest};
+const Argument kId = {"ID", kText, "request id, or its idempotency key", false, kRequest};
+const Argument kKeyId = {"ID", kText, "of keys list: an id, or a name that one key has", false,
+                         kKey};
+const Argument kWebhookId = {"ID", kText, "of webhooks list: an id, or a URL that one has", false,
+                             kWebhook};
 
 const Argument kKnobName = {"NAME", kText, "as config list shows it", false, kKnob};
 const Argument kWorkerKey = {"KEY", kText, "worker key, as workers list shows it", false, kWorker};
@@ -37,9 +41,11 @@ const Argument kCopy = {"FILE", kText, "the copy's file", false, kFile};
 const Verb kServe = {
     "serve",
     "run daemon, workers and HTTP gateway on this machine until SIGTERM",
-    {{"--model", kList, "NAME=PATH of a GGUF file to register and load; may be repeated"},
+    {{"--model", kList, "NAME=PATH of a GGUF file to register and load; may be repeated", true,
+      kNamedFile},
      {"--http", kText,
-      "HOST:PORT of the HTTP door (default 127.0.0.1:8080; port 0 picks one; none)"},
+      "HOST:PORT of the HTTP door (default 127.0.0.1:8080; *:PORT is every address, port 0 picks a "
+      "free one; none)"},
      {"--tls-cert", kText, "HTTPS instead of HTTP: the certificate chain, PEM", true, kFile},
      {"--tls-key", kText, "its key, PEM without a passphrase", true, kFile},
      {"--cors-origin", kList,
@@ -69,17 +75,19 @@ const Verb kServe = {
      {"--probe-timeout-ms", kInteger,
       "a process whose loop gives no answer for so long while it could is started again "
       "(default 3000; 0 = never)"},
-     {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"},
-     {"--quiet", kSwitch, "say nothing but errors and the ready line"}},
+     {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"}},
     &serve};
 
 const Verb kRun = {
     "run",
     "one prompt; its text is streamed to stdout",
     {{"MODEL", kText, "name of a model, or a GGUF file", false, kModelOrFile},
-     {"PROMPT", kText, "the prompt", false},
+     {"PROMPT", kText, "the prompt; without it, or as -, it is read from stdin"},
      {"--max-tokens", kInteger, "tokens to generate at most (default: what the context leaves)"},
      {"--temperature", kReal, "0 is greedy (default 1)"},
+     {"--top-p", kReal, "only the likeliest tokens that have so much of the probability together"},
+     {"--top-k", kInteger, "only so many of the likeliest tokens (default: all)"},
+     {"--min-p", kReal, "only tokens with so much of the likeliest one's probability"},
      {"--seed", kInteger, "fixes the random numbers (default: drawn and stored)"},
      {"--stop", kList, "end before this text; may be repeated"},
      {"--prompt-logprobs", kInteger,
@@ -92,7 +100,7 @@ const Verb kModelsAdd = {
     "models add",
     "register a GGUF file under a name",
     {kName,
-     {"PATH", kText, "the file", false, kFile},
+     {"PATH", kText, "the file, or a folder with one model", false, kFile},
      {"--context", kInteger, "tokens of a sequence at most"},
      {"--slots", kInteger, "sequences at once"},
      {"--kv-type", kText, "type of the KV cache: f32, f16, bf16, int8 or fp8 (default f16)", true,
@@ -139,8 +147,8 @@ const Verb kInspect = {"inspect",
 const Verb kTokenize = {"tokenize",
                         "text to token ids, by the file's tokenizer",
                         {kGguf,
-                         {"TEXT", kText, "the text"},
-                         {"--input", kText, "a text file, or the text", true, kFile},
+                         {"TEXT", kText, "the text; without it, or as -, of stdin"},
+                         {"--input", kText, "a text file (- is stdin), or the text", true, kFile},
                          {"--no-bos", kSwitch, "neither BOS nor EOS, whatever the file says"},
                          {"--no-special", kSwitch, "names of control tokens are plain text"}},
                         &tokenize};
@@ -148,8 +156,8 @@ const Verb kTokenize = {"tokenize",
 const Verb kDetokenize = {"detokenize",
                           "token ids to text",
                           {kGguf,
-                           {"IDS", kList, "1,2,3 or 1 2 3"},
-                           {"--input", kText, "a file with ids", true, kFile},
+                           {"IDS", kList, "1,2,3 or 1 2 3; without them, or as -, of stdin"},
+                           {"--input", kText, "a file with ids (- is stdin)", true, kFile},
                            {"--no-special", kSwitch, "leave control tokens out"}},
                           &detokenize};
 
@@ -157,8 +165,9 @@ const Verb kRender = {
     "render",
     "what a chat template makes of messages, byte for byte",
     {{"TEMPLATE", kText, "a Jinja file, or a GGUF file with a template", false, kFile},
-     {"--input", kText, "CASE.json: messages, tools, add_generation_prompt, bos_token, …", true,
-      kFile}},
+     {"--input", kText,
+      "CASE.json: messages, tools, add_generation_prompt, bos_token, … (default, or as -: stdin)",
+      true, kFile}},
     &render_chat};
 
 const Verb kSynth = {
@@ -182,7 +191,7 @@ const Argument kKvType = {
 const Verb kLogits = {"logits",
                       "logits of a token sequence, computed by the serving engine",
                       {kGguf,
-                       {"--tokens", kText, "1,2,3 or @FILE"},
+                       {"--tokens", kText, "1,2,3, @FILE, or - for stdin"},
                        {"--positions", kText, "0,5 or all (default all)"},
                        {"--chunk", kInteger, "tokens of prefill a step (default 512)"},
                        {"--batch", kInteger, "other random sequences that run beside it"},
@@ -196,7 +205,7 @@ const Verb kLogits = {"logits",
 const Verb kEmbed = {"embed",
                      "vectors of texts as JSON, computed by the serving engine",
                      {kGguf,
-                      {"TEXT", kList, "texts"},
+                      {"TEXT", kList, "texts; without one, or as -, the text of stdin"},
                       {"--tokens", kList, "1,2,3 instead of a text; may come several times"},
                       {"--pooling", kText, "none, mean, cls or last (default: what the file names)",
                        true, kNothing, "none mean cls last"},
@@ -211,7 +220,7 @@ const Verb kPerplexity = {
     "perplexity",
     "perplexity of a text, with its standard error",
     {kGguf,
-     {"--text", kText, "the text's file", true, kFile},
+     {"--text", kText, "the text's file (default, or as -: stdin)", true, kFile},
      {"--window", kInteger, "tokens of a window (default 256); windows do not overlap"},
      {"--all-positions", kSwitch, "score whole windows, not their second halves alone"},
      kThreads,
@@ -356,16 +365,13 @@ const std::vector<Verb>& gateway_verbs() {
       {"keys list", "all keys: role, tenant, end, limits", {}, &keys_list},
       {"keys update",
        "other limits or rights, from now on (a second at most)",
-       {{"ID", kText, "of keys list", false},
+       {kKeyId,
         {"--max-requests", kInteger, "waiting or running at once; 0: no limit"},
         {"--requests-per-minute", kInteger, "accepted in any 60 s; 0: no limit"},
         {"--priority", kText, "the highest that it may ask for: normal or interactive", true,
          kNothing, "normal interactive"}},
        &keys_update},
-      {"keys revoke",
-       "from now on (a second at most) it is refused",
-       {{"ID", kText, "of keys list", false}},
-       &keys_revoke},
+      {"keys revoke", "from now on (a second at most) it is refused", {kKeyId}, &keys_revoke},
       {"webhooks create",
        "tell an address of the ends of batches and background responses; prints its secret once",
        {{"URL", kText, "https://HOST[:PORT]/PATH", false},
@@ -374,13 +380,10 @@ const std::vector<Verb>& gateway_verbs() {
         {"--private", kSwitch, "it may be of this machine or a private network, and plain HTTP"}},
        &webhooks_create},
       {"webhooks list", "all of them", {}, &webhooks_list},
-      {"webhooks delete",
-       "tell it nothing any more",
-       {{"ID", kText, "of webhooks list", false}},
-       &webhooks_delete},
+      {"webhooks delete", "tell it nothing any more", {kWebhookId}, &webhooks_delete},
       {"webhooks secret",
        "a new secret, printed once; the old one is signed with for another day",
-       {{"ID", kText, "of webhooks list", false}},
+       {kWebhookId},
        &webhooks_secret},
       {"webhooks deliveries",
        "what waits, and what came of the others in a week",
@@ -388,7 +391,7 @@ const std::vector<Verb>& gateway_verbs() {
        &webhooks_deliveries},
       {"webhooks retry",
        "send it now, once more from the beginning",
-       {{"ID", kText, "of webhooks deliveries", false}},
+       {{"ID", kText, "of webhooks deliveries", false, kDelivery}},
        &webhooks_retry},
   };
   return table;
@@ -416,6 +419,11 @@ const std::vector<Verb>& tool_verbs() {
        "print a manual page (roff): of holdfast, or of a verb",
        {{"VERB", kList, "as in `holdfast man models add`", true, kVerb}},
        &man},
+      {"help",
+       "what a verb does, its options and examples",
+       {{"VERB", kList, "as in `holdfast help models add`", true, kVerb}},
+       &help},
+      {"version", "print the version of these programs", {}, &version},
       {"complete",
        "names for the completion scripts",
        {{"WHAT", kText, "models, requests, workers, knobs, versions, shapes or verbs", false}},

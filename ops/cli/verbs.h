@@ -33,6 +33,10 @@ enum class Source : std::uint8_t {
   kShape,       // of synth
   kType,        // of weights
   kVerb,
+  kKey,
+  kWebhook,
+  kDelivery,   // of a webhook
+  kNamedFile,  // NAME=PATH
 };
 
 /// A positional argument ("NAME", required unless `optional`) or a flag ("--name" or "-n,--name").

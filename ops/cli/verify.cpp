@@ -8,6 +8,7 @@
 #include "ops/cli/output.h"
 #include "ops/cli/text_stream.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/cli/width.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {
@@ -167,13 +168,11 @@ int models_verify(const Call& call) {
     good = good && part.good;
     document["checks"].push_back({{"what", part.name}, {"ok", part.good}, {"found", part.text}});
     if (!call.json) {
-      std::printf("%s  %s: %s\n", part.good ? "ok  " : "fail", part.name.c_str(),
-                  part.text.c_str());
+      print_lines((part.good ? "ok    " : "fail  ") + part.name + ": " + part.text + "\n", 6);
     }
   }
   document["ok"] = good;
   if (call.json) print_document(call, document);
-  std::fflush(stdout);
   return good ? kExitDone : kExitFailed;
 }
 

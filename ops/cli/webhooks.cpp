@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "ops/cli/daemon.h"
 #include "ops/cli/output.h"
@@ -42,6 +43,25 @@ std::optional<json> find(const Call& call, const char* kind, int& exit) {
 int none(const Call& call, const char* verb, const char* list) {
   return report_error(call, Error{Errc::kNotFound, std::string(verb) + ": no " + call.text("ID") +
                                                        "; `holdfast " + list + "` shows them"});
+}
+
+/// A target by its id, or by a URL that no other has; nullopt after the error was reported.
+std::optional<json> find_target(const Call& call, const char* verb, int& exit) {
+  const std::string id = call.text("ID");
+  const auto all = list_all(call, client::kWebhookKind, exit);
+  if (!all) return std::nullopt;
+  std::vector<const json*> same;
+  for (const json& object : *all) {
+    if (object.at("id") == id) return object;
+    if (object.at("body").value("url", "") == id) same.push_back(&object);
+  }
+  if (same.size() == 1) return *same[0];
+  if (same.empty()) return exit = none(call, verb, "webhooks list"), std::nullopt;
+  std::string ids;
+  for (const json* object : same) ids += " " + object->at("id").get<std::string>();
+  exit = report_error(call, Error{Errc::kConflict, std::string(verb) + ": several webhooks have " +
+                                                       id + ", expected an id:" + ids});
+  return std::nullopt;
 }
 
 json shown(const json& object) {
@@ -89,8 +109,10 @@ int show_secret(const Call& call, const std::string& id, const std::string& secr
     return kExitDone;
   }
   std::printf("%s\n", secret.c_str());
-  std::fprintf(stderr, "holdfast: this is the only time that the secret of %s is shown\n",
-               id.c_str());
+  if (!call.quiet) {
+    std::fprintf(stderr, "holdfast: this is the only time that the secret of %s is shown\n",
+                 id.c_str());
+  }
   return kExitDone;
 }
 
@@ -139,20 +161,21 @@ int webhooks_list(const Call& call) {
 
 int webhooks_delete(const Call& call) {
   int exit = kExitDone;
-  const json args = {{"kind", client::kWebhookKind}, {"id", call.text("ID")}};
+  const auto object = find_target(call, "webhooks delete", exit);
+  if (!object) return exit;
+  const std::string id = object->at("id");
+  const json args = {{"kind", client::kWebhookKind}, {"id", id}};
   const auto done = operate(call, "objects.delete", args, exit);
   if (!done) return exit;
   if (done->at("deleted") != true) return none(call, "webhooks delete", "webhooks list");
-  print_document(call, {{"id", call.text("ID")}, {"deleted", true}});
+  print_change(call, {{"id", id}, {"deleted", true}}, id + ": deleted");
   return kExitDone;
 }
 
 int webhooks_secret(const Call& call) {
   int exit = kExitDone;
-  const auto object = find(call, client::kWebhookKind, exit);
-  if (!object) {
-    return exit != kExitDone ? exit : none(call, "webhooks secret", "webhooks list");
-  }
+  const auto object = find_target(call, "webhooks secret", exit);
+  if (!object) return exit;
   const std::int64_t now_ms = system_clock().wall_ms();
   const std::string secret = client::new_webhook_secret();
   json body = object->at("body");
@@ -223,7 +246,8 @@ int webhooks_retry(const Call& call) {
     args = {{"kind", client::kDoneKind}, {"id", object->at("id")}};
     if (!operate(call, "objects.delete", args, exit)) return exit;
   }
-  print_document(call, {{"id", object->at("id")}, {"state", "waiting"}});
+  print_change(call, {{"id", object->at("id")}, {"state", "waiting"}},
+               object->at("id").get<std::string>() + ": waiting");
   return kExitDone;
 }
 

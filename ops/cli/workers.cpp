@@ -21,11 +21,12 @@ int queue_stats(const Call& call) {
 }
 
 int queue_pause(const Call& call) {
-  return operate_and_print(call, "queue.pause", json::object());
+  return operate_and_say(call, "queue.pause", json::object(),
+                         "the queue is paused: nothing new starts");
 }
 
 int queue_resume(const Call& call) {
-  return operate_and_print(call, "queue.resume", json::object());
+  return operate_and_say(call, "queue.resume", json::object(), "the queue runs");
 }
 
 int workers_list(const Call& call) {
@@ -36,11 +37,13 @@ int workers_list(const Call& call) {
 }
 
 int workers_drain(const Call& call) {
-  return operate_and_print(call, "workers.drain", {{"key", call.text("KEY")}});
+  return operate_and_say(call, "workers.drain", {{"key", call.text("KEY")}},
+                         call.text("KEY") + ": gets nothing new");
 }
 
 int workers_resume(const Call& call) {
-  return operate_and_print(call, "workers.resume", {{"key", call.text("KEY")}});
+  return operate_and_say(call, "workers.resume", {{"key", call.text("KEY")}},
+                         call.text("KEY") + ": gets work again");
 }
 
 }  // namespace holdfast::cli

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <bit>
 
+#include "shared/gguf/lookalike.h"
 #include "shared/gguf/quants.h"
 
 namespace holdfast::gguf {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x46554747;                  // "GGUF"
+constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF"
+constexpr std::string_view kSafetensors =
+    "this is a safetensors file: name its folder, which has config.json in it too";
 constexpr std::uint64_t kMinKeyBytes = 8 + 1 + 4 + 1;         // name length, name, type, a byte
 constexpr std::uint64_t kMinTensorBytes = 8 + 1 + 4 + 4 + 8;  // n_dims may be 0: a scalar
 
@@ -49,11 +52,13 @@ class Parser {
     if (!magic || *magic != kMagic) {
       // The bytes that are there instead are not said: this may be a file that the asker cannot
       // read.
+      std::string_view other = lookalike(bytes_);
+      if (other.empty() && looks_like_safetensors(bytes_)) other = kSafetensors;
       return invalid_at(
           0, "magic",
           std::string("expected the four bytes \"GGUF\"") +
-              (magic ? "" : ", found only " + std::to_string(bytes_.size()) + " bytes") +
-              "; this is not a GGUF file");
+              (magic ? "" : ", found only " + std::to_string(bytes_.size()) + " bytes") + "; " +
+              std::string(other.empty() ? "this is not a GGUF file" : other));
     }
     const auto version = reader_.read<std::uint32_t>();
     if (!version) return ends_early(4, "version");

@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "shared/base/json_text.h"
 #include "shared/base/open_files.h"
+#include "shared/gguf/lookalike.h"
 
 namespace holdfast::hf {
 namespace {
@@ -18,10 +20,14 @@ Result<nlohmann::json> parse(std::string_view text, const std::string& name) {
   const auto failed = [&](const std::string& why) {
     return Error{Errc::kFileInvalid, "read " + name + ": " + why};
   };
+  const auto not_json = [&](const std::string& why) {
+    const std::string_view other = gguf::lookalike(std::as_bytes(std::span(text)));
+    return failed(other.empty() ? why : why + "; " + std::string(other));
+  };
   const Result<JsonSize> size = measure_json(text, kDocumentLimits);
-  if (!size) return failed("it is " + size.error().what);
+  if (!size) return not_json("it is " + size.error().what);
   nlohmann::json out = try_parse_json<nlohmann::json>(text);
-  if (out.is_discarded()) return failed("it is not valid JSON");
+  if (out.is_discarded()) return not_json("it is not valid JSON");
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/open_files.h"
+#include "shared/gguf/lookalike.h"
 #include "shared/gguf/parse.h"
 #include "shared/gguf/read_guard.h"
 #include "shared/hf/json_file.h"
@@ -126,14 +127,16 @@ Result<void> Safetensors::parse(const std::string& path) {
   const auto failed = [&](const std::string& why) {
     return Error{Errc::kFileInvalid, "read " + path + ": " + why};
   };
+  const std::string_view other = gguf::lookalike(bytes_);
   ByteReader reader(bytes_);
   const auto length = reader.read<std::uint64_t>();
   if (!length) return failed("it has fewer than 8 bytes; this is no safetensors file");
   if (*length > kHeaderBytesMax || *length > reader.remaining()) {
     // The number is not said: of another kind of file it is its first eight bytes.
-    return failed("its first eight bytes are no header's length of at most " +
-                  std::to_string(std::min<std::uint64_t>(kHeaderBytesMax, reader.remaining())) +
-                  "; the file is cut short or no safetensors file");
+    return failed(
+        "its first eight bytes are no header's length of at most " +
+        std::to_string(std::min<std::uint64_t>(kHeaderBytesMax, reader.remaining())) + "; " +
+        std::string(other.empty() ? "the file is cut short or no safetensors file" : other));
   }
   const ByteSpan text = *reader.read_bytes(*length);
   HF_TRY(const json header,

@@ -206,9 +206,23 @@ TEST(StateDir, IsPrivate) {
   ASSERT_NE(mkdtemp(name.data()), nullptr);
   const auto made = prepare_state_dir(name + "/deep/state/");
   ASSERT_TRUE(made.has_value());
-  EXPECT_EQ(made.value(), name + "/deep/state");
-  EXPECT_EQ(fs::status(made.value()).permissions(), fs::perms::owner_all);
-  EXPECT_TRUE(fs::is_directory(made.value() + "/run"));
+  EXPECT_EQ(made->path, name + "/deep/state");
+  EXPECT_EQ(fs::status(made->path).permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(fs::is_directory(made->path + "/run"));
+  take_back(*made);
+  EXPECT_TRUE(fs::is_empty(name)) << "parents that it made go too";
+  fs::remove_all(name);
+}
+
+TEST(StateDir, WhatWasThereStays) {
+  std::string name = (fs::temp_directory_path() / "hf-state-XXXXXX").string();
+  ASSERT_NE(mkdtemp(name.data()), nullptr);
+  std::ofstream(name + "/mine") << "kept";
+  const auto made = prepare_state_dir(name);
+  ASSERT_TRUE(made.has_value());
+  take_back(*made);
+  EXPECT_TRUE(fs::exists(name + "/mine"));
+  EXPECT_FALSE(fs::exists(name + "/run"));
   fs::remove_all(name);
 }
 
@@ -222,10 +236,18 @@ TEST(HttpListener, PicksAPortAndSaysWhenOneIsTaken) {
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, Errc::kConflict);
   EXPECT_NE(second.error().what.find("--http"), std::string::npos);
-  for (const char* bad : {"", "x", "localhost:", "localhost:99999", ":80", "h:8o"}) {
+  for (const char* bad : {"", "x", "localhost:", "localhost:99999", "0.0.0.0", "h:8o"}) {
     EXPECT_EQ(listen_http(bad).error().code, Errc::kUsage) << bad;
   }
   close(first.value().fd);
+  for (const char* every : {":0", "*:0", "0.0.0.0:0"}) {
+    const auto open = listen_http(every);
+    ASSERT_TRUE(open.has_value()) << every;
+    EXPECT_TRUE(open->url.starts_with("http://0.0.0.0:")) << open->url;
+    EXPECT_FALSE(is_loopback_url(open->url));
+    close(open->fd);
+  }
+  EXPECT_TRUE(is_loopback_url(url));
 }
 
 }  // namespace

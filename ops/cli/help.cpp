@@ -1,0 +1,37 @@
+// help and version, as verbs: what --help and --version print.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ops/cli/daemon.h"
+#include "ops/cli/output.h"
+#include "ops/cli/suggest.h"
+#include "ops/cli/verb_functions.h"
+#include "ops/cli/verbs.h"
+#include "shared/base/version.h"
+
+namespace holdfast::cli {
+
+int help(const Call& call) {
+  std::vector<std::string> words = {"holdfast"};
+  for (const std::string& word : call.list("VERB")) words.push_back(word);
+  const std::vector<std::string>& asked = call.list("VERB");
+  if (!asked.empty() && verb_path_of(asked).empty()) {
+    return report_error(call, Errc::kUsage, "help: " + explain_unknown(asked));
+  }
+  words.emplace_back("--help");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return run_cli(static_cast<int>(argv.size()), argv.data());
+}
+
+int version(const Call& call) {
+  if (call.json) {
+    print_document(call, {{"version", kVersion}});
+  } else {
+    std::printf("holdfast %s\n", kVersion);
+  }
+  return kExitDone;
+}
+
+}  // namespace holdfast::cli
