@@ -78,23 +78,54 @@ std::uint32_t Nfa::append_literal(std::uint32_t from, std::string_view bytes) {
   return from;
 }
 
+/// The sequences as the smallest automaton without loops: states from which the same bytes follow
+/// are one. Classes of letters have hundreds of sequences, and patterns repeat them.
 void Nfa::append_utf8(std::uint32_t from, const CharSet& set, std::uint32_t to) {
-  std::map<std::string, std::uint32_t> tails;  // byte ranges still to come -> state; shared
-  for (const Utf8Sequence& sequence : utf8_sequences(set)) {
-    std::uint32_t target = to;
-    std::string tail;
-    for (std::size_t i = sequence.size(); i-- > 1;) {
-      tail.push_back(static_cast<char>(sequence[i].lo));
-      tail.push_back(static_cast<char>(sequence[i].hi));
-      const auto [at, is_new] = tails.try_emplace(tail, 0);
-      if (is_new) {
-        at->second = add_state();
-        add_bytes(at->second, sequence[i].lo, sequence[i].hi, target);
-      }
-      target = at->second;
-    }
-    add_bytes(from, sequence[0].lo, sequence[0].hi, target);
+  Utf8States states{to, {}};
+  const std::vector<Utf8Sequence> sequences = utf8_sequences(set);
+  for (const Edge& edge : utf8_edges(sequences, 0, states)) {
+    add_bytes(from, edge.lo, edge.hi, edge.to);
   }
+}
+
+/// Where byte `depth` of the sequences leads; they are alike before it, and sorted.
+std::vector<Nfa::Edge> Nfa::utf8_edges(std::span<const Utf8Sequence> sequences, std::size_t depth,
+                                       Utf8States& states) {
+  std::vector<Edge> edges;
+  for (std::size_t i = 0; i < sequences.size() && budget_.ok();) {
+    const ByteRange range = sequences[i][depth];
+    std::size_t end = i + 1;
+    const auto goes_on = [&](const Utf8Sequence& other) {
+      return other.size() > depth && other[depth].lo == range.lo && other[depth].hi == range.hi;
+    };
+    while (end < sequences.size() && goes_on(sequences[end])) ++end;
+    std::uint32_t target = states.end;
+    if (sequences[i].size() > depth + 1) {
+      target = utf8_state(utf8_edges(sequences.subspan(i, end - i), depth + 1, states), states);
+    }
+    const bool joins =
+        !edges.empty() && edges.back().to == target && edges.back().hi + 1 == range.lo;
+    if (joins) {
+      edges.back().hi = range.hi;
+    } else {
+      edges.push_back({target, kNone, 0, Kind::kBytes, range.lo, range.hi});
+    }
+    i = end;
+  }
+  return edges;
+}
+
+std::uint32_t Nfa::utf8_state(const std::vector<Edge>& edges, Utf8States& states) {
+  std::vector<std::uint32_t> key;
+  for (const Edge& edge : edges) {
+    key.push_back(edge.lo * 256U + edge.hi);
+    key.push_back(edge.to);
+  }
+  const auto [at, is_new] = states.known.try_emplace(std::move(key), 0);
+  if (!is_new) return at->second;
+  at->second = add_state();
+  for (const Edge& edge : edges) add_bytes(at->second, edge.lo, edge.hi, edge.to);
+  return at->second;
 }
 
 void Nfa::append_escapes(std::uint32_t from, const CharSet& set, std::uint32_t to) {

@@ -2,6 +2,8 @@
 // A nondeterministic byte automaton of one rule, built by appending expressions.
 
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -53,6 +55,14 @@ class Nfa {
   void add(std::uint32_t from, Edge edge);
   std::uint32_t append_chars(std::uint32_t from, const CharSet& set, Encoding encoding);
   void append_utf8(std::uint32_t from, const CharSet& set, std::uint32_t to);
+  /// States of one set, by their edges: (bytes, target) each.
+  struct Utf8States {
+    std::uint32_t end;
+    std::map<std::vector<std::uint32_t>, std::uint32_t> known;
+  };
+  std::vector<Edge> utf8_edges(std::span<const Utf8Sequence> sequences, std::size_t depth,
+                               Utf8States& states);
+  std::uint32_t utf8_state(const std::vector<Edge>& edges, Utf8States& states);
   std::uint32_t append_look(std::uint32_t from, const Expr& expr);
   void append_escapes(std::uint32_t from, const CharSet& set, std::uint32_t to);
   std::uint32_t append_repeat(std::uint32_t from, const Expr& expr, Encoding encoding);
