@@ -235,7 +235,7 @@ Result<std::string> inspect_json(const std::string& path, std::int64_t context,
                               {"offset", tensor.offset},
                               {"bytes", tensor.data.size()}});
   }
-  if (const auto notes = hf::notes_of(*file); !notes.empty()) out["notes"] = notes;
+  if (const auto notes = plan::notes_of(*file); !notes.empty()) out["notes"] = notes;
   const std::string note = tokenizer_note(*file);
   if (!note.empty()) out["tokenizer_warning"] = note;
   const auto shape = plan::read_shape(*file);
@@ -262,7 +262,7 @@ Result<std::string> inspect_text(const std::string& path, std::int64_t context,
   } else {
     out += "\nnot a model that can be served: " + shape.error().what + "\n";
   }
-  for (const std::string& left : hf::notes_of(*file)) out += "\nnote: " + left + "\n";
+  for (const std::string& left : plan::notes_of(*file)) out += "\nnote: " + left + "\n";
   const std::string note = tokenizer_note(*file);
   if (!note.empty()) out += "\nwarning: " + note + "\n";
   out += format("\n%zu keys\n", file->keys().size());

@@ -9,6 +9,8 @@
 #include <limits>
 #include <map>
 
+#include "shared/base/cgroup.h"
+
 namespace holdfast {
 namespace {
 
@@ -47,44 +49,8 @@ std::int64_t reclaimable(std::int64_t inactive, std::int64_t active, std::int64_
   return inactive + active / 2 + slab;
 }
 
-/// One control group of the memory controller.
-struct Group {
-  std::string folder;
-  bool v2 = false;
-};
-
-/// `group` and those above it, below the mount.
-void add_upwards(const std::string& mount, std::string group, bool v2, std::vector<Group>& out) {
-  for (;;) {
-    if (group == "/") group.clear();
-    out.push_back({mount + group, v2});
-    if (group.empty()) return;
-    const std::size_t slash = group.rfind('/');
-    group.resize(slash == std::string::npos ? 0 : slash);
-  }
-}
-
-std::vector<Group> groups_of(const std::string& root) {
-  std::vector<Group> all;
-  std::ifstream membership(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(membership, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") {
-      add_upwards(root + "/sys/fs/cgroup", group, true, all);
-      add_upwards(root + "/sys/fs/cgroup/unified", group, true, all);
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      add_upwards(root + "/sys/fs/cgroup/memory", group, false, all);
-    }
-  }
-  return all;
-}
-
 /// A group without a limit below `most` bounds nothing: total stays 0.
-MemoryPool pool_of(const Group& group, const std::string& boot, std::int64_t most) {
+MemoryPool pool_of(const ControlGroup& group, const std::string& boot, std::int64_t most) {
   MemoryPool pool;
   struct stat st {};
   if (stat(group.folder.c_str(), &st) != 0) return pool;
@@ -142,7 +108,7 @@ std::vector<MemoryPool> host_memory_pools(const std::string& root) {
   machine.available = kib("MemAvailable:");
   machine.stall = stall_in(root + "/proc/pressure/memory");
   std::vector<MemoryPool> pools = {machine};
-  for (const Group& group : groups_of(root)) {
+  for (const ControlGroup& group : control_groups("memory", root)) {
     MemoryPool pool = pool_of(group, machine.key, machine.total);
     const bool known = std::any_of(pools.begin(), pools.end(),
                                    [&](const MemoryPool& p) { return p.key == pool.key; });

@@ -1,9 +1,12 @@
 #include "shared/plan/expected.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 #include "shared/gguf/parse.h"
 #include "shared/gguf/quants.h"
+#include "shared/hf/folder.h"
 
 namespace holdfast::plan {
 namespace {
@@ -264,7 +267,28 @@ Result<void> check_tensors(const gguf::File& file, const ModelShape& shape,
   return {};
 }
 
+bool is_of_other_input(std::string_view tensor) {
+  // As GGUF and as checkpoints name them.
+  constexpr std::string_view kBegins[] = {"v.",           "mm.",          "a.",
+                                          "vision_tower", "vision_model", "visual.",
+                                          "audio_tower",  "multi_modal_projector"};
+  return std::any_of(std::begin(kBegins), std::end(kBegins),
+                     [&](std::string_view begin) { return tensor.starts_with(begin); });
+}
+
+std::vector<std::string> notes_of(const gguf::File& file) {
+  std::vector<std::string> notes = hf::notes_of(file);
+  const auto n = std::count_if(file.tensors().begin(), file.tensors().end(),
+                               [](const TensorInfo& t) { return is_of_other_input(t.name); });
+  if (n > 0) {
+    notes.push_back("left out: the encoder of images or sound, " + std::to_string(n) +
+                    " tensors; of this model text alone is served");
+  }
+  return notes;
+}
+
 bool is_left_out(std::string_view tensor, const ModelShape& shape) {
+  if (is_of_other_input(tensor)) return true;
   for (std::int64_t i = 0; i < shape.left_layers; ++i) {
     if (tensor.starts_with("blk." + std::to_string(shape.layers + i) + ".")) return true;
   }

@@ -17,6 +17,12 @@ Result<std::optional<std::int64_t>> KeyReader::find_int(const char* suffix, Rang
     if (std::adjacent_find(list->begin(), list->end(), std::not_equal_to<>()) != list->end()) {
       return unsupported("key \"" + name + "\" differs between layers, which is not supported");
     }
+    const auto layers = file_.get_i64(key("block_count"));
+    const auto n = static_cast<std::int64_t>(list->size());
+    if (n > 1 && layers && n != *layers) {
+      return invalid("key \"" + name + "\" has " + std::to_string(n) +
+                     " entries, expected one for each of " + std::to_string(*layers) + " layers");
+    }
     value = list->front();
   }
   if (!value) return invalid("key \"" + name + "\" has another type, expected an integer");

@@ -147,9 +147,12 @@ constexpr std::int32_t states_of(std::int32_t slots) {
   return slots > kMost / 2 - 1 ? kMost : slots + kept_states_of(slots) + 2;
 }
 
-/// Whether a tensor is of a layer behind those that are computed, or of keys and values of one that
-/// reads another's.
+/// Whether a tensor is of a layer behind those that are computed, of keys and values of one that
+/// reads another's, or of an encoder of images or sound.
 bool is_left_out(std::string_view tensor, const ModelShape& shape);
+bool is_of_other_input(std::string_view tensor);
+/// What is left out of a model, for a user to see: hf::notes_of, and such encoders in a file.
+std::vector<std::string> notes_of(const gguf::File& file);
 
 /// kUnsupported: an architecture or feature that no backend runs. kFileInvalid: shapes that do not
 /// fit together, with the tensor, what it is and what was expected. A missing vocab size is derived

@@ -175,6 +175,32 @@ TEST(Shape, TransposedMatricesAreRecognised) {
   expect_refused(m, Errc::kFileInvalid, "\"blk.1.ffn_up.weight\" is stored transposed");
 }
 
+TEST(Shape, EncodersOfOtherInputsAreLeftOutAndNamed) {
+  Model m = llama();
+  EXPECT_TRUE(notes_of(*m.file()).empty());
+  m.tensors["v.blk.0.attn_q.weight"].dims = {16};
+  m.tensors["mm.0.weight"].dims = {16};
+  m.tensors["a.conv1d.1.weight"].dims = {16};
+  EXPECT_EQ(shape_of(m).weights_bytes, shape_of(llama()).weights_bytes);
+  const auto notes = notes_of(*m.file());
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("3 tensors"), std::string::npos) << notes[0];
+}
+
+TEST(Shape, ListsHaveAnEntryForEachLayer) {
+  const auto heads = [](std::vector<std::int32_t> each) {
+    Model m = llama();
+    m.keys["llama.attention.head_count_kv"] = [each](Writer& w, const std::string& k) {
+      w.set_i32s(k, each);
+    };
+    return m;
+  };
+  EXPECT_EQ(shape_of(heads({2, 2})).kv_heads, 2);
+  for (const auto& each : {std::vector<std::int32_t>{2, 2, 2}, {2, 2, 2, 2}}) {
+    expect_refused(heads(each), Errc::kFileInvalid, "expected one for each of 2 layers");
+  }
+}
+
 TEST(Shape, TensorsMustFit) {
   Model m = llama();
   m.tensors.erase("blk.1.attn_q.weight");

@@ -74,6 +74,27 @@ TEST_F(GroupTest, TheTightestQuotaOfProcessorsCounts) {
   EXPECT_GE(usable_processors(root), usable_processors());  // more than there are
 }
 
+TEST_F(GroupTest, GroupsOfVersionOneCountToo) {
+  put("/proc/self/cgroup", "5:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n0::/\n");
+  put("/sys/fs/cgroup/cpu/docker/a/cpu.cfs_quota_us", "-1\n");
+  put("/sys/fs/cgroup/cpu/docker/a/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(group_processors(root), 0);
+  put("/sys/fs/cgroup/cpu/docker/a/cpu.cfs_quota_us", "765000\n");
+  EXPECT_EQ(group_processors(root), 7.65);
+  // A container sees its own group as the mount, whatever its path is outside.
+  put("/proc/self/cgroup", "5:memory:/docker/b\n4:cpu,cpuacct:/docker/b\n");
+  put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(group_processors(root), 0.5);
+  EXPECT_EQ(usable_processors(root), 1);
+  put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(group_memory(root).limit, 0);
+  put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4096\n");
+  put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "11\n");
+  EXPECT_EQ(group_memory(root).limit, 4096);
+  EXPECT_EQ(group_memory(root).used, 11);
+}
+
 TEST_F(GroupTest, EveryGroupWithALimitIsAPoolOfItsOwn) {
   put("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 700 kB\n");
   put("/proc/sys/kernel/random/boot_id", "boot\n");

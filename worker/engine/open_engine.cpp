@@ -110,7 +110,7 @@ std::string plan_name(const model::Program& program, std::int64_t context) {
 Result<std::unique_ptr<Engine>> open_guarded(const std::string& path,
                                              const EngineOptions& options) {
   HF_TRY(const auto file, hf::open_model(path));
-  for (const std::string& note : hf::notes_of(*file)) {
+  for (const std::string& note : plan::notes_of(*file)) {
     log::info("load model", {{"model", path}, {"note", note}});
   }
   HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
