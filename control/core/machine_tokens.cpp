@@ -3,6 +3,7 @@
 
 #include "control/core/machine.h"
 #include "control/core/planted.h"
+#include "shared/wire/cached_tokens.h"
 
 namespace holdfast::core {
 void Machine::on(const FromWorker& event) {
@@ -146,6 +147,16 @@ void Machine::count_cached(const Request& request, const Choice& choice, std::in
   group.cached += static_cast<std::uint64_t>(std::clamp<std::int64_t>(cached, 0, tokens));
 }
 
+/// The first tokens of a choice say what its prompt did not cost.
+void Machine::note_cached(const Request& request, const Choice& choice, std::int64_t cached,
+                          InsertChunk& chunk) {
+  const std::int64_t tokens =
+      std::min(cached, request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)]);
+  if (tokens <= 0 || choice.row.next_index > 0 || chunk.ids.empty()) return;
+  chunk.extra.resize(chunk.ids.size());
+  chunk.extra[0] = wire::with_cached_tokens(std::move(chunk.extra[0]), tokens);
+}
+
 /// Before the tokens are appended. Of a first event with several tokens, and of the first after a
 /// start, no pause is known.
 void Machine::count_tokens(const Request& request, Choice& choice, std::size_t count) {
@@ -183,6 +194,7 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
     chunk.extra.assign(event.extra.begin() + skip,
                        event.extra.begin() + skip + static_cast<std::ptrdiff_t>(chunk.ids.size()));
   }
+  note_cached(request, choice, event.cached_tokens.value_or(0), chunk);
   const auto load = loads_.find(choice.load_id);
   if (!chunk.ids.empty()) {
     if (request.row.numerics_class.empty() && load != loads_.end()) {

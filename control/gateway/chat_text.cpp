@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "shared/wire/cached_tokens.h"
+
 namespace holdfast::gateway {
 namespace {
 
@@ -29,7 +31,10 @@ void append(ChatDelta& to, ChatDelta&& from) {
 ChatText::ChatText(std::vector<std::string> stops, std::int64_t seen, bool keep_logs,
                    const std::optional<chat::OutputOptions>& parse)
     : text_(std::move(stops), parse ? 0 : seen, keep_logs), seen_(seen), shown_(seen) {
-  if (parse) parser_.emplace(*parse);
+  if (!parse) return;
+  parser_.emplace(*parse);
+  const auto marks = chat::thinking_marks({parse->format, parse->reasoning});
+  if (marks) meter_.emplace(*marks, parse->starts_in_reasoning);
 }
 
 /// Token i of an event alone, control tokens by their names.
@@ -47,6 +52,7 @@ ChatDelta ChatText::parse_token(const wire::Event& event, std::size_t i) {
                   : event.bytes.substr(begin, end - begin);
   one.ends = {static_cast<std::uint32_t>(one.bytes.size())};
   if (i < event.extra.size()) one.extra = {event.extra[i]};
+  if (meter_) meter_->feed(one.bytes);
   Delta delta = text_.feed(one, false);
   ChatDelta out;
   out.out = parser_->feed(delta.text);
@@ -56,6 +62,7 @@ ChatDelta ChatText::parse_token(const wire::Event& event, std::size_t i) {
 
 ChatDelta ChatText::feed(const wire::Event& event, bool hold_last) {
   ChatDelta out;
+  if (event.start == 0 && !event.extra.empty()) cached_ = wire::cached_tokens_of(event.extra[0]);
   if (!parser_) {
     Delta delta = text_.feed(event, hold_last);
     out.out.content = std::move(delta.text);

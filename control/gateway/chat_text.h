@@ -10,6 +10,7 @@
 
 #include "control/gateway/choice_text.h"
 #include "shared/chat/output_parser.h"
+#include "shared/chat/thinking.h"
 
 namespace holdfast::gateway {
 
@@ -34,11 +35,16 @@ class ChatText {
   std::int64_t shown() const { return parser_ ? shown_ : text_.shown(); }
   int stop_index() const { return text_.stop_index(); }
   int calls() const { return parser_ ? parser_->calls() : 0; }
+  /// Of the prompt: those that a known prefix spared.
+  std::int64_t cached_tokens() const { return cached_; }
+  std::int64_t reasoning_tokens() const { return meter_ ? meter_->tokens() : 0; }
 
  private:
   ChatDelta parse_token(const wire::Event& event, std::size_t i);
   ChoiceText text_;
   std::optional<chat::OutputParser> parser_;
+  std::optional<chat::ThinkingMeter> meter_;
+  std::int64_t cached_ = 0;
   std::int64_t seen_;
   std::int64_t shown_;
   ChatDelta waiting_;  // of the last token

@@ -13,6 +13,7 @@
 #include "control/gateway/params.h"
 #include "control/gateway/post_headers.h"
 #include "control/gateway/sse.h"
+#include "control/gateway/thinking_fields.h"
 #include "control/gateway/tool_fields.h"
 #include "shared/base/crash_point.h"
 
@@ -95,6 +96,7 @@ void submit_chat(const std::shared_ptr<Post>& post) {
                   }
                   post->generation.shape.output = std::get<0>(answer);
                   bind_to_calls(&post->generation);
+                  bind_thinking(&post->generation);
                   submit(post);
                 });
               });

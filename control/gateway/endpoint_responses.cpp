@@ -12,6 +12,7 @@
 #include "control/gateway/post_headers.h"
 #include "control/gateway/response_stream.h"
 #include "control/gateway/sse.h"
+#include "control/gateway/thinking_fields.h"
 #include "control/gateway/tool_fields.h"
 #include "control/gateway/webhooks.h"
 #include "shared/base/json_text.h"
@@ -79,7 +80,8 @@ void find_end(Context& context, const client::Principal& owner, const Kept& kept
         handler.on_event = [stream](const wire::Event& event) { (void)stream->on_event(event); };
         handler.on_fin = [&context, owner, stream, kept, echo, done](const wire::RequestInfo& end) {
           (void)stream->on_fin(end);
-          const json document = response_json(end, echo, output_items(kept.id, stream->parts()));
+          const json document = response_json(end, echo, output_items(kept.id, stream->parts()),
+                                              stream->parts().usage);
           keep_end(context, owner, kept.id, document);
           done(document);
         };
@@ -156,7 +158,8 @@ class Shown : public std::enable_shared_from_this<Shown> {
     if (std::exchange(done_, true)) return;
     close_stream();
     const std::string out = stream_->on_fin(info);
-    const json document = response_json(info, echo_, output_items(id_, stream_->parts()));
+    const json document =
+        response_json(info, echo_, output_items(id_, stream_->parts()), stream_->parts().usage);
     if (store_) keep_end(context_, owner_, id_, document);
     if (streams_) {
       exchange_->write(out);
@@ -288,6 +291,7 @@ void watch(const TurnPtr& turn) {
             turn->exchange->respond(error_response(*failure));
           });
         });
+                bind_thinking(&turn->generation);
       }));
 }
 

@@ -1,5 +1,6 @@
 #include "control/gateway/message_stream.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/errors.h"
@@ -33,11 +34,13 @@ json block_json(const std::string& request_id, const MessageBlock& block, int ca
           {"input", std::move(input)}};
 }
 
-json usage_of(const wire::RequestInfo& info) {
+/// Anthropic counts what was cached beside the input.
+json usage_of(const wire::RequestInfo& info, const ChatText& text) {
   const json usage = try_parse_json<json>(usage_json(info));
-  return {{"input_tokens", usage["prompt_tokens"]},
+  const std::int64_t prompt = usage["prompt_tokens"].get<std::int64_t>();
+  return {{"input_tokens", std::max<std::int64_t>(prompt - text.cached_tokens(), 0)},
           {"cache_creation_input_tokens", 0},
-          {"cache_read_input_tokens", 0},
+          {"cache_read_input_tokens", text.cached_tokens()},
           {"output_tokens", usage["completion_tokens"]}};
 }
 
@@ -55,7 +58,8 @@ json stop_of(const wire::RequestInfo& info, const ChatText& text) {
   return {{"stop_reason", reason}, {"stop_sequence", nullptr}};
 }
 
-json message_json(const wire::RequestInfo& info, json content, const json& stop) {
+json message_json(const wire::RequestInfo& info, const ChatText& text, json content,
+                  const json& stop) {
   json out = {{"id", public_id(Api::kMessages, info.request_id)},
               {"type", "message"},
               {"role", "assistant"},
@@ -63,7 +67,7 @@ json message_json(const wire::RequestInfo& info, json content, const json& stop)
               {"content", std::move(content)}};
   out["stop_reason"] = stop["stop_reason"];
   out["stop_sequence"] = stop["stop_sequence"];
-  out["usage"] = usage_of(info);
+  out["usage"] = usage_of(info, text);
   return out;
 }
 
@@ -85,7 +89,7 @@ void MessageWriter::say(const char* type, const std::string& data) {
 std::string MessageWriter::open() {
   out_ = kRetryLine;
   const json none = {{"stop_reason", nullptr}, {"stop_sequence", nullptr}};
-  json message = message_json(info_, json::array(), none);
+  json message = message_json(info_, text_, json::array(), none);
   message["usage"]["output_tokens"] = 0;  // whenever the stream is opened
   say("message_start", dump({{"type", "message_start"}, {"message", message}}));
   return std::exchange(out_, {});
@@ -146,7 +150,7 @@ std::string MessageWriter::on_fin(const wire::RequestInfo& info) {
   if (finish == "error" || finish == "expired") return on_failure(failure_of(info_, 0));
   say("message_delta", dump({{"type", "message_delta"},
                              {"delta", stop_of(info_, text_)},
-                             {"usage", usage_of(info_)}}));
+                             {"usage", usage_of(info_, text_)}}));
   say("message_stop", R"({"type":"message_stop"})");
   return std::exchange(out_, {});
 }
@@ -170,7 +174,8 @@ Response MessageCollector::on_fin(const wire::RequestInfo& info) {
     content.push_back(block_json(info.request_id, block, call ? calls++ : 0, true));
   }
   Response response;
-  response.body = dump(message_json(info, std::move(content), stop_of(info, writer_.text())));
+  const ChatText& text = writer_.text();
+  response.body = dump(message_json(info, text, std::move(content), stop_of(info, text)));
   return response;
 }
 

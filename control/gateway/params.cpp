@@ -7,6 +7,7 @@
 
 #include "control/gateway/json_fields.h"
 #include "control/gateway/sampling_fields.h"
+#include "control/gateway/thinking_fields.h"
 #include "control/gateway/tool_fields.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
@@ -234,6 +235,7 @@ void read_messages(Fields& fields, Generation* out) {
   for (const char* name : {"add_generation_prompt", "chat_template_kwargs", "parse_special"}) {
     if (const json* value = fields.take(name)) root[name] = *value;
   }
+  read_thinking(fields, &root, out);
   wire::Prompt prompt;
   prompt.messages_json = root.dump();
   if (!fields.check("messages", out->budget.make(prompt.messages_json->size()))) return;
@@ -358,13 +360,13 @@ bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, Fi
   out->shape.api = Api::kChat;
   read_generation(fields, limits, out);
   wire::Submit& submit = out->submit;
+  std::int64_t value = 0;
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
+    if (fields.integer(name, wire::kMaxTokens.low, wire::kMaxTokens.high, &value))
+      submit.max_tokens = value;
+  }
   read_messages(fields, out);
   read_grammar(fields, limits, out->budget, &submit);
-  std::int64_t value = 0;
-  if (fields.integer("max_tokens", wire::kMaxTokens.low, wire::kMaxTokens.high, &value))
-    submit.max_tokens = value;
-  if (fields.integer("max_completion_tokens", wire::kMaxTokens.low, wire::kMaxTokens.high, &value))
-    submit.max_tokens = value;
   bool logprobs = false;
   fields.boolean("logprobs", &logprobs);
   if (logprobs) submit.sampling.logprobs = 0;

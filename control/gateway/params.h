@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,13 +27,21 @@ struct ParamLimits {
   std::size_t echo_bytes = 16 << 20;  // of prompts that are said again, for all choices together
 };
 
+/// What a request says of its model's reasoning.
+struct ThinkingWish {
+  std::optional<std::int64_t> tokens;  // at most
+  std::optional<bool> on;              // as its template was told
+  std::vector<std::string> fields;     // that said so
+};
+
 struct Generation {
   wire::Submit submit;  // without request id, keys and meta
   Shape shape;
   std::vector<std::string> ignored;  // parameters that had no effect
   std::string must_call;             // JSON list of {"name", "parameters"}: one of them comes first
   bool one_call = false;             // and no other follows
-  BodyBudget budget;                 // of the body that it was read from
+  ThinkingWish thinking;
+  BodyBudget budget;  // of the body that it was read from
 };
 
 /// False: `error` names the parameter. `body` is an object.

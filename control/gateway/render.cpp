@@ -138,16 +138,33 @@ const std::string& model_name(const wire::RequestInfo& info) {
   return info.alias.empty() ? info.model : info.alias;
 }
 
-std::string usage_json(const wire::RequestInfo& info) {
+UsageDetails usage_details(const wire::RequestInfo& info, const std::vector<ChatText>& texts) {
+  UsageDetails details;
+  const std::size_t prompts = std::max<std::size_t>(info.prompt_tokens.size(), 1);
+  const std::size_t each = std::max<std::size_t>(texts.size() / prompts, 1);
+  for (std::size_t c = 0; c < texts.size(); ++c) {
+    if (c % each == 0) details.cached += texts[c].cached_tokens();
+    details.reasoning += texts[c].reasoning_tokens();
+  }
+  return details;
+}
+
+std::string usage_json(const wire::RequestInfo& info, const std::optional<UsageDetails>& details) {
   std::int64_t prompt = 0;
   std::int64_t completion = 0;
   for (const std::int64_t n : info.prompt_tokens) prompt += n;
   // With max_tokens 0 what comes is no token.
   for (const wire::ChoiceInfo& c : info.choices)
     completion += info.max_tokens == 0 ? 0 : c.next_index;
-  return "{\"prompt_tokens\":" + std::to_string(prompt) +
-         ",\"completion_tokens\":" + std::to_string(completion) +
-         ",\"total_tokens\":" + std::to_string(prompt + completion) + "}";
+  std::string out = "{\"prompt_tokens\":" + std::to_string(prompt) +
+                    ",\"completion_tokens\":" + std::to_string(completion) +
+                    ",\"total_tokens\":" + std::to_string(prompt + completion);
+  if (details) {
+    out += ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(details->cached) +
+           "},\"completion_tokens_details\":{\"reasoning_tokens\":" +
+           std::to_string(details->reasoning) + "}";
+  }
+  return out + "}";
 }
 
 std::string finish_word(const wire::RequestInfo& info, int choice) {
@@ -310,7 +327,7 @@ std::string StreamRenderer::on_fin(const wire::RequestInfo& info) {
   if (!together.empty()) append_event(out, id(), chunk(together));
   if (shape_.include_usage) {
     std::string last = common_members(shape_, info_, true);
-    last += "[],\"usage\":" + usage_json(info_) + "}";
+    last += "[],\"usage\":" + usage_json(info_, usage_details(info_, texts_)) + "}";
     append_event(out, id(), last);
   }
   append_event(out, id(), "[DONE]");
@@ -439,8 +456,8 @@ Response Collector::on_fin(const wire::RequestInfo& info) {
     ++index;
   }
   Response response;
-  response.body =
-      common_members(shape_, info_, false) + "[" + choices + "],\"usage\":" + usage_json(info_);
+  response.body = common_members(shape_, info_, false) + "[" + choices +
+                  "],\"usage\":" + usage_json(info_, usage_details(info_, texts_));
   if (shape_.api == Api::kChat) response.body += prompt_member(0);
   response.body += "}";
   return response;

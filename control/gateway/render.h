@@ -113,8 +113,17 @@ std::string call_id(const std::string& request_id, int choice, int call);
 /// As it was asked for: an alias may move a request to another model before its first token.
 const std::string& model_name(const wire::RequestInfo& info);
 
-/// {"prompt_tokens":…,"completion_tokens":…,"total_tokens":…}
-std::string usage_json(const wire::RequestInfo& info);
+/// Parts of the tokens that a request took.
+struct UsageDetails {
+  std::int64_t cached = 0;     // of its prompts
+  std::int64_t reasoning = 0;  // of its answers
+};
+/// `texts`: all choices. Choices of one prompt share it, so it counts once.
+UsageDetails usage_details(const wire::RequestInfo& info, const std::vector<ChatText>& texts);
+
+/// {"prompt_tokens":…,"completion_tokens":…,"total_tokens":…}, with details where they are known.
+std::string usage_json(const wire::RequestInfo& info,
+                       const std::optional<UsageDetails>& details = {});
 
 /// What ended a choice, in OpenAI's words ("stop", "length") or ours ("cancelled", "expired",
 /// "error").

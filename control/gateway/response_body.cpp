@@ -320,7 +320,8 @@ std::string response_status(const wire::RequestInfo& info) {
   }
 }
 
-json response_json(const wire::RequestInfo& info, const std::string& echo_text, json output) {
+json response_json(const wire::RequestInfo& info, const std::string& echo_text, json output,
+                   const UsageDetails& details) {
   const std::string status = response_status(info);
   json out;
   out["id"] = info.request_id;
@@ -349,9 +350,9 @@ json response_json(const wire::RequestInfo& info, const std::string& echo_text, 
   }
   const json usage = try_parse_json<json>(usage_json(info));
   out["usage"] = {{"input_tokens", usage["prompt_tokens"]},
-                  {"input_tokens_details", {{"cached_tokens", 0}}},
+                  {"input_tokens_details", {{"cached_tokens", details.cached}}},
                   {"output_tokens", usage["completion_tokens"]},
-                  {"output_tokens_details", {{"reasoning_tokens", 0}}},
+                  {"output_tokens_details", {{"reasoning_tokens", details.reasoning}}},
                   {"total_tokens", usage["total_tokens"]}};
   if (!wire::is_terminal(info.state)) out["usage"] = nullptr;
   return out;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "control/gateway/params.h"
+#include "control/gateway/render.h"
 #include "shared/wire/messages.h"
 
 namespace holdfast::gateway {
@@ -41,6 +42,7 @@ struct TurnParts {
     std::string arguments;
   };
   std::vector<Call> calls;
+  UsageDetails usage;  // at the end
   bool ended = false;  // items are "completed", else "in_progress"
 };
 
@@ -55,7 +57,8 @@ nlohmann::ordered_json call_item(const std::string& id, int call, const TurnPart
 
 /// OpenAI's response object. `output`: a JSON list.
 nlohmann::ordered_json response_json(const wire::RequestInfo& info, const std::string& echo,
-                                     nlohmann::ordered_json output);
+                                     nlohmann::ordered_json output,
+                                     const UsageDetails& details = {});
 /// "queued", "in_progress", "completed", "incomplete", "failed", "cancelled".
 std::string response_status(const wire::RequestInfo& info);
 

@@ -30,7 +30,8 @@ void ResponseStream::say(const char* type, json event) {
 
 /// An event with the whole response in it.
 void ResponseStream::whole(const char* type) {
-  say(type, {{"response", response_json(info_, echo_, output_items(info_.request_id, parts_))}});
+  say(type, {{"response",
+              response_json(info_, echo_, output_items(info_.request_id, parts_), parts_.usage)}});
 }
 
 std::string ResponseStream::open() {
@@ -162,6 +163,7 @@ std::string ResponseStream::on_fin(const wire::RequestInfo& info) {
   take(text_.finish());
   close();
   parts_.ended = true;
+  parts_.usage = {text_.cached_tokens(), text_.reasoning_tokens()};
   const std::string status = response_status(info_);
   whole(("response." + status).c_str());
   return std::exchange(out_, {});

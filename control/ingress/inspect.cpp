@@ -11,9 +11,20 @@
 namespace holdfast::ingress {
 namespace {
 
-/// Enough for a template to show how an answer begins.
-constexpr std::string_view kShortChat =
-    R"({"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":true})";
+/// Enough for a template to show how an answer begins. `kwargs`: what its variables are set to.
+std::string short_chat(const text::Tokenizer& tokenizer, const std::string& kwargs) {
+  const auto prompt = render_chat(R"({"messages":[{"role":"user","content":"Hi"}],)"
+                                  R"("add_generation_prompt":true,"chat_template_kwargs":)" +
+                                      kwargs + "}",
+                                  tokenizer, "2026-01-15");
+  return prompt ? prompt->text : std::string();
+}
+
+chat::OpeningPrompts opening_prompts(const text::Tokenizer& tokenizer) {
+  return {short_chat(tokenizer, "{}"),
+          short_chat(tokenizer, R"({"enable_thinking":true,"thinking":true})"),
+          short_chat(tokenizer, R"({"enable_thinking":false,"thinking":false})")};
+}
 
 Result<wire::Inspected> read_all(const std::string& path) {
   wire::Inspected out;
@@ -26,9 +37,7 @@ Result<wire::Inspected> read_all(const std::string& path) {
     HF_TRY(const auto blob, gguf::File::from_bytes(out.tokenizer, path));
     HF_TRY(const auto tokenizer, text::Tokenizer::load(*blob));
     out.pieces = text::encode_pieces(*tokenizer);
-    const auto prompt = render_chat(std::string(kShortChat), *tokenizer, "2026-01-15");
-    out.output =
-        chat::describe_output(tokenizer->chat_template(), prompt ? prompt->text : std::string());
+    out.output = chat::describe_output(tokenizer->chat_template(), opening_prompts(*tokenizer));
   }
   HF_TRY(out.model_sha, hf::sha256_of(path));
   HF_TRY(const hf::Stamp after, hf::stamp_of(path));

@@ -14,6 +14,12 @@ constexpr std::array<std::string_view, kToolFormats> kNames = {
     "none", "hermes",     "llama3", "mistral", "deepseek", "harmony", "functionary",
     "glm",  "qwen-coder", "seed",   "minimax", "cohere",   "granite", "gemma"};
 
+/// Whether the prompt of an answer ends with the mark that begins reasoning.
+bool opens(std::string_view prompt) {
+  const std::size_t end = prompt.find_last_not_of(" \n");
+  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(kThink);
+}
+
 std::unique_ptr<Family> make_family(const OutputOptions& o) {
   if (o.format == ToolFormat::kHarmony) return make_harmony();
   if (o.format == ToolFormat::kGemma) return make_gemma(o.tools);
@@ -88,20 +94,28 @@ bool detects_reasoning(std::string_view t) {
   return t.find(kThinkEnd) != std::string_view::npos || t.find(kThink) != std::string_view::npos;
 }
 
-std::string describe_output(std::string_view chat_template, std::string_view prompt) {
+std::string describe_output(std::string_view chat_template, const OpeningPrompts& prompts) {
   std::string out(tool_format_name(detect_tool_format(chat_template)));
   if (!detects_reasoning(chat_template)) return out;
   out += "+think";
-  const std::size_t end = prompt.find_last_not_of(" \n");
-  if (end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(kThink)) out += "+open";
+  const bool plain = opens(prompts.plain), on = opens(prompts.on), off = opens(prompts.off);
+  if (plain) out += "+open";
+  if (on == plain && off == plain) return out;
+  if (on) out += "+on";
+  if (off) out += "+off";
+  if (!on && !off) out += "+never";
   return out;
 }
 
 OutputKind read_output(std::string_view text) {
   OutputKind kind;
   kind.format = tool_format_from_name(text.substr(0, text.find('+')));
-  kind.reasoning = text.find("+think") != std::string_view::npos;
-  kind.opens_reasoning = text.find("+open") != std::string_view::npos;
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+  kind.reasoning = has("+think");
+  kind.opens_reasoning = has("+open");
+  const bool differs = has("+on") || has("+off") || has("+never");
+  kind.opens_when_on = differs ? has("+on") : kind.opens_reasoning;
+  kind.opens_when_off = differs ? has("+off") : kind.opens_reasoning;
   return kind;
 }
 

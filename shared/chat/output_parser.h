@@ -51,9 +51,17 @@ struct OutputKind {
   ToolFormat format = ToolFormat::kNone;
   bool reasoning = false;
   bool opens_reasoning = false;  // the prompt of an answer ends with <think>
+  bool opens_when_on = false;    // the same where the client has reasoning switched on
+  bool opens_when_off = false;   // … or off
 };
-/// `prompt`: the template's text for a short conversation, with the opening of the answer.
-std::string describe_output(std::string_view chat_template, std::string_view prompt);
+/// The template's texts for a short conversation, with the opening of the answer.
+struct OpeningPrompts {
+  std::string plain;
+  std::string on;   // reasoning switched on
+  std::string off;  // reasoning switched off
+};
+/// The switches are part of it where they make a difference: "hermes+think+on".
+std::string describe_output(std::string_view chat_template, const OpeningPrompts& prompts);
 /// The inverse; nothing known for other texts.
 OutputKind read_output(std::string_view text);
 

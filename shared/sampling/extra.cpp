@@ -137,11 +137,41 @@ Result<void> read_embedding(const json& value, SamplingExtra& extra) {
   return {};
 }
 
+/// {"tokens": 512, "open": true, "marks": ["<think>", "</think>", "</think>"], "anywhere": false}
+Result<void> read_thinking(const json& value, SamplingExtra& extra) {
+  const Error wrong =
+      bad("thinking: expected an object with \"tokens\" (0 to " + std::to_string(kCountMax) +
+          "), \"marks\" (what begins it, what ends it, what is written to end it), and perhaps "
+          "\"open\" and \"anywhere\" (true or false)");
+  if (!value.is_object()) return wrong;
+  ThinkingBudget budget;
+  budget.tokens = -1;
+  std::vector<std::string> marks;
+  for (const auto& [name, member] : value.items()) {
+    if (name == "tokens" && member.is_number_integer() && member >= 0 && member <= kCountMax) {
+      budget.tokens = member.get<std::int64_t>();
+    } else if (name == "marks") {
+      HF_TRY(marks, read_texts("thinking.marks", member));
+    } else if ((name == "open" || name == "anywhere") && member.is_boolean()) {
+      (name == "open" ? budget.open : budget.marks.anywhere) = member.get<bool>();
+    } else {
+      return wrong;
+    }
+  }
+  if (budget.tokens < 0 || marks.size() != 3) return wrong;
+  budget.marks.begin = marks[0];
+  budget.marks.close = marks[1];
+  budget.marks.force = marks[2];
+  extra.thinking = std::move(budget);
+  return {};
+}
+
 Result<void> read_member(const std::string& name, const json& value, std::int32_t vocab,
                          SamplingExtra& extra) {
   if (name == "logit_bias") return read_bias(value, vocab, extra);
   if (name == "samplers") return read_order(value, extra);
   if (name == "embedding") return read_embedding(value, extra);
+  if (name == "thinking") return read_thinking(value, extra);
   if (name == "mirostat") {
     if (value != 0 && value != 2) return bad("mirostat: expected 0 (off) or 2");
     extra.mirostat = value.get<std::int32_t>();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/chat/thinking.h"
 
 namespace holdfast::sampling {
 
@@ -37,8 +38,16 @@ struct EmbeddingWish {
   bool normalize = true;  // to length 1
 };
 
+/// How long the model may reason.
+struct ThinkingBudget {
+  std::int64_t tokens = 0;
+  bool open = false;  // the prompt has begun it
+  chat::ThinkingMarks marks;
+};
+
 struct SamplingExtra {
   std::optional<EmbeddingWish> embedding;
+  std::optional<ThinkingBudget> thinking;
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::int64_t repeat_last_n = -1;  // tokens that the repetition penalty looks back at; -1 = all
   float typical_p = 1.0F;           // 1 = off

@@ -402,9 +402,20 @@ TEST(OutputParser, ReasoningComesFirst) {
 }
 
 TEST(OutputParser, WhatIsKeptOfAModelComesBack) {
-  EXPECT_EQ(describe_output("plain", "x"), "none");
-  EXPECT_EQ(describe_output("<tool_call> </think>", "user\n<think>\n"), "hermes+think+open");
-  EXPECT_EQ(describe_output("[TOOL_CALLS]", "<think>"), "mistral");
+  EXPECT_EQ(describe_output("plain", {"x", "x", "x"}), "none");
+  const std::string opened = "user\n<think>\n", closed = "user\n<think>\n\n</think>\n\n";
+  EXPECT_EQ(describe_output("<tool_call> </think>", {opened, opened, opened}), "hermes+think+open");
+  EXPECT_EQ(describe_output("[TOOL_CALLS]", {"<think>", "<think>", "<think>"}), "mistral");
+  // Qwen 3, DeepSeek 3.1, and one that is always opened.
+  const std::string qwen = describe_output("</think>", {"user\n", "user\n", closed});
+  EXPECT_EQ(qwen, "none+think");
+  const std::string deepseek = describe_output("</think>", {"</think>", "<think>", "</think>"});
+  EXPECT_EQ(deepseek, "none+think+on");
+  EXPECT_FALSE(read_output(deepseek).opens_reasoning);
+  EXPECT_TRUE(read_output(deepseek).opens_when_on);
+  EXPECT_FALSE(read_output(deepseek).opens_when_off);
+  EXPECT_TRUE(read_output("none+think+open").opens_when_off);
+  EXPECT_FALSE(read_output("none+think+open+never").opens_when_on);
   const OutputKind kind = read_output("hermes+think+open");
   EXPECT_EQ(kind.format, ToolFormat::kHermes);
   EXPECT_TRUE(kind.reasoning && kind.opens_reasoning);

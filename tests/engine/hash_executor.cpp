@@ -268,8 +268,15 @@ class LetterTokenizer final : public text::Tokenizer {
   LetterTokenizer(std::int32_t vocab, TokenId end) : vocab_(vocab), end_(end) {
     for (char c = 'a'; c <= 'z'; ++c) letters_ += c;
   }
-  Result<std::vector<TokenId>> encode(std::string_view, const text::EncodeOptions&) const override {
-    return Error{Errc::kUnsupported, "letters are not encoded"};
+  Result<std::vector<TokenId>> encode(std::string_view text,
+                                      const text::EncodeOptions&) const override {
+    std::vector<TokenId> ids;
+    for (const char c : text) {
+      const std::size_t at = letters_.find(c);
+      if (at == std::string::npos) return Error{Errc::kUnsupported, "letters alone are encoded"};
+      ids.push_back(static_cast<TokenId>(at));
+    }
+    return ids;
   }
   std::string_view piece(TokenId id, bool) const override {
     if (id == end_) return {};

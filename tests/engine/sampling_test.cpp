@@ -8,6 +8,7 @@
 #include <cmath>
 #include <random>
 
+#include "shared/chat/thinking.h"
 #include "tests/engine/hash_executor.h"
 #include "worker/engine/banned.h"
 #include "worker/engine/philox.h"
@@ -417,6 +418,9 @@ const char* const kExtras[] = {
     R"({"banned_strings":["a","bc","xyz","ll"]})",
     R"({"samplers":["top_k","temperature","xtc"],"xtc_probability":1,"xtc_threshold":0.001})",
     R"({"repeat_last_n":5,"logit_bias":{"7":3}})",
+    R"({"thinking":{"tokens":6,"open":true,"marks":["<","zqz","zqz"]}})",
+    R"({"mirostat":2,"thinking":{"tokens":9,"open":true,"marks":["<","zqz","zqz"]}})",
+    R"({"thinking":{"tokens":2,"anywhere":true,"marks":["a","z","zqz"]}})",
     R"({"mirostat":2,"grammar":{"kind":"regex","source":"(q[a-z]{3}){20,40}"}})",
     R"({"banned_strings":["qa","bcd"],"grammar":{"kind":"regex","source":"(q[a-z]{3}){20,40}"}})"};
 
@@ -484,6 +488,45 @@ TEST(Sampling, BannedTextsNeverCome) {
     hits += text_of(run_alone(spec).ids).find('a') != std::string::npos;
   }
   EXPECT_GT(hits, 20) << "without the ban they would have come";
+}
+
+// ---- thinking budgets
+
+/// Tokens between the marks, as the gateway counts them.
+std::int64_t reasoning_of(const std::vector<TokenId>& ids, bool* over) {
+  chat::ThinkingMeter meter({"<", "zqz", "zqz", false}, true);
+  for (const TokenId id : ids) meter.feed(text_of({id}));
+  *over = meter.over();
+  return meter.tokens();
+}
+
+TEST(Sampling, AThinkingBudgetIsKeptToTheToken) {
+  for (std::uint64_t n = 0; n < 24; ++n) {
+    for (const std::int64_t budget : {0, 1, 7, 31}) {
+      const std::string extra = R"({"thinking":{"open":true,"marks":["<","zqz","zqz"],"tokens":)" +
+                                std::to_string(budget) + "}}";
+      SequenceSpec spec = spec_with(extra.c_str(), n);
+      spec.sampling.ignore_eos = true;
+      const Outcome out = run_alone(spec);
+      bool over = false;
+      EXPECT_EQ(reasoning_of(out.ids, &over), budget) << text_of(out.ids);
+      EXPECT_TRUE(over) << text_of(out.ids);
+      // Up to there it is the text without a bound.
+      spec.sampling.extra.clear();
+      const Outcome free = run_alone(spec);
+      EXPECT_TRUE(std::equal(free.ids.begin(), free.ids.begin() + budget, out.ids.begin()));
+      EXPECT_EQ(reasoning_of(free.ids, &over), static_cast<std::int64_t>(free.ids.size()));
+    }
+  }
+}
+
+TEST(Sampling, AThinkingBudgetBreaksNoGrammar) {
+  SequenceSpec spec = spec_with("{}", 1);
+  spec.sampling.extra = R"({"grammar":{"kind":"regex","source":"[a-y]{20}"},)"
+                        R"("thinking":{"tokens":3,"open":true,"marks":["<","zqz","zqz"]}})";
+  const Outcome out = run_alone(spec);
+  EXPECT_EQ(out.finish, wire::FinishReason::kStop);
+  EXPECT_EQ(text_of(out.ids).find('z'), std::string::npos);
 }
 
 TEST(Sampling, WhereNothingMayFollowTheTextEnds) {

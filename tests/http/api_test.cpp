@@ -86,7 +86,9 @@ TEST(Api, CompletionAnswer) {
   EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
   EXPECT_TRUE(body["choices"][0]["logprobs"].is_null());
   EXPECT_EQ(body["usage"],
-            json::parse(R"({"prompt_tokens":7,"completion_tokens":4,"total_tokens":11})"));
+            json::parse(R"({"prompt_tokens":7,"completion_tokens":4,"total_tokens":11,
+                "prompt_tokens_details":{"cached_tokens":0},
+                "completion_tokens_details":{"reasoning_tokens":0}})"));
   EXPECT_EQ(gateway.client.last_submit().on_disconnect, wire::OnDisconnect::kCancel);
 }
 

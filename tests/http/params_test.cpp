@@ -7,7 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/json_fields.h"
+#include "control/gateway/thinking_fields.h"
 #include "control/gateway/tool_fields.h"
+#include "shared/chat/output_parser.h"
+#include "shared/sampling/extra.h"
 
 namespace holdfast::gateway::params_test {
 namespace {
@@ -406,6 +409,99 @@ TEST(Params, HashIgnoresOrderAndSpaceAlone) {
   EXPECT_NE(hash("/a", R"({"x":[1,2]})"), hash("/a", R"({"x":[2,1]})"));
   EXPECT_NE(hash("/a", R"({"x":1})"), hash("/b", R"({"x":1})"));
   EXPECT_EQ(hash("/a", "{}").size(), 64u);
+}
+
+// ---- how long a model may reason
+
+/// Of a chat with these fields, bound to a model whose answers are of this kind.
+Outcome bound(const std::string& fields, const std::string& output = "hermes+think") {
+  Outcome out = chat(R"({"model":"m","messages":[{"role":"user","content":"a"}])" + fields + "}");
+  out.generation.shape.output = output;
+  if (out.ok) bind_thinking(&out.generation);
+  return out;
+}
+json thinking_of(const Outcome& out) {
+  const std::string& extra = out.generation.submit.sampling.extra;
+  return extra.empty() ? json() : json::parse(extra).value("thinking", json());
+}
+json kwargs_of(const Outcome& out) {
+  const auto root = json::parse(*out.generation.submit.prompts.at(0).messages_json);
+  return root.value("chat_template_kwargs", json::object());
+}
+
+TEST(Params, ThinkingIsBoundedInEveryApisWords) {
+  const std::pair<const char*, int> kCases[] = {
+      {R"(,"thinking":{"type":"enabled","budget_tokens":100})", 100},
+      {R"(,"thinking":{"type":"disabled"})", 0},
+      {R"(,"thinking_token_budget":7)", 7},
+      {R"(,"thinking_budget":8)", 8},
+      {R"(,"reasoning_budget":9)", 9},
+      {R"(,"reasoning":{"max_tokens":10})", 10},
+      {R"(,"reasoning_effort":"none")", 0},
+      {R"(,"reasoning_effort":"low")", 1024},
+      {R"(,"reasoning":{"effort":"medium","summary":"auto"})", 8192},
+      {R"(,"reasoning_effort":"high","max_tokens":100)", 80},
+      {R"(,"reasoning_effort":"low","thinking_token_budget":2000)", 2000},
+      {R"(,"thinking_token_budget":20,"thinking":{"type":"enabled","budget_tokens":10})", 10},
+  };
+  for (const auto& [fields, tokens] : kCases) {
+    const Outcome out = bound(fields);
+    ASSERT_TRUE(out.ok) << fields << out.error.message;
+    const json thinking = thinking_of(out);
+    ASSERT_TRUE(thinking.is_object()) << fields;
+    EXPECT_EQ(thinking["tokens"], tokens) << fields;
+    EXPECT_TRUE(out.generation.ignored.empty()) << fields;
+    EXPECT_TRUE(sampling::parse_extra(out.generation.submit.sampling.extra, 10)) << fields;
+  }
+  for (const char* free : {"", R"(,"thinking_token_budget":-1)", R"(,"reasoning_effort":"xhigh")",
+                           R"(,"thinking":{"type":"adaptive"})", R"(,"enable_thinking":true)"}) {
+    EXPECT_TRUE(thinking_of(bound(free)).is_null()) << free;
+  }
+}
+
+TEST(Params, TheTemplateHearsOfThinking) {
+  EXPECT_EQ(kwargs_of(bound("")), json::object());
+  EXPECT_EQ(kwargs_of(bound(R"(,"reasoning_effort":"minimal")")),
+            json::parse(R"({"enable_thinking":true,"thinking":true,"reasoning_effort":"low"})"));
+  EXPECT_EQ(kwargs_of(bound(R"(,"thinking":{"type":"disabled"})")),
+            json::parse(R"({"enable_thinking":false,"thinking":false})"));
+  // What the client set itself stays.
+  const json kept = kwargs_of(
+      bound(R"(,"reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":false})"));
+  EXPECT_EQ(kept["enable_thinking"], false);
+}
+
+TEST(Params, WhetherThePromptOpensThinkingFollowsTheSwitch) {
+  const auto opens = [](const char* fields, const char* output) {
+    return chat::read_output(bound(fields, output).generation.shape.output).opens_reasoning;
+  };
+  EXPECT_FALSE(opens("", "deepseek+think+on"));
+  EXPECT_TRUE(opens(R"(,"reasoning_effort":"low")", "deepseek+think+on"));
+  EXPECT_TRUE(opens(R"(,"chat_template_kwargs":{"thinking":true})", "deepseek+think+on"));
+  EXPECT_TRUE(opens("", "hermes+think+open"));
+  EXPECT_TRUE(opens(R"(,"enable_thinking":false)", "hermes+think+open")) << "it has no switch";
+  EXPECT_FALSE(opens(R"(,"enable_thinking":false)", "hermes+think+open+on"));
+  EXPECT_EQ(thinking_of(bound(R"(,"thinking_budget":5)", "none+think+open"))["open"], true);
+}
+
+TEST(Params, ThinkingThatIsWrongOrWithoutEffectIsNamed) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {R"(,"thinking":{"type":"maybe"})", "thinking.type"},
+      {R"(,"thinking":{"type":"enabled","budget_tokens":"x"})", "thinking.budget_tokens"},
+      {R"(,"max_tokens":50,"thinking":{"type":"enabled","budget_tokens":50})",
+       "thinking.budget_tokens"},
+      {R"(,"thinking_token_budget":-2)", "thinking_token_budget"},
+      {R"(,"reasoning":"low")", "reasoning"},
+  };
+  for (const auto& [fields, param] : kWrong) {
+    const Outcome out = bound(fields);
+    EXPECT_FALSE(out.ok) << fields;
+    EXPECT_EQ(out.error.param, param) << fields;
+  }
+  EXPECT_EQ(bound(R"(,"thinking_budget":5)", "hermes").generation.ignored,
+            std::vector<std::string>{"thinking_budget"});
+  EXPECT_EQ(bound(R"(,"reasoning_effort":"ultra")").generation.ignored,
+            std::vector<std::string>{"reasoning_effort"});
 }
 
 TEST(Params, ArgumentsThatAreNoStringsAreNoted) {

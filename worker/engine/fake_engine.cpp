@@ -19,6 +19,7 @@
 #include "worker/engine/fake_options.h"
 #include "worker/engine/fake_stamp.h"
 #include "worker/engine/philox.h"
+#include "worker/engine/thinking.h"
 
 namespace holdfast::engine {
 
@@ -44,6 +45,7 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 struct FakeSequence {
   SequenceSpec spec;
   EndRule rule;
+  std::optional<ThinkingBound> thinking;
   std::uint64_t hash = 0;   // of prompt and generated ids
   std::int64_t length = 0;  // prompt and generated
   std::int64_t generated = 0;
@@ -80,6 +82,13 @@ class FakeEngine final : public Engine {
                                            std::to_string(options_.slots) + " slots are taken"};
     }
     FakeSequence s;
+    if (extra.thinking) {
+      if (!vocabulary_.tokenizer) {
+        return Error{Errc::kUnsupported,
+                     "add sequence: a thinking budget needs the fake engine's \"tokenizer\""};
+      }
+      HF_TRY(s.thinking, ThinkingBound::make(*extra.thinking, *vocabulary_.tokenizer));
+    }
     s.rule = EndRule(&vocabulary_, spec.stops, generated_max(spec, options_.context),
                      spec.sampling.ignore_eos);
     s.finish = wants_scores(spec) ? wire::FinishReason::kNone : s.rule.start();
@@ -90,6 +99,7 @@ class FakeEngine final : public Engine {
     for (const TokenId id : spec.committed) {
       s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
       if (s.finish == wire::FinishReason::kNone) s.finish = s.rule.feed(id);
+      if (s.thinking) s.thinking->feed(id);
     }
     s.generated = static_cast<std::int64_t>(spec.committed.size());
     s.length = s.generated + static_cast<std::int64_t>(spec.prompt.size());
@@ -185,6 +195,7 @@ void FakeEngine::grant_pages() {
 }
 
 TokenId FakeEngine::token_of(const FakeSequence& s) const {
+  if (s.thinking && s.thinking->forced() >= 0) return s.thinking->forced();
   if (options_.stamp_ids) return stamp_id(system_clock().monotonic_us());
   const wire::Sampling& p = s.spec.sampling;
   const std::uint64_t bits =
@@ -264,6 +275,7 @@ void FakeEngine::sample(FakeSequence& s) {
   } else {
     p.ids.push_back(id);
     s.finish = p.finish = s.rule.feed(id);
+    if (s.thinking) s.thinking->feed(id);
     if (s.spec.sampling.logprobs >= 0) p.extra.emplace_back("{\"logprob\":0,\"top\":[]}");
     if (first) {
       p.extra = {wire::with_prompt_scores(p.extra.empty() ? "" : p.extra[0], scores_of(s))};

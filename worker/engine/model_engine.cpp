@@ -167,7 +167,15 @@ void ModelEngine::prepare_extra(Slot& slot, const SequenceSpec& spec) {
     }
     slot.breakers = last_breakers_;
   }
+  if (slot.thinking && extra.mirostat == 0) {
+    for (const TokenId id : spec.committed) slot.thinking->feed(id);
+  }
   slot.mu = first_mu(extra);
+}
+
+/// Whether one of the next tokens may be forced, so that their rows are needed as a whole.
+bool ModelEngine::is_bound(const Slot& slot) {
+  return slot.thinking && slot.thinking->free_tokens() <= kDraftsMax + 1;
 }
 
 void ModelEngine::keep_tail(Slot& slot, TokenId id) {
@@ -190,7 +198,15 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
   if (request && !grammars_) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "a grammar needs a tokenizer"};
   }
+  std::optional<ThinkingBound> thinking;
+  if (extra.thinking) {
+    if (!config_.vocabulary.tokenizer) {
+      return Error{Errc::kUnsupported, key_text(spec.key) + "a thinking budget needs a tokenizer"};
+    }
+    HF_TRY(thinking, ThinkingBound::make(*extra.thinking, *config_.vocabulary.tokenizer));
+  }
   HF_TRY(Slot * slot, claim(spec.key));
+  slot->thinking = std::move(thinking);
   // Behind a complete text nothing is allowed but an end token, so that is the end.
   const bool ignore_eos = spec.sampling.ignore_eos && !request;
   slot->generated_max = generated_max(spec, config_.context);
@@ -266,6 +282,7 @@ void ModelEngine::release(Slot& slot) {
   slot.rule = EndRule();
   slot.grammar.reset();
   slot.matcher.reset();
+  slot.thinking.reset();
   slot.finishes = false;
   slot.generated_max = 0;
   slot.reads = false;
@@ -542,11 +559,29 @@ bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
     slot.banned->after(slot.tail, excluded_);
     in.excluded = excluded_;
   }
-  if (!slot.matcher) return true;
-  in.mask = mask_;
-  if (!slot.matcher->fill_mask(mask_)) return false;
-  in.only_end = slot.matcher->must_end();
+  if (slot.matcher) {
+    in.mask = mask_;
+    if (!slot.matcher->fill_mask(mask_)) return false;
+    in.only_end = slot.matcher->must_end();
+  }
+  if (slot.thinking) force(slot, in);
   return true;
+}
+
+/// Leaves the token that ends the reasoning alone, if it is due and nothing else forbids it.
+void ModelEngine::force(const Slot& slot, SampleInput& in) {
+  const TokenId id = slot.thinking->forced();
+  if (id < 0) return;
+  const auto word = static_cast<std::size_t>(id) / 64;
+  const std::uint64_t bit = std::uint64_t{1} << (static_cast<std::size_t>(id) % 64);
+  const bool allowed = in.mask.empty() || (word < in.mask.size() && (in.mask[word] & bit) != 0);
+  if (!allowed || std::find(in.excluded.begin(), in.excluded.end(), id) != in.excluded.end()) {
+    return;
+  }
+  std::fill(mask_.begin(), mask_.end(), 0);
+  mask_[word] = bit;
+  in.mask = mask_;
+  in.only_end = false;
 }
 
 /// `picked` if behind it enough tokens are left to complete the text. Else one of those of a single
@@ -600,6 +635,7 @@ void ModelEngine::sample(Slot& slot, const LogitRow& row, const Planned* picked)
   }
   keep_tail(slot, *id);
   if (replays) {
+    if (slot.thinking) slot.thinking->feed(*id);
     slot.tokens.push_back(*id);
     ++slot.replayed_n;
     return;
@@ -619,6 +655,7 @@ void ModelEngine::produce(Slot& slot, TokenId id, const LogitRow* row) {
   }
   if (slot.scores) p.extra = {scores_into(slot, p.extra.empty() ? "" : std::move(p.extra[0]))};
   p.finish = slot.rule.feed(id);
+  if (slot.thinking) slot.thinking->feed(id);
   ++usage_.tokens;
   CHECK(slot.tokens.size() < slot.tokens.capacity());  // the end rule knows the context
   slot.tokens.push_back(id);

@@ -52,6 +52,7 @@
 #include "worker/engine/page_pool.h"
 #include "worker/engine/prefix_cache.h"
 #include "worker/engine/sampler.h"
+#include "worker/engine/thinking.h"
 
 namespace holdfast::engine {
 
@@ -134,6 +135,7 @@ class ModelEngine final : public Engine {
     EndRule rule;
     GrammarLoader::JobPtr grammar;              // not null: waits until it is compiled
     std::unique_ptr<grammar::Matcher> matcher;  // null: any text
+    std::optional<ThinkingBound> thinking;      // nullopt: as long as it likes
     bool finishes = false;                      // its text is complete within generated_max
     std::int64_t generated_max = 0;
     bool reads = false;                  // backend::Segment
@@ -184,6 +186,8 @@ class ModelEngine final : public Engine {
   bool take_grammars();
   Result<void> make_matcher(Slot& slot, const Result<GrammarLoader::Masks>& masks);
   void prepare_extra(Slot& slot, const SequenceSpec& spec);
+  static bool is_bound(const Slot& slot);
+  void force(const Slot& slot, SampleInput& in);
   void keep_tail(Slot& slot, TokenId id);
   void release(Slot& slot);
 

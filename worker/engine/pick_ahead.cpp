@@ -15,7 +15,7 @@ bool ModelEngine::picks_plainly(const Planned& planned) {
   const backend::Segment& segment = planned.segment;
   const bool whole = s.pending() == segment.n - planned.drafts;  // nothing is left to be computed
   return whole && segment.n_logits > 0 && !segment.best && segment.top == 0 && !planned.scores &&
-         !s.scores && !s.probe && !s.pooler && !s.matcher && !s.banned &&
+         !s.scores && !s.probe && !s.pooler && !s.matcher && !s.banned && !is_bound(s) &&
          s.replayed_n == s.replayed.size() && !s.extra.needs_chain();
 }
 

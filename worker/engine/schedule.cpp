@@ -369,7 +369,7 @@ void ModelEngine::add_segment(Slot& slot, std::int64_t n) {
 
 /// Says which of a row's logits its next tokens follow from, where they are few.
 void ModelEngine::want_few(const Slot& slot, backend::Segment& s) const {
-  if (slot.probe || slot.pooler || slot.scores || slot.matcher || slot.banned ||
+  if (slot.probe || slot.pooler || slot.scores || slot.matcher || slot.banned || is_bound(slot) ||
       slot.replayed_n != slot.replayed.size() || slot.sampling.logprobs >= 0) {
     return;
   }
