@@ -22,8 +22,8 @@
 #include "control/core/effects.h"
 #include "control/core/events.h"
 #include "control/core/fair_line.h"
-#include "control/core/helper_pool.h"
 #include "control/core/fences.h"
+#include "control/core/helper_pool.h"
 #include "control/core/key_book.h"
 #include "control/core/models.h"
 #include "control/core/queue.h"
@@ -309,7 +309,7 @@ class Machine {
   void client_message(PeerId peer, const wire::StatusQuery& m);
   void client_message(PeerId peer, const wire::ModelsQuery& m);
   Request* find_request(const std::string& id, const std::string& tenant, const std::string& key);
-  void unsubscribe(Seq seq);
+  void unsubscribe(Seq seq, bool for_good = false);
   void pump_request(Request& request);
   void pump_one(Subscription& subscription, Request& request);
   void cancel_request(Request& request);

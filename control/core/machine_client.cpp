@@ -67,8 +67,9 @@ void Machine::client_message(PeerId peer, const wire::Attach& m) {
   pump_one(in, *request);
 }
 
-/// To be called with the request of each subscription that went away; 0 is ignored.
-void Machine::unsubscribe(Seq seq) {
+/// To be called with the request of each subscription that went away; 0 is ignored. `for_good`:
+/// its client does not come back.
+void Machine::unsubscribe(Seq seq, bool for_good) {
   Request* request = requests_.by_seq(seq);
   if (request == nullptr) return;
   --request->subscribers;
@@ -77,7 +78,8 @@ void Machine::unsubscribe(Seq seq) {
       request->row.on_disconnect != wire::OnDisconnect::kCancel) {
     return;
   }
-  request->orphan_deadline_us = now_.mono_us + config_.disconnect_grace_ms * 1000;
+  const std::int64_t grace_ms = for_good ? 0 : config_.disconnect_grace_ms;
+  request->orphan_deadline_us = now_.mono_us + grace_ms * 1000;
   timers_.add(request->orphan_deadline_us, TimerKind::kRequest, seq);
 }
 
@@ -92,7 +94,7 @@ void Machine::client_message(PeerId peer, const wire::Credit& m) {
 }
 
 void Machine::client_message(PeerId peer, const wire::Detach& m) {
-  unsubscribe(streams_.remove(peer, m.tag));
+  unsubscribe(streams_.remove(peer, m.tag), m.for_good);
 }
 
 void Machine::client_message(PeerId peer, const wire::Cancel& m) {

@@ -14,11 +14,23 @@
 namespace holdfast::gateway {
 namespace {
 
+/// The last words of a stream whose server ends; it can be taken up again behind its last id.
+std::string stopping_event(Api api, const wire::Refusal& why) {
+  const bool anthropic = api == Api::kMessages;
+  const std::string body = error_for(api_path(api), http_status(why.code), error_body(why, ""));
+  std::string out;
+  append_event_without_id(out, anthropic ? "error" : "", body);
+  return out;
+}
+
 /// Members on the exchange's strand; the SDK's callbacks only post to it.
 class Attachment : public std::enable_shared_from_this<Attachment> {
  public:
   Attachment(Context& context, ExchangePtr exchange, wire::RequestInfo info, View view)
-      : context_(context), exchange_(std::move(exchange)), view_(std::move(view)) {
+      : context_(context),
+        exchange_(std::move(exchange)),
+        view_(std::move(view)),
+        id_(info.request_id) {
     view_.headers.emplace_back("X-Request-Id", info.request_id);
     if (view_.shape.stream && view_.shape.api == Api::kMessages) {
       stream_ = std::make_unique<MessageWriter>(view_.shape, std::move(info), view_.seen);
@@ -45,6 +57,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
       exchange_->write(stream_->open());
     }
     exchange_->on_close([self = shared_from_this()] { self->leave(); });
+    exchange_->on_stop([self = shared_from_this()] { self->stop(); });
     client::StreamHandler handler;
     const auto self = shared_from_this();
     handler.on_attached = [self](const wire::RequestInfo& info) {
@@ -117,21 +130,32 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
 
   void leave() {
     done_ = true;
+    close_stream(view_.leaves_for_good);
+  }
+
+  /// The gateway ends before the answer does: the client is told how it gets the rest.
+  void stop() {
+    if (std::exchange(done_, true)) return;
     close_stream();
+    const wire::Refusal why = stopping(id_);
+    if (!stream_) return respond(error_response(why));
+    exchange_->write(stopping_event(view_.shape.api, why));
+    exchange_->end();
   }
 
   void set_held(bool held) {
     if (std::exchange(held_, held) != held) context_.http->held_streams += held ? 1 : -1;
   }
 
-  void close_stream() {
+  void close_stream(bool for_good = false) {
     set_held(false);
-    if (std::exchange(open_, false)) context_.client.close_stream(stream_id_);
+    if (std::exchange(open_, false)) context_.client.close_stream(stream_id_, for_good);
   }
 
   Context& context_;
   ExchangePtr exchange_;
   View view_;
+  const std::string id_;
   std::unique_ptr<EventWriter> stream_;
   std::unique_ptr<WholeAnswer> whole_;
   client::StreamId stream_id_ = 0;

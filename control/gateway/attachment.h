@@ -16,6 +16,7 @@ struct View {
   Shape shape;
   std::vector<std::int64_t> seen;  // of Last-Event-ID, empty = from the start
   std::vector<Header> headers;     // X-Request-Id is added
+  bool leaves_for_good = false;    // a client that leaves does not come back
 };
 
 /// On the exchange's strand. Attaches at index 0 and answers; returns at once. A daemon or a worker

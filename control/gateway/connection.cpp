@@ -151,6 +151,17 @@ class ConnectionExchange final : public Exchange,
     close_work_ = std::move(work);
   }
 
+  void on_stop(std::function<void()> work) override {
+    if (!over_) stop_work_ = std::move(work);
+  }
+
+  /// False: nothing can be said, so the connection is to be cut.
+  bool stop() {
+    if (over_ || !stop_work_) return over_;
+    std::exchange(stop_work_, nullptr)();
+    return true;
+  }
+
   bool closed() const override { return over_ && !ended_; }
 
   void set_route(RouteName route) override { route_ = route; }
@@ -161,6 +172,7 @@ class ConnectionExchange final : public Exchange,
     if (over_) return;
     over_ = true;
     stop_streaming();
+    stop_work_ = nullptr;
     cancel_timers();
     if (auto work = std::exchange(close_work_, nullptr)) work();
   }
@@ -184,7 +196,7 @@ class ConnectionExchange final : public Exchange,
   void finish(std::string bytes, bool close) {
     ended_ = over_ = true;
     stop_streaming();
-    close_work_ = nullptr;
+    close_work_ = stop_work_ = nullptr;
     cancel_timers();
     // The connection lets go of this object; the caller holds it still.
     connection_->send(std::move(bytes));
@@ -224,7 +236,7 @@ class ConnectionExchange final : public Exchange,
 
   std::shared_ptr<Connection> connection_;
   Request request_;
-  std::function<void()> close_work_;
+  std::function<void()> close_work_, stop_work_;
   std::vector<std::shared_ptr<net::steady_timer>> timers_;
   RouteName route_;
   std::vector<Header> headers_;  // of any answer
@@ -294,6 +306,12 @@ std::string Connection::peer_address() const {
 void Connection::drain(bool now) {
   net::post(executor(), [self = shared_from_this(), now] {
     if (now || (!self->active_ && !self->writing_ && !self->begun_)) self->close();
+  });
+}
+
+void Connection::stop() {
+  net::post(executor(), [self = shared_from_this()] {
+    if (self->active_ ? !self->active_->stop() : !self->writing_) self->close();
   });
 }
 

@@ -53,6 +53,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   /// Any thread. An idle connection closes; a busy one after its answer. `now` closes either.
   void drain(bool now);
+  /// Any thread. A request that is being answered may still say something (Exchange::on_stop), then
+  /// the connection closes.
+  void stop();
   /// Says `response` to a connection that is one too many, and closes.
   void turn_away(Response response);
 

@@ -36,6 +36,7 @@ void show(Post& post, wire::RequestInfo info, bool duplicate,
           const std::vector<std::string>& notes = {}) {
   View view;
   view.shape = post.generation.shape;
+  view.leaves_for_good = leaves_for_good(post.wishes, view.shape.stream);
   // As it was when the request was made: its model may have got another file since.
   const Shape made = decode_shape(info.meta);
   if (!made.body_hash.empty()) view.shape.output = made.output;
@@ -95,8 +96,8 @@ void submit_chat(const std::shared_ptr<Post>& post) {
                     return post->exchange->respond(error_response(*failure));
                   }
                   post->generation.shape.output = std::get<0>(answer);
-                  bind_to_calls(&post->generation);
                   bind_thinking(&post->generation);
+                  bind_to_calls(&post->generation);
                   submit(post);
                 });
               });

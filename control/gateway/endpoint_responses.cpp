@@ -93,14 +93,16 @@ void find_end(Context& context, const client::Principal& owner, const Kept& kept
 /// Shows one request as a response, whole or as a stream.
 class Shown : public std::enable_shared_from_this<Shown> {
  public:
+  /// `leaves_for_good`: a client that leaves does not come back.
   Shown(Context& context, ExchangePtr exchange, const wire::RequestInfo& info, std::string echo,
-        bool store)
+        bool store, bool leaves_for_good = false)
       : context_(context),
         exchange_(std::move(exchange)),
         id_(info.request_id),
         echo_(std::move(echo)),
         owner_(exchange_->request().from),
-        store_(store) {}
+        store_(store),
+        leaves_for_good_(leaves_for_good) {}
 
   void whole(const wire::RequestInfo& info, std::vector<Header> headers) {
     headers_ = std::move(headers);
@@ -126,6 +128,7 @@ class Shown : public std::enable_shared_from_this<Shown> {
     if (streams_) exchange_->write(opening);
     const auto self = shared_from_this();
     exchange_->on_close([self] { self->leave(); });
+    exchange_->on_stop([self] { self->stop(); });
     client::StreamHandler handler;
     handler.on_event = [self](const wire::Event& event) {
       self->exchange_->post([self, event] { self->on_event(event); });
@@ -181,10 +184,25 @@ class Shown : public std::enable_shared_from_this<Shown> {
 
   void leave() {
     done_ = true;
-    close_stream();
+    close_stream(leaves_for_good_);
   }
-  void close_stream() {
-    if (std::exchange(open_, false)) context_.client.close_stream(sdk_stream_);
+  /// The gateway ends before the answer does.
+  void stop() {
+    if (std::exchange(done_, true)) return;
+    close_stream();
+    const wire::Refusal why = stopping(id_);
+    if (!streams_) return exchange_->respond(error_response(why));
+    std::string out;
+    const json error = {{"type", "error"},
+                        {"code", errc_name(why.code)},
+                        {"message", why.message},
+                        {"param", nullptr}};
+    append_event_without_id(out, "error", error.dump());
+    exchange_->write(out);
+    exchange_->end();
+  }
+  void close_stream(bool for_good = false) {
+    if (std::exchange(open_, false)) context_.client.close_stream(sdk_stream_, for_good);
   }
 
   Context& context_;
@@ -192,6 +210,7 @@ class Shown : public std::enable_shared_from_this<Shown> {
   const std::string id_, echo_;
   const client::Principal owner_;
   const bool store_;
+  const bool leaves_for_good_;
   std::vector<Header> headers_;
   std::optional<ResponseStream> stream_;
   client::StreamId sdk_stream_ = 0;
@@ -210,18 +229,28 @@ void show_now(const TurnPtr& turn, const wire::RequestInfo& info, std::vector<He
 }
 
 void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
-  if (turn->exchange->closed()) return;
+  const bool background = turn->wish.background;
+  if (turn->exchange->closed()) {
+    // Nobody was attached, so no disconnect would be noticed.
+    const bool ends = turn->headers.on_disconnect == wire::OnDisconnect::kCancel;
+    if (ends && !background && !accepted.duplicate) {
+      turn->context.client.cancel_async(turn->from(), accepted.info.request_id,
+                                        [](const client::Answer<wire::RequestInfo>&) {});
+    }
+    return;
+  }
   std::vector<Header> headers =
       answer_headers(turn->generation.ignored, accepted.duplicate, accepted.key, accepted.notes);
+  const bool for_good = !background && leaves_for_good(turn->headers, turn->wish.stream);
   const auto shown = std::make_shared<Shown>(turn->context, turn->exchange, accepted.info,
-                                             turn->wish.echo, turn->wish.store);
+                                             turn->wish.echo, turn->wish.store, for_good);
   if (turn->wish.stream) {
     const std::int64_t after = turn->headers.resume && !turn->headers.resume->shown.empty()
                                    ? turn->headers.resume->shown[0]
                                    : -1;
     return shown->stream(accepted.info, after, std::move(headers));
   }
-  if (turn->wish.background) return show_now(turn, accepted.info, std::move(headers));
+  if (background) return show_now(turn, accepted.info, std::move(headers));
   shown->whole(accepted.info, std::move(headers));
 }
 
@@ -262,6 +291,7 @@ void take_up(const TurnPtr& turn) {
   find_output(*turn->context.outputs, turn->context.client, turn->generation.submit.model,
               on_strand<std::string>(turn->exchange, [turn](const std::string& output) {
                 turn->generation.shape.output = output;
+                bind_thinking(&turn->generation);
                 bind_to_calls(&turn->generation);
                 submit(turn);
               }));
@@ -291,7 +321,6 @@ void watch(const TurnPtr& turn) {
             turn->exchange->respond(error_response(*failure));
           });
         });
-                bind_thinking(&turn->generation);
       }));
 }
 

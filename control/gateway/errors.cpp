@@ -194,6 +194,18 @@ Response error_response(const wire::Refusal& refusal, const std::string& param) 
   return response;
 }
 
+wire::Refusal stopping(const std::string& request_id) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kDraining;
+  refusal.message =
+      "the server is stopping, and nothing of request " + request_id +
+      " is lost: come back with Last-Event-ID or the same Idempotency-Key, or ask for "
+      "/v1/requests/" +
+      request_id;
+  refusal.retry_after_ms = 1'000;
+  return refusal;
+}
+
 Response error_response(const FieldError& error) {
   wire::Refusal refusal;
   refusal.code = Errc::kInvalidRequest;

@@ -40,6 +40,9 @@ std::string error_for(std::string_view path, int status, std::string body);
 /// There was no memory for it: 503, come again.
 Response memory_response();
 
+/// The server ends, the request goes on: how its client gets the rest.
+wire::Refusal stopping(const std::string& request_id);
+
 /// x-ratelimit-…, as OpenAI has them; none without such a limit.
 std::vector<Header> rate_headers(const std::optional<wire::KeyStanding>& key);
 

@@ -50,6 +50,9 @@ class Exchange {
   virtual void on_drain(std::size_t low, std::function<void()> work) = 0;
   /// `work` runs once, if the client leaves (or is cut off) before the answer has ended.
   virtual void on_close(std::function<void()> work) = 0;
+  /// `work` runs once, if the server has to end before the answer has. It may still complete the
+  /// answer; without it the connection is cut.
+  virtual void on_stop(std::function<void()>) {}
   virtual bool closed() const = 0;
   /// Before the answer: under which name it is counted and logged. Its text must live for ever.
   virtual void set_route(RouteName) {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "control/gateway/batch_runner.h"
@@ -14,6 +15,7 @@
 #include "control/gateway/server.h"
 #include "control/gateway/webhook_sender.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/json_text.h"
 #include "shared/base/log.h"
 #include "shared/base/standard_files.h"
 #include "shared/base/version.h"
@@ -138,6 +140,18 @@ struct Contexts {
   Context serving, working;
 };
 
+/// How long running answers may take, by the configuration; `otherwise` without a daemon.
+std::chrono::milliseconds drain_time(client::Client& daemon, std::chrono::milliseconds otherwise) {
+  const auto answer =
+      daemon.op(client::AllTenants::local(), "config.get", R"({"name":"drain.limit_ms"})");
+  const auto* text = std::get_if<std::string>(&answer);
+  const auto knob = text == nullptr ? nlohmann::json() : try_parse_json<nlohmann::json>(*text);
+  if (!knob.is_object() || !knob.contains("effective") || !knob["effective"].is_number_integer()) {
+    return otherwise;
+  }
+  return std::chrono::milliseconds(knob["effective"].get<std::int64_t>());
+}
+
 int serve(const Options& options, const sigset_t& signals) {
   // The handler is called only from run(), by when the contexts are there. They and the server
   // outlive the clients: streams of those hold connections, which belong to the server.
@@ -163,11 +177,11 @@ int serve(const Options& options, const sigset_t& signals) {
 
   (*server)->answer_probes(probe);
   announce(options, (*server)->address());
-  std::thread stopper([&signals, &server] {
+  std::thread stopper([&] {
     int signal = 0;
     sigwait(&signals, &signal);
     log::info("stopping", {{"signal", signal}});
-    (*server)->stop();
+    (*server)->stop(drain_time(*links->metrics, options.limits.drain_time));
   });
   (*server)->run(options.threads);
   stopper.join();

@@ -71,7 +71,8 @@ void add_times(CLI::App& app, Options& options) {
   add("--stranger-idle-ms", limits.stranger_idle_time, "the same without a key");
   add("--upload-wait-ms", limits.upload_wait, "wait for room for a file, then 503");
   add("--stall-ms", limits.stall_time, "a client that takes no byte for so long is cut off");
-  add("--drain-ms", limits.drain_time, "time for running answers at SIGTERM");
+  add("--drain-ms", limits.drain_time,
+      "time for running answers at SIGTERM, where the daemon does not say its own");
   add("--daemon-wait-ms", options.daemon_wait, "wait for a daemon that is down, then 503");
 }
 

@@ -42,8 +42,9 @@ bool read_post_headers(const Request& request, PostHeaders* out, FieldError* err
       *error = {"X-On-Disconnect must be \"continue\" or \"cancel\"", "X-On-Disconnect"};
       return false;
     }
+    out->leaves_for_good = *wish == "cancel";
     out->on_disconnect =
-        *wish == "cancel" ? wire::OnDisconnect::kCancel : wire::OnDisconnect::kContinue;
+        out->leaves_for_good ? wire::OnDisconnect::kCancel : wire::OnDisconnect::kContinue;
   }
   const std::string* last = request.header("Last-Event-ID");
   if (last != nullptr && !last->empty()) {
@@ -55,6 +56,11 @@ bool read_post_headers(const Request& request, PostHeaders* out, FieldError* err
     }
   }
   return true;
+}
+
+bool leaves_for_good(const PostHeaders& headers, bool stream) {
+  if (headers.on_disconnect != wire::OnDisconnect::kCancel) return false;
+  return headers.leaves_for_good || !stream;
 }
 
 Response resume_mismatch(const std::string& message) {

@@ -16,7 +16,11 @@ struct PostHeaders {
   std::string idem_key;
   std::optional<EventId> resume;
   wire::OnDisconnect on_disconnect = wire::OnDisconnect::kCancel;
+  bool leaves_for_good = false;  // X-On-Disconnect: cancel
 };
+/// Whether a client that leaves can come back: not to an answer whose id it has not seen, nor where
+/// it said so.
+bool leaves_for_good(const PostHeaders& headers, bool stream);
 /// Idempotency-Key; `key` stays empty without one. False: `error` says what a key is.
 bool read_idem_key(const Request& request, std::string* key, FieldError* error);
 /// Idempotency-Key, X-On-Disconnect, Last-Event-ID. False: `error` names the one that is wrong.

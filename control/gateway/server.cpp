@@ -10,6 +10,7 @@
 #include <boost/asio/strand.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "control/gateway/connection.h"
@@ -25,6 +26,7 @@ using net::ip::tcp;
 namespace {
 
 constexpr std::chrono::milliseconds kAcceptPause{100};  // after e.g. "too many open files"
+constexpr std::chrono::milliseconds kLastWords{500};    // to what is not over at the end
 
 std::string text_of(const tcp::endpoint& endpoint) {
   const std::string host = endpoint.address().to_string();
@@ -132,13 +134,13 @@ class AsioServer final : public Server {
     wait_for_probe(probe);
   }
 
-  void stop() override {
-    net::post(strand_, [this] {
+  void stop(std::chrono::milliseconds drain_time) override {
+    net::post(strand_, [this, drain_time] {
       if (shared_->draining.exchange(true)) return;
       error_code ec;
       acceptor_.close(ec);
       for (const auto& connection : shared_->book.all()) connection->drain(false);
-      drain_end_ = std::chrono::steady_clock::now() + shared_->limits.drain_time;
+      drain_end_ = std::chrono::steady_clock::now() + drain_time;
       wait_for_empty();
     });
   }
@@ -215,9 +217,12 @@ class AsioServer final : public Server {
   void wait_for_empty() {
     const auto now = std::chrono::steady_clock::now();
     if (shared_->book.size() == 0) return io_.stop();
-    if (now >= drain_end_) {
+    if (now >= drain_end_ && !std::exchange(told_, true)) {
+      for (const auto& connection : shared_->book.all()) connection->stop();
+    }
+    if (now >= drain_end_ + kLastWords) {
       for (const auto& connection : shared_->book.all()) connection->drain(true);
-      if (now >= drain_end_ + std::chrono::milliseconds(500)) return io_.stop();
+      if (now >= drain_end_ + 2 * kLastWords) return io_.stop();
     }
     timer_.expires_after(std::chrono::milliseconds(10));
     timer_.async_wait([this](error_code) { wait_for_empty(); });
@@ -231,6 +236,7 @@ class AsioServer final : public Server {
   std::optional<net::posix::stream_descriptor> probes_;
   std::string address_;
   std::chrono::steady_clock::time_point drain_end_;
+  bool told_ = false;  // who is still there
 };
 
 }  // namespace

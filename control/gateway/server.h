@@ -25,7 +25,7 @@ struct ServerLimits {
   std::chrono::milliseconds idle_time{60'000};        // between requests of a connection
   std::chrono::milliseconds stall_time{15'000};       // a write that takes no byte
   std::chrono::milliseconds keep_alive_time{10'000};  // silence in a stream
-  std::chrono::milliseconds drain_time{5'000};        // for running answers after stop()
+  std::chrono::milliseconds drain_time{10'000};       // for running answers after stop()
   int connections_per_address = 256;                  // of an IPv6 network of 64 bits; 0 = no limit
   int connections_per_tenant = 4'096;                 // 0 = no limit
   int connections = 8'192;
@@ -70,8 +70,9 @@ class Server {
   virtual std::string address() const = 0;
   /// Serves on `threads` threads, the calling one among them, until stop() has done its work.
   virtual void run(int threads) = 0;
-  /// Any thread, once: no new connections, idle ones closed, running answers get drain_time.
-  virtual void stop() = 0;
+  /// Any thread, once: no new connections, idle ones closed, running answers get `drain_time`. What
+  /// has not ended by then is told so (Exchange::on_stop).
+  virtual void stop(std::chrono::milliseconds drain_time) = 0;
   /// Answers the supervisor's probes from one of the threads that serve. Before run(), once.
   virtual void answer_probes(ProbeAnswer& probe) = 0;
   /// Any thread: connections now open.

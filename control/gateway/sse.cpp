@@ -54,4 +54,9 @@ void append_event(std::string& out, std::string_view id, std::string_view data) 
   out.append("id: ").append(id).append("\ndata: ").append(data).append("\n\n");
 }
 
+void append_event_without_id(std::string& out, std::string_view name, std::string_view data) {
+  if (!name.empty()) out.append("event: ").append(name).append("\n");
+  out.append("data: ").append(data).append("\n\n");
+}
+
 }  // namespace holdfast::gateway

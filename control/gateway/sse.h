@@ -26,6 +26,10 @@ std::optional<std::vector<std::int64_t>> parse_indexes(std::string_view text);
 /// One event: id line, data line, empty line. `data` has no line break.
 void append_event(std::string& out, std::string_view id, std::string_view data);
 
+/// An event without an id: who comes back still names the last one that had one. `name` empty: a
+/// plain message.
+void append_event_without_id(std::string& out, std::string_view name, std::string_view data);
+
 /// A comment line, ignored by every reader. No empty line follows: some clients (openai's Python
 /// library) take an empty line after an id for an event and fail on its empty data.
 inline constexpr std::string_view kKeepAliveComment = ": keep-alive\n";

@@ -36,8 +36,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kGatewayStopMs = 3'000;
-constexpr std::int64_t kDaemonStopMs = 13'000;  // its own drain limit is 10 s
+constexpr std::int64_t kStopMs = 3'000;  // beyond what running work may take
 constexpr std::int64_t kWorkerStopMs = 2'000;
 constexpr int kPermanentFirst = 64, kPermanentLast = 78;  // sysexits.h: trying again cannot help
 constexpr int kDamaged = 70;   // the daemon's word for a database that it does not take
@@ -460,15 +459,17 @@ bool Serve::step() {
   return report.phase == phase_ || on_phase(report);
 }
 
-/// Gateway first (no new work), then the daemon (it drains), then those who worked for it.
+/// Gateway first: no new work comes, and what its clients wait for is finished as long as it may
+/// take. Then the daemon with what is left, then those who worked for it.
 int Serve::leave() {
   stopping_ = true;
   manager_.stopping();
   if (!failed_ && !plan_.quiet)
     std::fprintf(stderr, "holdfast: stopping (a second signal stops at once)\n");
-  supervisor_->stop_role("gateway", kGatewayStopMs);
+  const std::int64_t drain_ms = failed_ ? 0 : control_->drain_limit_ms();
+  supervisor_->stop_role("gateway", drain_ms + kStopMs);
   crash_point(CrashPoint::kSupervisorStopGateway);
-  supervisor_->stop_role("daemon", failed_ ? kGatewayStopMs : kDaemonStopMs);
+  supervisor_->stop_role("daemon", drain_ms + kStopMs);
   crash_point(CrashPoint::kSupervisorStopDaemon);
   supervisor_->stop_role("worker", kWorkerStopMs);
   supervisor_->stop_role("ingress", kWorkerStopMs);

@@ -333,4 +333,16 @@ ServeControl::Report ServeControl::report() const {
   return shared_->report;
 }
 
+std::int64_t ServeControl::drain_limit_ms() const {
+  constexpr std::int64_t kOtherwise = 10'000;  // as a new database has it
+  const auto client = connect(*shared_, 1s);
+  client::Failure failure;
+  const auto knob =
+      client ? ask(*client, "config.get", {{"name", "drain.limit_ms"}}, failure) : std::nullopt;
+  if (!knob || !knob->contains("effective") || !knob->at("effective").is_number_integer()) {
+    return kOtherwise;
+  }
+  return knob->at("effective").get<std::int64_t>();
+}
+
 }  // namespace holdfast::cli

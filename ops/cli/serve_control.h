@@ -44,6 +44,8 @@ class ServeControl {
   /// `step`: marks of the step that was running, nullopt if that is not known.
   void worker_exited(const ChildExit& exit, std::optional<std::vector<std::uint64_t>> step);
   Report report() const;
+  /// What running work may take at the end, by the configuration (a second at most to ask).
+  std::int64_t drain_limit_ms() const;
 
   struct Shared;  // what the threads share; opaque
 

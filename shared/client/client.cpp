@@ -147,7 +147,7 @@ class ClientImpl final : public Client {
   }
   std::int64_t silent_ms() const override { return loop_->silent_ms(); }
   void hold_stream(StreamId id, bool hold) override { loop_->hold_stream(id, hold); }
-  void close_stream(StreamId id) override { loop_->close_stream(id); }
+  void close_stream(StreamId id, bool for_good) override { loop_->close_stream(id, for_good); }
 
   Answer<wire::RequestInfo> stream(
       const Caller& caller, const std::string& request_id, std::vector<std::int64_t> from,

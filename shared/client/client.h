@@ -95,7 +95,9 @@ class Client {
   virtual StreamId open_stream(const Caller& caller, const std::string& request_id,
                                std::vector<std::int64_t> from, StreamHandler handler) = 0;
   virtual void hold_stream(StreamId id, bool hold) = 0;
-  virtual void close_stream(StreamId id) = 0;
+  /// `for_good`: whoever watched does not come back, so a request that ends with its client
+  /// (OnDisconnect::kCancel) ends now, if nobody else watches it, instead of after its grace.
+  virtual void close_stream(StreamId id, bool for_good = false) = 0;
 
   /// Blocking convenience: events on the calling thread, until FIN or a failure.
   virtual Answer<wire::RequestInfo> stream(

@@ -148,11 +148,11 @@ void IoLoop::hold_stream(StreamId id, bool hold) {
   });
 }
 
-void IoLoop::close_stream(StreamId id) {
-  post([this, id] {
+void IoLoop::close_stream(StreamId id, bool for_good) {
+  post([this, id, for_good] {
     const auto it = streams_.find(id);
     if (it == streams_.end()) return;
-    if (it->second.sent) send(wire::Detach{it->second.tag, it->second.request_id});
+    if (it->second.sent) send(wire::Detach{it->second.tag, it->second.request_id, for_good});
     stream_tags_.erase(it->second.tag);
     streams_.erase(it);
   });

@@ -38,7 +38,7 @@ class IoLoop {
   /// Any thread, see Client::silent_ms.
   std::int64_t silent_ms() const;
   void hold_stream(StreamId id, bool hold);
-  void close_stream(StreamId id);
+  void close_stream(StreamId id, bool for_good);
   bool is_io_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:

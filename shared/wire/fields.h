@@ -218,6 +218,7 @@ template <class V>
 void fields(V& v, Like<Detach> auto& m) {
   v("tag", m.tag);
   v("request_id", m.request_id);
+  v("for_good", m.for_good);
 }
 template <class V>
 void fields(V& v, Like<Event> auto& m) {

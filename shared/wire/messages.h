@@ -194,6 +194,7 @@ struct Credit {
 struct Detach {
   std::uint64_t tag = 0;
   std::string request_id;
+  bool for_good = false;  // nobody comes back: what ends with its client ends at once
 };
 /// D→C: committed tokens [start, start + ids.size()) of a choice. `bytes` is the concatenation of
 /// the tokens' bytes (a token may end inside a UTF-8 sequence), `ends[i]` where token i ends in it.

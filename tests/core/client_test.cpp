@@ -175,6 +175,26 @@ TEST_F(ClientTest, OnlyTheLastReaderThatLeavesEndsARequestThatIsForItsReaders) {
   EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
 }
 
+TEST_F(ClientTest, TheLastReaderThatLeavesForGoodEndsItAtOnce) {
+  run_one(wire::OnDisconnect::kCancel);
+  EXPECT_TRUE(attach({}));
+  EXPECT_TRUE(attach({}, 64, 6, kOther));
+  bench.step(FromClient{kOther, wire::Detach{6, "r1", true}});
+  bench.advance_ms(1);
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning) << "somebody else watches";
+  bench.step(FromClient{kClient, wire::Detach{5, "r1", true}});
+  bench.advance_ms(1);
+  EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
+}
+
+TEST_F(ClientTest, WhatGoesOnWithoutItsClientGoesOn) {
+  run_one(wire::OnDisconnect::kContinue);
+  EXPECT_TRUE(attach({}));
+  bench.step(FromClient{kClient, wire::Detach{5, "r1", true}});
+  bench.advance_ms(bench.machine.config().disconnect_grace_ms);
+  EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
+}
+
 TEST_F(ClientTest, ByKeyAndTenantOneIsFoundAndNoOther) {
   run_one();
   const auto ask = [&](const char* id, const char* tenant, const char* key) {

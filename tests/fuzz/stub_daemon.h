@@ -43,7 +43,7 @@ class StubDaemon final : public client::Client {
                                std::vector<std::int64_t> from,
                                client::StreamHandler handler) override;
   void hold_stream(client::StreamId, bool) override {}
-  void close_stream(client::StreamId) override {}
+  void close_stream(client::StreamId, bool) override {}
   client::Answer<wire::RequestInfo> stream(const client::Caller&, const std::string&,
                                            std::vector<std::int64_t>,
                                            const std::function<void(const wire::Event&)>&) override;

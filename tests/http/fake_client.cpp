@@ -147,6 +147,10 @@ int FakeClient::cancels() {
   const std::lock_guard lock(mutex_);
   return cancels_;
 }
+int FakeClient::left_for_good() {
+  const std::lock_guard lock(mutex_);
+  return left_for_good_;
+}
 int FakeClient::open_streams() {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(streams_.size());
@@ -288,8 +292,9 @@ void FakeClient::hold_stream(client::StreamId id, bool hold) {
   changed_.notify_all();
 }
 
-void FakeClient::close_stream(client::StreamId id) {
+void FakeClient::close_stream(client::StreamId id, bool for_good) {
   const std::lock_guard lock(mutex_);
+  left_for_good_ += for_good ? 1 : 0;
   streams_.erase(id);
   changed_.notify_all();
 }

@@ -44,6 +44,7 @@ class FakeClient final : public client::Client {
   wire::Submit last_submit();
   int submits();
   int cancels();
+  int left_for_good();  // streams that were closed so
   int open_streams();
   int ops();                                     // operator verbs asked so far
   std::string op_args(const std::string& verb);  // of its last call
@@ -75,7 +76,7 @@ class FakeClient final : public client::Client {
   client::StreamId open_stream(const client::Caller&, const std::string&, std::vector<std::int64_t>,
                                client::StreamHandler) override;
   void hold_stream(client::StreamId, bool) override;
-  void close_stream(client::StreamId) override;
+  void close_stream(client::StreamId, bool for_good) override;
   client::Answer<wire::RequestInfo> stream(const client::Caller&, const std::string&,
                                            std::vector<std::int64_t>,
                                            const std::function<void(const wire::Event&)>&) override;
@@ -113,6 +114,7 @@ class FakeClient final : public client::Client {
   wire::Submit last_submit_;
   int submits_ = 0;
   int cancels_ = 0;
+  int left_for_good_ = 0;
   int holds_ = 0;
   int ops_ = 0;
   std::map<std::string, std::string> op_args_;

@@ -214,7 +214,8 @@ std::string post(const std::string& path, const std::string& body, const std::st
 }
 
 Gateway::Gateway(gateway::ServerLimits limits, std::shared_ptr<gateway::TlsIdentity> tls,
-                 gateway::Cors cors) {
+                 gateway::Cors cors)
+    : drain_time_(limits.drain_time) {
   context_.reset(
       new gateway::Context{client, [this] { return "req" + std::to_string(++next_id_); }, {}});
   serving_ = context_.get();
@@ -234,7 +235,7 @@ void Gateway::join() {
 }
 
 Gateway::~Gateway() {
-  server_->stop();
+  stop();
   join();
 }
 

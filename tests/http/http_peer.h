@@ -70,12 +70,13 @@ class Gateway {
   ~Gateway();
   Reply ask(const std::string& request);
   std::string address() const { return server_->address(); }
-  void stop() { server_->stop(); }
+  void stop() { server_->stop(drain_time_); }
   void join();
   gateway::Server& server() { return *server_; }
   gateway::Context& context() { return *context_; }
 
  private:
+  const std::chrono::milliseconds drain_time_;
   std::unique_ptr<gateway::Server> server_;
 
  public:

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/errors.h"
@@ -230,18 +231,65 @@ TEST(Server, StopLetsRunningAnswersFinish) {
   gateway.join();
 }
 
-TEST(Server, StopCutsOffWhatDoesNotFinish) {
+TEST(Server, OnlyWhoCannotComeBackLeavesForGood) {
+  const std::string plain = R"({"model":"m","prompt":"a"})";
+  const struct {
+    std::string body, headers;
+    bool for_good;
+  } kCases[] = {{plain, "", true},
+                {plain, "Idempotency-Key: k\r\n", false},
+                {plain, "X-On-Disconnect: continue\r\n", false},
+                {kStreamBody, "", false},
+                {kStreamBody, "X-On-Disconnect: cancel\r\n", true}};
+  for (const auto& c : kCases) {
+    Gateway gateway;
+    gateway.client.hold_tokens = true;
+    gateway.client.script.pieces = {{"a"}};
+    Peer peer(gateway.address());
+    peer.send(post("/v1/completions", c.body, c.headers));
+    gateway.client.wait_for([&] { return gateway.client.open_streams() == 1; });
+    peer.shut();
+    gateway.client.wait_for([&] { return gateway.client.open_streams() == 0; });
+    EXPECT_EQ(gateway.client.left_for_good(), c.for_good ? 1 : 0) << c.headers << c.body;
+  }
+}
+
+TEST(Server, StopTellsWhatDoesNotFinishHowToGoOn) {
   ServerLimits limits;
   limits.drain_time = milliseconds(50);
   Gateway gateway(limits);
   gateway.client.hold_tokens = true;
-  Peer busy(gateway.address());
-  busy.send(post("/v1/completions", kStreamBody));
-  gateway.client.wait_for([&] { return gateway.client.open_streams() == 1; });
+  gateway.client.script.pieces = {{"a", "b"}};
+  const std::string chat =
+      R"({"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"}])";
+  std::deque<Peer> peers;
+  for (const auto& [path, body] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"/v1/completions", kStreamBody},
+           {"/v1/messages", chat + R"(,"stream":true})"},
+           {"/v1/completions", R"({"model":"m","prompt":"a"})"}}) {
+    peers.emplace_back(gateway.address());
+    peers.back().send(post(path, body));
+  }
+  gateway.client.wait_for([&] { return gateway.client.open_streams() == 3; });
   gateway.stop();
   gateway.join();
-  EXPECT_FALSE(busy.read_reply().complete);
+  const Reply stream = peers[0].read_reply();
+  EXPECT_TRUE(stream.complete);
+  EXPECT_NE(stream.body.find("\"code\":\"draining\""), std::string::npos) << stream.body;
+  EXPECT_NE(stream.body.find("Last-Event-ID"), std::string::npos);
+  EXPECT_EQ(stream.body.find("[DONE]"), std::string::npos) << "it is not over";
+  const std::vector<SseEvent> events = parse_events(stream.body);
+  ASSERT_GE(events.size(), 2U);
+  EXPECT_EQ(events.back().id, events[events.size() - 2].id) << "there it goes on";
+  const Reply message = peers[1].read_reply();
+  EXPECT_TRUE(message.complete);
+  EXPECT_NE(message.body.find("event: error\n"), std::string::npos) << message.body;
+  const Reply whole = peers[2].read_reply();
+  EXPECT_EQ(whole.status, 503);
+  EXPECT_EQ(whole.headers.count("x-request-id"), 1U);
+  EXPECT_EQ(whole.headers.count("retry-after"), 1U);
   EXPECT_EQ(gateway.client.open_streams(), 0);
+  EXPECT_EQ(gateway.client.left_for_good(), 0) << "its client may come back";
 }
 
 TEST(Server, TakesASocketThatWasHandedDownAndRefusesOthers) {

@@ -151,7 +151,11 @@ class Hearing {
     }
     const json chunk = json::parse(data, nullptr, false);
     if (!chunk.is_object()) return fail("an event that is no JSON: " + data);
-    if (chunk.contains("error")) return fail("an error event: " + data);
+    if (chunk.contains("error")) {
+      // The gateway ends, the request does not: it is taken up again.
+      if (chunk["error"].value("code", "") == "draining") return;
+      return fail("an error event: " + data);
+    }
     if (!take_id(id)) return;
     for (const json& choice : chunk.value("choices", json::array())) take_choice(choice);
     heard.text_at[heard.index] = heard.text;
