@@ -14,6 +14,11 @@ namespace {
 
 constexpr std::size_t kMessageBytesMax = 1'000;
 
+const json* member(const json& object, std::string_view name) {
+  const auto found = object.find(std::string(name));
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
 }  // namespace
 
 bool parse_json_object(std::string_view text, json* out, FieldError* error,
@@ -42,10 +47,23 @@ std::string json_kind(const json& value) {
 Fields::Fields(const json& object, std::string prefix)
     : object_(object), prefix_(std::move(prefix)) {}
 
+void Fields::open(std::string_view name) {
+  const json* inner = member(object_, name);
+  if (inner == nullptr || !inner->is_object()) return;
+  known_.emplace(name);
+  opened_ = inner;
+  opened_name_ = name;
+  for (const auto& [one, value] : inner->items()) {
+    const json* other = member(object_, one);
+    if (other == nullptr || other == inner || value.is_null() || *other == value) continue;
+    fail(opened_name_ + "." + one, "and '" + one + "' differ; send one of them");
+  }
+}
+
 const json* Fields::take(std::string_view name) {
   known_.emplace(name);
-  const auto found = object_.find(std::string(name));
-  return found == object_.end() || found->is_null() ? nullptr : &*found;
+  const json* found = member(object_, name);
+  return found == nullptr && opened_ != nullptr ? member(*opened_, name) : found;
 }
 
 void Fields::fail(std::string_view name, const std::string& message) {
@@ -132,6 +150,10 @@ std::vector<std::string> Fields::unknown() const {
   std::vector<std::string> out;
   for (const auto& [name, value] : object_.items()) {
     if (!known_.contains(name)) out.push_back(prefix_ + name);
+  }
+  if (opened_ == nullptr) return out;
+  for (const auto& [name, value] : opened_->items()) {
+    if (!known_.contains(name)) out.push_back(prefix_ + opened_name_ + "." + name);
   }
   return out;
 }

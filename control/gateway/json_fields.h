@@ -28,6 +28,10 @@ class Fields {
   /// `object` is kept by reference. `prefix` stands before the names in errors: "stream_options.".
   explicit Fields(const nlohmann::ordered_json& object, std::string prefix = {});
 
+  /// Members of the object of that name count as members of this one: some programs send so what
+  /// their library should have put beside the rest. One that is there twice must be the same.
+  void open(std::string_view name);
+
   /// The member, nullptr if absent or null. Marks the name as known.
   const nlohmann::ordered_json* take(std::string_view name);
   bool boolean(std::string_view name, bool* out);
@@ -44,6 +48,8 @@ class Fields {
 
  private:
   const nlohmann::ordered_json& object_;
+  const nlohmann::ordered_json* opened_ = nullptr;
+  std::string opened_name_;
   std::string prefix_;
   std::set<std::string, std::less<>> known_;
   std::optional<FieldError> error_;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "control/gateway/format_fields.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/sampling_fields.h"
 #include "control/gateway/thinking_fields.h"
@@ -242,68 +243,23 @@ void read_messages(Fields& fields, Generation* out) {
   out->submit.prompts.push_back(std::move(prompt));
 }
 
-using Grammars = std::vector<grammar::GrammarRequest>;
-
-/// OpenAI's form: {"type": "json_schema", "json_schema": {"name": …, "schema": {…}}}.
-void read_response_format(Fields& fields, Grammars* out) {
-  const json* format = fields.take("response_format");
-  if (format == nullptr) return;
-  const json kind = format->is_object() ? format->value("type", json()) : json();
-  if (kind == "text") return;
-  if (kind == "json_object") {
-    out->push_back({"json_object", ""});
-  } else if (kind == "json_schema") {
-    const json inner = format->value("json_schema", json());
-    if (!inner.is_object() || !inner.contains("schema")) {
-      return fields.fail("response_format", "lacks 'json_schema.schema', a JSON schema");
-    }
-    out->push_back({"json_schema", inner["schema"].dump()});
-  } else {
-    fields.fail("response_format",
-                "must have the type \"text\", \"json_object\" or \"json_schema\"");
-  }
-}
-
-/// Beside that the names that vLLM and llama-server know. At most one in all.
-void read_grammar(Fields& fields, const ParamLimits& limits, BodyBudget& budget,
-                  wire::Submit* submit) {
-  Grammars found;
-  read_response_format(fields, &found);
-  for (const char* name : {"guided_json", "json_schema"}) {
-    const json* schema = fields.take(name);
-    if (schema == nullptr) continue;
-    const bool is_text = schema->is_string();  // vLLM's clients send either
-    if (is_text) {
-      const auto opened = budget.open(schema->get_ref<const std::string&>(), 1);
-      if (!opened) fields.fail(name, opened.error().what);
-    }
-    found.push_back({"json_schema", is_text ? schema->get<std::string>() : schema->dump()});
-  }
-  const std::pair<const char*, const char*> texts[] = {
-      {"guided_regex", "regex"}, {"guided_grammar", "gbnf"}, {"grammar", "gbnf"}};
-  for (const auto& [name, kind] : texts) {
-    std::string source;
-    if (fields.text(name, &source)) found.push_back({kind, std::move(source)});
-  }
-  if (found.size() > 1) {
-    fields.fail("response_format", "and the guided_… fields exclude each other; send one");
-  }
+/// What the text must look like, and what else is sampled by than the usual.
+void read_extra(Fields& fields, const ParamLimits& limits, Generation* out) {
+  std::optional<grammar::GrammarRequest> format = read_format(fields, out->budget, &out->ignored);
   // A document cut off in its middle is of no use to those who asked for JSON; mirostat cannot be
   // led to an end (docs/structured-output.md).
   const json* mirostat = fields.take("mirostat");
   const bool led = mirostat == nullptr || *mirostat == 0;
-  bool finish = !found.empty() && found[0].kind.starts_with("json_") && led;
+  bool finish = format && format->kind.starts_with("json_") && led;
   fields.boolean("guided_finish", &finish);
-  if (finish && found.empty()) {
+  if (finish && !format) {
     fields.fail("guided_finish", "needs a 'response_format' or guided_… field beside it");
   }
-  if (!found.empty()) found[0].finish = finish;
-  for (const auto& one : found) {
-    if (!fields.check("response_format", budget.make(one.source.size()))) return;
-  }
-  submit->sampling.extra = read_sampling_extra(
-      fields, found.empty() ? std::string() : grammar::extra_of(found[0]), limits.bias_ids);
-  fields.check("logit_bias", budget.make(submit->sampling.extra.size()));
+  if (format) format->finish = finish;
+  std::string& extra = out->submit.sampling.extra;
+  extra = read_sampling_extra(fields, format ? grammar::extra_of(*format) : std::string(),
+                              limits.bias_ids);
+  fields.check("logit_bias", out->budget.make(extra.size()));
 }
 
 /// With `echo` every choice says its prompt again.
@@ -326,6 +282,7 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
                       FieldError* error) {
   if (!out->budget.begun()) out->budget.take(body);
   Fields fields(body);
+  fields.open("extra_body");
   out->shape.api = Api::kCompletions;
   read_generation(fields, limits, out);
   wire::Submit& submit = out->submit;
@@ -335,7 +292,7 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
   } else {
     read_prompts(fields, "prompt", *prompt, limits, &submit.prompts);
   }
-  read_grammar(fields, limits, out->budget, &submit);
+  read_extra(fields, limits, out);
   fields.boolean("echo", &submit.echo);
   fields.boolean("add_special_tokens", &submit.add_special);
   std::int64_t value = 16;
@@ -357,6 +314,7 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
 bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, FieldError* error) {
   if (!out->budget.begun()) out->budget.take(body);
   Fields fields(body);
+  fields.open("extra_body");
   out->shape.api = Api::kChat;
   read_generation(fields, limits, out);
   wire::Submit& submit = out->submit;
@@ -366,7 +324,7 @@ bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, Fi
       submit.max_tokens = value;
   }
   read_messages(fields, out);
-  read_grammar(fields, limits, out->budget, &submit);
+  read_extra(fields, limits, out);
   bool logprobs = false;
   fields.boolean("logprobs", &logprobs);
   if (logprobs) submit.sampling.logprobs = 0;
@@ -381,6 +339,7 @@ bool parse_embedding(const json& body, const ParamLimits& limits, Generation* ou
                      FieldError* error) {
   if (!out->budget.begun()) out->budget.take(body);
   Fields fields(body);
+  fields.open("extra_body");
   out->shape.api = Api::kEmbeddings;
   read_common(fields, out);
   const json* input = fields.take("input");

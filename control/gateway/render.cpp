@@ -56,15 +56,9 @@ std::string common_members(const Shape& shape, const wire::RequestInfo& info, bo
   return out;
 }
 
-/// A whole call, or the piece of one that a delta has.
-std::string call_json(const std::string& request_id, int choice, const chat::CallDelta& call,
-                      bool with_index) {
+/// What a call says of its function, whole or the piece that a delta has.
+std::string function_json(const chat::CallDelta& call) {
   std::string out = "{";
-  if (with_index) out += "\"index\":" + std::to_string(call.index) + ",";
-  if (!call.name.empty()) {
-    out += "\"id\":\"" + call_id(request_id, choice, call.index) + "\",\"type\":\"function\",";
-  }
-  out += "\"function\":{";
   if (!call.name.empty()) {
     out += "\"name\":";
     append_json_string(out, call.name);
@@ -72,22 +66,36 @@ std::string call_json(const std::string& request_id, int choice, const chat::Cal
   }
   out += "\"arguments\":";
   append_json_string(out, call.arguments);
-  return out + "}}";
+  return out + "}";
 }
 
-std::string calls_json(const std::string& request_id, int choice,
-                       const std::vector<chat::CallDelta>& calls, bool with_index) {
-  std::string out = "[";
-  for (const chat::CallDelta& call : calls) {
-    if (out.size() > 1) out += ",";
-    out += call_json(request_id, choice, call, with_index);
+std::string call_json(const std::string& request_id, int choice, const chat::CallDelta& call,
+                      bool with_index) {
+  std::string out = "{";
+  if (with_index) out += "\"index\":" + std::to_string(call.index) + ",";
+  if (!call.name.empty()) {
+    out += "\"id\":\"" + call_id(request_id, choice, call.index) + "\",\"type\":\"function\",";
   }
-  return out + "]";
+  return out + "\"function\":" + function_json(call) + "}";
+}
+
+/// The member with the calls, with a comma before it; empty where there are none to be shown. A
+/// message of old has one call at most.
+std::string calls_member(const Shape& shape, const std::string& request_id, int choice,
+                         const std::vector<chat::CallDelta>& calls, bool with_index) {
+  std::string list;
+  for (const chat::CallDelta& call : calls) {
+    if (shape.function_call && call.index > 0) break;
+    if (shape.function_call) return ",\"function_call\":" + function_json(call);
+    list += (list.empty() ? "" : ",") + call_json(request_id, choice, call, with_index);
+  }
+  return list.empty() ? list : ",\"tool_calls\":[" + list + "]";
 }
 
 /// A text that ended by itself behind a call waits for its result.
-std::string with_calls(std::string finish, const ChatText& text) {
-  return finish == "stop" && text.calls() > 0 ? "tool_calls" : std::move(finish);
+std::string with_calls(const Shape& shape, std::string finish, const ChatText& text) {
+  if (finish != "stop" || text.calls() == 0) return finish;
+  return shape.function_call ? "function_call" : "tool_calls";
 }
 
 /// Those of the prompt, which come with the first token.
@@ -236,10 +244,8 @@ std::string StreamRenderer::delta_json(int choice, const chat::OutputDelta& delt
   if (role) member("role", "assistant");
   if (!delta.reasoning.empty()) member("reasoning_content", delta.reasoning);
   if (role || !delta.content.empty()) member("content", delta.content);
-  if (!delta.calls.empty()) {
-    out += out.size() > 1 ? ",\"tool_calls\":" : "\"tool_calls\":";
-    out += calls_json(info_.request_id, choice, delta.calls, true);
-  }
+  const std::string calls = calls_member(shape_, info_.request_id, choice, delta.calls, true);
+  out += calls.substr(out.size() > 1 || calls.empty() ? 0 : 1);
   return out + "}";
 }
 
@@ -313,7 +319,7 @@ std::string StreamRenderer::on_fin(const wire::RequestInfo& info) {
     const auto i = static_cast<std::size_t>(c);
     ChatDelta delta = texts_[i].finish();
     add_echo(c, delta);
-    const std::string finish = with_calls(finish_word(info_, c), texts_[i]);
+    const std::string finish = with_calls(shape_, finish_word(info_, c), texts_[i]);
     if (finish == "error") {
       if (!delta.empty()) append_event(out, id(), chunk(choice_json(c, delta, false, "")));
       append_event(out, id(), error_body(failure_of(info_, c), "", c));
@@ -380,10 +386,7 @@ std::string Collector::message_json(int choice, const std::string& text) const {
     out += ",\"reasoning_content\":";
     append_json_string(out, part.reasoning);
   }
-  if (!part.calls.empty()) {
-    out += ",\"tool_calls\":" + calls_json(info_.request_id, choice, part.calls, false);
-  }
-  return out + "}";
+  return out + calls_member(shape_, info_.request_id, choice, part.calls, false) + "}";
 }
 
 /// The choices to be shown, in order: all, or the best of each prompt.
@@ -444,7 +447,7 @@ Response Collector::on_fin(const wire::RequestInfo& info) {
     const int choice = static_cast<int>(c);
     parts_[c].add(texts_[c].finish());
     any_token = any_token || texts_[c].considered() > 0;
-    finishes.push_back(with_calls(finish_word(info_, choice), texts_[c]));
+    finishes.push_back(with_calls(shape_, finish_word(info_, choice), texts_[c]));
     if (finishes[c] == "error" || (finishes[c] == "expired" && !any_token)) {
       return error_response(failure_of(info_, choice));
     }

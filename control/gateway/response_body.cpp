@@ -158,20 +158,6 @@ void read_tools(Fields& fields, json* chat) {
   }
 }
 
-void read_format(Fields& fields, json* chat) {
-  const json* text = fields.take("text");
-  if (text == nullptr) return;
-  if (!text->is_object()) return fields.fail("text", "must be an object");
-  const json format = text->value("format", json());
-  if (format.is_null()) return;
-  if (format.is_object() && format.value("type", json()) == "json_schema") {
-    (*chat)["response_format"] = {{"type", "json_schema"},
-                                  {"json_schema", {{"schema", format.value("schema", json())}}}};
-    return;
-  }
-  (*chat)["response_format"] = format;
-}
-
 void read_input(Fields& fields, ResponseWish* out) {
   const json* input = fields.take("input");
   json items = json::array();
@@ -205,7 +191,10 @@ bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
   json chat = json::object();
   read_input(fields, out);
   read_tools(fields, &chat);
-  read_format(fields, &chat);
+  if (const json* format = fields.take("text")) {
+    if (!format->is_object()) fields.fail("text", "must be an object");
+    chat["text"] = *format;
+  }
   std::string text;
   if (fields.text("instructions", &text)) chat["instructions"] = text;
   fields.text("previous_response_id", &out->previous);

@@ -30,8 +30,9 @@ struct Shape {
   // Of best_of: of the choices of each prompt so many are shown, those of the highest mean
   // log-probability. 0 = all, as they come.
   int keep = 0;
-  bool hide_logs = false;    // log-probabilities were wanted for that alone
-  int prompt_logprobs = -1;  // vLLM's: alternatives of each token of the prompt; -1 = off
+  bool hide_logs = false;      // log-probabilities were wanted for that alone
+  int prompt_logprobs = -1;    // vLLM's: alternatives of each token of the prompt; -1 = off
+  bool function_call = false;  // of a chat: a call is told as before there were tools
   // Of embeddings.
   bool base64 = false;          // little-endian float32 instead of numbers
   std::int64_t dimensions = 0;  // first numbers of each vector, 0 = all

@@ -34,8 +34,16 @@ void note_arguments(const json& tool, chat::JsonArguments& to) {
   }
 }
 
+/// The words of a body: those of today, or those of before there were tools.
+struct Words {
+  const char* tools = "tools";
+  const char* choice = "tool_choice";
+};
+constexpr Words kOld = {"functions", "function_call"};
+
 /// The tools of these names, in the order of `tools`.
-void keep_named(Fields& fields, const std::set<std::string>& names, json* tools) {
+void keep_named(Fields& fields, const Words& words, const std::set<std::string>& names,
+                json* tools) {
   json kept = json::array();
   std::set<std::string> missing = names;
   for (json& tool : *tools) {
@@ -45,24 +53,26 @@ void keep_named(Fields& fields, const std::set<std::string>& names, json* tools)
     kept.push_back(std::move(tool));
   }
   if (!missing.empty()) {
-    return fields.fail("tool_choice", "names \"" + *missing.begin() + "\", which 'tools' lacks");
+    return fields.fail(words.choice, "names \"" + *missing.begin() + "\", which '" +
+                                         std::string(words.tools) + "' lacks");
   }
   *tools = std::move(kept);
 }
 
 /// {"type": "function", "function": {"name": …}}: adds the name. False: there is none, or it is
 /// there already.
-bool add_name(Fields& fields, const json& wanted, std::set<std::string>* names) {
+bool add_name(Fields& fields, const Words& words, const json& wanted,
+              std::set<std::string>* names) {
   std::string name = name_of(wanted);
   if (name.empty() && wanted.is_object() && wanted.contains("name") && wanted["name"].is_string()) {
-    name = wanted["name"].get<std::string>();  // as the Responses API writes it
+    name = wanted["name"].get<std::string>();  // as function_call and the Responses API write it
   }
   if (name.empty()) {
-    fields.fail("tool_choice", "must name a function of 'tools'");
+    fields.fail(words.choice, "must name a function of '" + std::string(words.tools) + "'");
     return false;
   }
   if (names->insert(name).second) return true;
-  fields.fail("tool_choice", "names \"" + name + "\" twice");
+  fields.fail(words.choice, "names \"" + name + "\" twice");
   return false;
 }
 
@@ -79,51 +89,80 @@ std::string keep_allowed(Fields& fields, const json& choice, json* tools) {
   }
   std::set<std::string> names;
   for (const json& wanted : list) {
-    if (!add_name(fields, wanted, &names)) return "auto";
+    if (!add_name(fields, {}, wanted, &names)) return "auto";
   }
-  keep_named(fields, names, tools);
+  keep_named(fields, {}, names, tools);
   return mode.get<std::string>();
 }
 
-/// "none", "auto" or "required"; `tools` is cut down to those that may be called.
-std::string read_choice(Fields& fields, json* tools) {
-  const json* choice = fields.take("tool_choice");
-  if (choice == nullptr) return "auto";
+struct Choice {
+  std::string mode = "auto";  // or "none" or "required"
+  bool names_one = false;
+};
+
+/// `tools` is cut down to those that may be called.
+Choice read_choice(Fields& fields, const Words& words, json* tools) {
+  const json* choice = fields.take(words.choice);
+  if (choice == nullptr) return {};
   if (*choice == "auto" || *choice == "none" || *choice == "required") {
-    return choice->get<std::string>();
+    return {choice->get<std::string>(), false};
   }
   const json kind = choice->is_object() ? choice->value("type", json()) : json();
-  if (kind == "function") {
+  const bool is_old = std::string_view(words.choice) == kOld.choice;
+  if (kind == "function" || (is_old && choice->is_object())) {
     std::set<std::string> names;
-    if (add_name(fields, *choice, &names)) keep_named(fields, names, tools);
-    return "required";
+    if (add_name(fields, words, *choice, &names)) keep_named(fields, words, names, tools);
+    return {"required", true};
   }
-  if (kind == "allowed_tools") return keep_allowed(fields, *choice, tools);
-  fields.fail("tool_choice",
+  if (kind == "allowed_tools") return {keep_allowed(fields, *choice, tools), false};
+  fields.fail(words.choice,
               "must be \"auto\", \"none\", \"required\", or an object that names a function");
-  return "auto";
+  return {};
+}
+
+/// Which words the body uses; those of both together are an error.
+Words read_words(Fields& fields) {
+  const json* tools = fields.take("tools");
+  const json* functions = fields.take(kOld.tools);
+  const json* call = fields.take(kOld.choice);
+  if (functions == nullptr) {
+    if (call != nullptr && *call != "auto" && *call != "none") {
+      fields.fail(kOld.choice, "is only allowed with 'functions'");
+    }
+    return {};
+  }
+  if (tools != nullptr && !tools->empty()) {
+    fields.fail(kOld.tools, "and 'tools' are one; send one of them");
+  }
+  if (call != nullptr && fields.take("tool_choice") != nullptr) {
+    fields.fail(kOld.choice, "and 'tool_choice' are one; send one of them");
+  }
+  return call != nullptr || fields.take("tool_choice") == nullptr ? kOld : Words{kOld.tools};
 }
 
 }  // namespace
 
 void read_tools(Fields& fields, json* root, Generation* out) {
-  const json* given = fields.take("tools");
+  const Words words = read_words(fields);
+  const bool is_old = std::string_view(words.tools) == kOld.tools;
+  const json* given = fields.take(words.tools);
   json all = given == nullptr ? json::array() : *given;
-  if (const auto fault = chat::normalize_tools(all, &out->ignored)) {
+  if (auto fault = chat::normalize_tools(all, &out->ignored, words.tools)) {
     return fields.fail(fault->where, fault->what);
   }
   json may_call = all;
-  const std::string mode = read_choice(fields, &may_call);
-  bool parallel = true;
+  const Choice choice = read_choice(fields, words, &may_call);
+  bool parallel = !is_old;
   fields.boolean("parallel_tool_calls", &parallel);
-  if (may_call.empty() && mode == "required") {
-    return fields.fail("tool_choice", "is only allowed with 'tools'");
+  if (may_call.empty() && choice.mode == "required") {
+    return fields.fail(words.choice, "is only allowed with '" + std::string(words.tools) + "'");
   }
-  if (may_call.empty() || mode == "none") return;
-  (*root)["tools"] = mode == "required" ? all : may_call;
+  if (may_call.empty() || choice.mode == "none") return;
+  (*root)["tools"] = choice.mode == "required" ? all : may_call;
   out->shape.tools = true;
+  out->shape.function_call = is_old;
   for (const json& tool : may_call) note_arguments(tool, out->shape.json_arguments);
-  if (mode != "required") return;
+  if (choice.mode != "required") return;
   json must = json::array();
   for (std::size_t i = 0; i < may_call.size(); ++i) {
     const json& function = may_call[i]["function"];
@@ -133,10 +172,8 @@ void read_tools(Fields& fields, json* root, Generation* out) {
   }
   out->must_call = must.dump();
   // The grammar that asks for a call has them as a text in a text.
-  if (!fields.check("tools", out->budget.make(2 * out->must_call.size()))) return;
-  const json* choice = fields.take("tool_choice");
-  const bool named = choice->is_object() && choice->value("type", json()) == "function";
-  out->one_call = !parallel || named;
+  if (!fields.check(words.tools, out->budget.make(2 * out->must_call.size()))) return;
+  out->one_call = !parallel || choice.names_one || is_old;
 }
 
 void bind_to_calls(Generation* generation) {

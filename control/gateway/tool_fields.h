@@ -6,7 +6,8 @@
 
 namespace holdfast::gateway {
 
-/// Reads tools, tool_choice and parallel_tool_calls. What the template is to show goes to `root`.
+/// Reads tools, tool_choice and parallel_tool_calls, or functions and function_call, their words of
+/// old. What the template is to show goes to `root`.
 void read_tools(Fields& fields, nlohmann::ordered_json* root, Generation* out);
 
 /// Bounds the answer to calls of Generation::must_call, in the words of the model's family

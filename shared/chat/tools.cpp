@@ -85,9 +85,10 @@ class ToolReader {
 
 }  // namespace
 
-std::optional<MessageFault> normalize_tools(json& tools, std::vector<std::string>* left_out) {
+std::optional<MessageFault> normalize_tools(json& tools, std::vector<std::string>* left_out,
+                                            const std::string& list) {
   ToolReader reader(left_out);
-  if (auto fault = reader.read(tools, "tools")) return fault;
+  if (auto fault = reader.read(tools, list)) return fault;
   tools = std::move(reader.found);
   return std::nullopt;
 }

@@ -16,8 +16,9 @@ namespace holdfast::chat {
 /// - parameters that are null are absent; what else is null, too;
 /// - what is no function (web_search, mcp, custom, …) cannot be called here: it is left out and
 ///   named in `left_out` as "tools[1]:web_search".
-/// `tools` is any value. Any thread.
+/// `tools` is any value, `list` what its body calls it. Any thread.
 std::optional<MessageFault> normalize_tools(nlohmann::ordered_json& tools,
-                                            std::vector<std::string>* left_out);
+                                            std::vector<std::string>* left_out,
+                                            const std::string& list = "tools");
 
 }  // namespace holdfast::chat

@@ -27,10 +27,16 @@ struct BodyForm {
       {"response_format", "{\"type\":\"json_schema\",\"json_schema\":{\"name\":~,\"schema\":@}}"}, \
       {"guided_json", "^"}, {"guided_json", "@"}, {"json_schema", "{\"type\":~}"},                 \
       {"guided_regex", "~"}, {"guided_grammar", "~"}, {"grammar", "~"}, {"guided_finish", "true"}, \
-      {"mirostat", "2"}, {"mirostat", "0"}, {"mirostat_tau", "@"}, {"typical_p", "0.9"},           \
-      {"top_n_sigma", "@"}, {"xtc_probability", "0.1"}, {"dry_multiplier", "0.8"},                 \
-      {"dry_allowed_length", "@"}, {"repeat_last_n", "-1"}, {"banned_strings", "[%~%]"},           \
-      {"bad_words", "[%~%]"}, {"samplers", "[\"top_k\",~]"}, {"dry_sequence_breakers", "[%~%]"},   \
+      {"guided_choice", "[%~%]"}, {"structured_outputs", "{\"choice\":[%~%],~:@}"},                \
+      {"structured_outputs", "{\"json\":^}"}, {"format", "{\"type\":~,@:@}"}, {"format", "~"},     \
+      {"response_format", "{\"type\":\"regex\",\"pattern\":~}"},                                   \
+      {"output_config", "{\"format\":{\"type\":\"json_schema\",\"schema\":@}}"},                   \
+      {"text", "{\"format\":{\"type\":\"json_object\",\"schema\":^}}"},                            \
+      {"extra_body", "{\"top_k\":5,\"guided_regex\":~,~:@}"}, {"mirostat", "2"},                   \
+      {"mirostat", "0"}, {"mirostat_tau", "@"}, {"typical_p", "0.9"}, {"top_n_sigma", "@"},        \
+      {"xtc_probability", "0.1"}, {"dry_multiplier", "0.8"}, {"dry_allowed_length", "@"},          \
+      {"repeat_last_n", "-1"}, {"banned_strings", "[%~%]"}, {"bad_words", "[%~%]"},                \
+      {"samplers", "[\"top_k\",~]"}, {"dry_sequence_breakers", "[%~%]"},                           \
       {"logit_bias", "{\"5\":-1,~:@}"}, {                                                          \
     "logit_bias", "[%[@,@]%]"                                                                      \
   }
@@ -75,6 +81,9 @@ inline constexpr Member kChatMembers[] = {
      "{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[%{"
      "\"function\":{\"name\":~}}%]}}"},
     {"parallel_tool_calls", "false"},
+    {"functions", "[%{\"name\":~,\"parameters\":@}%]"},
+    {"function_call", "{\"name\":~}"},
+    {"function_call", "\"auto\""},
     {"max_completion_tokens", "@"},
     {"logprobs", "true"},
     {"top_logprobs", "3"},

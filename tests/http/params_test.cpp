@@ -283,6 +283,48 @@ TEST(Params, CallsThatMustCome) {
   EXPECT_EQ(none.error.param, "tool_choice");
 }
 
+TEST(Params, FunctionsAreToolsInTheWordsOfOld) {
+  const auto old = [](const std::string& more) {
+    return chat(R"({"model":"m","messages":[{"role":"user","content":"a"}],
+                    "functions":[{"name":"f","parameters":{"b":1}},{"name":"g"}])" +
+                more + "}");
+  };
+  const std::tuple<const char*, bool, const char*> cases[] = {
+      {"", true, ""},
+      {R"(,"function_call":"auto","tools":[])", true, ""},
+      {R"(,"function_call":"none")", false, ""},
+      {R"(,"function_call":{"name":"g"})", true, R"([{"name":"g"}])"},
+      {R"(,"tool_choice":"required")", true,
+       R"([{"name":"f","parameters":{"b":1}},{"name":"g"}])"}};
+  for (const auto& [more, tools, must] : cases) {
+    const Outcome out = old(more);
+    ASSERT_TRUE(out.ok) << more << out.error.message;
+    EXPECT_EQ(out.generation.shape.tools, tools) << more;
+    EXPECT_EQ(decode_shape(encode_shape(out.generation.shape)).function_call, tools) << more;
+    EXPECT_EQ(out.generation.must_call, must) << more;
+    EXPECT_EQ(out.generation.one_call, std::string(must) != "") << more;
+    EXPECT_TRUE(out.generation.ignored.empty()) << more;
+  }
+  EXPECT_NE(old("").generation.submit.prompts[0].messages_json->find(
+                R"("tools":[{"type":"function","function":{"name":"f","parameters":{"b":1}}},)"),
+            std::string::npos);
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"(,"tools":[{"type":"function","function":{"name":"h"}}])", "functions"},
+      {R"(,"function_call":"auto","tool_choice":"auto")", "function_call"},
+      {R"(,"function_call":{"name":"h"})", "function_call"},
+      {R"(,"function_call":{})", "function_call"},
+      {R"(,"function_call":5)", "function_call"}};
+  for (const auto& [more, param] : wrong) {
+    EXPECT_EQ(old(more).error.param, param) << more << old(more).error.message;
+  }
+  const auto alone = [](const std::string& more) {
+    return chat(R"({"model":"m","messages":[{"role":"user","content":"a"}],)" + more + "}");
+  };
+  EXPECT_EQ(alone(R"("functions":[{"description":"x"}])").error.param, "functions[0].name");
+  EXPECT_EQ(alone(R"("function_call":{"name":"f"})").error.param, "function_call");
+  EXPECT_TRUE(alone(R"("function_call":"none","functions":[])").ok);
+}
+
 TEST(Params, TheGrammarOfACallIsThatOfTheFamily) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"hermes+think", "hermes", "hermes+think"},

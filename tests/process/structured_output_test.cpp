@@ -213,7 +213,9 @@ TEST_F(StructuredOutput, RefusalsComeBeforeAcceptance) {
       {{{"guided_regex", "(a)\\1"}}, "unsupported", {"back reference"}},
       {{{"guided_regex", "(a{1000}){1000}"}}, "invalid_request", {"states"}},
       {{{"grammar", "root ::= root \"a\" | \"b\""}}, "unsupported", {"left recursion", "'root'"}},
-      {{{"grammar", "root ::= \"a\""}, {"guided_regex", "a"}}, "invalid_request", {"exclude"}},
+      {{{"grammar", "root ::= \"a\""}, {"guided_regex", "a"}},
+       "invalid_request",
+       {"'grammar'", "'guided_regex'", "send one"}},
       {{{"response_format", {{"type", "yaml"}}}}, "invalid_request", {"json_schema"}},
       {{{"response_format", {{"type", "json_schema"}}}}, "invalid_request", {"schema"}}};
   for (const Case& c : cases) {
