@@ -10,11 +10,10 @@
 #include "control/gateway/errors.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/message_body.h"
+#include "control/gateway/model_binding.h"
 #include "control/gateway/params.h"
 #include "control/gateway/post_headers.h"
 #include "control/gateway/sse.h"
-#include "control/gateway/thinking_fields.h"
-#include "control/gateway/tool_fields.h"
 #include "shared/base/crash_point.h"
 
 namespace holdfast::gateway {
@@ -96,8 +95,7 @@ void submit_chat(const std::shared_ptr<Post>& post) {
                     return post->exchange->respond(error_response(*failure));
                   }
                   post->generation.shape.output = std::get<0>(answer);
-                  bind_thinking(&post->generation);
-                  bind_to_calls(&post->generation);
+                  bind_to_model(&post->generation);
                   submit(post);
                 });
               });

@@ -9,11 +9,10 @@
 #include "control/gateway/endpoints.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/kept_endpoints.h"
+#include "control/gateway/model_binding.h"
 #include "control/gateway/post_headers.h"
 #include "control/gateway/response_stream.h"
 #include "control/gateway/sse.h"
-#include "control/gateway/thinking_fields.h"
-#include "control/gateway/tool_fields.h"
 #include "control/gateway/webhooks.h"
 #include "shared/base/json_text.h"
 #include "shared/client/webhook.h"
@@ -291,8 +290,7 @@ void take_up(const TurnPtr& turn) {
   find_output(*turn->context.outputs, turn->context.client, turn->generation.submit.model,
               on_strand<std::string>(turn->exchange, [turn](const std::string& output) {
                 turn->generation.shape.output = output;
-                bind_thinking(&turn->generation);
-                bind_to_calls(&turn->generation);
+                bind_to_model(&turn->generation);
                 submit(turn);
               }));
 }

@@ -1,5 +1,6 @@
 #include "control/gateway/message_body.h"
 
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/json_fields.h"
@@ -153,6 +154,25 @@ json without_attribution(const json& system, json* chat) {
   return kept;
 }
 
+/// A last message of the assistant is the beginning of the answer. `at` is its number.
+void read_prefill(Fields& fields, std::size_t at, json* chat) {
+  json& messages = (*chat)["messages"];
+  if (messages.empty() || messages.back()["role"] != "assistant") return;
+  const json& last = messages.back();
+  if (last.contains("tool_calls")) return;
+  const std::string text = text_member(last, "content");
+  if (text.empty() && !last.contains("reasoning_content")) {
+    if (messages.size() > 1) messages.erase(messages.size() - 1);
+    return;
+  }
+  if (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) {
+    return fields.fail("messages[" + std::to_string(at) + "].content",
+                       "is the beginning of the answer: final assistant content cannot end with "
+                       "trailing whitespace");
+  }
+  (*chat)["continue_final_message"] = true;
+}
+
 void read_messages(Fields& fields, json* chat) {
   json messages = json::array();
   if (const json* system = fields.take("system")) {
@@ -182,6 +202,7 @@ void read_messages(Fields& fields, json* chat) {
     }
   }
   (*chat)["messages"] = std::move(messages);
+  if (given->back()["role"] == "assistant") read_prefill(fields, given->size() - 1, chat);
 }
 
 /// The schema of a tool that a client runs and that Anthropic's models know without one; null of

@@ -4,9 +4,8 @@
 
 #include "control/gateway/blame.h"
 #include "control/gateway/errors.h"
+#include "control/gateway/model_binding.h"
 #include "control/gateway/render.h"
-#include "control/gateway/thinking_fields.h"
-#include "control/gateway/tool_fields.h"
 #include "control/gateway/vectors.h"
 
 namespace holdfast::gateway {
@@ -102,8 +101,7 @@ void call_offline(Context& context, const client::Principal& principal, Generati
     if (const auto* failure = std::get_if<client::Failure>(&answer)) return fail(call, *failure);
     const auto hands = touch(call->context.blame, call->request_id);
     call->generation.shape.output = std::get<0>(answer);
-    bind_thinking(&call->generation);
-    bind_to_calls(&call->generation);
+    bind_to_model(&call->generation);
     submit(call);
   });
 }

@@ -224,6 +224,34 @@ void read_prompts(Fields& fields, const char* name, const json& value, const Par
   }
 }
 
+/// Where the answer begins: behind its opening, behind the last message as it stands, or in it.
+void read_opening(Fields& fields, json* root, Generation* out) {
+  bool goes_on = false;
+  fields.boolean("continue_final_message", &goes_on);
+  out->opens_answer = !goes_on;
+  if (fields.boolean("add_generation_prompt", &out->opens_answer)) {
+    (*root)["add_generation_prompt"] = out->opens_answer;
+  }
+  if (!goes_on) return;
+  if (out->opens_answer) {
+    return fields.fail("continue_final_message",
+                       "and 'add_generation_prompt' exclude each other: an answer that has begun "
+                       "is not opened again");
+  }
+  const json& last = (*root)["messages"].back();
+  if (last["role"] != "assistant" || last.contains("tool_calls")) {
+    return fields.fail("continue_final_message",
+                       "needs a last message of the role assistant, without calls of tools");
+  }
+  out->prefill = chat::prefill_of(last);
+  (*root)["continue_final_message"] = true;  // moves what `last` refers to
+  if (out->prefill == chat::Prefill::kText && !out->must_call.empty()) {
+    fields.fail("tool_choice",
+                "asks for a call at the begin of an answer, and the last message has begun its "
+                "text; send \"auto\" or \"none\"");
+  }
+}
+
 void read_messages(Fields& fields, Generation* out) {
   const json* messages = fields.take("messages");
   json root = json::object();
@@ -233,7 +261,8 @@ void read_messages(Fields& fields, Generation* out) {
     return fields.fail(fault->where, fault->what);
   }
   read_tools(fields, &root, out);
-  for (const char* name : {"add_generation_prompt", "chat_template_kwargs", "parse_special"}) {
+  read_opening(fields, &root, out);
+  for (const char* name : {"chat_template_kwargs", "parse_special"}) {
     if (const json* value = fields.take(name)) root[name] = *value;
   }
   read_thinking(fields, &root, out);

@@ -12,6 +12,7 @@
 #include "control/gateway/body_budget.h"
 #include "control/gateway/errors.h"
 #include "control/gateway/shape.h"
+#include "shared/chat/prefill.h"
 #include "shared/wire/messages.h"
 
 namespace holdfast::gateway {
@@ -41,7 +42,9 @@ struct Generation {
   std::string must_call;             // JSON list of {"name", "parameters"}: one of them comes first
   bool one_call = false;             // and no other follows
   ThinkingWish thinking;
-  BodyBudget budget;  // of the body that it was read from
+  bool opens_answer = true;              // the prompt of a chat ends with the opening of an answer
+  std::optional<chat::Prefill> prefill;  // what its last message has begun of it
+  BodyBudget budget;                     // of the body that it was read from
 };
 
 /// False: `error` names the parameter. `body` is an object.

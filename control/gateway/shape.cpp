@@ -40,6 +40,7 @@ std::optional<chat::OutputOptions> parse_options(const Shape& shape) {
   options.tools = shape.tools && kind.format != chat::ToolFormat::kNone;
   options.reasoning = kind.reasoning;
   options.starts_in_reasoning = kind.opens_reasoning;
+  options.starts_in_text = kind.goes_on;
   options.json_arguments = shape.json_arguments;
   const bool parses = options.tools || options.reasoning || chat::has_channels(kind.format);
   if (!is_chat(shape.api) || !parses) return std::nullopt;

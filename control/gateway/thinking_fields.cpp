@@ -164,15 +164,7 @@ void read_thinking(Fields& fields, json* root, Generation* out) {
 
 void bind_thinking(Generation* generation) {
   const ThinkingWish& wish = generation->thinking;
-  std::string& output = generation->shape.output;
-  chat::OutputKind kind = chat::read_output(output);
-  if (kind.reasoning && wish.on) {
-    const bool opens = *wish.on ? kind.opens_when_on : kind.opens_when_off;
-    if (opens != kind.opens_reasoning) {
-      output = std::string(chat::tool_format_name(kind.format)) + "+think" + (opens ? "+open" : "");
-      kind.opens_reasoning = opens;
-    }
-  }
+  const chat::OutputKind kind = chat::read_output(generation->shape.output);
   const auto marks = chat::thinking_marks(kind);
   if (!marks) {
     std::vector<std::string>& ignored = generation->ignored;

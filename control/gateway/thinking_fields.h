@@ -12,8 +12,8 @@ namespace holdfast::gateway {
 /// is known.
 void read_thinking(Fields& fields, nlohmann::ordered_json* root, Generation* out);
 
-/// Bounds the reasoning as the model's family writes it (Shape::output), and says whether the
-/// prompt has begun it. What has no effect on such a model is named as ignored.
+/// Bounds the reasoning as the model's family writes it (Shape::output). What has no effect on such
+/// a model is named as ignored.
 void bind_thinking(Generation* generation);
 
 }  // namespace holdfast::gateway

@@ -177,13 +177,12 @@ void read_tools(Fields& fields, json* root, Generation* out) {
 }
 
 void bind_to_calls(Generation* generation) {
+  chat::OutputKind kind = chat::read_output(generation->shape.output);
   if (generation->must_call.empty()) return;
-  const chat::OutputKind kind = chat::read_output(generation->shape.output);
   const bool hermes = kind.format == chat::ToolFormat::kHermes;
   if (!hermes) {  // control tokens, which no grammar can ask for, or no calls at all
-    generation->shape.output = "llama3";
-    if (kind.reasoning) generation->shape.output += "+think";
-    if (kind.opens_reasoning) generation->shape.output += "+open";
+    kind.format = chat::ToolFormat::kLlama3;
+    generation->shape.output = chat::write_output(kind);
   }
   json source = {{"form", hermes ? "hermes" : "llama3"}};
   source["tools"] = try_parse_json<json>(generation->must_call);

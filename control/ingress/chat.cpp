@@ -10,6 +10,8 @@
 #include "control/ingress/plain_marks.h"
 #include "shared/base/json_text.h"
 #include "shared/chat/messages.h"
+#include "shared/chat/output_parser.h"
+#include "shared/chat/prefill.h"
 #include "shared/text/chat_template.h"
 
 namespace holdfast::ingress {
@@ -63,6 +65,7 @@ class Renderer {
            const std::string& date)
       : root_(root),
         chat_(chat),
+        template_(tokenizer.chat_template()),
         marks_(tokenizer, tokenizer.chat_template(), root.dump()),
         parse_special_(root.value("parse_special", json(false)) == true) {
     const auto tools = root.find("tools");
@@ -76,6 +79,8 @@ class Renderer {
     if (generation != root.end() && generation->is_boolean()) {
       input_.add_generation_prompt = generation->get<bool>();
     }
+    if (root.value("continue_final_message", json(false)) == true)
+      input_.add_generation_prompt = false;
     if (tokenizer.bos() >= 0) input_.bos_token = tokenizer.piece(tokenizer.bos(), true);
     if (tokenizer.eos() >= 0) input_.eos_token = tokenizer.piece(tokenizer.eos(), true);
     input_.date = date;
@@ -85,13 +90,54 @@ class Renderer {
 
   bool has_tools() const { return has_tools_; }
 
+  /// The last of the messages is the beginning of the answer. One that has begun to think and no
+  /// more is taken from them: the template opens an answer, in which those thoughts stand.
+  Result<void> go_on(json& messages) {
+    if (messages.back()["role"] != "assistant" || messages.back().contains("tool_calls")) {
+      return invalid(
+          "continue_final_message: needs a last message of the role assistant, without "
+          "calls");
+    }
+    if (marks_.place().empty()) {
+      return invalid("messages: have all of the characters U+FDD0 to U+FDEF; leave two out");
+    }
+    begun_ = "messages[" + std::to_string(messages.size() - 1) + "]";
+    json last = marked(json::array({messages.back()}))[0];
+    prefill_ = chat::prefill_of(last);
+    if (prefill_ != chat::Prefill::kThinking) return {};
+    const auto content = last["content"].get<std::string>();
+    if (!chat::detects_reasoning(template_)) {
+      prefill_ = chat::Prefill::kText;
+      if (!content.empty()) return {};
+      return invalid(begun_ +
+                     ": its reasoning cannot be continued, as the model's template has no "
+                     "<think>");
+    }
+    thinking_ = content.empty() ? last["reasoning_content"].get<std::string>()
+                                : std::string(chat::open_thinking(content));
+    input_.add_generation_prompt = true;
+    messages.erase(messages.size() - 1);
+    return {};
+  }
+
   /// The messages in these forms.
   Result<PlainMarks::Text> render(const json& messages, std::uint32_t forms = 0) {
-    input_.messages_json = marked(forms == 0 ? messages : in_forms(messages, forms)).dump();
+    const json said = forms == 0 ? messages : in_forms(messages, forms);
+    const bool in_text = prefill_ && *prefill_ != chat::Prefill::kThinking;
+    json list = marked(said);
+    if (in_text) list.back()["content"].get_ref<std::string&>() += marks_.place();
+    input_.messages_json = list.dump();
     if (!has_tools_) input_.tools_json = (forms & kToolsEmpty) != 0 ? "[]" : "";
     HF_TRY(std::string text, chat_.render(input_));
-    if (parse_special_) return PlainMarks::Text{std::move(text), {}};
-    return marks_.take(text);
+    if (prefill_ == chat::Prefill::kThinking) think(text);
+    if (in_text) HF_CHECKED(cut(text));
+    PlainMarks::Text out{text, {}};
+    if (!parse_special_) out = marks_.take(text);
+    if (in_text && !out.text.ends_with(chat::behind_thinking(
+                       said.back()["content"].get_ref<const std::string&>()))) {
+      return invalid(begun_ + ": cannot be continued, as the model's template changes its text");
+    }
+    return out;
   }
 
  private:
@@ -100,12 +146,39 @@ class Renderer {
     return list;
   }
 
+  /// Leaves out what the template writes behind the text that is begun.
+  Result<void> cut(std::string& text) const {
+    const std::size_t end = text.rfind(marks_.place());
+    if (end == std::string::npos) {
+      return invalid(begun_ + ": cannot be continued, as the model's template leaves its text out");
+    }
+    text.resize(end);
+    return {};
+  }
+
+  /// The thoughts, in an answer that the template may have opened with <think> or not.
+  void think(std::string& text) const {
+    constexpr std::string_view kThink = "<think>";
+    const std::size_t end = text.find_last_not_of(" \n");
+    const bool open =
+        end != std::string::npos && std::string_view(text).substr(0, end + 1).ends_with(kThink);
+    if (!open) text.append(kThink).append("\n");
+    const bool at_line = text.ends_with('\n');
+    text.append(thinking_,
+                at_line ? std::min(thinking_.find_first_not_of('\n'), thinking_.size()) : 0,
+                std::string::npos);
+  }
+
   const json& root_;
   const text::ChatTemplate& chat_;
+  const std::string_view template_;
   const PlainMarks marks_;
   const bool parse_special_;
   bool has_tools_ = false;
   text::ChatInput input_;
+  std::optional<chat::Prefill> prefill_;  // what the last message has begun of the answer
+  std::string begun_;                     // … its place
+  std::string thinking_;                  // … of its reasoning
 };
 
 /// The first message with which a template refuses those up to it, for the same reason as all.
@@ -187,6 +260,9 @@ Result<RenderedChat> render_chat(std::string_view text, const text::Tokenizer& t
   Renderer renderer(root, tokenizer, *chat_template, date);
   if (!renderer.usable()) {
     return invalid("messages: have all of the characters U+FDD0 to U+FDEF; leave one out");
+  }
+  if (root.value("continue_final_message", json(false)) == true) {
+    HF_CHECKED(renderer.go_on(messages));
   }
   HF_TRY(Trial trial, try_forms(renderer, messages));
   RenderedChat out;

@@ -20,9 +20,11 @@ struct RenderedChat {
 };
 
 /// The model's own chat template over a chat request. `json`: {"messages": [{"role", "content"},
-/// …], "tools"?: […], "chat_template_kwargs"?: {…}, "parse_special"?: false}; messages as
-/// chat/messages.h takes them. Texts of the request stay text: no special token is read from them,
-/// unless `parse_special` is true. `date` is YYYY-MM-DD.
+/// …], "tools"?: […], "chat_template_kwargs"?: {…}, "parse_special"?: false,
+/// "add_generation_prompt"?: true, "continue_final_message"?: false}; messages as chat/messages.h
+/// takes them. With the last of these the last message, of the assistant, is the beginning of the
+/// answer and stays open (chat/prefill.h). Texts of the request stay text: no special token is read
+/// from them, unless `parse_special` is true. `date` is YYYY-MM-DD.
 /// Errors: kInvalidRequest names the message that is wrong and why, or the template's line that
 /// refused; kNoChatTemplate if the model's file has none.
 Result<RenderedChat> render_chat(std::string_view json, const text::Tokenizer& tokenizer,

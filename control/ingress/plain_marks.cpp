@@ -53,9 +53,12 @@ PlainMarks::PlainMarks(const text::Tokenizer& tokenizer, std::string_view chat_t
   for (int i = 0; i < kMarks; ++i) {
     const std::string mark = {'\xef', '\xb7', static_cast<char>(kFirstMark + i)};
     if (request.find(mark) != std::string_view::npos) continue;
+    if (!mark_.empty()) {
+      place_ = mark;
+      return;
+    }
     mark_ = mark;
     escaped_ = std::string("\\ufd") + kDigits[13 + i / 16] + kDigits[i % 16];
-    return;
   }
 }
 

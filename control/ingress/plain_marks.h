@@ -27,6 +27,8 @@ class PlainMarks {
 
   /// False: the request has every character that could be a mark.
   bool usable() const { return !mark_.empty(); }
+  /// A character to find a place again in what a template writes. Empty: there is none left.
+  const std::string& place() const { return place_; }
   /// Marks every text in it, names of members too, but for roles. What the model wrote itself may
   /// hold its own marks of thinking, which templates look for.
   void add(nlohmann::ordered_json& messages_or_tools) const;
@@ -44,6 +46,7 @@ class PlainMarks {
   const text::Tokenizer& tokenizer_;
   const std::string_view template_;
   std::string mark_, escaped_;  // as it is, and as JSON in ASCII has it
+  std::string place_;
 };
 
 }  // namespace holdfast::ingress

@@ -86,6 +86,7 @@ class Llama3 final : public Family {
     }
     return false;
   }
+  void go_on() override { at_ = At::kText; }
 
  private:
   static constexpr std::string_view kPythonTag = "<|python_tag|>";
@@ -392,6 +393,10 @@ class Cohere final : public ListOfCalls {
 class Harmony final : public Family {
  public:
   bool step() override { return at_ == At::kHeader ? header() : body(); }
+  void go_on() override {
+    at_ = At::kBody;
+    first_ = false;
+  }
 
  private:
   static constexpr std::string_view kStart = "<|start|>";
@@ -462,6 +467,7 @@ class Harmony final : public Family {
 class Functionary final : public Family {
  public:
   bool step() override { return named_ ? body() : name(); }
+  void go_on() override { named_ = marked_ = true; }
 
  private:
   static constexpr std::string_view kNext = ">>>";

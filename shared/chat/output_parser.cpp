@@ -95,16 +95,13 @@ bool detects_reasoning(std::string_view t) {
 }
 
 std::string describe_output(std::string_view chat_template, const OpeningPrompts& prompts) {
-  std::string out(tool_format_name(detect_tool_format(chat_template)));
-  if (!detects_reasoning(chat_template)) return out;
-  out += "+think";
-  const bool plain = opens(prompts.plain), on = opens(prompts.on), off = opens(prompts.off);
-  if (plain) out += "+open";
-  if (on == plain && off == plain) return out;
-  if (on) out += "+on";
-  if (off) out += "+off";
-  if (!on && !off) out += "+never";
-  return out;
+  OutputKind kind;
+  kind.format = detect_tool_format(chat_template);
+  kind.reasoning = detects_reasoning(chat_template);
+  kind.opens_reasoning = kind.reasoning && opens(prompts.plain);
+  kind.opens_when_on = kind.reasoning && opens(prompts.on);
+  kind.opens_when_off = kind.reasoning && opens(prompts.off);
+  return write_output(kind);
 }
 
 OutputKind read_output(std::string_view text) {
@@ -116,7 +113,22 @@ OutputKind read_output(std::string_view text) {
   const bool differs = has("+on") || has("+off") || has("+never");
   kind.opens_when_on = differs ? has("+on") : kind.opens_reasoning;
   kind.opens_when_off = differs ? has("+off") : kind.opens_reasoning;
+  kind.goes_on = has("+begun");
   return kind;
+}
+
+std::string write_output(const OutputKind& kind) {
+  std::string out(tool_format_name(kind.format));
+  if (kind.reasoning) out += "+think";
+  if (kind.opens_reasoning) out += "+open";
+  const bool on = kind.opens_when_on, off = kind.opens_when_off;
+  if (on != kind.opens_reasoning || off != kind.opens_reasoning) {
+    if (on) out += "+on";
+    if (off) out += "+off";
+    if (!on && !off) out += "+never";
+  }
+  if (kind.goes_on) out += "+begun";
+  return out;
 }
 
 /// Reasoning comes first, whatever the family; the rest is the family's.
@@ -193,7 +205,8 @@ struct OutputParser::State {
 
 OutputParser::OutputParser(const OutputOptions& options) : state_(std::make_unique<State>()) {
   state_->family = make_family(options);
-  const bool leads = options.reasoning && !has_channels(options.format);
+  if (options.starts_in_text) state_->family->go_on();
+  const bool leads = options.reasoning && !options.starts_in_text && !has_channels(options.format);
   if (leads) {
     state_->at = options.starts_in_reasoning ? State::At::kReasoning : State::At::kStart;
   }

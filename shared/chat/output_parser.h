@@ -46,13 +46,15 @@ ToolFormat detect_tool_format(std::string_view chat_template);
 /// Whether the template knows reasoning between <think> and </think>.
 bool detects_reasoning(std::string_view chat_template);
 
-/// What is kept of a model: "none", "hermes+think", "deepseek+think+open".
+/// What is kept of a model: "none", "hermes+think", "deepseek+think+open"; of an answer that goes
+/// on from a text of its messages: "hermes+begun".
 struct OutputKind {
   ToolFormat format = ToolFormat::kNone;
   bool reasoning = false;
   bool opens_reasoning = false;  // the prompt of an answer ends with <think>
   bool opens_when_on = false;    // the same where the client has reasoning switched on
   bool opens_when_off = false;   // … or off
+  bool goes_on = false;          // the prompt ends with the beginning of the answer's text
 };
 /// The template's texts for a short conversation, with the opening of the answer.
 struct OpeningPrompts {
@@ -64,6 +66,8 @@ struct OpeningPrompts {
 std::string describe_output(std::string_view chat_template, const OpeningPrompts& prompts);
 /// The inverse; nothing known for other texts.
 OutputKind read_output(std::string_view text);
+/// The inverse of that.
+std::string write_output(const OutputKind& kind);
 
 /// A piece of one call. `name` comes whole, with the first piece.
 struct CallDelta {
@@ -89,6 +93,7 @@ struct OutputOptions {
   bool tools = false;                // calls are looked for (channels always are)
   bool reasoning = false;            // <think> … </think> is taken out of the content
   bool starts_in_reasoning = false;  // the prompt has opened <think> already
+  bool starts_in_text = false;       // the prompt has the beginning of the answer's text
   JsonArguments json_arguments;
 };
 

@@ -24,6 +24,9 @@ class Family {
  public:
   virtual ~Family() = default;
   virtual bool step() = 0;
+  /// Before anything came: what comes stands in the middle of a text, where no header of a message
+  /// and no answer that is a call as a whole can begin.
+  virtual void go_on() {}
   bool pending() const {
     return !buffer.empty() || (calls == 0 && !space_.empty()) || (!announced_ && !raw_.empty()) ||
            midway();

@@ -348,7 +348,7 @@ TEST(OutputParser, AMarkThatIsTakenIsPending) {
       {ToolFormat::kLlama3, "a<function="},
       {ToolFormat::kHermes, "<tool_call>"}};
   for (const auto& [format, text] : begun) {
-    OutputParser parser({format, true, false, false, {}});
+    OutputParser parser({format, true, false, false, false, {}});
     Parts parts;
     add(parts, parser.feed(text));
     EXPECT_TRUE(parser.pending()) << text;
@@ -401,6 +401,28 @@ TEST(OutputParser, ReasoningComesFirst) {
             (Parts{"", "a", {{"f", "{}"}}}));
 }
 
+// What goes on with a text is text at once, and calls may follow it.
+TEST(OutputParser, AnAnswerThatHasBegun) {
+  OutputOptions options;
+  options.tools = options.reasoning = options.starts_in_text = true;
+  const std::string json = R"({"name": "f", "parameters": {}})";
+  const std::tuple<ToolFormat, std::string, Parts> cases[] = {
+      {ToolFormat::kNone, "<think>a</think>", {"<think>a</think>", "", {}}},
+      {ToolFormat::kLlama3, json, {json, "", {}}},
+      {ToolFormat::kLlama3, " so <|python_tag|>" + json, {" so", "", {{"f", "{}"}}}},
+      {ToolFormat::kHermes,
+       "  so <tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
+       {"  so", "", {{"f", "{}"}}}},
+      {ToolFormat::kFunctionary, "yes\nno>>>f\n{}", {"yes\nno", "", {{"f", "{}"}}}},
+      {ToolFormat::kHarmony,
+       " to=x<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}<|call|>",
+       {" to=x", "", {{"f", "{}"}}}}};
+  for (const auto& [format, text, parts] : cases) {
+    options.format = format;
+    EXPECT_EQ(parse(options, text), parts) << tool_format_name(format);
+  }
+}
+
 TEST(OutputParser, WhatIsKeptOfAModelComesBack) {
   EXPECT_EQ(describe_output("plain", {"x", "x", "x"}), "none");
   const std::string opened = "user\n<think>\n", closed = "user\n<think>\n\n</think>\n\n";
@@ -416,6 +438,9 @@ TEST(OutputParser, WhatIsKeptOfAModelComesBack) {
   EXPECT_FALSE(read_output(deepseek).opens_when_off);
   EXPECT_TRUE(read_output("none+think+open").opens_when_off);
   EXPECT_FALSE(read_output("none+think+open+never").opens_when_on);
+  EXPECT_EQ(write_output(read_output("hermes+think+open")), "hermes+think+open");
+  EXPECT_EQ(write_output(read_output("llama3+begun")), "llama3+begun");
+  EXPECT_TRUE(read_output("llama3+begun").goes_on && !read_output("llama3+think+open").goes_on);
   const OutputKind kind = read_output("hermes+think+open");
   EXPECT_EQ(kind.format, ToolFormat::kHermes);
   EXPECT_TRUE(kind.reasoning && kind.opens_reasoning);
@@ -493,6 +518,7 @@ TEST(OutputParser, NoiseIsBoundedAndIndependentOfItsCuts) {
     options.tools = random() % 4 != 0;
     options.reasoning = random() % 2 == 0;
     options.starts_in_reasoning = random() % 4 == 0;
+    options.starts_in_text = random() % 4 == 0;
     std::string text;
     for (std::size_t n = random() % 25; n > 0; --n) text += words[random() % words.size()];
     const Parts parts = parse(options, text);

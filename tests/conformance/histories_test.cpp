@@ -4,55 +4,20 @@
 // then each control token inside of each text.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "control/ingress/chat.h"
 #include "shared/text/chat_template.h"
-#include "tests/wire/made_tokenizer.h"
+#include "tests/conformance/published.h"
 
 namespace holdfast::ingress::histories_test {
 namespace {
 
 using json = nlohmann::ordered_json;
-
-std::filesystem::path root() {
-  const char* dir = std::getenv("HOLDFAST_CONFORMANCE_DIR");
-  return std::filesystem::path(dir != nullptr ? dir
-                                              : HOLDFAST_SOURCE_DIR "/../shared/conformance") /
-         "chat";
-}
-
-std::map<std::string, std::string> templates() {
-  std::map<std::string, std::string> found;
-  if (!std::filesystem::exists(root())) return found;
-  for (const auto& entry : std::filesystem::directory_iterator(root())) {
-    if (entry.path().extension() != ".jinja") continue;
-    std::ifstream in(entry.path(), std::ios::binary);
-    std::stringstream text;
-    text << in.rdbuf();
-    found[entry.path().filename().string()] = text.str();
-  }
-  return found;
-}
-
-/// What looks like a control token in a template.
-std::vector<std::string> controls_of(const std::string& source) {
-  std::set<std::string> found;
-  const std::regex looks(
-      R"(<\|[A-Za-z_]+\|?>|<[a-z_]+\|>|<(start|end)_of_turn>|\[/?[A-Z_]+\]|<｜[^>]+｜>|)"
-      R"(\[gMASK\]|<sop>|</?s>)");
-  for (std::sregex_iterator it(source.begin(), source.end(), looks), end; it != end; ++it) {
-    found.insert(it->str());
-  }
-  return {found.begin(), found.end()};
-}
 
 json call(json content, json arguments, const char* id) {
   json message = {{"role", "assistant"},
@@ -122,11 +87,12 @@ std::set<std::string> words_of(const json& history) {
 }
 
 TEST(Histories, EveryTemplateTakesThemAllAndLosesNothing) {
-  const auto sources = templates();
-  if (sources.empty()) GTEST_SKIP() << root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";
+  const auto sources = test::published_templates();
+  if (sources.empty())
+    GTEST_SKIP() << test::published_root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";
   int rendered = 0;
   for (const auto& [name, source] : sources) {
-    const auto tokenizer = test::make_tokenizer(source, controls_of(source));
+    const auto tokenizer = test::make_tokenizer(source, test::controls_of(source));
     for (const auto& [kind, history] : histories()) {
       SCOPED_TRACE(name + ", " + kind);
       const auto chat = render_chat(json{{"messages", history}}.dump(), *tokenizer, "2026-01-15");
@@ -141,13 +107,14 @@ TEST(Histories, EveryTemplateTakesThemAllAndLosesNothing) {
 }
 
 TEST(Histories, WhatATemplateTakesIsRenderedAsItStands) {
-  const auto sources = templates();
-  if (sources.empty()) GTEST_SKIP() << root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";
+  const auto sources = test::published_templates();
+  if (sources.empty())
+    GTEST_SKIP() << test::published_root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";
   int same = 0;
   for (const auto& [name, source] : sources) {
-    const auto cases =
-        json::parse(std::ifstream(root() / (name.substr(0, name.size() - 6) + ".json")));
-    const auto tokenizer = test::make_tokenizer(source, controls_of(source));
+    const auto cases = json::parse(
+        std::ifstream(test::published_root() / (name.substr(0, name.size() - 6) + ".json")));
+    const auto tokenizer = test::make_tokenizer(source, test::controls_of(source));
     for (const json& c : cases.at("cases")) {
       if (c.contains("error")) continue;
       json request = {{"messages", c.at("messages")},
@@ -172,11 +139,12 @@ TEST(Histories, WhatATemplateTakesIsRenderedAsItStands) {
 }
 
 TEST(Histories, NoTextMakesAControlToken) {
-  const auto sources = templates();
-  if (sources.empty()) GTEST_SKIP() << root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";
+  const auto sources = test::published_templates();
+  if (sources.empty())
+    GTEST_SKIP() << test::published_root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";
   int tried = 0;
   for (const auto& [name, source] : sources) {
-    const std::vector<std::string> controls = controls_of(source);
+    const std::vector<std::string> controls = test::controls_of(source);
     const auto tokenizer = test::make_tokenizer(source, controls);
     const auto request = [](const std::string& text) {
       json history = histories().at("all");

@@ -5,8 +5,8 @@
 
 #include "control/gateway/json_fields.h"
 #include "control/gateway/message_body.h"
+#include "control/gateway/model_binding.h"
 #include "control/gateway/response_body.h"
-#include "control/gateway/tool_fields.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
 #include "shared/base/json_text.h"
@@ -47,7 +47,7 @@ Made make(std::string_view bytes, ParseBody parse) {
   made.error = error.param + ": " + error.message;
   if (!made.ok) return made;
   CHECK(!out.submit.prompts.empty() && out.submit.n >= 1 && out.submit.stops.size() <= 16);
-  bind_to_calls(&out);
+  bind_to_model(&out);
   made.text = out.submit.sampling.extra;
   for (const auto& prompt : out.submit.prompts) {
     made.text += prompt.text.value_or("") + prompt.messages_json.value_or("");

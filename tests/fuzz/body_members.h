@@ -88,6 +88,8 @@ inline constexpr Member kChatMembers[] = {
     {"logprobs", "true"},
     {"top_logprobs", "3"},
     {"add_generation_prompt", "@"},
+    {"continue_final_message", "true"},
+    {"messages", "[@,{\"role\":\"assistant\",\"content\":~,\"reasoning_content\":~}]"},
     {"chat_template_kwargs", "{\"enable_thinking\":@,~:@}"}};
 
 inline constexpr Member kEmbeddingMembers[] = {{"model", "\"m\""},

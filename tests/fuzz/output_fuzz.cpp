@@ -146,6 +146,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.tools = (flags & 1) != 0;
   options.reasoning = (flags & 2) != 0;
   options.starts_in_reasoning = (flags & 4) != 0;
+  options.starts_in_text = (flags & 16) != 0;
   if ((flags & 8) != 0) options.json_arguments["f"].insert("a");
   std::string text;
   while (!choices.empty()) {

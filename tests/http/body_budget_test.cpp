@@ -12,9 +12,9 @@
 #include "control/gateway/batch_input.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/message_body.h"
+#include "control/gateway/model_binding.h"
 #include "control/gateway/params.h"
 #include "control/gateway/response_body.h"
-#include "control/gateway/tool_fields.h"
 
 namespace holdfast::gateway::body_budget_test {
 namespace {
@@ -47,7 +47,7 @@ Outcome read(const std::string& text, Parse parse) {
   Generation generation;
   out.ok = parse_json_object(text, &body, &out.error) && parse(body, {}, &generation, &out.error);
   if (!out.ok) return out;
-  bind_to_calls(&generation);
+  bind_to_model(&generation);
   out.made = generation.submit.sampling.extra.size();
   for (const auto& prompt : generation.submit.prompts) {
     out.made += prompt.messages_json.value_or("").size() + prompt.text.value_or("").size();

@@ -166,6 +166,43 @@ TEST(MessageBody, BlocksBecomeMessages) {
   EXPECT_TRUE(out.ignored.empty());
 }
 
+TEST(MessageBody, ALastMessageOfTheAssistantBeginsTheAnswer) {
+  const auto read = [](const std::string& last, gateway::Generation* out) {
+    nlohmann::ordered_json body;
+    gateway::FieldError error;
+    const bool ok =
+        gateway::parse_json_object(
+            R"({"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"},)" + last +
+                "]}",
+            &body, &error) &&
+        gateway::parse_message(body, {}, out, &error);
+    return ok ? "" : error.param + ": " + error.message;
+  };
+  using chat::Prefill;
+  const std::pair<const char*, std::optional<Prefill>> cases[] = {
+      {R"({"role":"assistant","content":"b"})", Prefill::kText},
+      {R"({"role":"assistant","content":[{"type":"thinking","thinking":"t"},
+                                         {"type":"text","text":"b"}]})",
+       Prefill::kText},
+      {R"({"role":"assistant","content":[{"type":"thinking","thinking":"t "}]})",
+       Prefill::kThinking},
+      {R"({"role":"assistant","content":""})", std::nullopt},
+      {R"({"role":"assistant","content":[]})", std::nullopt},
+      {R"({"role":"assistant","content":[{"type":"tool_use","name":"f","input":{}}]})",
+       std::nullopt}};
+  for (const auto& [last, prefill] : cases) {
+    gateway::Generation out;
+    EXPECT_EQ(read(last, &out), "") << last;
+    EXPECT_EQ(out.prefill, prefill) << last;
+  }
+  gateway::Generation out;
+  const std::string refused = read(R"({"role":"assistant","content":"b "})", &out);
+  EXPECT_NE(refused.find("messages[1].content: "), std::string::npos) << refused;
+  EXPECT_NE(refused.find("final assistant content cannot end with trailing whitespace"),
+            std::string::npos)
+      << refused;
+}
+
 TEST_F(Messages, ErrorsHaveAnthropicsForm) {
   model("");
   gateway.client.failure = client::Failure{};

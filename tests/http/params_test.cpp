@@ -7,8 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/json_fields.h"
-#include "control/gateway/thinking_fields.h"
-#include "control/gateway/tool_fields.h"
+#include "control/gateway/model_binding.h"
 #include "shared/chat/output_parser.h"
 #include "shared/sampling/extra.h"
 
@@ -325,6 +324,51 @@ TEST(Params, FunctionsAreToolsInTheWordsOfOld) {
   EXPECT_TRUE(alone(R"("function_call":"none","functions":[])").ok);
 }
 
+// Where the answer begins is said to whoever takes it apart.
+TEST(Params, AnAnswerMayHaveBegun) {
+  const auto begun = [](const std::string& last, const std::string& more) {
+    return chat(R"({"model":"m","messages":[{"role":"user","content":"a"},)" + last + "]" + more +
+                "}");
+  };
+  const char* text = R"({"role":"assistant","content":"b"})";
+  const char* thought = R"({"role":"assistant","content":"<think>\nb"})";
+  const char* empty = R"({"role":"assistant","content":""})";
+  const std::string on = R"(,"continue_final_message":true)";
+  const std::tuple<const char*, std::string, const char*, const char*> cases[] = {
+      {text, "", "hermes+think+open", "llama3"},
+      {text, R"(,"add_generation_prompt":false)", "hermes+think", "llama3"},
+      {text, on, "hermes+begun", "llama3+begun"},
+      {text, on + R"(,"add_generation_prompt":false)", "hermes+begun", "llama3+begun"},
+      {thought, on, "hermes+think+open", "llama3+begun"},
+      {empty, on, "hermes+think", "llama3"}};
+  for (const auto& [last, more, thinks, plain] : cases) {
+    for (const auto& [model, output] :
+         {std::pair("hermes+think+open", thinks), {"llama3", plain}}) {
+      Outcome out = begun(last, more);
+      ASSERT_TRUE(out.ok) << out.error.message;
+      EXPECT_TRUE(out.generation.ignored.empty());
+      out.generation.shape.output = model;
+      bind_to_model(&out.generation);
+      EXPECT_EQ(out.generation.shape.output, output) << last << more;
+    }
+  }
+  EXPECT_NE(begun(text, on).generation.submit.prompts[0].messages_json->find(
+                R"("continue_final_message":true)"),
+            std::string::npos);
+  const std::tuple<std::string, std::string, const char*> wrong[] = {
+      {text, on + R"(,"add_generation_prompt":true)", "continue_final_message"},
+      {text, R"(,"continue_final_message":1)", "continue_final_message"},
+      {text, R"(,"add_generation_prompt":"no")", "add_generation_prompt"},
+      {R"({"role":"user","content":"b"})", on, "continue_final_message"},
+      {R"({"role":"assistant","function_call":{"name":"f"}})", on, "continue_final_message"},
+      {text, on + "," + kTools + R"(,"tool_choice":"required")", "tool_choice"}};
+  for (const auto& [last, more, param] : wrong) {
+    EXPECT_EQ(begun(last, more).error.param, param) << last << more;
+  }
+  EXPECT_TRUE(begun(thought, on + "," + kTools + R"(,"tool_choice":"required")").ok);
+  EXPECT_TRUE(begun(text, on + "," + kTools).ok);
+}
+
 TEST(Params, TheGrammarOfACallIsThatOfTheFamily) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"hermes+think", "hermes", "hermes+think"},
@@ -335,7 +379,7 @@ TEST(Params, TheGrammarOfACallIsThatOfTheFamily) {
     Outcome out = chat(with_tools(R"(,"tool_choice":"required","mirostat":2,"guided_regex":"x")"));
     ASSERT_TRUE(out.ok);
     out.generation.shape.output = output;
-    bind_to_calls(&out.generation);
+    bind_to_model(&out.generation);
     EXPECT_EQ(out.generation.shape.output, read_as);
     const json extra = json::parse(out.generation.submit.sampling.extra);
     EXPECT_EQ(extra["mirostat"], 2);
@@ -459,7 +503,7 @@ TEST(Params, HashIgnoresOrderAndSpaceAlone) {
 Outcome bound(const std::string& fields, const std::string& output = "hermes+think") {
   Outcome out = chat(R"({"model":"m","messages":[{"role":"user","content":"a"}])" + fields + "}");
   out.generation.shape.output = output;
-  if (out.ok) bind_thinking(&out.generation);
+  if (out.ok) bind_to_model(&out.generation);
   return out;
 }
 json thinking_of(const Outcome& out) {
