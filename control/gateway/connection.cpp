@@ -70,6 +70,7 @@ class ConnectionExchange final : public Exchange,
   const Request& request() const override { return request_; }
 
   void admit(Principal principal) override { request_.from = std::move(principal); }
+  void set_body(std::string body) override { request_.body = std::move(body); }
 
   void post(std::function<void()> work) override {
     net::post(connection_->executor(),

@@ -27,6 +27,8 @@ class Exchange {
   virtual const Request& request() const = 0;
   /// Whose the request is. Before any endpoint sees it.
   virtual void admit(Principal principal) = 0;
+  /// What came of its body. Before any endpoint sees it.
+  virtual void set_body(std::string body) = 0;
 
   /// Any thread: runs `work` on the strand, soon. Dropped if the connection is gone.
   virtual void post(std::function<void()> work) = 0;

@@ -102,6 +102,7 @@ void RequestParser::parse_head(std::string_view head) {
   parser.header_limit(static_cast<std::uint32_t>(limits_.header_bytes + 1));
   body_limit_ = takes_file(head) ? limits_.upload_bytes : limits_.body_bytes;
   parser.body_limit(body_limit_);
+  request_.body_limit = body_limit_;
   boost::system::error_code ec;
   parser.put(boost::asio::const_buffer(head.data(), head.size()), ec);
   if (ec == http::error::body_limit) {

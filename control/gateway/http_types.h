@@ -53,6 +53,7 @@ struct Request {
   std::vector<Header> query;    // decoded names and values
   std::vector<Header> headers;  // names as sent
   std::string body;
+  std::size_t body_limit = 1024 * 1024;  // of the body, also when its encoding is undone
   bool http11 = true;
   bool keep_alive = true;
   bool expects_continue = false;

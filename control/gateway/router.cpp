@@ -1,5 +1,6 @@
 #include "control/gateway/router.h"
 
+#include "control/gateway/body_encoding.h"
 #include "control/gateway/endpoints.h"
 #include "control/gateway/errors.h"
 #include "control/gateway/page_guard.h"
@@ -148,7 +149,9 @@ void answer(Context& context, const ExchangePtr& exchange, bool waited) {
       if (!request.body_read && wants_key(context, route)) {
         return exchange->respond(not_read(request));
       }
-      return route.endpoint(context, exchange, *captures);
+      if (!is_encoded(request)) return route.endpoint(context, exchange, *captures);
+      return decode_body(exchange, [&context, exchange, endpoint = route.endpoint,
+                                    places = *captures] { endpoint(context, exchange, places); });
     }
     exchange->set_route({"other", route.pattern});
     allow.append(allow.empty() ? "" : ", ").append(route.method);

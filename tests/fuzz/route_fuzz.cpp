@@ -33,6 +33,7 @@ class OneExchange final : public Exchange, public std::enable_shared_from_this<O
   explicit OneExchange(Request request) : request_(std::move(request)) {}
   const Request& request() const override { return request_; }
   void admit(Principal principal) override { request_.from = std::move(principal); }
+  void set_body(std::string body) override { request_.body = std::move(body); }
   void post(std::function<void()> work) override { works_.push_back(std::move(work)); }
   void after(std::chrono::milliseconds, std::function<void()>) override {}
   void respond(Response response) override {

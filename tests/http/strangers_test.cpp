@@ -64,6 +64,13 @@ std::string upload_head(const std::string& key, std::size_t bytes) {
          std::to_string(bytes) + "\r\n\r\n";
 }
 
+TEST(Strangers, NothingIsUnpackedForThem) {
+  House house;
+  const std::string encoding = "Content-Encoding: gzip\r\n";
+  EXPECT_EQ(house.gateway.ask(post("/v1/completions", "no gzip", encoding)).status, 401);
+  EXPECT_EQ(house.gateway.ask(post("/v1/completions", "no gzip", encoding + kAnn)).status, 400);
+}
+
 TEST(Strangers, TheBodyIsNotReadAndTheAnswerComesAtOnce) {
   House house;
   const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: h\r\n";

@@ -1,0 +1,1 @@
+set(libs hf_gateway)
