@@ -32,7 +32,9 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
         view_(std::move(view)),
         id_(info.request_id) {
     view_.headers.emplace_back("X-Request-Id", info.request_id);
-    if (view_.shape.stream && view_.shape.api == Api::kMessages) {
+    if (view_.whole != nullptr) {
+      whole_ = std::move(view_.whole);
+    } else if (view_.shape.stream && view_.shape.api == Api::kMessages) {
       stream_ = std::make_unique<MessageWriter>(view_.shape, std::move(info), view_.seen);
     } else if (view_.shape.stream) {
       stream_ = std::make_unique<StreamRenderer>(view_.shape, std::move(info), view_.seen);
@@ -157,7 +159,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   View view_;
   const std::string id_;
   std::unique_ptr<EventWriter> stream_;
-  std::unique_ptr<WholeAnswer> whole_;
+  std::shared_ptr<WholeAnswer> whole_;
   client::StreamId stream_id_ = 0;
   bool open_ = false;
   bool held_ = false;

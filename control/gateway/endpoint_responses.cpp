@@ -6,14 +6,17 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "control/gateway/conversation.h"
 #include "control/gateway/endpoints.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/kept_endpoints.h"
 #include "control/gateway/model_binding.h"
 #include "control/gateway/post_headers.h"
+#include "control/gateway/response_socket.h"
 #include "control/gateway/response_stream.h"
 #include "control/gateway/sse.h"
 #include "control/gateway/webhooks.h"
+#include "shared/base/clock.h"
 #include "shared/base/json_text.h"
 #include "shared/client/webhook.h"
 
@@ -21,8 +24,6 @@ namespace holdfast::gateway {
 namespace {
 
 using json = nlohmann::ordered_json;
-
-constexpr std::size_t kTurnsMax = 200;
 
 /// One POST on its way to its request.
 struct Turn {
@@ -33,61 +34,13 @@ struct Turn {
   std::string hash;
   ResponseWish wish;
   PostHeaders headers;
-  std::vector<std::string> before;  // items of earlier turns, the oldest last
+  SocketTurn socket;
+  Conversation conversation;
   Generation generation;
-  bool made = false;             // its object is new
-  std::size_t before_bytes = 0;  // of the earlier turns
+  bool made = false;  // its object is new
   const Principal& from() const { return exchange->request().from; }
 };
 using TurnPtr = std::shared_ptr<Turn>;
-
-/// So that it is there when the request's tokens are not any more. Whoever is first does it.
-void keep_end(Context& context, const client::Principal& owner, const std::string& id,
-              const json& document) {
-  context.keeper->get(owner, kResponseKind, id,
-                      [&context, owner, id, document](client::Answer<Keeper::Found> answer) {
-                        const auto* found = std::get_if<Keeper::Found>(&answer);
-                        if (found == nullptr || !*found) return;
-                        json body = try_parse_json<json>((*found)->body);
-                        if (!body.is_object() || body.contains("final")) return;
-                        body["final"] = document;
-                        KeepChange change;
-                        change.kind = kResponseKind;
-                        change.id = id;
-                        change.version = (*found)->version;
-                        change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-                        context.keeper->put(owner, change,
-                                            [](const client::Answer<Keeper::Put>&) {});
-                      });
-}
-
-/// The end of a kept response whose request has ended; null while it has not. On the SDK's thread.
-void find_end(Context& context, const client::Principal& owner, const Kept& kept,
-              std::function<void(json)> done) {
-  const json body = try_parse_json<json>(kept.body);
-  if (!body.is_object()) return done({});
-  if (body.contains("final")) return done(body["final"]);
-  const std::string echo = body.value("echo", json::object()).dump();
-  context.client.status_async(
-      owner, kept.id,
-      [&context, owner, kept, echo, done](const client::Answer<wire::RequestInfo>& answer) {
-        const auto* info = std::get_if<wire::RequestInfo>(&answer);
-        if (info == nullptr || !wire::is_terminal(info->state)) return done({});
-        auto stream =
-            std::make_shared<ResponseStream>(decode_shape(info->meta), *info, echo, INT64_MAX);
-        client::StreamHandler handler;
-        handler.on_event = [stream](const wire::Event& event) { (void)stream->on_event(event); };
-        handler.on_fin = [&context, owner, stream, kept, echo, done](const wire::RequestInfo& end) {
-          (void)stream->on_fin(end);
-          const json document = response_json(end, echo, output_items(kept.id, stream->parts()),
-                                              stream->parts().usage);
-          keep_end(context, owner, kept.id, document);
-          done(document);
-        };
-        handler.on_failure = [done](const client::Failure&) { done({}); };
-        context.client.open_stream(owner, kept.id, {}, std::move(handler));
-      });
-}
 
 /// Shows one request as a response, whole or as a stream.
 class Shown : public std::enable_shared_from_this<Shown> {
@@ -102,6 +55,9 @@ class Shown : public std::enable_shared_from_this<Shown> {
         owner_(exchange_->request().from),
         store_(store),
         leaves_for_good_(leaves_for_good) {}
+
+  /// Before it is shown: what is to be done with the output of a turn that succeeded.
+  void on_output(std::function<void(const json&)> work) { output_work_ = std::move(work); }
 
   void whole(const wire::RequestInfo& info, std::vector<Header> headers) {
     headers_ = std::move(headers);
@@ -163,6 +119,8 @@ class Shown : public std::enable_shared_from_this<Shown> {
     const json document =
         response_json(info, echo_, output_items(id_, stream_->parts()), stream_->parts().usage);
     if (store_) keep_end(context_, owner_, id_, document);
+    const bool succeeded = info.state == wire::RequestState::kSucceeded;
+    if (succeeded && output_work_) output_work_(document["output"]);
     if (streams_) {
       exchange_->write(out);
       return exchange_->end();
@@ -210,6 +168,7 @@ class Shown : public std::enable_shared_from_this<Shown> {
   const client::Principal owner_;
   const bool store_;
   const bool leaves_for_good_;
+  std::function<void(const json&)> output_work_;
   std::vector<Header> headers_;
   std::optional<ResponseStream> stream_;
   client::StreamId sdk_stream_ = 0;
@@ -218,6 +177,27 @@ class Shown : public std::enable_shared_from_this<Shown> {
   bool held_ = false;
   bool done_ = false;
 };
+
+/// A later turn on the same connection goes on from it.
+void remember(const TurnPtr& turn, const json& output) {
+  turn->socket.memory->add({turn->id, turn->wish.previous, turn->conversation.items,
+                            output.dump(-1, ' ', false, json::error_handler_t::replace)});
+}
+
+/// Only to be gone on from: it has ended before anything was generated.
+void answer_empty(const TurnPtr& turn) {
+  remember(turn, json::array());
+  wire::RequestInfo info;
+  info.request_id = turn->id;
+  info.model = turn->generation.submit.model;
+  info.created_ms = system_clock().wall_ms();
+  info.state = wire::RequestState::kSucceeded;
+  ResponseStream stream(turn->generation.shape, info, turn->wish.echo, -1);
+  turn->exchange->begin_stream({}, "");
+  turn->exchange->write(stream.open());
+  turn->exchange->write(stream.on_fin(info));
+  turn->exchange->end();
+}
 
 /// As it is now, without waiting for its end.
 void show_now(const TurnPtr& turn, const wire::RequestInfo& info, std::vector<Header> headers) {
@@ -243,6 +223,9 @@ void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
   const bool for_good = !background && leaves_for_good(turn->headers, turn->wish.stream);
   const auto shown = std::make_shared<Shown>(turn->context, turn->exchange, accepted.info,
                                              turn->wish.echo, turn->wish.store, for_good);
+  if (turn->socket.memory != nullptr) {
+    shown->on_output([turn](const json& output) { remember(turn, output); });
+  }
   if (turn->wish.stream) {
     const std::int64_t after = turn->headers.resume && !turn->headers.resume->shown.empty()
                                    ? turn->headers.resume->shown[0]
@@ -339,8 +322,8 @@ void meet_again(const TurnPtr& turn) {
 
 /// The whole conversation is there.
 void compose(const TurnPtr& turn) {
-  std::vector<std::string> turns(turn->before.rbegin(), turn->before.rend());
-  turns.push_back(turn->wish.items);
+  std::vector<std::string> turns = std::move(turn->conversation.before);
+  turns.push_back(turn->conversation.items);
   json body;
   FieldError error;
   if (!chat_body(turn->wish, turns, &body, &error) ||
@@ -350,6 +333,7 @@ void compose(const TurnPtr& turn) {
   }
   turn->generation.shape.body_hash = turn->hash;
   turn->generation.shape.stream = turn->wish.stream;
+  if (!turn->socket.generates) return answer_empty(turn);
   if (!turn->wish.store) return take_up(turn);
   KeepChange change;
   change.kind = kResponseKind;
@@ -357,7 +341,7 @@ void compose(const TurnPtr& turn) {
   change.version = 0;
   json kept = {{"hash", turn->hash},
                {"previous", turn->wish.previous},
-               {"items", try_parse_json<json>(turn->wish.items)},
+               {"items", try_parse_json<json>(turn->conversation.items)},
                {"echo", try_parse_json<json>(turn->wish.echo)}};
   if (turn->id_version > 0) kept["id_version"] = turn->id_version;
   change.body = kept.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -372,50 +356,6 @@ void compose(const TurnPtr& turn) {
       meet_again(turn);
     });
   });
-}
-
-Response refuse_previous(const std::string& message) {
-  return error_response(FieldError{message, "previous_response_id"});
-}
-
-void gather_turns(const TurnPtr& turn, const std::string& previous);
-
-void add_turn(const TurnPtr& turn, const Kept& kept, const json& end) {
-  const json body = try_parse_json<json>(kept.body);
-  if (!end.is_object()) {
-    return turn->exchange->respond(
-        refuse_previous("previous response \"" + kept.id + "\" has not ended"));
-  }
-  turn->before.push_back(end.value("output", json::array()).dump());
-  turn->before_bytes += turn->before.back().size();
-  turn->before.push_back(body.value("items", json::array()).dump());
-  turn->before_bytes += turn->before.back().size();
-  const std::size_t most = turn->context.params.conversation_bytes;
-  if (turn->before_bytes > most) {
-    return turn->exchange->respond(refuse_previous("the conversation before it has more than " +
-                                                   std::to_string(most) + " bytes"));
-  }
-  gather_turns(turn, body.value("previous", ""));
-}
-
-/// Goes back through the conversation.
-void gather_turns(const TurnPtr& turn, const std::string& previous) {
-  if (previous.empty()) return compose(turn);
-  if (turn->before.size() >= 2 * kTurnsMax) {
-    return turn->exchange->respond(
-        refuse_previous("the conversation has more than 200 turns before this one"));
-  }
-  turn->context.keeper->get(
-      turn->from(), kResponseKind, previous,
-      on_strand<Keeper::Found>(turn->exchange, [turn, previous](const Keeper::Found& found) {
-        if (!found) {
-          return turn->exchange->respond(
-              refuse_previous("previous response \"" + previous + "\" is not kept here"));
-        }
-        find_end(turn->context, turn->from(), *found, [turn, kept = *found](const json& end) {
-          turn->exchange->post([turn, kept, end] { add_turn(turn, kept, end); });
-        });
-      }));
 }
 
 /// A kept response: its end if that is kept too, else its request.
@@ -466,8 +406,12 @@ bool read_after(const Request& request, const std::string& id, std::int64_t* aft
 }  // namespace
 
 void post_responses(Context& context, ExchangePtr exchange, const Captures&) {
+  answer_turn(context, exchange, {});
+}
+
+void answer_turn(Context& context, const ExchangePtr& exchange, const SocketTurn& socket) {
   const Request& request = exchange->request();
-  auto turn = std::make_shared<Turn>(Turn{context, exchange, {}, 0, {}, {}, {}, {}, {}});
+  auto turn = std::make_shared<Turn>(Turn{context, exchange, {}, 0, {}, {}, {}, socket, {}, {}});
   FieldError error;
   json body;
   if (!read_post_headers(request, &turn->headers, &error) ||
@@ -486,7 +430,11 @@ void post_responses(Context& context, ExchangePtr exchange, const Captures&) {
                                                      resume->request_id +
                                                      ", this POST is response " + made.id));
     }
-    gather_turns(turn, turn->wish.previous);
+    gather_conversation(turn->context, turn->exchange, turn->socket.memory, turn->wish.previous,
+                        turn->wish.items, [turn](Conversation conversation) {
+                          turn->conversation = std::move(conversation);
+                          compose(turn);
+                        });
   });
 }
 
@@ -543,7 +491,7 @@ void get_response_items(Context& context, ExchangePtr exchange, const Captures& 
     const json body = try_parse_json<json>(kept.body);
     json data = body.is_object() ? body.value("items", json::array()) : json::array();
     for (std::size_t i = 0; i < data.size(); ++i) {
-      if (!data[i].contains("id")) data[i]["id"] = "item_" + kept.id + "_" + std::to_string(i);
+      data[i]["id"] = input_item_id(data[i], kept.id, i);
       if (!data[i].contains("type")) data[i]["type"] = "message";
     }
     const auto id_at = [&](std::size_t i) { return data.empty() ? json() : data[i]["id"]; };

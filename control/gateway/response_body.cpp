@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "control/gateway/compaction.h"
+#include "control/gateway/conversation.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/render.h"
 #include "shared/base/json_text.h"
@@ -100,6 +102,19 @@ bool is_of_hosted_tool(const std::string& kind) {
   return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
+/// What /v1/responses/compact has made: its summary is a message.
+bool add_summary(Fields& fields, const std::string& name, const json& item, json* messages) {
+  const auto summary = unpack_summary(text_member(item, "encrypted_content"));
+  if (!summary) {
+    fields.fail(
+        name + ".encrypted_content",
+        "must be as POST /v1/responses/compact of this server gave it, whole and unchanged");
+    return false;
+  }
+  messages->push_back(summary_message(*summary));
+  return true;
+}
+
 /// What is left out is named in `left_out`.
 bool add_item(Fields& fields, const std::string& name, const json& item, json* messages,
               json* left_out) {
@@ -109,6 +124,11 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
   }
   const std::string kind = item.contains("type") ? text_member(item, "type") : "message";
   if (kind == "reasoning") return true;  // models are not told their old thoughts
+  if (is_compaction(kind)) return add_summary(fields, name, item, messages);
+  if (referenced_id(item)) {
+    fields.fail(name, "names an item by its id, which is not looked up here: send the item itself");
+    return false;
+  }
   if (kind == "function_call") {
     add_call(item, text_member(item, "name"), text_member(item, "arguments"), messages);
     return true;
@@ -127,9 +147,10 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
     return true;
   }
   if (kind != "message") {
-    fields.fail(name + ".type",
-                "must be message, reasoning, function_call, custom_tool_call, local_shell_call, or "
-                "one of those with _output");
+    fields.fail(
+        name + ".type",
+        "must be message, reasoning, function_call, custom_tool_call, local_shell_call, one "
+        "of those with _output, item_reference or compaction");
     return false;
   }
   std::string role = text_member(item, "role");
@@ -158,15 +179,21 @@ void read_tools(Fields& fields, json* chat) {
   }
 }
 
+/// Nothing new is needed where there is a conversation to go on with.
 void read_input(Fields& fields, ResponseWish* out) {
   const json* input = fields.take("input");
+  const bool none = input == nullptr || (input->is_array() && input->empty());
   json items = json::array();
+  if (none && !out->previous.empty()) {
+    out->items = items.dump();
+    return;
+  }
   if (input == nullptr) {
     return fields.fail("input", "is required: a text or a list of items");
   }
   if (input->is_string()) {
     items.push_back({{"type", "message"}, {"role", "user"}, {"content", *input}});
-  } else if (input->is_array() && !input->empty()) {
+  } else if (input->is_array() && !none) {
     items = *input;
   } else {
     return fields.fail("input", "must be a text or a list of items");
@@ -189,6 +216,7 @@ std::string echo_of(const json& body) {
 bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
   Fields fields(body);
   json chat = json::object();
+  fields.text("previous_response_id", &out->previous);
   read_input(fields, out);
   read_tools(fields, &chat);
   if (const json* format = fields.take("text")) {
@@ -197,7 +225,6 @@ bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
   }
   std::string text;
   if (fields.text("instructions", &text)) chat["instructions"] = text;
-  fields.text("previous_response_id", &out->previous);
   fields.boolean("stream", &out->stream);
   fields.boolean("background", &out->background);
   fields.boolean("store", &out->store);

@@ -27,6 +27,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/messages/count_tokens", post_message_count},
     {"POST", "/v1/responses", post_responses},
     {"POST", "/v1/responses/input_tokens", post_input_count},
+    {"POST", "/v1/responses/compact", post_responses_compact},
     {"GET", "/v1/responses/{}", get_response},
     {"DELETE", "/v1/responses/{}", delete_response},
     {"POST", "/v1/responses/{}/cancel", cancel_response},

@@ -150,6 +150,10 @@ inline constexpr Member kResponseMembers[] = {
      "\"text\":~}%]},{\"type\":\"reasoning\",\"summary\":@}]"},
     {"input", "[%{\"type\":~,\"role\":~,\"content\":@}%]"},
     {"input", "[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\",\"image_url\":~}]}]"},
+    {"input",
+     "[{\"type\":\"compaction\",\"encrypted_content\":~},{\"type\":\"compaction\","
+     "\"encrypted_content\":\"eyJ2IjoxLCJzdW1tYXJ5IjoiYSJ9\"}]"},
+    {"input", "[{\"type\":\"item_reference\",\"id\":\"msg_resp_a\"},{\"id\":~}]"},
     HF_TEXT_MEMBERS,
     {"instructions", "~"},
     {"previous_response_id", "\"resp_a\""},

@@ -210,9 +210,10 @@ std::string form_of(fuzz::Choices& choices) {
 std::string body_of(fuzz::Choices& choices, std::string_view path) {
   if (path == "/v1/files" && choices.likely(7)) return form_of(choices);
   static constexpr std::pair<std::string_view, std::size_t> kPaths[] = {
-      {"/v1/completions", 0}, {"/v1/chat/completions", 1}, {"/v1/messages", 2},
-      {"/v1/embeddings", 3},  {"/v1/responses", 4},        {"/tokenize", 5},
-      {"/detokenize", 6},     {"/v1/batches", 7},          {"/console/api/{}", 8}};
+      {"/v1/completions", 0},      {"/v1/chat/completions", 1}, {"/v1/messages", 2},
+      {"/v1/embeddings", 3},       {"/v1/responses", 4},        {"/tokenize", 5},
+      {"/detokenize", 6},          {"/v1/batches", 7},          {"/console/api/{}", 8},
+      {"/v1/responses/compact", 4}};
   std::string out;
   for (const auto& [known, form] : kPaths) {
     if (path != known || !choices.likely(7)) continue;

@@ -1,6 +1,7 @@
 #include "tests/http/fake_client.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "shared/base/check.h"
 
@@ -179,6 +180,13 @@ Answer<wire::Accepted> FakeClient::accept(const wire::Submit& submit) {
     mismatch.message = "this Idempotency-Key came with another body";
     return mismatch;
   }
+  if (room && submit.max_tokens.value_or(1) > *room) {
+    Failure over;
+    over.code = Errc::kContextExceeded;
+    over.free = *room;
+    over.message = "do not fit the context of 100 tokens";
+    return over;
+  }
   last_submit_ = submit;
   ++submits_;
   Stored stored;
@@ -315,16 +323,57 @@ Answer<std::vector<wire::ModelInfo>> FakeClient::models(const client::Caller&) {
 Answer<std::string> FakeClient::op(const client::Caller&, const std::string&, const std::string&) {
   CHECK(false);
 }
-void FakeClient::op_async(const client::Caller&, const std::string& verb, const std::string& args,
-                          std::function<void(Answer<std::string>)> done) {
+/// nullopt: it is another verb.
+std::optional<Answer<std::string>> FakeClient::kept_op(const client::Caller& caller,
+                                                       const std::string& verb,
+                                                       const std::string& args) {
+  using nlohmann::json;
+  if (!keeps_objects) return std::nullopt;
+  const json wish = json::parse(args);
+  if (verb == "ids.derive") {
+    const std::string key = wish["key"];
+    return json{{"id", wish["prefix"].get<std::string>() + caller.tenant() + key}, {"version", 2}}
+        .dump();
+  }
+  if (!verb.starts_with("objects.") || verb == "objects.list") return std::nullopt;
+  const std::string name =
+      caller.tenant() + "/" + wish["kind"].get<std::string>() + "/" + wish["id"].get<std::string>();
+  const std::lock_guard lock(mutex_);
+  const auto found = objects_.find(name);
+  const bool there = found != objects_.end();
+  if (verb == "objects.delete") return json{{"deleted", objects_.erase(name) > 0}}.dump();
+  if (verb == "objects.get") {
+    return json{{"found", there}, {"object", there ? json::parse(found->second) : json()}}.dump();
+  }
+  const std::int64_t version = there ? json::parse(found->second)["version"].get<int>() : 0;
+  if (wish.contains("version") && wish["version"] != version) {
+    Failure conflict;
+    conflict.code = Errc::kConflict;
+    return conflict;
+  }
+  objects_[name] = json{
+      {"seq", 1},
+      {"id", wish["id"]},
+      {"owner", caller.tenant()},
+      {"version", version + 1},
+      {"created_ms", 1},
+      {"expires_ms", 0},
+      {"body", wish.value("body", json::object())},
+      {"bytes", 0}}.dump();
+  return json{{"version", version + 1}, {"bytes", 0}}.dump();
+}
+
+void FakeClient::op_async(const client::Caller& caller, const std::string& verb,
+                          const std::string& args, std::function<void(Answer<std::string>)> done) {
   {
     const std::lock_guard lock(mutex_);
     ++ops_;
     op_args_[verb] = args;
   }
-  call([this, verb, done = std::move(done)] {
+  call([this, caller, verb, args, done = std::move(done)] {
     if (failure) return done(*failure);
-    done(op_results[verb]);
+    const auto kept = op_results.contains(verb) ? std::nullopt : kept_op(caller, verb, args);
+    done(kept ? *kept : op_results[verb]);
   });
 }
 void FakeClient::op_bytes_async(const client::Caller& caller, const std::string& verb,

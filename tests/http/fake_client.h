@@ -37,6 +37,8 @@ class FakeClient final : public client::Client {
   std::optional<wire::KeyStanding> key;           // of every request
   bool silent = false;                            // calls are never answered
   std::map<std::string, std::string> op_results;  // by operator verb
+  bool keeps_objects = false;                     // objects.…, ids.derive: in memory, by owner
+  std::optional<std::int64_t> room;               // most tokens that the context has left
 
   /// Tokens [0, n) of every choice are there; `finish`: the request is over.
   void commit(const std::string& request_id, std::int64_t n, bool finish);
@@ -100,6 +102,9 @@ class FakeClient final : public client::Client {
   const std::vector<std::string>& pieces_of(const Stored& stored, int choice) const;
   bool is_over(const Stored& stored) const;
   wire::RequestInfo info_of(const Stored& stored) const;
+  std::optional<client::Answer<std::string>> kept_op(const client::Caller& caller,
+                                                     const std::string& verb,
+                                                     const std::string& args);
   void call(std::function<void()> work);
   void loop();
   bool pump(std::unique_lock<std::mutex>& lock);
@@ -118,6 +123,7 @@ class FakeClient final : public client::Client {
   int holds_ = 0;
   int ops_ = 0;
   std::map<std::string, std::string> op_args_;
+  std::map<std::string, std::string> objects_;  // by owner, kind and id
   std::mt19937 random_;
   bool stop_ = false;
   std::thread thread_;

@@ -223,6 +223,7 @@ Gateway::Gateway(gateway::ServerLimits limits, std::shared_ptr<gateway::TlsIdent
   auto server = gateway::Server::listen(-1, "127.0.0.1:0", limits, gateway::make_handler(*context_),
                                         std::move(tls), gateway::make_gate(serving_));
   context_->operating = &client;
+  context_->keeper = &keeper_;
   context_->daemon_metrics = std::make_shared<gateway::DaemonMetrics>(client);
   CHECK(server.has_value());
   server_ = std::move(server).value();

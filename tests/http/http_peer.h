@@ -83,6 +83,7 @@ class Gateway {
   FakeClient client;
 
  private:
+  gateway::Keeper keeper_{client};
   std::unique_ptr<gateway::Context> context_;
   gateway::Context* serving_ = nullptr;  // the same
   std::thread thread_;

@@ -88,7 +88,7 @@ std::string body_for(const std::string& path, const std::string& id) {
     return R"({"model":"demo","max_tokens":2,"messages":[{"role":"user","content":"a"}]})";
   }
   if (path == "/v1/embeddings") return R"({"model":"demo","input":"a"})";
-  if (path == "/v1/responses") {
+  if (path == "/v1/responses" || path == "/v1/responses/compact") {
     return json{{"model", "demo"}, {"input", "a"}, {"previous_response_id", id}}.dump();
   }
   if (path == "/v1/batches") {
@@ -119,7 +119,13 @@ std::vector<Probe> probes_of(const gateway::Route& route, const std::string& id)
   } else if (method == "POST") {
     out.push_back({method, path, {{"Last-Event-ID", event}}, body});
     out.push_back({method, path, {{"Last-Event-ID", event}, {"Idempotency-Key", id}}, body});
-    if (path == "/v1/responses" || path == "/v1/batches") out.push_back({method, path, {}, body});
+    const bool turn = path == "/v1/responses" || path == "/v1/responses/compact";
+    if (turn || path == "/v1/batches") out.push_back({method, path, {}, body});
+    for (const std::string& item :
+         turn ? std::vector<std::string>{"msg_" + id, id} : std::vector<std::string>()) {
+      const json input = json::array({{{"type", "item_reference"}, {"id", item}}});
+      out.push_back({method, path, {}, json{{"model", "demo"}, {"input", input}}.dump()});
+    }
     if (path == "/v1/responses") {
       const std::string plain = R"({"model":"demo","input":"a"})";
       out.push_back({method, path, {{"Last-Event-ID", event}}, plain});

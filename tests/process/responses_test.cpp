@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/process/house.h"
 #include "tests/process/http_stream.h"
@@ -210,6 +211,53 @@ TEST_F(Responses, WorkInTheBackground) {
   EXPECT_TRUE(cancelled["status"] == "cancelled" || cancelled["status"] == "incomplete")
       << cancelled.dump();
   EXPECT_EQ(post(next)["object"], "response");
+  EXPECT_EQ(house.stop(), 0);
+}
+
+TEST_F(Responses, ASummaryIsTheSameThroughKills) {
+  const std::string path = std::string(kPath) + "/compact";
+  const json first = post(request("Who is there?"));
+  json body = {{"model", "m"},
+               {"previous_response_id", first["id"]},
+               {"input", "And you?"},
+               {"max_output_tokens", 300}};
+  const json quiet = post(body, "quiet", path);
+  ASSERT_EQ(quiet["object"], "response.compaction") << quiet.dump();
+  ASSERT_EQ(quiet["output"].size(), 3u) << quiet.dump();
+  EXPECT_EQ(quiet["output"][0]["content"][0]["text"], "Who is there?");
+  EXPECT_EQ(quiet["output"][2]["type"], "compaction");
+  EXPECT_GT(quiet["usage"]["output_tokens"], 0);
+  const auto admin = house.operator_client();
+  const auto live = [&] {
+    const auto answer = admin->op(client::AllTenants::local(), "queue.stats", "{}");
+    const auto* text = std::get_if<std::string>(&answer);
+    return text != nullptr && json::parse(*text)["live_requests"] == 1;
+  };
+  for (const std::string victim : {"gateway", "worker-0", "daemon"}) {
+    SCOPED_TRACE(victim);
+    json disturbed;
+    std::thread asks([&] { disturbed = post(body, "with-" + victim, path); });
+    bool met = false;
+    for (int i = 0; i < 2'000 && !met; ++i) met = live();
+    EXPECT_TRUE(met) << "it was over before anything could be killed";
+    EXPECT_TRUE(house.kill_child(victim));
+    asks.join();
+    ASSERT_EQ(disturbed["object"], "response.compaction") << disturbed.dump();
+    EXPECT_EQ(disturbed["output"].back()["encrypted_content"],
+              quiet["output"].back()["encrypted_content"]);
+    EXPECT_EQ(disturbed["usage"], quiet["usage"]);
+    EXPECT_EQ(post(body, "with-" + victim, path), disturbed) << "it was made once";
+  }
+  body["input"] = "Another";
+  EXPECT_EQ(post(body, "quiet", path)["error"]["code"], "idempotency_mismatch");
+  // What fits no context is refused in OpenAI's words, what nearly fills it is made short.
+  body["input"] = std::string(200'000, 'a');
+  EXPECT_EQ(post(body, "", path)["error"]["code"], "context_length_exceeded");
+  json next = request("Go on");
+  next["input"] = quiet["output"];
+  next["input"].push_back({{"role", "user"}, {"content", "Go on"}});
+  const json later = post(next);
+  EXPECT_EQ(later["object"], "response") << later.dump();
   EXPECT_EQ(house.stop(), 0);
 }
 
