@@ -14,6 +14,7 @@
 
 #include "control/gateway/errors.h"
 #include "control/gateway/refused_keys.h"
+#include "control/gateway/websocket.h"
 #include "shared/base/check.h"
 #include "shared/base/clock.h"
 #include "shared/base/log_fields.h"
@@ -132,7 +133,20 @@ class ConnectionExchange final : public Exchange,
 
   void end() override {
     if (over_) return;
+    if (raw_) return finish("", true);
     finish(request_.http11 ? "0\r\n\r\n" : "", closes());
+  }
+
+  MessageSocketPtr accept_socket(SocketEvents events, std::size_t bytes_max) override {
+    if (over_) return nullptr;
+    CHECK_MSG(!begun_, "an exchange is answered once");
+    begun_ = raw_ = true;
+    Response head;
+    head.status = 101;
+    note_answer(head);
+    streaming_ = true;
+    ++connection_->stats().streams;
+    return open_websocket(connection_, shared_from_this(), std::move(events), bytes_max);
   }
 
   void abort() override {
@@ -244,6 +258,7 @@ class ConnectionExchange final : public Exchange,
   Clock::time_point begin_ = Clock::now();
   bool begun_ = false;
   bool streaming_ = false;
+  bool raw_ = false;    // no HTTP any more
   bool over_ = false;   // answered or abandoned
   bool ended_ = false;  // answered
 };
@@ -306,7 +321,8 @@ std::string Connection::peer_address() const {
 
 void Connection::drain(bool now) {
   net::post(executor(), [self = shared_from_this(), now] {
-    if (now || (!self->active_ && !self->writing_ && !self->begun_)) self->close();
+    if (now || (!self->active_ && !self->writing_ && !self->begun_)) return self->close();
+    if (const auto stop = self->raw_.stop) stop();
   });
 }
 
@@ -352,6 +368,7 @@ void Connection::on_read(const error_code& ec, std::size_t n) {
   }
   shared_->stats->bytes_received += n;
   in_.append(read_buffer_.data(), n);
+  if (raw_.take && !answered_) return take_raw();
   if (active_ || answered_) {
     // The next request already, or more of a body that nobody wants: read on, so that a client's
     // leaving is seen, as long as there is room.
@@ -359,6 +376,19 @@ void Connection::on_read(const error_code& ec, std::size_t n) {
     return;
   }
   parse();
+}
+
+void Connection::become_raw(Raw raw) {
+  raw_ = std::move(raw);
+  if (in_.empty()) return;
+  net::post(executor(), [self = shared_from_this()] {
+    if (self->raw_.take) self->take_raw();
+  });
+}
+
+void Connection::take_raw() {
+  const auto take = raw_.take;  // it may end within the call
+  if (take(std::exchange(in_, {}))) read();
 }
 
 void Connection::parse() {
@@ -583,6 +613,7 @@ void Connection::when_drained(std::size_t low, std::function<void()> work) {
 void Connection::finish_answer(bool close_after) {
   keep_alive_.clear();
   drain_work_ = nullptr;
+  raw_ = {};
   close_after_ = close_after_ || close_after;
   answered_ = true;
   active_.reset();
@@ -629,6 +660,7 @@ void Connection::close() {
   socket_.close(ec);
   drain_work_ = nullptr;
   if (const auto exchange = std::exchange(active_, nullptr)) exchange->abandon();
+  raw_ = {};
 }
 
 Connection::Time Connection::next_due() const {

@@ -71,6 +71,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void when_drained(std::size_t low, std::function<void()> work);
   bool draining() const { return shared_->draining; }
   HttpStats& stats() { return *shared_->stats; }
+  /// Another protocol than HTTP is spoken from here on, until the answer is finished.
+  struct Raw {
+    std::function<bool(std::string)> take;  // what came; false: no more, before read_on()
+    std::function<void()> stop;             // the server wants the connection to end
+  };
+  void become_raw(Raw raw);
+  void read_on() { read(); }
   /// Empty if the other side is gone.
   std::string peer_address() const;
   bool closed() const { return closed_; }
@@ -79,6 +86,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void shake_hands();
   void read();
   void on_read(const boost::system::error_code& ec, std::size_t n);
+  void take_raw();
   void parse();
   bool look();
   bool become_known(const std::string& tenant);
@@ -133,6 +141,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<ConnectionExchange> active_;
   std::size_t drain_low_ = 0;
   std::function<void()> drain_work_;
+  Raw raw_;
   bool answered_ = false;  // the active answer is complete, its bytes may be on their way
   bool close_after_ = false;
   bool lingering_ = false;

@@ -46,6 +46,8 @@ void get_response(Context&, ExchangePtr, const Captures&);
 void cancel_response(Context&, ExchangePtr, const Captures&);
 void delete_response(Context&, ExchangePtr, const Captures&);
 void get_response_items(Context&, ExchangePtr, const Captures&);
+// response_socket.cpp
+void get_response_socket(Context&, ExchangePtr, const Captures&);
 // endpoint_compact.cpp
 void post_responses_compact(Context&, ExchangePtr, const Captures&);
 // endpoint_requests.cpp

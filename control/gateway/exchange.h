@@ -19,6 +19,29 @@ struct RouteName {
   std::string_view pattern = "none";
 };
 
+/// What a WebSocket tells whoever took it. On the connection's strand.
+struct SocketEvents {
+  std::function<void(std::string text)> on_text;  // the message that read_next() asked for
+  std::function<void()> on_stop;                  // the server stops: close when you can
+  std::function<void()> on_end;                   // once, last: no side hears the other any more
+};
+
+/// Messages of text both ways. On the strand; after the end calls do nothing.
+class MessageSocket {
+ public:
+  virtual ~MessageSocket() = default;
+  /// One message is read, and no other before the next call. Pings are answered in between.
+  virtual void read_next() = 0;
+  virtual void send(std::string text) = 0;
+  /// When what was sent is out. `code` as RFC 6455, 7.4.1, has them.
+  virtual void close(int code, const std::string& reason) = 0;
+  /// Bytes that the client's socket has not taken yet.
+  virtual std::size_t pending_bytes() const = 0;
+  /// `work` runs once, when pending_bytes() has come down to `low`.
+  virtual void on_drain(std::size_t low, std::function<void()> work) = 0;
+};
+using MessageSocketPtr = std::shared_ptr<MessageSocket>;
+
 /// Everything but post() is called on the connection's own strand: in the handler, in callbacks of
 /// this object and in functions given to post(). After the client has left, calls do nothing.
 class Exchange {
@@ -56,6 +79,11 @@ class Exchange {
   /// answer; without it the connection is cut.
   virtual void on_stop(std::function<void()>) {}
   virtual bool closed() const = 0;
+  /// Instead of an answer: the request is a WebSocket's handshake, and the connection speaks that
+  /// from here on. A message of more than `bytes_max` ends it. Null where there is no connection.
+  virtual MessageSocketPtr accept_socket(SocketEvents, std::size_t /*bytes_max*/) {
+    return nullptr;
+  }
   /// Before the answer: under which name it is counted and logged. Its text must live for ever.
   virtual void set_route(RouteName) {}
   /// Before the answer: headers that it has whatever it will be.

@@ -46,6 +46,7 @@ const std::string* Request::query_value(std::string_view name) const {
 std::string_view reason_phrase(int status) {
   static constexpr std::pair<int, std::string_view> kPhrases[] = {
       {100, "Continue"},
+      {101, "Switching Protocols"},
       {200, "OK"},
       {304, "Not Modified"},
       {400, "Bad Request"},
@@ -60,6 +61,7 @@ std::string_view reason_phrase(int status) {
       {415, "Unsupported Media Type"},
       {417, "Expectation Failed"},
       {422, "Unprocessable Content"},
+      {426, "Upgrade Required"},
       {429, "Too Many Requests"},
       {431, "Request Header Fields Too Large"},
       {500, "Internal Server Error"},

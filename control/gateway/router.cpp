@@ -26,6 +26,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/messages", post_messages},
     {"POST", "/v1/messages/count_tokens", post_message_count},
     {"POST", "/v1/responses", post_responses},
+    {"GET", "/v1/responses", get_response_socket},
     {"POST", "/v1/responses/input_tokens", post_input_count},
     {"POST", "/v1/responses/compact", post_responses_compact},
     {"GET", "/v1/responses/{}", get_response},

@@ -2,6 +2,7 @@
 // Which function answers which request. One table (router.cpp), one file for each group of
 // endpoints.
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -54,6 +55,12 @@ struct Context {
   Blame* blame = nullptr;  // for deaths over what is taken up again; null: nothing is blamed
   // Long texts whose tokens are asked for, at once.
   std::shared_ptr<TenantSlots> token_turns = std::make_shared<TenantSlots>(2);
+  // WebSockets, at once. Nobody waits for one.
+  std::shared_ptr<TenantSlots> sockets = std::make_shared<TenantSlots>(512, 1);
+  std::chrono::milliseconds socket_time{3'600'000};  // of one of them
+  // What all of them remember of their responses.
+  std::shared_ptr<std::atomic<std::size_t>> remembered_bytes =
+      std::make_shared<std::atomic<std::size_t>>(0);
   // Pieces of files on their way into the database, at once. Uploads are few: each may wait.
   std::shared_ptr<TenantSlots> piece_turns = std::make_shared<TenantSlots>(2, SIZE_MAX);
 };

@@ -204,6 +204,20 @@ Reply Peer::read_until(const std::string& text) {
   return reply;
 }
 
+Reply Peer::read_upgrade() {
+  Reply reply;
+  reply.complete = read_head(&reply);
+  return reply;
+}
+
+std::string Peer::read_bytes(std::size_t n) {
+  while (in_.size() < n && fill()) {
+  }
+  const std::string out = in_.substr(0, n);
+  in_.erase(0, out.size());
+  return out;
+}
+
 std::string get(const std::string& path, const std::string& headers) {
   return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
 }

@@ -41,6 +41,10 @@ class Peer {
   Reply read_reply(bool head_request = false);
   /// Reads the head and then until `text` has appeared in the body.
   Reply read_until(const std::string& text);
+  /// The head alone, of an answer that is no HTTP behind it.
+  Reply read_upgrade();
+  /// `n` bytes as they come; fewer if the server has closed.
+  std::string read_bytes(std::size_t n);
   /// True if the server has closed (reads what is left).
   bool closed();
   void shut();
