@@ -114,6 +114,7 @@ class CompactAnswer final : public WholeAnswer {
 void show(const CompactionPtr& compaction, const wire::Accepted& accepted) {
   View view;
   view.shape = compaction->generation.shape;
+  view.leaves_for_good = leaves_for_good(compaction->headers, /*stream=*/false);
   view.headers = answer_headers(compaction->generation.ignored, accepted.duplicate, accepted.key,
                                 accepted.notes);
   view.whole =

@@ -57,6 +57,7 @@ class TurnExchange final : public Exchange, public std::enable_shared_from_this<
 
   const Request& request() const override { return request_; }
   void admit(Principal principal) override { request_.from = std::move(principal); }
+  void set_body(std::string body) override { request_.body = std::move(body); }
 
   void post(std::function<void()> work) override {
     outer_->post([self = shared_from_this(), work = std::move(work)] {
@@ -109,19 +110,27 @@ class TurnExchange final : public Exchange, public std::enable_shared_from_this<
     if (over_) return work();
     close_work_ = std::move(work);
   }
+  void on_stop(std::function<void()> work) override {
+    if (!over_) stop_work_ = std::move(work);
+  }
   bool closed() const override { return over_ && !ended_; }
+
+  /// The server ends before the response does.
+  void stop() {
+    if (auto work = std::exchange(stop_work_, nullptr)) work();
+  }
 
   /// The client is gone.
   void abandon() {
     if (std::exchange(over_, true)) return;
-    over_work_ = nullptr;
+    over_work_ = stop_work_ = nullptr;
     if (auto work = std::exchange(close_work_, nullptr)) work();
   }
 
  private:
   void finish() {
     over_ = ended_ = true;
-    close_work_ = nullptr;
+    close_work_ = stop_work_ = nullptr;
     if (auto work = std::exchange(over_work_, nullptr)) work();
   }
 
@@ -129,7 +138,7 @@ class TurnExchange final : public Exchange, public std::enable_shared_from_this<
   ExchangePtr outer_;
   MessageSocketPtr socket_;
   Request request_;
-  std::function<void()> over_work_, close_work_;
+  std::function<void()> over_work_, close_work_, stop_work_;
   bool over_ = false;
   bool ended_ = false;
 };
@@ -184,6 +193,7 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
     if (socket_ == nullptr) {
       return exchange_->respond(error_response(501, "no WebSocket can be opened here"));
     }
+    exchange_->on_stop([self] { self->stop_now(); });
     exchange_->after(context_.socket_time, [self] { self->stop(true); });
     socket_->read_next();
   }
@@ -279,6 +289,12 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
       waiting_bytes_ -= text.size();
       begin(text);
     }
+  }
+
+  /// The response that is under way is told so.
+  void stop_now() {
+    stop(false);
+    if (const auto active = active_) active->stop();
   }
 
   /// After the response that is under way.
