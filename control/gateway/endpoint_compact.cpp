@@ -207,7 +207,8 @@ json asked_of(const json& body, std::vector<std::string>* ignored) {
 
 void post_responses_compact(Context& context, ExchangePtr exchange, const Captures&) {
   const Request& request = exchange->request();
-  auto compaction = std::make_shared<Compaction>(Compaction{context, exchange, {}, {}, {}, {}});
+  auto compaction = std::make_shared<Compaction>(
+      Compaction{context, exchange, {}, {}, {}, {}, json::array(), {}});
   FieldError error;
   json body;
   if (!read_post_headers(request, &compaction->headers, &error) ||

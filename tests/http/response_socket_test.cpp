@@ -66,7 +66,9 @@ class Socket {
   explicit Socket(const Gateway& gateway, const std::string& headers = "",
                   const std::string& cert = "")
       : peer(gateway.address()) {
-    if (!cert.empty()) EXPECT_TRUE(peer.start_tls(cert));
+    if (!cert.empty()) {
+      EXPECT_TRUE(peer.start_tls(cert));
+    }
     peer.send(handshake(headers));
     head = peer.read_upgrade();
   }
@@ -288,13 +290,14 @@ TEST_F(ResponseSocket, WhoLeavesIsNotWaitedFor) {
   Socket gone(gateway);
   gone.create("one");
   EXPECT_EQ(gone.read()["type"], "response.created");
-  EXPECT_EQ(gateway.client.open_streams(), 1);
+  gateway.client.wait_for([&] { return gateway.client.open_streams() == 1; });
   gone.peer.shut();
   gateway.client.wait_for([&] { return gateway.client.open_streams() == 0; });
   Socket closes(gateway);
   closes.create("one");
   EXPECT_EQ(closes.read()["type"], "response.created");
   EXPECT_EQ(closes.read()["type"], "response.in_progress");
+  gateway.client.wait_for([&] { return gateway.client.open_streams() == 1; });
   closes.peer.send(frame({kClose, true, std::string("\x03\xe8", 2)}));
   EXPECT_EQ(closes.close_code(), 1000);
   gateway.client.wait_for([&] { return gateway.client.open_streams() == 0; });
