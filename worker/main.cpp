@@ -162,7 +162,9 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(
   options.prefill_chunk = load.prefill_chunk;
   options.model_sha = load.model_sha;
   options.progress = progress;
-  if (link.engine == "fake") return hf::engine::open_fake_engine(load.options, options, own.fake);
+  if (link.engine == "fake") {
+    return hf::engine::open_fake_engine(load.options, options, own.fake, load.path);
+  }
   HF_CHECKED(hf::engine::read_options(load.options, options));
   HF_CHECKED(check_roots(own, load.path));
   HF_TRY(const hf::hf::Stamp stamp, hf::worker::check_model_file(load));

@@ -156,11 +156,14 @@ struct FakeDevice {
   double speed = 1;               // all of the engine's times are divided by it
 };
 
-/// Token = hash of (seed, choice, index, prefix). `options_json` is a JSON object, all optional:
-/// sizes, times, ways to fail; docs/fake-engine.md. kInvalidRequest for a field of another type,
-/// kModelFailed and kMemoryExhausted where the options ask for a load that fails.
+/// Token = hash of (seed, choice, index, prefix), or what a script says. `options_json` is a JSON
+/// object, all optional: sizes, times, a script, ways to fail; docs/fake-engine.md. `model`: the
+/// file or folder that is loaded, whose tokenizer writes the script unless the options name one.
+/// kInvalidRequest for a field of another type, kModelFailed and kMemoryExhausted where the options
+/// ask for a load that fails.
 Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
                                                  const EngineOptions& options,
-                                                 const FakeDevice& device = {});
+                                                 const FakeDevice& device = {},
+                                                 const std::string& model = {});
 
 }  // namespace holdfast::engine

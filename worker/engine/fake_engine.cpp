@@ -11,6 +11,7 @@
 #include "shared/base/log.h"
 #include "shared/base/progress.h"
 #include "shared/grammar/request.h"
+#include "shared/hf/folder.h"
 #include "shared/plan/plan.h"
 #include "shared/sampling/extra.h"
 #include "shared/wire/prompt_scores.h"
@@ -52,15 +53,18 @@ struct FakeSequence {
   std::int64_t computed = 0;  // of `length`; the difference is prefilled
   std::uint64_t age = 0;
   bool paused = false;
-  bool embeds = false;  // ends with a vector of its hash
+  bool embeds = false;                         // ends with a vector of its hash
+  const std::vector<TokenId>* said = nullptr;  // what the script has for it
   wire::FinishReason finish = wire::FinishReason::kNone;
 };
 
 class FakeEngine final : public Engine {
  public:
-  FakeEngine(FakeOptions options, Vocabulary vocabulary, std::string sha, double speed)
+  FakeEngine(FakeOptions options, Vocabulary vocabulary, FakeScript script, std::string sha,
+             double speed)
       : options_(std::move(options)),
         vocabulary_(std::move(vocabulary)),
+        script_(std::move(script)),
         sha_(std::move(sha)),
         speed_(speed) {
     sequences_.reserve(static_cast<std::size_t>(options_.slots));
@@ -71,7 +75,7 @@ class FakeEngine final : public Engine {
     HF_CHECKED(check_spec(spec, vocabulary_, options_.vocab, options_.context, options_.pages));
     HF_TRY(const auto extra, sampling::parse_extra(spec.sampling.extra, options_.vocab));
     HF_TRY(const auto grammar, grammar::read_extra(spec.sampling.extra));
-    if (grammar) {
+    if (grammar && script_.empty()) {
       return Error{Errc::kUnsupported, "add sequence: the fake engine knows no grammars"};
     }
     if (find(spec.key) != nullptr) {
@@ -94,6 +98,9 @@ class FakeEngine final : public Engine {
     s.finish = wants_scores(spec) ? wire::FinishReason::kNone : s.rule.start();
     s.age = ++ages_;
     s.embeds = extra.embedding.has_value();
+    if (!script_.empty() && !s.embeds && spec.max_tokens > 0) {
+      HF_TRY(s.said, script_.answer(spec.prompt, *vocabulary_.tokenizer));
+    }
     if (s.embeds && !spec.committed.empty()) s.finish = wire::FinishReason::kStop;
     for (const TokenId id : spec.prompt) s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
     for (const TokenId id : spec.committed) {
@@ -134,7 +141,8 @@ class FakeEngine final : public Engine {
   wire::LoadedModel describe() const override {
     wire::LoadedModel m;
     m.model_sha = sha_;
-    m.numerics_class = "fake/hash/r1/" + (sha_.empty() ? std::string("-") : sha_) + "/none/single";
+    const std::string rule = script_.empty() ? "hash/r1" : "script/" + script_.name();
+    m.numerics_class = "fake/" + rule + "/" + (sha_.empty() ? "-" : sha_) + "/none/single";
     m.state = "ready";
     m.slots = options_.slots;
     m.pages_total = options_.pages;
@@ -161,6 +169,7 @@ class FakeEngine final : public Engine {
 
   FakeOptions options_;
   Vocabulary vocabulary_;
+  FakeScript script_;
   std::string sha_;
   double speed_;
   std::vector<FakeSequence> sequences_;
@@ -197,6 +206,10 @@ void FakeEngine::grant_pages() {
 TokenId FakeEngine::token_of(const FakeSequence& s) const {
   if (s.thinking && s.thinking->forced() >= 0) return s.thinking->forced();
   if (options_.stamp_ids) return stamp_id(system_clock().monotonic_us());
+  if (s.said != nullptr) {
+    const auto at = static_cast<std::size_t>(s.generated);
+    return at < s.said->size() ? (*s.said)[at] : options_.eos;  // behind an end that was ignored
+  }
   const wire::Sampling& p = s.spec.sampling;
   const std::uint64_t bits =
       mix(s.hash, random_bits(p.seed, s.spec.choice, s.generated, RandomPurpose::kFake));
@@ -372,7 +385,8 @@ std::int32_t fake_loads_so_far() {
 
 Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
                                                  const EngineOptions& options,
-                                                 const FakeDevice& device) {
+                                                 const FakeDevice& device,
+                                                 const std::string& model) {
   HF_TRY(FakeOptions o, parse_fake_options(options_json, options));
   if (o.pages == 0) o.pages = o.slots * pages_for(o.context);
   if (o.vocab < 2 || o.slots < 1 || o.pages < 1 || o.context < 1 || o.prefill_chunk < 1) {
@@ -381,14 +395,21 @@ Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
   }
   HF_CHECKED(load_weights(o, device, options));
   Vocabulary vocabulary{nullptr, o.eos};
+  FakeScript script;
+  if (o.tokenizer.empty() && !o.script.empty()) o.tokenizer = model;
   if (!o.tokenizer.empty()) {
-    HF_TRY(auto file, gguf::File::open(o.tokenizer));
+    HF_TRY(const auto file, hf::open_model(o.tokenizer, hf::Contents::kShapes));
     HF_TRY(vocabulary.tokenizer, text::Tokenizer::load(*file));
     o.vocab = vocabulary.tokenizer->vocab_size();
     o.eos = vocabulary.tokenizer->eos();
+  } else if (!o.script.empty()) {
+    return Error{Errc::kInvalidRequest, "open fake engine: a script needs a tokenizer"};
   }
-  return std::unique_ptr<Engine>(std::make_unique<FakeEngine>(std::move(o), std::move(vocabulary),
-                                                              options.model_sha, device.speed));
+  if (!o.script.empty()) {
+    HF_TRY(script, FakeScript::make(o.script, *vocabulary.tokenizer));
+  }
+  return std::unique_ptr<Engine>(std::make_unique<FakeEngine>(
+      std::move(o), std::move(vocabulary), std::move(script), options.model_sha, device.speed));
 }
 
 }  // namespace holdfast::engine

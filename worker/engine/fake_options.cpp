@@ -110,6 +110,9 @@ Result<FakeOptions> parse_fake_options(std::string_view text, const EngineOption
     return invalid(std::string("options: ") + e.what());
   }
   HF_TRY(o.crash, parse_fault(crash));
+  if (j.contains("script")) {
+    HF_TRY(o.script, parse_script(j["script"]));
+  }
   return o;
 }
 

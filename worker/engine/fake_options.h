@@ -7,6 +7,7 @@
 
 #include "shared/base/result.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/fake_script.h"
 
 namespace holdfast::engine {
 
@@ -22,7 +23,8 @@ struct FakeOptions {
   std::int32_t eos = 2;
   std::int64_t eos_every = 0;
   bool stamp_ids = false;
-  std::string tokenizer;
+  std::string tokenizer;  // empty: none, or with a script the loaded model's
+  std::vector<ScriptTurn> script;
   // sizes
   std::int32_t slots = 16;
   std::int32_t pages = 0;
