@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/json_fields.h"
+#include "control/gateway/tool_result.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
@@ -95,8 +96,9 @@ struct Blocks {
                          {"arguments", block.value("input", json())}}}});
     } else if (kind == "tool_result" && role == "user") {
       std::string result;
-      if (!read_text(fields, at + ".content", block.value("content", json()), &result))
-        return false;
+      const std::string name = at + ".content";
+      const json content = without_pictures(name, block.value("content", json()), &chat);
+      if (!read_text(fields, name, content, &result)) return false;
       end();  // what was said before it
       messages.push_back({{"role", "tool"},
                           {"tool_call_id", text_member(block, "tool_use_id")},

@@ -9,6 +9,7 @@
 #include "control/gateway/conversation.h"
 #include "control/gateway/json_fields.h"
 #include "control/gateway/render.h"
+#include "control/gateway/tool_result.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
@@ -141,7 +142,8 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
   std::string text;
   if (kind == "function_call_output" || kind == "custom_tool_call_output" ||
       kind == "local_shell_call_output" || kind == "shell_call_output") {
-    if (!read_text(fields, name + ".output", item.value("output", json()), &text)) return false;
+    const json output = without_pictures(name + ".output", item.value("output", json()), left_out);
+    if (!read_text(fields, name + ".output", output, &text)) return false;
     messages->push_back(
         {{"role", "tool"}, {"tool_call_id", text_member(item, "call_id")}, {"content", text}});
     return true;

@@ -48,7 +48,8 @@ const Family kFamilies[] = {
      "<minimax:tool_call>\n<invoke name=\"look\">\n<parameter name=\"q\">Köln</parameter>\n"
      "<parameter name=\"n\">5</parameter>\n</invoke>\n</minimax:tool_call>"},
     {"cohere", "<|START_ACTION|>",
-     R"(<|START_ACTION|>[{"tool_name": "look", "parameters": {"q": "Köln", "n": 5}}]<|END_ACTION|>)"},
+     R"(<|START_ACTION|>[{"tool_name": "look", "parameters": {"q": "Köln", "n": 5}}])"
+     "<|END_ACTION|>"},
     {"granite", "<|tool_call|>",
      R"(<|tool_call|>[{"name": "look", "arguments": {"q": "Köln", "n": 5}}])"},
     {"gemma", "<|tool_call> <|channel>",

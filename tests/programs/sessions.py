@@ -82,9 +82,8 @@ WEATHER = [
 
 
 class Library:
-    def __init__(self, name, packages):
+    def __init__(self, name):
         self.name = name
-        self.packages = packages
 
     def script(self, _):
         return WEATHER
@@ -141,13 +140,15 @@ class Agent:
 
 class Codex(Agent):
     name = "codex"
-    packages = ["@openai/codex"]
 
     def write(self, work):
         return self.command("printf hello-from-holdfast > greeting.txt", work)
 
     def command(self, line, work):
         return call("exec_command", {"cmd": line})
+
+    def look(self, work):
+        return call("view_image", {"path": f"{work}/dot.png"})
 
     def prepare(self, place):
         (place.home / ".codex").mkdir()
@@ -164,13 +165,15 @@ class Codex(Agent):
 
 class ClaudeCode(Agent):
     name = "claude"
-    packages = ["@anthropic-ai/claude-code"]
 
     def write(self, work):
         return call("Write", {"file_path": f"{work}/greeting.txt", "content": "hello-from-holdfast"})
 
     def command(self, line, work):
         return call("Bash", {"command": line, "description": "Copy the file"})
+
+    def look(self, work):
+        return call("Read", {"file_path": f"{work}/dot.png"})
 
     def prepare(self, place):
         place.env |= {"ANTHROPIC_BASE_URL": place.url, "ANTHROPIC_AUTH_TOKEN": "none",
@@ -187,7 +190,6 @@ class ClaudeCode(Agent):
 
 class OpenCode(Agent):
     name = "opencode"
-    packages = ["opencode-ai"]
 
     def write(self, work):
         return call("write", {"filePath": f"{work}/greeting.txt", "content": "hello-from-holdfast"})
@@ -214,7 +216,6 @@ class OpenCode(Agent):
 
 class Pi(Agent):
     name = "pi"
-    packages = ["@mariozechner/pi-coding-agent"]
 
     def write(self, work):
         return call("write", {"path": "greeting.txt", "content": "hello-from-holdfast"})
@@ -245,11 +246,11 @@ class Pi(Agent):
 
 
 PROGRAMS = [
-    Library("openai", ["openai"]),
-    Library("anthropic", ["@anthropic-ai/sdk"]),
-    Library("ai", ["ai", "@ai-sdk/openai-compatible"]),
-    Library("langchain", ["@langchain/openai"]),
-    Library("llamaindex", ["@llamaindex/openai"]),
+    Library("openai"),
+    Library("anthropic"),
+    Library("ai"),
+    Library("langchain"),
+    Library("llamaindex"),
     Codex(),
     ClaudeCode(),
     OpenCode(),
