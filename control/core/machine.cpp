@@ -175,6 +175,7 @@ Request& Machine::take_in(const BootRequest& boot) {
 void Machine::boot_choice(Request& request, Choice& choice, const BootChoice& boot) {
   if (choice.row.finish != FinishReason::kNone) return;
   choice.ids = boot.ids;
+  choice.noted = !boot.ids.empty();
   if (request.row.state == RequestState::kQuarantined) {
     choice.phase = ChoicePhase::kQueued;
     return;

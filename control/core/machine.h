@@ -328,7 +328,7 @@ class Machine {
                       const wire::TokenEvent& event) const;
   void bind_class(Request& request, const std::string& numerics_class);
   void count_cached(const Request& request, const Choice& choice, std::int64_t cached);
-  static void note_cached(const Request& request, const Choice& choice, std::int64_t cached,
+  static void note_cached(const Request& request, Choice& choice, std::int64_t cached,
                           InsertChunk& chunk);
   void count_tokens(const Request& request, Choice& choice, std::size_t count);
   void commit_tokens(Request& request, Choice& choice, const wire::TokenEvent& event,

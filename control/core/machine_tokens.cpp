@@ -148,11 +148,12 @@ void Machine::count_cached(const Request& request, const Choice& choice, std::in
 }
 
 /// The first tokens of a choice say what its prompt did not cost.
-void Machine::note_cached(const Request& request, const Choice& choice, std::int64_t cached,
+void Machine::note_cached(const Request& request, Choice& choice, std::int64_t cached,
                           InsertChunk& chunk) {
   const std::int64_t tokens =
       std::min(cached, request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)]);
   if (tokens <= 0 || choice.row.next_index > 0 || chunk.ids.empty()) return;
+  choice.noted = true;
   chunk.extra.resize(chunk.ids.size());
   chunk.extra[0] = wire::with_cached_tokens(std::move(chunk.extra[0]), tokens);
 }

@@ -34,6 +34,7 @@ struct Choice {
   std::int64_t first_token_us = 0;  // when its token 0 came to this process; 0 = it did not
   std::int64_t last_token_us = 0;   // when its newest token came to this process; 0 = none did
   bool resumed = false;             // was dispatched before
+  bool noted = false;               // its token 0 has an extra whatever was asked for, or may have
   std::int64_t second_index = -1;   // where a second attempt was begun; no other until it moves
 };
 

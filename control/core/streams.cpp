@@ -67,7 +67,8 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
       // database.
       const bool scored = !planted(Bug::kScoresLeftOut) && event.start == 0 &&
                           request.sampling.prompt_logprobs >= 0;
-      if (static_cast<std::int64_t>(choice.ids.size()) >= event.end && !scored &&
+      const bool noted = event.start == 0 && choice.noted;
+      if (static_cast<std::int64_t>(choice.ids.size()) >= event.end && !scored && !noted &&
           request.sampling.logprobs < 0 && choice.ids[0] != wire::kVectorToken) {
         event.ids.assign(choice.ids.begin() + event.start, choice.ids.begin() + event.end);
       }

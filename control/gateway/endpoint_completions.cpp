@@ -38,7 +38,10 @@ void show(Post& post, wire::RequestInfo info, bool duplicate,
   view.leaves_for_good = leaves_for_good(post.wishes, view.shape.stream);
   // As it was when the request was made: its model may have got another file since.
   const Shape made = decode_shape(info.meta);
-  if (!made.body_hash.empty()) view.shape.output = made.output;
+  if (!made.body_hash.empty()) {
+    view.shape.output = made.output;
+    view.shape.usage_details = made.usage_details;
+  }
   view.headers = answer_headers(post.generation.ignored, duplicate, key, notes);
   if (post.wishes.resume) {
     if (post.wishes.resume->request_id != info.request_id) {

@@ -205,7 +205,7 @@ class FormatReader {
     if (object == nullptr) return;
     if (!object->is_object()) return ignored_->push_back(holder);
     for (const auto& [name, value] : object->items()) {
-      if (value.is_null()) continue;
+      if (value.is_null() || name == "effort") continue;  // thinking_fields.h reads that
       const std::string full = holder + "." + name;
       name == "format" ? typed(full, value) : ignored_->push_back(full);
     }

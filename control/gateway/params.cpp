@@ -145,6 +145,7 @@ void read_prompt_logprobs(Fields& fields, Generation* out) {
 void read_generation(Fields& fields, const ParamLimits& limits, Generation* out) {
   wire::Submit& submit = out->submit;
   read_common(fields, out);
+  out->shape.usage_details = true;
   read_sampling(fields, &submit);
   read_stops(fields, limits, &submit.stops);
   read_stream(fields, &out->shape, &out->ignored);

@@ -146,7 +146,9 @@ const std::string& model_name(const wire::RequestInfo& info) {
   return info.alias.empty() ? info.model : info.alias;
 }
 
-UsageDetails usage_details(const wire::RequestInfo& info, const std::vector<ChatText>& texts) {
+std::optional<UsageDetails> usage_details(const Shape& shape, const wire::RequestInfo& info,
+                                          const std::vector<ChatText>& texts) {
+  if (!shape.usage_details) return std::nullopt;
   UsageDetails details;
   const std::size_t prompts = std::max<std::size_t>(info.prompt_tokens.size(), 1);
   const std::size_t each = std::max<std::size_t>(texts.size() / prompts, 1);
@@ -333,7 +335,7 @@ std::string StreamRenderer::on_fin(const wire::RequestInfo& info) {
   if (!together.empty()) append_event(out, id(), chunk(together));
   if (shape_.include_usage) {
     std::string last = common_members(shape_, info_, true);
-    last += "[],\"usage\":" + usage_json(info_, usage_details(info_, texts_)) + "}";
+    last += "[],\"usage\":" + usage_json(info_, usage_details(shape_, info_, texts_)) + "}";
     append_event(out, id(), last);
   }
   append_event(out, id(), "[DONE]");
@@ -460,7 +462,7 @@ Response Collector::on_fin(const wire::RequestInfo& info) {
   }
   Response response;
   response.body = common_members(shape_, info_, false) + "[" + choices +
-                  "],\"usage\":" + usage_json(info_, usage_details(info_, texts_));
+                  "],\"usage\":" + usage_json(info_, usage_details(shape_, info_, texts_));
   if (shape_.api == Api::kChat) response.body += prompt_member(0);
   response.body += "}";
   return response;

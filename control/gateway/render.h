@@ -118,8 +118,10 @@ struct UsageDetails {
   std::int64_t cached = 0;     // of its prompts
   std::int64_t reasoning = 0;  // of its answers
 };
-/// `texts`: all choices. Choices of one prompt share it, so it counts once.
-UsageDetails usage_details(const wire::RequestInfo& info, const std::vector<ChatText>& texts);
+/// `texts`: all choices. Choices of one prompt share it, so it counts once. nullopt for requests of
+/// builds that did not say it: their answers stay as they were.
+std::optional<UsageDetails> usage_details(const Shape& shape, const wire::RequestInfo& info,
+                                          const std::vector<ChatText>& texts);
 
 /// {"prompt_tokens":…,"completion_tokens":…,"total_tokens":…}, with details where they are known.
 std::string usage_json(const wire::RequestInfo& info,

@@ -70,6 +70,7 @@ std::string encode_shape(const Shape& shape) {
   if (shape.hide_logs) out["hide_logs"] = true;
   if (shape.prompt_logprobs >= 0) out["prompt_logprobs"] = shape.prompt_logprobs;
   if (shape.function_call) out["function_call"] = true;
+  if (shape.usage_details) out["usage_details"] = true;
   if (shape.base64) out["base64"] = true;
   if (shape.dimensions > 0) out["dimensions"] = shape.dimensions;
   if (!shape.normalize) out["as_computed"] = true;
@@ -111,6 +112,7 @@ Shape decode_shape(const std::string& meta) {
   shape.hide_logs = flag("hide_logs");
   shape.prompt_logprobs = static_cast<int>(count("prompt_logprobs", -1));
   shape.function_call = flag("function_call");
+  shape.usage_details = flag("usage_details");
   shape.base64 = flag("base64");
   shape.dimensions = count("dimensions", 0);
   shape.normalize = !flag("as_computed");

@@ -31,6 +31,7 @@ struct Shape {
   // log-probability. 0 = all, as they come.
   int keep = 0;
   bool hide_logs = false;      // log-probabilities were wanted for that alone
+  bool usage_details = false;  // the usage says what was cached and what was reasoning
   int prompt_logprobs = -1;    // vLLM's: alternatives of each token of the prompt; -1 = off
   bool function_call = false;  // of a chat: a call is told as before there were tools
   // Of embeddings.

@@ -40,6 +40,7 @@ class Reader {
   void read() {
     read_anthropic();
     read_openai();
+    read_effort("output_config");  // Anthropic's
     bool enabled = true;
     if (fields_.boolean("enable_thinking", &enabled)) turn("enable_thinking", enabled);
     for (const char* name : {"thinking_token_budget", "thinking_budget", "thinking_budget_tokens",
@@ -68,7 +69,10 @@ class Reader {
   }
 
  private:
-  void name(const char* field) { out_->thinking.fields.emplace_back(field); }
+  void name(const char* field) {
+    std::vector<std::string>& fields = out_->thinking.fields;
+    if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.emplace_back(field);
+  }
   void turn(const char* field, bool on) {
     name(field);
     on_ = on;
@@ -126,6 +130,15 @@ class Reader {
     for (const char* hint : {"summary", "generate_summary"}) (void)inner.take(hint);
     if (inner.error()) return fields_.fail(inner.error()->param, inner.error()->message);
     for (const std::string& other : inner.unknown()) out_->ignored.push_back("reasoning." + other);
+  }
+  /// {"effort": …} beside other members, which are for others to read.
+  void read_effort(const char* holder) {
+    const json* object = fields_.take(holder);
+    if (object == nullptr || !object->is_object()) return;
+    Fields inner(*object, std::string(holder) + ".");
+    std::string effort;
+    if (inner.text("effort", &effort)) take_effort("output_config.effort", effort);
+    if (inner.error()) fields_.fail(inner.error()->param, inner.error()->message);
   }
   /// A word that nobody knows yet has no effect, and is named.
   void take_effort(const char* field, const std::string& word) {

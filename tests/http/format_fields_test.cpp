@@ -190,7 +190,7 @@ TEST(FormatFields, HintsAreNamedAsIgnored) {
        {"guided_decoding_backend", "guided_whitespace_pattern"}},
       {R"("structured_outputs":{"regex":"a","whitespace_pattern":" ","disable_fallback":true})",
        {"structured_outputs.whitespace_pattern", "structured_outputs.disable_fallback"}},
-      {R"("output_config":{"effort":"low"})", {"output_config.effort"}},
+      {R"("output_config":{"verbosity":"low"})", {"output_config.verbosity"}},
       {R"("text":{"verbosity":"low"})", {"text.verbosity"}},
       {R"("extra_body":5)", {"extra_body"}},
       {R"("extra_body":{"top_k":3,"odd":1})", {"extra_body.odd"}}};

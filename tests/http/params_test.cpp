@@ -525,6 +525,7 @@ TEST(Params, ThinkingIsBoundedInEveryApisWords) {
       {R"(,"reasoning":{"max_tokens":10})", 10},
       {R"(,"reasoning_effort":"none")", 0},
       {R"(,"reasoning_effort":"low")", 1024},
+      {R"(,"output_config":{"effort":"low"})", 1024},
       {R"(,"reasoning":{"effort":"medium","summary":"auto"})", 8192},
       {R"(,"reasoning_effort":"high","max_tokens":100)", 80},
       {R"(,"reasoning_effort":"low","thinking_token_budget":2000)", 2000},
@@ -586,6 +587,9 @@ TEST(Params, ThinkingThatIsWrongOrWithoutEffectIsNamed) {
   }
   EXPECT_EQ(bound(R"(,"thinking_budget":5)", "hermes").generation.ignored,
             std::vector<std::string>{"thinking_budget"});
+  EXPECT_EQ(
+      bound(R"(,"thinking":{"type":"enabled","budget_tokens":5})", "hermes").generation.ignored,
+      std::vector<std::string>{"thinking"});
   EXPECT_EQ(bound(R"(,"reasoning_effort":"ultra")").generation.ignored,
             std::vector<std::string>{"reasoning_effort"});
 }

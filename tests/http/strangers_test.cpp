@@ -185,7 +185,11 @@ TEST(Uploads, OfOneTenantLeaveRoomForTheOthers) {
   limits.upload_wait = milliseconds(300);
   House house(limits);
   std::vector<std::unique_ptr<Peer>> held;
-  for (int i = 0; i < 2; ++i) held.push_back(house.connect(upload_head(kAnn, 1'000'000) + "-"));
+  const std::string expects = std::string(kAnn) + "Expect: 100-continue\r\n";
+  for (int i = 0; i < 2; ++i) {
+    held.push_back(house.connect(upload_head(expects, 1'000'000)));
+    EXPECT_EQ(held.back()->read_upgrade().status, 100) << "it has its slot";
+  }
   // A third one of hers waits for its time, and is told.
   const auto third = house.connect(upload_head(kAnn, 1'000'000) + "-");
   const Reply late = third->read_reply();

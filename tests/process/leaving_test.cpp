@@ -73,7 +73,7 @@ TEST(Leaving, WhoCannotComeBackIsNotWaitedFor) {
                 {false, {{"Idempotency-Key", "k"}}, "running"}};
   for (const auto& c : kCases) {
     const int fd = begin(
-        house.url(), http_post_text("/v1/completions", body_of(3'000, c.stream).dump(), c.headers));
+        house.url(), http_post_text("/v1/completions", body_of(480, c.stream).dump(), c.headers));
     EXPECT_TRUE(comes_to(house, "running"));
     close(fd);
     // Long before the 30 s of those who may come back are over.
@@ -135,7 +135,7 @@ TEST(Stopping, WhatIsLeftIsTakenUpAgain) {
   ASSERT_TRUE(house.start(flags)) << house.errors();
   auto plain = std::async(std::launch::async, [&house] {
     return http_exchange(house.url(),
-                         http_post_text("/v1/completions", body_of(3'000, false).dump()));
+                         http_post_text("/v1/completions", body_of(480, false).dump()));
   });
   std::promise<void> underway;
   std::string url = house.url();

@@ -29,8 +29,8 @@ class PrefixSharing : public testing::Test {
     boss = make("boss", "operator");
   }
   std::string make(const std::string& tenant, const std::string& role = "client") {
-    const Ended ended = house.cli(
-        {"--json", "keys", "create", tenant, "--tenant", tenant, "--role", role});
+    const Ended ended =
+        house.cli({"--json", "keys", "create", tenant, "--tenant", tenant, "--role", role});
     EXPECT_EQ(ended.code, 0) << ended.err;
     return json::parse(ended.out).at("key");
   }
@@ -38,22 +38,21 @@ class PrefixSharing : public testing::Test {
     ASSERT_EQ(house.cli({"config", "set", "tenant." + tenant + ".share_prefixes=" + group}).code,
               0);
   }
-  void ask(const std::string& key, const std::string& prompt) {
+  json ask(const std::string& key, const std::string& prompt) {
     const json body = {{"model", "demo"}, {"prompt", prompt}, {"max_tokens", 1}};
     HttpAnswer answer;
     for (int i = 0; i < 100 && answer.status != 200; ++i) {
-      answer = http_exchange(house.url(),
-                             http_post_text("/v1/completions", body.dump(),
-                                            {{"Authorization", "Bearer " + key}}));
+      answer = http_exchange(house.url(), http_post_text("/v1/completions", body.dump(),
+                                                         {{"Authorization", "Bearer " + key}}));
       if (answer.status != 200) usleep(50'000);  // a key is taken within a second
     }
-    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return json::parse(answer.body, nullptr, false);
   }
   /// Of a sharing group, as /metrics names it: tokens that were looked up, and found.
   std::pair<double, double> counts(const std::string& group) {
     const std::string text =
-        http_exchange(house.url(),
-                      http_get_text("/metrics", {{"Authorization", "Bearer " + boss}}))
+        http_exchange(house.url(), http_get_text("/metrics", {{"Authorization", "Bearer " + boss}}))
             .body;
     const auto value = [&](const std::string& family) {
       const std::string row =
@@ -78,6 +77,23 @@ class PrefixSharing : public testing::Test {
   House house{dir.path() + "/state"};
   std::string boss;
 };
+
+TEST_F(PrefixSharing, TheUsageSaysWhatWasFound) {
+  const std::string key = make("one"), other = make("two");
+  const auto cached = [&](const std::string& who, const std::string& prompt) {
+    const json usage = ask(who, prompt).value("usage", json::object());
+    return usage.at("prompt_tokens_details").at("cached_tokens").get<int>();
+  };
+  const std::string prompt = system_prompt("clerk");
+  EXPECT_EQ(cached(key, prompt), 0);
+  const int found = cached(key, prompt);
+  EXPECT_GE(found, 64) << "a page at least";
+  EXPECT_EQ(counts("tenant one").second, found) << "what the metrics count";
+  EXPECT_EQ(cached(other, prompt), 0) << "another tenant's";
+  // The worker that comes next has nothing in its cache; the answer of a request stays.
+  house.kill_child("worker-0");
+  EXPECT_EQ(cached(key, prompt), 0);
+}
 
 TEST_F(PrefixSharing, KeysOfAGroup_FindWhatOneKeyWouldFind) {
   const std::string alone = make("alone");

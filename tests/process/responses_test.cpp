@@ -245,7 +245,9 @@ TEST_F(Responses, ASummaryIsTheSameThroughKills) {
     ASSERT_EQ(disturbed["object"], "response.compaction") << disturbed.dump();
     EXPECT_EQ(disturbed["output"].back()["encrypted_content"],
               quiet["output"].back()["encrypted_content"]);
-    EXPECT_EQ(disturbed["usage"], quiet["usage"]);
+    for (const char* tokens : {"input_tokens", "output_tokens"}) {  // what was cached may differ
+      EXPECT_EQ(disturbed["usage"][tokens], quiet["usage"][tokens]) << tokens;
+    }
     EXPECT_EQ(post(body, "with-" + victim, path), disturbed) << "it was made once";
   }
   body["input"] = "Another";

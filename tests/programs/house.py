@@ -1,5 +1,5 @@
 """A server for programs: `holdfast serve` on a model folder that speaks as families with tools do,
-with the fake engine and a script of what it says (docs/fake-engine.md)."""
+with the fake engine and a script of what it says (docs/fake-engine.md), or the real one."""
 
 import itertools
 import json
@@ -14,6 +14,7 @@ import threading
 HERE = pathlib.Path(__file__).resolve().parent
 DEMO = HERE.parents[1] / "ops/demo/holdfast-demo-Q8_0.gguf"
 CONTEXT = 262144  # coding agents begin with 50 KB of instructions, and the tokens are short
+CONTEXT_REAL = 2048
 STEP_KILLED_US = 20_000
 KILL_EVERY_S = 1.5
 CONTROL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>", "</think>"]
@@ -21,7 +22,7 @@ CONTROL = ["<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>
 
 def make_model(bin_dir, folder):
     """The demo model as a folder, with a chat template and the control tokens that it writes in
-    place of the vocabulary's last words. Its weights are never computed with."""
+    place of the vocabulary's last words."""
     subprocess.run([bin_dir / "holdfast", "--quiet", "convert", DEMO, folder], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     shutil.copy(HERE / "chat_template.jinja", folder / "chat_template.jinja")
@@ -51,20 +52,23 @@ def make_model(bin_dir, folder):
 
 
 class House:
-    """`with House(bin, folder, model, script, kill) as url`. `kill`: its worker and its daemon are
+    """`with House(bin, folder, model, script, kill) as url`. Without a script the model's own
+    weights are computed with, whatever they say. `kill`: its worker and its daemon are
     killed in turn all the time, and tokens take long enough that it happens within answers."""
 
     def __init__(self, bin_dir, folder, model, script, kill=False):
         self.folder = folder
-        options = {"script": script, "slots": 4, "context": CONTEXT, "prefill_chunk": CONTEXT}
+        fake = {"script": script, "slots": 4, "context": CONTEXT, "prefill_chunk": CONTEXT}
         if kill:
-            options["step_us"] = STEP_KILLED_US
+            fake["step_us"] = STEP_KILLED_US
+        engine = ["--engine", "fake", "--engine-options", json.dumps(fake), "--context",
+                  str(CONTEXT)]
         self.killer = threading.Thread(target=self.kill_in_turn) if kill else None
         self.kills = 0
         self.ended = threading.Event()
         self.command = [bin_dir / "holdfast", "--state", folder / "state", "serve",
-                        "--model", f"m={model}", "--http", "127.0.0.1:0", "--engine", "fake",
-                        "--engine-options", json.dumps(options), "--context", str(CONTEXT)]
+                        "--model", f"m={model}", "--http", "127.0.0.1:0",
+                        *(["--context", str(CONTEXT_REAL)] if script is None else engine)]
 
     def __enter__(self):
         folder = self.folder

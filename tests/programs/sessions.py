@@ -89,12 +89,25 @@ class Library:
         return WEATHER
 
     def session(self, place):
+        self.run(place, "Bern is warmer than Oslo.")
+
+    def run(self, place, last):
         # Node looks for packages beside the file that wants them.
         for source in (HERE / "sdks").glob("*.mjs"):
             shutil.copy(source, place.work)
         (place.work / "node_modules").symlink_to(place.npm / "node_modules")
         output = place.run(["node", f"{self.name}.mjs"])
-        expect_said(output.splitlines()[-1], "Bern is warmer than Oslo.")
+        expect_said(output.splitlines()[-1], last)
+
+
+class Forced(Library):
+    """The libraries against the real engine, which has no script: a call must come, and does."""
+
+    def script(self, _):
+        return None
+
+    def session(self, place):
+        self.run(place, "All were called.")
 
 
 # ---- coding agents
@@ -251,6 +264,7 @@ PROGRAMS = [
     Library("ai"),
     Library("langchain"),
     Library("llamaindex"),
+    Forced("forced"),
     Codex(),
     ClaudeCode(),
     OpenCode(),

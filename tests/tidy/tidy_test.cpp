@@ -359,13 +359,16 @@ TEST(Tidy, RoomsIncludeOnlyDownwards) {
 }
 
 TEST(Tidy, CoreIncludesOnlyBaseAndPlainMessages) {
+  // Structs, and a text that is part of one of them: no sockets, no frames.
+  static const std::set<std::string> plain = {"shared/wire/messages.h",
+                                              "shared/wire/cached_tokens.h"};
   Findings findings;
   for (const Source& source : cpp_sources()) {
     if (!starts_with(source.path, "control/core/")) continue;
     for (std::size_t i = 0; i < source.lines.size(); ++i) {
       const std::string name = included(source.lines[i]);
       const bool allowed = name.empty() || starts_with(name, "shared/base/") ||
-                           starts_with(name, "control/core/") || name == "shared/wire/messages.h";
+                           starts_with(name, "control/core/") || plain.count(name) != 0;
       if (!allowed) findings.add(source.path, i + 1, "may not include " + name);
     }
   }

@@ -86,11 +86,7 @@ class FakeEngine final : public Engine {
                                            std::to_string(options_.slots) + " slots are taken"};
     }
     FakeSequence s;
-    if (extra.thinking) {
-      if (!vocabulary_.tokenizer) {
-        return Error{Errc::kUnsupported,
-                     "add sequence: a thinking budget needs the fake engine's \"tokenizer\""};
-      }
+    if (extra.thinking && vocabulary_.tokenizer) {  // hash tokens mean nothing to be bounded
       HF_TRY(s.thinking, ThinkingBound::make(*extra.thinking, *vocabulary_.tokenizer));
     }
     s.rule = EndRule(&vocabulary_, spec.stops, generated_max(spec, options_.context),
