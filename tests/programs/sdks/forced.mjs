@@ -1,5 +1,6 @@
 // Calls that a real model is made to do: each library names the tool that must be called, twice,
-// whole and streamed, and gets arguments that the tool's schema allows.
+// whole and streamed, and gets arguments that the tool's schema allows. The model is told not to
+// reason before.
 import Anthropic from '@anthropic-ai/sdk';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { HumanMessage } from '@langchain/core/messages';
@@ -29,7 +30,7 @@ function check(name, input, how) {
 async function byOpenAI(stream) {
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none' });
   const body = {
-    model, max_tokens, seed: 1, messages: [{ role: 'user', content: first }],
+    model, max_tokens, seed: 1, reasoning_effort: 'none', messages: [{ role: 'user', content: first }],
     tools: [{ type: 'function', function: { name: 'weather', description, parameters } }],
     tool_choice: { type: 'function', function: { name: 'weather' } },
   };
@@ -38,7 +39,7 @@ async function byOpenAI(stream) {
   assert.equal(finish_reason, 'tool_calls');
   check(message.tool_calls[0].function.name, JSON.parse(message.tool_calls[0].function.arguments), `openai, chat${stream ? ', streamed' : ''}`);
   const wish = {
-    model, max_output_tokens: max_tokens, input: first, tools: [{ type: 'function', name: 'weather', description, parameters, strict: false }],
+    model, max_output_tokens: max_tokens, reasoning: { effort: 'none' }, input: first, tools: [{ type: 'function', name: 'weather', description, parameters, strict: false }],
     tool_choice: { type: 'function', name: 'weather' },
   };
   const response = stream ? await client.responses.stream(wish).finalResponse() : await client.responses.create(wish);
@@ -46,7 +47,7 @@ async function byOpenAI(stream) {
   check(called.name, JSON.parse(called.arguments), `openai, responses${stream ? ', streamed' : ''}`);
   // The conversation goes on with what the tool said.
   const next = await client.responses.create({
-    model, max_output_tokens: 20, previous_response_id: response.id,
+    model, max_output_tokens: 20, reasoning: { effort: 'none' }, previous_response_id: response.id,
     input: [{ type: 'function_call_output', call_id: called.call_id, output: '18 degrees' }],
   });
   assert.ok(next.output_text.length > 0);
@@ -55,7 +56,7 @@ async function byOpenAI(stream) {
 async function byAnthropic(stream) {
   const client = new Anthropic({ baseURL: url, apiKey: 'none' });
   const body = {
-    model, max_tokens, messages: [{ role: 'user', content: first }],
+    model, max_tokens, thinking: { type: 'disabled' }, messages: [{ role: 'user', content: first }],
     tools: [{ name: 'weather', description, input_schema: parameters }], tool_choice: { type: 'tool', name: 'weather' },
   };
   const answer = stream ? await client.messages.stream(body).finalMessage() : await client.messages.create(body);
@@ -67,7 +68,7 @@ async function byAnthropic(stream) {
 async function byAi(stream) {
   const provider = createOpenAICompatible({ name: 'holdfast', baseURL: `${url}/v1` });
   const wish = {
-    model: provider(model), prompt: first, maxOutputTokens: max_tokens, toolChoice: { type: 'tool', toolName: 'weather' },
+    model: provider(model), prompt: first, maxOutputTokens: max_tokens, providerOptions: { holdfast: { reasoningEffort: 'none' } }, toolChoice: { type: 'tool', toolName: 'weather' },
     tools: { weather: tool({ description, inputSchema: schema }) },
   };
   const answer = stream ? streamText(wish) : await generateText(wish);
@@ -77,7 +78,7 @@ async function byAi(stream) {
 
 async function byLangChain(stream) {
   const ask = langchainTool(async () => '18 degrees', { name: 'weather', description, schema });
-  const bound = new ChatOpenAI({ model, apiKey: 'none', maxTokens: max_tokens, configuration: { baseURL: `${url}/v1` } })
+  const bound = new ChatOpenAI({ model, apiKey: 'none', maxTokens: max_tokens, modelKwargs: { reasoning_effort: 'none' }, configuration: { baseURL: `${url}/v1` } })
     .bindTools([ask], { tool_choice: 'weather' });
   let answer;
   if (stream) {
