@@ -6,6 +6,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 PATIENCE_S = 300
@@ -82,6 +83,8 @@ WEATHER = [
 
 
 class Library:
+    recorded = True
+
     def __init__(self, name):
         self.name = name
 
@@ -102,6 +105,8 @@ class Library:
 
 class Forced(Library):
     """The libraries against the real engine, which has no script: a call must come, and does."""
+
+    recorded = False
 
     def script(self, _):
         return None
@@ -125,6 +130,7 @@ class Agent:
     a picture read, where the program sends pictures to a model that it does not know."""
 
     look = None
+    recorded = True
 
     def script(self, work):
         return [
@@ -153,6 +159,7 @@ class Agent:
 
 class Codex(Agent):
     name = "codex"
+    sockets = False
 
     def write(self, work):
         return self.command("printf hello-from-holdfast > greeting.txt", work)
@@ -168,12 +175,28 @@ class Codex(Agent):
         (place.home / ".codex/config.toml").write_text(
             'model = "m"\nmodel_provider = "holdfast"\nmodel_context_window = 200000\n'
             "[model_providers.holdfast]\n"
-            f'name = "holdfast"\nbase_url = "{place.url}/v1"\nwire_api = "responses"\n')
+            f'name = "holdfast"\nbase_url = "{place.url}/v1"\nwire_api = "responses"\n'
+            f"supports_websockets = {str(self.sockets).lower()}\n")
 
     def ask(self, place, text, again):
         args = ["codex", "exec", "--skip-git-repo-check",
                 "--dangerously-bypass-approvals-and-sandbox"]
         return place.run(args + (["resume", "--last"] if again else []) + [text])
+
+
+class CodexBySocket(Codex):
+    """The same over a WebSocket, which the recorder does not speak."""
+
+    name = "codex-socket"
+    recorded = False
+    sockets = True
+
+    def session(self, place):
+        super().session(place)
+        with urllib.request.urlopen(f"{place.url}/metrics") as answer:
+            lines = [line for line in answer.read().decode().splitlines() if "/v1/responses" in line]
+        if not any('status="101"' in line for line in lines):
+            raise Failed("it did not use a WebSocket: " + "; ".join(lines))
 
 
 class ClaudeCode(Agent):
@@ -266,6 +289,7 @@ PROGRAMS = [
     Library("llamaindex"),
     Forced("forced"),
     Codex(),
+    CodexBySocket(),
     ClaudeCode(),
     OpenCode(),
     Pi(),
