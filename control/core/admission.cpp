@@ -31,7 +31,10 @@ std::optional<std::string> check_sampling(const wire::Sampling& s) {
     return "repetition_penalty: expected above 0, to 100";
   if (!in(s.presence_penalty, -100, 100)) return "presence_penalty: expected -100 to 100";
   if (!in(s.frequency_penalty, -100, 100)) return "frequency_penalty: expected -100 to 100";
-  if (s.extra.size() > 262'144) return "sampling extra: expected at most 262144 bytes";
+  // The grammar of a call that must come has all tools in it, as a text in a text.
+  if (s.extra.size() > kExtraBytesMax) {
+    return "sampling extra: expected at most " + std::to_string(kExtraBytesMax) + " bytes";
+  }
   return std::nullopt;
 }
 
@@ -100,14 +103,21 @@ std::optional<wire::Refusal> check_scores(const wire::Submit& submit,
                      "request.max_score_bytes", bytes, config.request_score_bytes_max);
 }
 
+std::int64_t text_bytes(const std::string& meta, const wire::Sampling& sampling,
+                        const std::vector<std::string>& stops) {
+  std::size_t bytes = meta.size() + sampling.extra.size();
+  for (const std::string& stop : stops) bytes += stop.size();
+  return static_cast<std::int64_t>(bytes);
+}
+
 std::int64_t payload_bytes(const wire::Submit& submit) {
-  std::size_t bytes = submit.meta.size();
+  std::size_t bytes = 0;
   for (const wire::Prompt& prompt : submit.prompts) {
     if (prompt.text) bytes += prompt.text->size();
     if (prompt.messages_json) bytes += prompt.messages_json->size();
     if (prompt.ids) bytes += prompt.ids->size() * sizeof(TokenId);
   }
-  return static_cast<std::int64_t>(bytes);
+  return static_cast<std::int64_t>(bytes) + text_bytes(submit.meta, submit.sampling, submit.stops);
 }
 
 wire::Refusal refuse_over(Errc code, const std::string& what, const std::string& name,

@@ -145,6 +145,7 @@ Request& Machine::take_in(const BootRequest& boot) {
   request.echo = boot.echo;
   request.meta = boot.meta;
   request.prompt_tokens = boot.prompt_tokens;
+  request.payload_bytes = text_bytes(boot.meta, boot.sampling, boot.stops);
   for (const std::int64_t tokens : boot.prompt_tokens) request.payload_bytes += tokens * 4;
   // By the wall clock: there is no other that an earlier process shares.
   const std::int64_t age_ms = std::max<std::int64_t>(now_.wall_ms - boot.row.created_ms, 0);

@@ -144,7 +144,7 @@ TEST_F(RestartTest, AStartBringsBackWhatWasAskedFor) {
   const Request& in = *after.machine.request("r1");
   EXPECT_EQ(in.accepted_us, after.now.mono_us - 2'500'000) << "it is as old as it was";
   EXPECT_EQ(in.submitted_us, in.accepted_us);
-  EXPECT_EQ(in.payload_bytes, 16);
+  EXPECT_EQ(in.payload_bytes, 16 + 7 + 2) << "tokens, meta and stops";
   const wire::RequestInfo info = after.machine.info(in);
   EXPECT_EQ(info.request_id, "r1");
   EXPECT_EQ(info.model + info.model_sha + info.tenant + info.alias, "msha-mdefaultchat");

@@ -220,7 +220,7 @@ TEST_F(SubmissionTest, WhatIsAskedForIsStoredToTheLastField) {
   EXPECT_EQ(in.queue_deadline_us, bench.now.mono_us + 1'000'000);
   EXPECT_EQ(in.total_deadline_us, bench.now.mono_us + 2'000'000);
   EXPECT_EQ(in.orphan_deadline_us, bench.now.mono_us + Config().disconnect_grace_ms * 1000);
-  EXPECT_EQ(in.payload_bytes, 5 * 4 + 2);
+  EXPECT_EQ(in.payload_bytes, 5 * 4 + 2 + 1);
 }
 
 TEST_F(SubmissionTest, WhatWasCancelledWhileNoHelperWasThereIsNotPrepared) {
