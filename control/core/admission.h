@@ -12,7 +12,7 @@
 
 namespace holdfast::core {
 
-/// Of Sampling::extra: a gateway's body and as much again.
+/// Bound of Sampling::extra: a gateway's body and as much again.
 inline constexpr std::size_t kExtraBytesMax = 2 << 20;
 
 /// A number of the configuration with its name, for the refusal to say. 0 = no bound.
@@ -66,7 +66,7 @@ wire::Refusal refuse_over(Errc code, const std::string& what, const std::string&
 
 /// Bytes of prompts and meta.
 std::int64_t payload_bytes(const wire::Submit& submit);
-/// Of it, what stands beside the prompts.
+/// The part of payload_bytes() that stands beside the prompts.
 std::int64_t text_bytes(const std::string& meta, const wire::Sampling& sampling,
                         const std::vector<std::string>& stops);
 

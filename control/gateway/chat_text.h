@@ -35,7 +35,7 @@ class ChatText {
   std::int64_t shown() const { return parser_ ? shown_ : text_.shown(); }
   int stop_index() const { return text_.stop_index(); }
   int calls() const { return parser_ ? parser_->calls() : 0; }
-  /// Of the prompt: those that a known prefix spared.
+  /// Tokens of the prompt that a known prefix spared.
   std::int64_t cached_tokens() const { return cached_; }
   std::int64_t reasoning_tokens() const { return meter_ ? meter_->tokens() : 0; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What comes before a turn: the responses that it goes on from, and the items that it names by
+// History before a turn: the responses that it goes on from, and the items that it names by
 // their ids. Everything is looked for among its owner's alone.
 
 #include <atomic>

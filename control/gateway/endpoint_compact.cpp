@@ -50,7 +50,7 @@ json shown_message(json item, const std::string& id) {
           {"content", std::move(content)}};
 }
 
-/// What people and programs said to the model stays as it is.
+/// Keeps what people and programs said to the model as it is.
 bool is_kept(const json& item) {
   const json role = item.is_object() ? item.value("role", json()) : json();
   const bool message = item.is_object() && item.value("type", json("message")) == "message";
@@ -186,7 +186,7 @@ void compose(const CompactionPtr& compaction, Conversation conversation) {
   make_ready(compaction);
 }
 
-/// What a summary depends on; the rest of a turn's body is named as ignored.
+/// The part of a turn's body that a summary depends on; the rest is named as ignored.
 json asked_of(const json& body, std::vector<std::string>* ignored) {
   constexpr const char* kTaken[] = {
       "model", "input",    "instructions",     "previous_response_id", "max_output_tokens",

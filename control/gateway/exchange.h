@@ -19,7 +19,7 @@ struct RouteName {
   std::string_view pattern = "none";
 };
 
-/// What a WebSocket tells whoever took it. On the connection's strand.
+/// Events of a WebSocket, for whoever took it. On the connection's strand.
 struct SocketEvents {
   std::function<void(std::string text)> on_text;  // the message that read_next() asked for
   std::function<void()> on_stop;                  // the server stops: close when you can
@@ -50,7 +50,7 @@ class Exchange {
   virtual const Request& request() const = 0;
   /// Whose the request is. Before any endpoint sees it.
   virtual void admit(Principal principal) = 0;
-  /// What came of its body. Before any endpoint sees it.
+  /// Replaces the body by what it was decoded to. Before any endpoint sees it.
   virtual void set_body(std::string body) = 0;
 
   /// Any thread: runs `work` on the strand, soon. Dropped if the connection is gone.

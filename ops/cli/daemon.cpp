@@ -186,6 +186,18 @@ void print_change(const Call& call, const json& document, const std::string& lin
   if (!call.quiet) print_lines(line + "\n");
 }
 
+std::optional<json> list_objects(const Call& call, const char* kind, int& exit) {
+  json list = json::array();
+  json args = {{"kind", kind}, {"order", "oldest"}, {"limit", 1000}};
+  for (;;) {
+    const auto page = operate(call, "objects.list", args, exit);
+    if (!page) return std::nullopt;
+    for (const json& object : page->at("objects")) list.push_back(object);
+    if (page->at("more") != true) return list;
+    args["from"] = page->at("objects").back().at("seq");
+  }
+}
+
 int operate_and_say(const Call& call, const std::string& verb, const json& args,
                     const std::string& line) {
   int exit = kExitDone;

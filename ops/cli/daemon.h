@@ -38,6 +38,9 @@ std::optional<nlohmann::json> operate(const Call& call, const std::string& verb,
 int operate_and_print(const Call& call, const std::string& verb, const nlohmann::json& args,
                       RenderOptions options = {});
 
+/// Every object of a kind, the oldest first; nullopt after the error was reported, with `exit` set.
+std::optional<nlohmann::json> list_objects(const Call& call, const char* kind, int& exit);
+
 /// operate() and say it: the result as it is with --json, else one line.
 int operate_and_say(const Call& call, const std::string& verb, const nlohmann::json& args,
                     const std::string& line);

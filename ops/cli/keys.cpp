@@ -74,24 +74,11 @@ json shown(const json& object, std::int64_t now_ms) {
                             : "valid"}};
 }
 
-/// Every key, the oldest first; nullopt after the error was reported.
-std::optional<json> all_keys(const Call& call, int& exit) {
-  json list = json::array();
-  json args = {{"kind", client::kKeyKind}, {"order", "oldest"}, {"limit", 1000}};
-  for (;;) {
-    const auto page = operate(call, "objects.list", args, exit);
-    if (!page) return std::nullopt;
-    for (const json& object : page->at("objects")) list.push_back(object);
-    if (page->at("more") != true) return list;
-    args["from"] = page->at("objects").back().at("seq");
-  }
-}
-
 /// The object of a key, by its id or by a name that no other key has (of those that hold, if some
 /// do); nullopt after the error was reported.
 std::optional<json> find_key(const Call& call, const char* verb, int& exit) {
   const std::string id = call.text("ID");
-  const auto all = all_keys(call, exit);
+  const auto all = list_objects(call, client::kKeyKind, exit);
   if (!all) return std::nullopt;
   const std::int64_t now_ms = system_clock().wall_ms();
   std::vector<const json*> named, valid;
@@ -177,7 +164,7 @@ int keys_create(const Call& call) {
 int keys_list(const Call& call) {
   const std::int64_t now_ms = system_clock().wall_ms();
   int exit = kExitDone;
-  const auto all = all_keys(call, exit);
+  const auto all = list_objects(call, client::kKeyKind, exit);
   if (!all) return exit;
   json list = json::array();
   for (const json& object : *all) list.push_back(shown(object, now_ms));

@@ -21,19 +21,6 @@ using nlohmann::json;
 constexpr std::int64_t kOverlapMs = 86'400'000;  // both secrets are signed with after a change
 constexpr std::size_t kSecretsMax = 4;
 
-/// The objects of a kind; nullopt after the error was reported.
-std::optional<json> list_all(const Call& call, const char* kind, int& exit) {
-  json list = json::array();
-  json args = {{"kind", kind}, {"order", "oldest"}, {"limit", 1000}};
-  for (;;) {
-    const auto page = operate(call, "objects.list", args, exit);
-    if (!page) return std::nullopt;
-    for (const json& object : page->at("objects")) list.push_back(object);
-    if (page->at("more") != true) return list;
-    args["from"] = page->at("objects").back().at("seq");
-  }
-}
-
 std::optional<json> find(const Call& call, const char* kind, int& exit) {
   const auto found = operate(call, "objects.get", {{"kind", kind}, {"id", call.text("ID")}}, exit);
   if (!found || found->at("found") != true) return std::nullopt;
@@ -48,7 +35,7 @@ int none(const Call& call, const char* verb, const char* list) {
 /// A target by its id, or by a URL that no other has; nullopt after the error was reported.
 std::optional<json> find_target(const Call& call, const char* verb, int& exit) {
   const std::string id = call.text("ID");
-  const auto all = list_all(call, client::kWebhookKind, exit);
+  const auto all = list_objects(call, client::kWebhookKind, exit);
   if (!all) return std::nullopt;
   std::vector<const json*> same;
   for (const json& object : *all) {
@@ -148,7 +135,7 @@ int webhooks_create(const Call& call) {
 
 int webhooks_list(const Call& call) {
   int exit = kExitDone;
-  const auto objects = list_all(call, client::kWebhookKind, exit);
+  const auto objects = list_objects(call, client::kWebhookKind, exit);
   if (!objects) return exit;
   json list = json::array();
   for (const json& object : *objects) list.push_back(shown(object));
@@ -199,7 +186,7 @@ int webhooks_deliveries(const Call& call) {
   int exit = kExitDone;
   json list = json::array();
   for (const char* kind : {client::kDueKind, client::kDoneKind}) {
-    const auto objects = list_all(call, kind, exit);
+    const auto objects = list_objects(call, kind, exit);
     if (!objects) return exit;
     for (const json& object : *objects) {
       const json& body = object.at("body");
