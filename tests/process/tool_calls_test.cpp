@@ -184,5 +184,53 @@ TEST(ToolCalls, ComeWhenTheyMust) {
   EXPECT_EQ(house.stop(), 0) << house.errors();
 }
 
+/// A function with long descriptions.
+json wordy_tool(int number) {
+  json properties = json::object();
+  for (int i = 0; i < 10; ++i) {
+    properties["p" + std::to_string(i)] = {{"type", "boolean"},
+                                           {"description", std::string(240, 'd')}};
+  }
+  return {{"type", "function"},
+          {"function",
+           {{"name", "tool" + std::to_string(number)},
+            {"parameters",
+             {{"type", "object"},
+              {"properties", properties},
+              {"required", {"p0"}},
+              {"additionalProperties", false}}}}}};
+}
+
+TEST(ToolCalls, OneOfVeryManyMayBeAskedFor) {
+  const TempDir dir;
+  const std::string folder = dir.path() + "/model";
+  ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
+  // Their texts would not fit the demo model's context.
+  dir.write("model/chat_template.jinja",
+            "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+            "{%- if tools %}{{ tools | length }} tools: <tool_call>{...}</tool_call>{% endif %}");
+  House house(dir.path() + "/state");
+  ASSERT_TRUE(house.start({"--model", "m=" + folder})) << house.errors();
+  json body = {{"model", "m"},
+               {"messages", {{{"role", "user"}, {"content", "Call one!"}}}},
+               {"tools", json::array()},
+               {"parallel_tool_calls", false},
+               {"tool_choice", "required"},
+               {"max_tokens", 300},
+               {"seed", 1}};
+  for (int i = 0; i < 128; ++i) body["tools"].push_back(wordy_tool(i));
+  const std::string text = body.dump();
+  ASSERT_GT(text.size(), 330'000U);
+  const HttpAnswer answer =
+      http_exchange(house.url(), http_post_text("/v1/chat/completions", text));
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const json choice = json::parse(answer.body)["choices"][0];
+  ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u) << answer.body;
+  const json& function = choice["message"]["tool_calls"][0]["function"];
+  EXPECT_TRUE(function["name"].get<std::string>().starts_with("tool")) << answer.body;
+  EXPECT_TRUE(json::parse(function["arguments"].get<std::string>())["p0"].is_boolean());
+  EXPECT_EQ(house.stop(), 0) << house.errors();
+}
+
 }  // namespace
 }  // namespace holdfast::process::tool_calls_test
