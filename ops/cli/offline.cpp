@@ -173,7 +173,8 @@ Result<json> models_show(sqlite3* db, const json& args) {
 
 Result<std::string> find_request(const Call& call, const std::string& named) {
   std::string id = named;
-  for (const std::string_view prefix : {"chatcmpl-", "cmpl-"}) {
+  // As control/gateway/render.h puts them in front (public_id).
+  for (const std::string_view prefix : {"chatcmpl-", "cmpl-", "embd-", "msg_"}) {
     if (named.starts_with(prefix)) id = named.substr(prefix.size());
   }
   const auto db = open_read_only(call);

@@ -189,7 +189,7 @@ TEST_F(FirstHour, NamesStandForIds) {
   const Heard heard = hear(*client, submit);
   EXPECT_EQ(heard.failure, "");
   const std::string id = heard.info.request_id;
-  for (const std::string& name : {id, "cmpl-" + id, std::string("order-7")}) {
+  for (const std::string& name : {id, "cmpl-" + id, "msg_" + id, std::string("order-7")}) {
     const Ended shown = house_->cli({"--json", "requests", "show", name});
     ASSERT_EQ(shown.code, 0) << name << shown.err;
     EXPECT_EQ(json::parse(shown.out)["id"], id);
