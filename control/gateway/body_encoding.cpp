@@ -18,12 +18,6 @@ constexpr int kGzip = 16;  // what zlib wants added for it
 
 enum class Encoding { kNone, kGzip, kDeflate, kUnknown };
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t from = std::min(text.find_first_not_of(" \t"), text.size());
-  const std::size_t to = text.find_last_not_of(" \t") + 1;
-  return to > from ? text.substr(from, to - from) : std::string_view();
-}
-
 Encoding encoding_from_name(std::string_view name) {
   if (name.empty() || equal_ignoring_case(name, "identity")) return Encoding::kNone;
   if (equal_ignoring_case(name, "gzip") || equal_ignoring_case(name, "x-gzip")) {

@@ -150,10 +150,8 @@ class Shown : public std::enable_shared_from_this<Shown> {
     const wire::Refusal why = stopping(id_);
     if (!streams_) return exchange_->respond(error_response(why));
     std::string out;
-    const json error = {{"type", "error"},
-                        {"code", errc_name(why.code)},
-                        {"message", why.message},
-                        {"param", nullptr}};
+    json error = {{"type", "error"}};
+    error.update(stream_error(why));
     append_event_without_id(out, "error", error.dump());
     exchange_->write(out);
     exchange_->end();

@@ -29,6 +29,12 @@ bool equal_ignoring_case(std::string_view a, std::string_view b) {
                                             [](char x, char y) { return lower(x) == lower(y); });
 }
 
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
 const std::string* Request::header(std::string_view name) const {
   for (const Header& h : headers) {
     if (equal_ignoring_case(h.first, name)) return &h.second;

@@ -87,5 +87,7 @@ std::string response_head(const Response& response, bool http11, bool close, std
 std::optional<std::string> percent_decode(std::string_view text, bool form);
 
 bool equal_ignoring_case(std::string_view a, std::string_view b);
+/// Without the blanks and tabs around it.
+std::string_view trimmed(std::string_view text);
 
 }  // namespace holdfast::gateway

@@ -12,12 +12,6 @@ constexpr std::size_t kPartsMax = 64;
 constexpr std::size_t kHeadBytesMax = 4096;
 constexpr std::size_t kBoundaryBytesMax = 70;  // RFC 2046
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 /// The value of a parameter of a header: `name=value` or `name="va\"lue"`.
 std::optional<std::string> parameter(std::string_view header, std::string_view name) {
   std::size_t at = header.find(';');

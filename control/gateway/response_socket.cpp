@@ -41,7 +41,8 @@ std::string event_message(std::string_view data) {
   const json event = try_parse_json<json>(data);
   json error = {{"type", "server_error"}};
   for (const char* name : {"code", "message", "param"}) error[name] = event.value(name, json());
-  return text_of({{"type", "error"}, {"status", 500}, {"error", error}});
+  const int status = http_status(errc_from_name(event.value("code", "")));
+  return text_of({{"type", "error"}, {"status", status}, {"error", error}});
 }
 
 /// One turn's exchange within the socket's.

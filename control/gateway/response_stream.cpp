@@ -11,6 +11,12 @@ namespace holdfast::gateway {
 
 using json = nlohmann::ordered_json;
 
+json stream_error(const wire::Refusal& refusal) {
+  const json body = try_parse_json<json>(error_body(refusal, ""));
+  return {
+      {"code", body["error"]["code"]}, {"message", body["error"]["message"]}, {"param", nullptr}};
+}
+
 ResponseStream::ResponseStream(const Shape& shape, wire::RequestInfo info, std::string echo,
                                std::int64_t after)
     : info_(std::move(info)),
@@ -170,9 +176,7 @@ std::string ResponseStream::on_fin(const wire::RequestInfo& info) {
 }
 
 std::string ResponseStream::on_failure(const wire::Refusal& refusal) {
-  const json body = try_parse_json<json>(error_body(refusal, ""));
-  say("error",
-      {{"code", body["error"]["code"]}, {"message", body["error"]["message"]}, {"param", nullptr}});
+  say("error", stream_error(refusal));
   return std::exchange(out_, {});
 }
 

@@ -13,6 +13,9 @@
 
 namespace holdfast::gateway {
 
+/// An error as a stream of a response has it: {"code":…,"message":…,"param":null}.
+nlohmann::ordered_json stream_error(const wire::Refusal& refusal);
+
 /// Not thread-safe.
 class ResponseStream {
  public:

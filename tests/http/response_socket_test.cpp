@@ -431,6 +431,23 @@ TEST_F(ResponseSocket, AServerThatStopsSaysSo) {
   gateway.join();
 }
 
+TEST_F(ResponseSocket, ATurnThatTheServersEndCutsOffIsToldSo) {
+  gateway.client.hold_tokens = true;
+  Socket socket(gateway);
+  socket.create("a");
+  EXPECT_EQ(socket.read()["type"], "response.created");
+  EXPECT_EQ(socket.read()["type"], "response.in_progress");
+  gateway.client.wait_for([&] { return gateway.client.open_streams() == 1; });
+  gateway.server().stop(std::chrono::milliseconds(50));
+  const json told = socket.read();
+  EXPECT_EQ(told["type"], "error");
+  EXPECT_EQ(told["status"], 503);
+  EXPECT_EQ(told["error"]["code"], "draining");
+  EXPECT_EQ(socket.close_code(), 1001);
+  EXPECT_EQ(gateway.client.left_for_good(), 0) << "its client may come back";
+  gateway.join();
+}
+
 TEST(ResponseSocketTls, SpeaksTlsToo) {
   std::string folder = std::filesystem::temp_directory_path() / "hf-wss-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
