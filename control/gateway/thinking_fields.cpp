@@ -77,7 +77,7 @@ class Reader {
     name(field);
     on_ = on;
   }
-  /// Of several bounds the least counts.
+  /// The least of several bounds counts.
   void bound(const char* field, std::int64_t tokens) {
     name(field);
     if (tokens < 0) return;

@@ -239,7 +239,7 @@ class BeastSocket final : public MessageSocket, public std::enable_shared_from_t
   void on_read(error_code ec) {
     reading_ = wants_ = false;
     if (over_) return;
-    // Of a close the other side, or of what it did wrong; Beast has answered that.
+    // A close by the other side, or for what it did wrong: Beast has answered that.
     if (ec) return finish();
     if (!stream_.got_text()) return close(ws::close_code::unknown_data, "messages are text");
     std::string text = beast::buffers_to_string(in_.data());

@@ -107,7 +107,7 @@ void share(std::vector<Column>& columns, std::size_t width) {
   while (sum_of(columns, [](const Column& c) { return c.width; }) > width) {
     Column* widest = nullptr;
     for (Column& column : columns) {
-      // Of equals the last one: the first column names the row.
+      // Among equals the last one gives: the first column names the row.
       const bool may_give = column.width > column.least();
       if (may_give && (widest == nullptr || column.width >= widest->width)) widest = &column;
     }

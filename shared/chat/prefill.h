@@ -14,7 +14,7 @@ enum class Prefill {
   kText,      // its text
 };
 
-/// Of a normalized message (chat/messages.h).
+/// Takes a normalized message (chat/messages.h).
 Prefill prefill_of(const nlohmann::ordered_json& message);
 
 /// The reasoning that a text has begun and not ended: what stands behind its <think>. Null data if

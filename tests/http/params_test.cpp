@@ -499,7 +499,7 @@ TEST(Params, HashIgnoresOrderAndSpaceAlone) {
 
 // ---- how long a model may reason
 
-/// Of a chat with these fields, bound to a model whose answers are of this kind.
+/// Outcome of a chat with these fields, bound to a model whose answers are of this kind.
 Outcome bound(const std::string& fields, const std::string& output = "hermes+think") {
   Outcome out = chat(R"({"model":"m","messages":[{"role":"user","content":"a"}])" + fields + "}");
   out.generation.shape.output = output;

@@ -119,7 +119,7 @@ class Socket {
     create(input, more);
     return read_turn().back();
   }
-  /// Of the close frame that comes next; -1: another frame, or none.
+  /// Code of the close frame that comes next; -1: another frame, or none.
   int close_code() {
     const Frame got = read_frame();
     if (got.opcode != kClose || got.payload.size() < 2) return -1;

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.parse
 
-# Of the connection, of this machine, secret, or of no meaning for the server.
+# Headers of the connection, of this machine, secret, or of no meaning for the server.
 LEFT_OUT = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding",
             "authorization", "x-api-key", "user-agent", "keep-alive", "proxy-connection",
             "accept-language", "sec-fetch-mode"}

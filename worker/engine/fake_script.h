@@ -34,7 +34,7 @@ class FakeScript {
   /// long as the script. kInvalidRequest if none fits.
   Result<const std::vector<text::TokenId>*> answer(const std::vector<text::TokenId>& prompt,
                                                    const text::Tokenizer& tokenizer) const;
-  /// Of everything that stands in it: two scripts that say the same have the same name.
+  /// Digest of everything that stands in it: two scripts that say the same have the same name.
   std::string name() const;
 
  private:
