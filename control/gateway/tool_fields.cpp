@@ -120,6 +120,21 @@ Choice read_choice(Fields& fields, const Words& words, json* tools) {
   return {};
 }
 
+/// Why a call that must come cannot: the body has no tools, or only such as were left out.
+std::string no_call_possible(const Words& words, const json* given,
+                             const std::vector<std::string>& ignored) {
+  const std::string tools(words.tools);
+  if (given == nullptr || !given->is_array() || given->empty()) {
+    return "is only allowed with '" + tools + "'";
+  }
+  std::string names;
+  for (const std::string& name : ignored) {
+    if (name.rfind(tools + "[", 0) == 0) names += (names.empty() ? "" : ", ") + name;
+  }
+  return "wants a call, but '" + tools +
+         "' has no function that can be called here (left out: " + names + ")";
+}
+
 /// Which words the body uses; those of both together are an error.
 Words read_words(Fields& fields) {
   const json* tools = fields.take("tools");
@@ -155,7 +170,7 @@ void read_tools(Fields& fields, json* root, Generation* out) {
   bool parallel = !is_old;
   fields.boolean("parallel_tool_calls", &parallel);
   if (may_call.empty() && choice.mode == "required") {
-    return fields.fail(words.choice, "is only allowed with '" + std::string(words.tools) + "'");
+    return fields.fail(words.choice, no_call_possible(words, given, out->ignored));
   }
   if (may_call.empty() || choice.mode == "none") return;
   (*root)["tools"] = choice.mode == "required" ? all : may_call;

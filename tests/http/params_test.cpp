@@ -280,6 +280,14 @@ TEST(Params, CallsThatMustCome) {
   const Outcome none =
       chat(R"({"model":"m","messages":[{"role":"user","content":"a"}],"tool_choice":"required"})");
   EXPECT_EQ(none.error.param, "tool_choice");
+  EXPECT_EQ(none.error.message.find("left out"), std::string::npos) << none.error.message;
+  const Outcome left_out = chat(
+      R"({"model":"m","messages":[{"role":"user","content":"a"}],"tool_choice":"required",
+          "tools":[{"type":"web_search"},{"type":"custom","custom":{"name":"c"}}]})");
+  EXPECT_EQ(left_out.error.param, "tool_choice");
+  for (const char* name : {"tools[0]:web_search", "tools[1]:custom"}) {
+    EXPECT_NE(left_out.error.message.find(name), std::string::npos) << left_out.error.message;
+  }
 }
 
 TEST(Params, FunctionsAreToolsInTheWordsOfOld) {
